@@ -1,0 +1,121 @@
+"""The door: which array library an array belongs to, and the little that differs between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from array_api_compat import array_namespace
+
+Namespace: TypeAlias = ModuleType
+
+
+class Array(Protocol):
+    """An array of any framework: a shape, a dtype, slices and the arithmetic operators."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> Any: ...
+    def __getitem__(self, key: Any, /) -> Array: ...
+    def __neg__(self) -> Array: ...
+    def __add__(self, other: Any, /) -> Array: ...
+    def __sub__(self, other: Any, /) -> Array: ...
+    def __mul__(self, other: Any, /) -> Array: ...
+    def __truediv__(self, other: Any, /) -> Array: ...
+    def __and__(self, other: Any, /) -> Array: ...
+    def __lt__(self, other: Any, /) -> Array: ...
+    def __le__(self, other: Any, /) -> Array: ...
+    def __gt__(self, other: Any, /) -> Array: ...
+    def __ge__(self, other: Any, /) -> Array: ...
+
+
+A = TypeVar("A", bound=Array)
+
+_namespaces: dict[type, Namespace] = {}
+
+
+def register_namespace(kind: type, namespace: Namespace) -> None:
+    """Answer `namespace_of` for arrays of `kind` and its subclasses with `namespace`.
+
+    A framework outside the array API standard calls this once, with the base class of its arrays.
+    """
+    _namespaces[kind] = namespace
+
+
+def namespace_of(*arrays: object) -> Namespace:
+    """The array library of the first array that a room has registered, else the standard's answer.
+
+    Raises:
+        TypeError: if an array belongs to no known library.
+    """
+    for array in arrays:
+        for kind, namespace in _namespaces.items():
+            if isinstance(array, kind):
+                return namespace
+    try:
+        return array_namespace(*arrays)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(array).__name__ for array in arrays}))
+        raise TypeError(
+            f"No array library is known for {kinds}; pass arrays, "
+            "or import the framework's room of `posenc_backends` first."
+        ) from error
+
+
+def shape_of(x: Array) -> tuple[int, ...]:
+    """The sizes of `x`; where a tracer does not know a size, what the namespace offers in its place."""
+    xp = namespace_of(x)
+    return tuple(xp.shape(x)) if hasattr(xp, "shape") else tuple(x.shape)
+
+
+def dtype_name(x: Array) -> str:
+    """`"float32"`, `"bfloat16"`, `"int64"` …: the one spelling that all frameworks share."""
+    found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(x.dtype))
+    return found.group() if found else str(x.dtype)
+
+
+def is_floating(x: Array) -> bool:
+    """Whether `x` holds real floating-point numbers of any width."""
+    return dtype_name(x).startswith(("float", "bfloat"))
+
+
+def in_float32(operation: Callable[..., Array], x: A, *others: Any) -> A:
+    """`operation(x, *others)` in float32, or in float64 where `x` is, rounded once to the dtype of `x`."""
+    xp = namespace_of(x)
+    wide = x.dtype if dtype_name(x) == "float64" else xp.float32
+    result = operation(_cast(x, wide, xp), *(_cast(other, wide, xp) for other in others))
+    return result if x.dtype == wide else xp.astype(result, x.dtype)  # type: ignore[return-value]
+
+
+def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
+    """Two rows of numbers as a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
+    xp = namespace_of(queries)
+    shared = keys.dtype if is_floating(keys) else queries.dtype
+    return xp.expand_dims(xp.astype(queries, shared), axis=-1), xp.expand_dims(xp.astype(keys, shared), axis=-2)
+
+
+def _cast(x: Array, dtype: Any, xp: Namespace) -> Array:
+    return x if x.dtype == dtype else xp.astype(x, dtype)
+
+
+def aligned(table: Array, x: Array, *, seq_axis: int) -> Array:
+    """A table `(length, columns)` or `(batch, length, columns)` with axes of size 1 where `x` has others.
+
+    The batch of a table is the first axis of `x` that is not its sequence.
+    """
+    rank, sizes = len(x.shape), shape_of(table)
+    sequence = seq_axis % rank
+    if len(sizes) == 2 and sequence == rank - 2:
+        return table
+    xp = namespace_of(table)
+    batch = 0 if sequence else 1
+    if len(sizes) == 3 and batch > sequence:
+        table = xp.permute_dims(table, (1, 0, 2))
+    shape = [1] * (rank - 1) + [sizes[-1]]
+    shape[sequence] = sizes[-2]
+    if len(sizes) == 3:
+        shape[batch] = sizes[0]
+    return xp.reshape(table, tuple(shape))

@@ -1,0 +1,63 @@
+"""Checks that say, in one sentence, which argument is wrong, what it was and how to mend it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+from ._arrays import Array, dtype_name, is_floating
+
+
+def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
+    """Raise unless `value` is an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"`{name}` must be an integer, got {value!r}.")
+    if operator.index(value) < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum}, got {value!r}.")
+
+
+def check_even(name: str, value: object) -> None:
+    """Raise unless `value` is a positive even integer."""
+    check_integer(name, value, minimum=1)
+    if operator.index(value) % 2:  # type: ignore[arg-type]
+        raise ValueError(f"`{name}` must be even, got {value!r}.")
+
+
+def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
+    """Raise unless `value` is a finite real number greater than `above`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    if not math.isfinite(value) or value <= above:
+        bound = "" if above == -math.inf else f" greater than {above:g}"
+        raise ValueError(f"`{name}` must be a finite number{bound}, got {value!r}.")
+
+
+def check_known(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise unless `value` is one of the `known` words; the message lists them."""
+    if value not in known:
+        words = ", ".join(repr(word) for word in known)
+        raise ValueError(f"`{name}` must be one of {words}, got {value!r}.")
+
+
+def check_floating(name: str, x: Array) -> None:
+    """Raise unless `x` holds floating-point numbers."""
+    if not is_floating(x):
+        raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
+
+
+def check_rank(name: str, x: Array, *, minimum: int, axes: str) -> None:
+    """Raise unless `x` has at least `minimum` axes; `axes` names them."""
+    if len(x.shape) < minimum:
+        raise ValueError(f"`{name}` must have shape {axes}, got {len(x.shape)} axes: {_sizes(x)}.")
+
+
+def check_width(name: str, x: Array, width: int) -> None:
+    """Raise unless the last axis of `x` is `width` wide."""
+    if x.shape[-1] != width:
+        raise ValueError(f"`{name}` must be {width} wide to fit its table, got shape {_sizes(x)}.")
+
+
+def _sizes(x: Array) -> tuple[Any, ...]:
+    return tuple(x.shape)

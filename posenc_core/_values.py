@@ -1,0 +1,62 @@
+"""Values: frozen descriptions that can be compared, hashed, printed and written as JSON without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from typing import Self
+
+V = TypeVar("V", bound="Value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """What every encoding and every scaling is: keyword arguments, checked when made, never changed."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The kind and the fields, in types that JSON keeps."""
+        return {"kind": type(self).__name__} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The value that `to_dict` described.
+
+        Raises:
+            ValueError: if the kind is unknown, or a field is missing or not one of that kind's.
+        """
+        kinds = {kind.__name__: kind for kind in _kinds(cls)}
+        kind = data.get("kind")
+        if kind not in kinds:
+            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}.")
+        given = {name: _revived(value) for name, value in data.items() if name != "kind"}
+        known = {f.name for f in fields(kinds[kind])}
+        if unknown := sorted(given.keys() - known):
+            raise ValueError(f"`{unknown[0]}` is no field of {kind}; it has {', '.join(sorted(known))}.")
+        try:
+            return kinds[kind](**given)
+        except TypeError as error:
+            raise ValueError(f"{kind} cannot be made of {given}: {error}.") from error
+
+
+def _kinds(cls: type[V]) -> Iterator[type[V]]:
+    """The classes that have no subclasses: those that can be made."""
+    kinds = cls.__subclasses__()
+    for kind in kinds:
+        yield from _kinds(kind)
+    if not kinds:
+        yield cls
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Value):
+        return value.to_dict()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Value.from_dict(value)
+    return tuple(_revived(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,72 @@
+"""Frequencies: radians per position, highest first, as 110-digit decimals that later stages round once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from ._checks import check_number
+from ._exact import Float64s, Frequencies, high_precision
+
+
+def geometric(dim: int, *, base: float = 10000, count: int | None = None) -> Frequencies:
+    """`base ** (-2i / dim)` for `i = 0 … count - 1`; by default `count` is `dim / 2`, rounded up.
+
+    Source: Vaswani et al. 2017, section 3.5 (arXiv:1706.03762).
+
+    >>> as_float64(geometric(4))
+    array([1.  , 0.01])
+    """
+    return _powers(base, [Fraction(2 * i, dim) for i in range((dim + 1) // 2 if count is None else count)])
+
+
+def endpoint(count: int, *, base: float = 10000) -> Frequencies:
+    """`base ** (-i / (count - 1))`: the first is 1, the last is exactly `1 / base`; one alone is 1.
+
+    Source: tensor2tensor `get_timing_signal_1d`.
+
+    >>> as_float64(endpoint(3))
+    array([1.e+00, 1.e-02, 1.e-04])
+    """
+    return _powers(base, [Fraction(i, max(count - 1, 1)) for i in range(count)])
+
+
+def powers_of_two(count: int) -> Frequencies:
+    """`2 ** -i`: each column takes twice as long as the one before it.
+
+    >>> as_float64(powers_of_two(3))
+    array([1.  , 0.5 , 0.25])
+    """
+    return _powers(2, [Fraction(i) for i in range(count)])
+
+
+def chosen(frequencies: Iterable[float]) -> Frequencies:
+    """The frequencies given, unrounded.
+
+    Raises:
+        TypeError, ValueError: if one is not a finite number, or negative.
+
+    >>> as_float64(chosen([1.0, 0.5, 0.2]))
+    array([1. , 0.5, 0.2])
+    """
+    given = tuple(frequencies)
+    for frequency in given:
+        check_number("frequencies", frequency)
+        if frequency < 0:
+            raise ValueError(f"`frequencies` must not be negative, got {frequency!r}.")
+    return tuple(Decimal(frequency) for frequency in given)
+
+
+def as_float64(frequencies: Frequencies) -> Float64s:
+    """Each frequency rounded once to float64."""
+    return np.array([float(frequency) for frequency in frequencies], np.float64)
+
+
+def _powers(base: float, exponents: list[Fraction]) -> Frequencies:
+    """`base ** -exponent`, by way of one logarithm."""
+    with high_precision():
+        log_base = Decimal(base).ln()
+        return tuple((-log_base * e.numerator / e.denominator).exp() for e in exponents)

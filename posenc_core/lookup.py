@@ -1,0 +1,183 @@
+"""Lookup: from where tokens stand to the rows of the tables that a layer holds.
+
+Every room's layers share it, so that a room only says how its framework makes, reads and traces arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ._arrays import Array, namespace_of, shape_of
+from .encodings import Encoding, Tabular
+from .encodings.encoding import Tables
+from .positions import counted_from, sequence
+
+Host = npt.NDArray[Any]
+
+
+class Room(Protocol):
+    """What a room tells about its framework's arrays."""
+
+    def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
+        """The framework's array of the same numbers, on the device of `like`."""
+
+    def to_numpy(self, array: Any, /) -> Host:
+        """The numbers of the framework's array."""
+
+    def is_traced(self, array: Any, /) -> bool:
+        """Whether a tracer stands in for the array, so that its numbers are not known."""
+
+
+class Holder:
+    """A layer that holds the arrays of one encoding; a room says how.
+
+    Attributes:
+        room: the room.
+        encoding: the encoding.
+        held: its constants and parameters, by name.
+    """
+
+    room: Room
+    encoding: Encoding
+
+    if TYPE_CHECKING:
+
+        @property
+        def held(self) -> Mapping[str, Any]: ...
+
+    def hold(self, constants: Tables) -> None:
+        """Hold these constants in place of those before."""
+        raise NotImplementedError
+
+    def native(self, given: Any) -> Any:
+        """A number, a list or an array as an array of the framework."""
+        host = host_values(given, self.room)
+        return given if host is None else self.room.from_numpy(host, like=next(iter(self.held.values())))
+
+
+class TableLookup(Holder):
+    """A layer whose tables have one row per position."""
+
+    encoding: Tabular
+
+    @property
+    def tables(self) -> tuple[Any, ...]:
+        """The tables held, each `(positions, columns)`."""
+        return tuple(self.held.values())
+
+    def rows(self, x: Any, *, seq_axis: int = -2, start: Any = 0, positions: Any = None) -> tuple[Any, ...]:
+        """One array per table with the rows of the tokens in `x`: `(length, columns)` or `(batch, length, columns)`.
+
+        Args:
+            x: tokens; the size of `seq_axis` is their number.
+            start: the first position, or the first position of each batch row.
+            positions: all positions, `(length,)` or `(batch, length)`; then `start` is not used.
+        Raises:
+            TypeError: if `start` is not an integer.
+            ValueError: if positions do not fit the tokens, if the encoding has no such position, or if code that is
+                being traced goes past the tables. A traced position that they do not hold reads NaN.
+        """
+        sequence = _sequence_axis(x, seq_axis)
+        length = shape_of(x)[sequence]
+        if positions is not None:
+            _check_sizes("positions", positions, x, length, sequence=sequence)
+            host = host_values(positions, self.room)
+            return self._traced_rows(positions) if host is None else self._rows_at(x, host)
+        if isinstance(start, int) and isinstance(length, int):
+            return self._rows_from(x, start, length)
+        _check_sizes("start", start, x, sequence=sequence)
+        host = host_values(start, self.room)
+        if host is None or not isinstance(length, int):
+            return self._traced_rows(counted_from(self.native(start), length))
+        if host.dtype.kind not in "iu":
+            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
+        return self._rows_at(x, host[..., None] + np.arange(length))
+
+    def _rows_from(self, x: Any, start: int, length: int) -> tuple[Any, ...]:
+        if start >= 0 and self._reserve(x, start + length, length):
+            return tuple(table[start : start + length, ...] for table in self.tables)
+        return self._computed(sequence(length, start=start))
+
+    def _rows_at(self, x: Any, positions: Host) -> tuple[Any, ...]:
+        whole = positions.dtype.kind in "iu" and positions.min(initial=0) >= 0
+        if whole and self._reserve(x, int(positions.max(initial=-1)) + 1, positions.size):
+            indices = self.native(positions.astype(np.int32))
+            return tuple(_taken(table, indices) for table in self.tables)
+        return self._computed(positions)
+
+    def _computed(self, positions: Host) -> tuple[Any, ...]:
+        """Rows for this call alone: exact for any position that the encoding has."""
+        return tuple(self.native(rows) for rows in self.encoding.rows(positions).values())
+
+    def _traced_rows(self, positions: Any) -> tuple[Any, ...]:
+        return tuple(_taken_or_nan(table, positions) for table in self.tables)
+
+    def _reserve(self, x: Any, stop: int, count: int) -> bool:
+        """Whether the tables hold the positions below `stop`, after growing if that is in proportion.
+
+        Tables double, or follow a call that fills at least half of them; a lone far position is not worth a table.
+        """
+        held = int(self.tables[0].shape[0])
+        if stop <= held:
+            return True
+        if stop > self.encoding.limit:
+            raise ValueError(f"`positions` of {self.encoding} end at {self.encoding.limit - 1}, got {stop - 1}.")
+        if self.room.is_traced(x):
+            raise ValueError(
+                f"`max_len` is {held}, but position {stop - 1} is asked for while the layer is traced; "
+                f"make it with `max_len={stop}` or more."
+            )
+        if stop > 2 * max(held, count):
+            return False
+        self.hold(self.encoding.constants(max(stop, 2 * held)))
+        return True
+
+
+def host_values(given: Any, room: Room) -> Host | None:
+    """A number, a list or an array as a NumPy array, or None where only a tracer knows it."""
+    if isinstance(given, (int, float, list, tuple, np.ndarray, np.generic)):
+        return np.asarray(given)
+    return None if room.is_traced(given) else room.to_numpy(given)
+
+
+def _sequence_axis(x: Array, seq_axis: int) -> int:
+    rank = len(x.shape)
+    if not -rank <= seq_axis < rank or seq_axis % rank == rank - 1:
+        raise ValueError(f"`seq_axis` must be an axis of `x` before its last, got {seq_axis} for {rank} axes.")
+    return seq_axis % rank
+
+
+def _check_sizes(name: str, given: Any, x: Array, *tail: Any, sequence: int) -> None:
+    """Raise unless `given` has shape `tail`, or that once for each row of the batch of `x`."""
+    sizes = shape_of(given) if hasattr(given, "shape") else np.shape(given)
+    batch = shape_of(x)[0 if sequence else 1]
+    if not any(_match(sizes, (*rows, *tail)) for rows in ((), (1,), (batch,))):
+        shapes = "(length,) or (batch, length)" if tail else "() or (batch,)"
+        raise ValueError(f"`{name}` must have shape {shapes} to fit `x` of shape {tuple(x.shape)}, got {sizes}.")
+
+
+def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether the sizes agree, as far as a tracer knows them."""
+    known = (pair for pair in zip(sizes, wanted, strict=False) if all(isinstance(size, int) for size in pair))
+    return len(sizes) == len(wanted) and all(size == other for size, other in known)
+
+
+def _taken(table: Array, positions: Array) -> Array:
+    """`table[positions]`: `(rows, columns) x (..., length) -> (..., length, columns)`."""
+    xp = namespace_of(table)
+    rows = xp.take(table, xp.reshape(positions, (-1,)), axis=0)
+    return xp.reshape(rows, (*shape_of(positions), table.shape[-1]))
+
+
+def _taken_or_nan(table: Array, positions: Array) -> Array:
+    """`_taken` for positions that nobody has checked: rows that the table does not have are NaN."""
+    xp = namespace_of(table)
+    last = xp.full_like(positions, table.shape[0] - 1)
+    zero = xp.zeros_like(positions)
+    rows = _taken(table, xp.maximum(xp.minimum(positions, last), zero))
+    held = xp.expand_dims((positions >= zero) & (positions <= last), axis=-1)
+    return xp.where(held, rows, xp.full_like(rows, float("nan")))

@@ -1,0 +1,56 @@
+"""Masks: which keys a query may see. True is visible; every mask broadcasts against `(batch, heads, queries, keys)`."""
+
+from __future__ import annotations
+
+from ._arrays import Array, namespace_of, paired
+
+
+def causal(query_positions: Array, key_positions: Array) -> Array:
+    """No key after its query: `(queries,) x (keys,) -> (queries, keys)`, or with a batch `(batch, 1, queries, keys)`.
+
+    >>> import numpy as np
+    >>> causal(np.arange(2), np.arange(3))
+    array([[ True, False, False],
+           [ True,  True, False]])
+    """
+    queries, keys = paired(query_positions, key_positions)
+    visible = queries >= keys
+    return visible if len(query_positions.shape) == 1 else namespace_of(visible).expand_dims(visible, axis=1)
+
+
+def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
+    """The first keys of each row, or of each query of each row.
+
+    Args:
+        valid_lens: numbers of keys, shape `(batch,)` or `(batch, queries)`.
+        key_positions: `0 … keys - 1`, shape `(keys,)`.
+    Returns:
+        Array of bools, shape `(batch, 1, 1 or queries, keys)`.
+
+    >>> import numpy as np
+    >>> valid_lengths(np.array([1, 2]), np.arange(3))[:, 0, 0]
+    array([[ True, False, False],
+           [ True,  True, False]])
+    """
+    if len(valid_lens.shape) == 1:
+        valid_lens = namespace_of(valid_lens).expand_dims(valid_lens, axis=-1)
+    return valid_per_query(valid_lens, key_positions)
+
+
+def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
+    """`valid_lengths` for `(batch, 1 or queries)` alone, which asks for no shape."""
+    xp = namespace_of(valid_lens)
+    lengths = xp.expand_dims(xp.expand_dims(valid_lens, axis=-1), axis=1)
+    return lengths > xp.astype(key_positions, valid_lens.dtype)
+
+
+def padding(tokens: Array, pad: int) -> Array:
+    """The keys that are not padding: `(batch, keys) -> (batch, 1, 1, keys)`.
+
+    >>> import numpy as np
+    >>> padding(np.array([[5, 7, 0]]), 0)[:, 0, 0]
+    array([[ True,  True, False]])
+    """
+    xp = namespace_of(tokens)
+    visible = xp.abs(tokens - pad) > 0
+    return xp.expand_dims(xp.expand_dims(visible, axis=1), axis=1)

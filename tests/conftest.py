@@ -1,0 +1,52 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from posenc_backends import load
+from posenc_backends.checks import Subject
+from posenc_backends.conformance import subject
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--backend", default="numpy", help="the room to test: numpy, strict, torch, keras, paddle, mxnet or jax"
+    )
+
+
+def pytest_configure(config):
+    """Let pass the warnings that the framework under test itself emits: on import, and as its room names them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        harness = subject(config.getoption("--backend")).harness
+    for line in harness.WARNINGS:
+        config.addinivalue_line("filterwarnings", line)
+
+
+@pytest.fixture(scope="session")
+def on(request) -> Subject:
+    """The room under test and what it tells about its framework."""
+    return subject(request.config.getoption("--backend"))
+
+
+@pytest.fixture(scope="session")
+def room(on):
+    return on.room
+
+
+@pytest.fixture
+def native(room):
+    """Makes an array of the room from numbers; float32 unless they are whole."""
+
+    def make(numbers, dtype=None):
+        array = np.asarray(numbers)
+        kind = dtype or (np.float32 if array.dtype.kind == "f" else np.int32)
+        return room.from_numpy(array.astype(kind))
+
+    return make
+
+
+@pytest.fixture(params=["numpy", "strict"])
+def xp(request):
+    """An array library of the standard: NumPy, and the strict one that has nothing else."""
+    return load(request.param).namespace

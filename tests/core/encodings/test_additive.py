@@ -1,0 +1,102 @@
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_core import Binary, Integer, Learned, Normalized, Sine, Sinusoidal
+from posenc_core.encodings import Encoding
+
+SEEDS = json.loads((Path(__file__).parents[2] / "golden" / "seeds.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if "printed" in seed], ids=lambda seed: seed["name"])
+def test_the_numbers_printed_in_the_texts(seed):
+    table = Encoding.from_dict(seed["encoding"]).table(seed["positions"])
+    np.testing.assert_allclose(table, seed["printed"], rtol=0, atol=6e-8)
+
+
+def test_the_dot_product_with_the_middle_row_is_the_cosine_of_the_offset():
+    table = Sinusoidal(dim=2).table(range(9)).astype(float)
+    np.testing.assert_allclose(table @ table[4], np.cos(np.arange(9) - 4.0), atol=1e-7)
+
+
+@pytest.mark.parametrize("convention", ["interleaved", "concatenated", "timestep"])
+def test_an_even_width_has_the_same_numbers_in_three_orders(convention):
+    table = Sinusoidal(dim=6, convention=convention).table([5, 77])
+    interleaved = Sinusoidal(dim=6).table([5, 77])
+    order = {"interleaved": range(6), "concatenated": [0, 2, 4, 1, 3, 5], "timestep": [1, 3, 5, 0, 2, 4]}[convention]
+    np.testing.assert_array_equal(table, interleaved[:, list(order)])
+
+
+def test_odd_widths_end_as_their_convention_says():
+    np.testing.assert_array_equal(
+        Sinusoidal(dim=5, convention="concatenated").table([9]), Sinusoidal(dim=5).table([9])[:, [0, 2, 4, 1, 3]]
+    )
+    for convention in ("tensor2tensor", "timestep"):
+        table = Sinusoidal(dim=5, convention=convention).table([9])
+        np.testing.assert_array_equal(table[:, :4], Sinusoidal(dim=4, convention=convention).table([9]))
+        np.testing.assert_array_equal(table[:, 4], 0)
+
+
+def test_the_offset_projection_does_not_depend_on_the_row():
+    table = Sinusoidal(dim=8).table(range(1000)).astype(float)
+    frequencies, delta = 10000.0 ** (-np.arange(0, 8, 2) / 8), 13
+    cos, sin = np.cos(delta * frequencies), np.sin(delta * frequencies)
+    moved = np.stack([cos * table[:, 0::2] + sin * table[:, 1::2], cos * table[:, 1::2] - sin * table[:, 0::2]], -1)
+    np.testing.assert_allclose(moved.reshape(1000, 8)[:-delta], table[delta:], atol=2e-7)
+
+
+def test_the_text_with_the_column_index_starts_with_zeros():
+    table = Sinusoidal(dim=6, convention="column_index").table([0, 1])
+    np.testing.assert_array_equal(table[0], 0)
+    assert table[1, 1] == np.float32(0.9989229760406304)
+
+
+def test_real_positions():
+    np.testing.assert_array_equal(Integer(dim=1).table([0.5, -2.25]), [[0.5], [-2.25]])
+    np.testing.assert_array_equal(Normalized(dim=1, length=4).table([0.5]), [[0.125]])
+    np.testing.assert_allclose(Sinusoidal(dim=2).table([0.5]), [[np.sin(0.5), np.cos(0.5)]], rtol=1e-7)
+    with pytest.raises(TypeError, match="`positions` of Binary must be integers"):
+        Binary(dim=3).table([0.5])
+
+
+def test_wide_binary_codes():
+    table = Binary(dim=100).table([5, 2**31 - 1])
+    np.testing.assert_array_equal(table[0, -3:], [1, 0, 1])
+    np.testing.assert_array_equal(table.sum(axis=1), [2, 31])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: Integer(dim=0), ValueError, "`dim` must be at least 1, got 0."),
+        (lambda: Integer(dim=-3), ValueError, "`dim` must be at least 1, got -3."),
+        (lambda: Integer(dim=2.0), TypeError, "`dim` must be an integer, got 2.0."),
+        (lambda: Integer(dim=True), TypeError, "`dim` must be an integer, got True."),
+        (lambda: Normalized(dim=2, length=0), ValueError, "`length` must be at least 1, got 0."),
+        (lambda: Binary(dim=2, start=-1), ValueError, "`start` must be at least 0, got -1."),
+        (lambda: Binary(dim=2, start=4), ValueError, "`start` must be below 4, the codes of 2 digits, got 4."),
+        (lambda: Binary(dim=2, bit_order="big"), ValueError, "`bit_order` must be one of 'most_significant_first',"),
+        (lambda: Sine(dim=2, frequencies="linear"), ValueError, "`frequencies` must be one of 'powers_of_two',"),
+        (lambda: Sine(dim=2, frequencies=(1.0,)), ValueError, "`frequencies` must be a tuple of 2 numbers"),
+        (lambda: Sine(dim=1, frequencies=(-1.0,)), ValueError, "`frequencies` must not be negative, got -1.0."),
+        (lambda: Sine(dim=2, frequencies="powers_of_two", base=3), ValueError, "`base` is used with 'endpoint'"),
+        (lambda: Sine(dim=2, frequencies="endpoint", base=1), ValueError, "`base` must be a finite number greater"),
+        (lambda: Sinusoidal(dim=4, base=float("inf")), ValueError, "`base` must be a finite number greater than 1"),
+        (lambda: Sinusoidal(dim=4, base=float("nan")), ValueError, "`base` must be a finite number greater than 1"),
+        (lambda: Sinusoidal(dim=4, base="1e4"), TypeError, "`base` must be a number, got '1e4'."),
+        (lambda: Sinusoidal(dim=4, convention="bert"), ValueError, "`convention` must be one of 'interleaved',"),
+        (lambda: Sinusoidal(dim=1, convention="timestep"), ValueError, "`dim` must be at least 2, got 1."),
+        (lambda: Learned(dim=2, length=0), ValueError, "`length` must be at least 1, got 0."),
+        (lambda: Learned(dim=2, length=3, std=-1.0), ValueError, "`std` must not be negative, got -1.0."),
+        (lambda: Binary(dim=2).table([4]), ValueError, "must lie from 0 to 3, got 4."),
+        (lambda: Binary(dim=2).table([-1]), ValueError, "must lie from 0 to 3, got -1."),
+        (lambda: Normalized(dim=2, length=4).table([4]), ValueError, "must lie from 0 to 3, got 4."),
+        (lambda: Learned(dim=2, length=4).table([5]), ValueError, "must lie from 0 to 3, got 5."),
+    ],
+)
+def test_bad_input(make, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        make()

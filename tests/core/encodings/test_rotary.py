@@ -1,0 +1,44 @@
+import re
+
+import numpy as np
+import pytest
+
+from posenc_core import Rotary, rotate
+
+LAYOUTS = ("interleaved", "half")
+
+
+def test_rotary_on_ones_as_printed_in_the_text():
+    printed = [[1, 1], [-0.30116868, 1.38177329], [-1.32544426, 0.49315059], [-1.1311125, -0.84887249]]
+    cos, sin = Rotary(head_dim=2, layout="interleaved").cos_sin(range(4))
+    np.testing.assert_allclose(rotate(np.ones((4, 2)), cos, sin, layout="interleaved"), printed, atol=2e-7)
+
+
+def test_the_layout_orders_channels_and_not_numbers():
+    half, interleaved = (Rotary(head_dim=8, layout=layout) for layout in ("half", "interleaved"))
+    for a, b in zip(half.cos_sin([1000]), interleaved.cos_sin([1000]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "message"),
+    [
+        ({"head_dim": 7}, ValueError, "`head_dim` must be even, got 7."),
+        ({"head_dim": 0}, ValueError, "`head_dim` must be at least 1, got 0."),
+        ({"head_dim": "8"}, TypeError, "`head_dim` must be an integer, got '8'."),
+        ({"head_dim": 8, "layout": "neox"}, ValueError, "`layout` must be one of 'interleaved', 'half', got 'neox'."),
+        ({"head_dim": 8, "base": 1}, ValueError, "`base` must be a finite number greater than 1, got 1."),
+        ({"head_dim": 8, "base": -5.0}, ValueError, "`base` must be a finite number greater than 1, got -5.0."),
+        ({"head_dim": 8, "base": None}, TypeError, "`base` must be a number, got None."),
+        ({"head_dim": 8, "rotary_dim": 3}, ValueError, "`rotary_dim` must be even, got 3."),
+        ({"head_dim": 8, "rotary_dim": 10}, ValueError, "`rotary_dim` must not exceed `head_dim` 8, got 10."),
+        ({"head_dim": 8, "scaling": "yarn"}, TypeError, "`scaling` must be a scaling or None, got 'yarn'."),
+    ],
+)
+def test_bad_input(fields, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        Rotary(**{"layout": "half"} | fields)
+
+
+def test_an_odd_head_may_turn_in_part():
+    assert Rotary(head_dim=7, layout="half", rotary_dim=4).frequencies().shape == (2,)

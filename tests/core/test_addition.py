@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from posenc_core import Sinusoidal, combine
+
+
+def test_rows_are_added_or_appended(xp):
+    x, rows = np.ones((2, 3, 4)), Sinusoidal(dim=4).table(range(3)).astype(float)
+    given = xp.asarray(x), xp.asarray(rows)
+    np.testing.assert_array_equal(np.asarray(combine(*given, how="add")), x + rows)
+    appended = np.asarray(combine(*given, how="concat"))
+    np.testing.assert_array_equal(appended, np.concatenate([x, np.broadcast_to(rows, x.shape)], axis=-1))
+
+
+def test_rows_may_differ_by_batch_row(xp):
+    x, rows = np.zeros((2, 5, 3, 4)), np.arange(24.0).reshape(2, 3, 4)
+    got = np.asarray(combine(xp.asarray(x), xp.asarray(rows), how="add"))
+    np.testing.assert_array_equal(got, np.broadcast_to(rows[:, None], x.shape))
+
+
+def test_adding_after_a_projection_is_concatenating_before_it():
+    rng = np.random.default_rng(2)
+    x, e, w = rng.normal(size=(5, 3)), rng.normal(size=(5, 2)), rng.normal(size=(5, 4))
+    np.testing.assert_allclose(combine(x, e, how="concat") @ w, x @ w[:3] + e @ w[3:], atol=1e-14)
+
+
+def test_unknown_ways_are_refused():
+    with pytest.raises(ValueError, match="`combine` must be one of 'add', 'concat', got 'mul'"):
+        combine(np.ones((1, 2)), np.ones((1, 2)), how="mul")

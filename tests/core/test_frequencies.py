@@ -1,0 +1,47 @@
+import re
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_core.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two
+
+
+@pytest.mark.parametrize(("dim", "base"), [(128, 10000), (7, 10000), (96, 1000042.0), (2, 2)])
+def test_geometric_frequencies_are_rounded_once(dim, base):
+    with mpmath.workdps(60):
+        wanted = [float(mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / dim)) for i in range((dim + 1) // 2)]
+    np.testing.assert_array_equal(as_float64(geometric(dim, base=base)), wanted)
+
+
+def test_endpoint_frequencies_end_at_one_over_base():
+    assert as_float64(endpoint(5, base=10000))[[0, -1]].tolist() == [1, 1e-4]
+    assert as_float64(endpoint(1)).tolist() == [1]
+    assert endpoint(0) == ()
+
+
+def test_powers_of_two_and_chosen_ones():
+    assert as_float64(powers_of_two(4)).tolist() == [1, 0.5, 0.25, 0.125]
+    assert as_float64(chosen([0.1, 3])).tolist() == [0.1, 3]
+
+
+def test_frequencies_do_not_depend_on_the_callers_decimal_context():
+    from decimal import Context, localcontext
+
+    with localcontext(Context(prec=3)):
+        assert geometric(64) == geometric(64)
+        coarse = geometric(64)
+    assert coarse == geometric(64)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "kind", "message"),
+    [
+        ("1", TypeError, "`frequencies` must be a number, got '1'."),
+        (np.inf, ValueError, "`frequencies` must be a finite number, got inf."),
+        (-1.0, ValueError, "`frequencies` must not be negative, got -1.0."),
+    ],
+)
+def test_other_frequencies_are_refused(frequency, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        chosen([frequency])

@@ -1,0 +1,127 @@
+"""The exact tables: against mpmath entry by entry, and against their own bytes on other machines."""
+
+import hashlib
+from decimal import Decimal
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_core import Rotary, Sinusoidal
+from posenc_core.angles import angles
+from posenc_core.frequencies import as_float64, chosen, geometric
+from posenc_core.tables import cos_sin
+
+RNG = np.random.default_rng(19680409)
+MP = mpmath.mp.clone()
+MP.prec = 220  # 31 bits of position, 24 of result, and plenty for cancellation
+
+
+def true_cos_sin(positions, base, dim, factor="1"):
+    """Cosine and sine of every position and frequency, rounded once to float32 from 220 bits."""
+    frequencies = [MP.mpf(base) ** (-MP.mpf(2 * i) / dim) for i in range(dim // 2)]
+    both = [[MP.cos_sin(MP.mpf(p) * f) for f in frequencies] for p in positions.tolist()]
+    return tuple(
+        np.array([[rounded(pair[kind] * MP.mpf(factor)) for pair in row] for row in both], np.float32)
+        for kind in (0, 1)
+    )
+
+
+def rounded(value):
+    """The nearest float32, ties to even, without going through float64."""
+    if value == 0:
+        return 0.0
+    _, exponent = MP.frexp(value)
+    shift = 24 - max(int(exponent), -125)
+    return float(MP.ldexp(MP.nint(MP.ldexp(value, shift)), -shift))
+
+
+@pytest.mark.parametrize(
+    ("base", "dim"),
+    [(10000, 128), (500000.0, 128), (10000000, 96), (2, 64), (1.5, 80), (1e12, 256), (10000, 6), (160000.0, 64)],
+)
+def test_every_entry_is_the_true_number_rounded_once(base, dim):
+    count = 26000 // dim
+    whole = RNG.integers(-(2**31) + 1, 2**31, count)
+    near = np.concatenate([np.arange(16), 2 ** np.arange(4, 31), RNG.integers(0, 2**20, max(count - 43, 1))])
+    for positions in (whole, near):
+        got = cos_sin(positions, geometric(dim, base=base))
+        for table, wanted in zip(got, true_cos_sin(positions, base, dim), strict=True):
+            np.testing.assert_array_equal(table, wanted)
+
+
+def test_that_is_more_than_200000_entries():
+    entries = sum((26000 // dim + max(26000 // dim, 44)) * dim for dim in (128, 128, 96, 64, 80, 256, 6, 64))
+    assert entries >= 200_000
+
+
+@pytest.mark.parametrize("factor", ["1.3465735902799727", "0.1", "1.0690449676496976"])
+def test_the_attention_factor_is_rounded_with_the_entry(factor):
+    positions = RNG.integers(0, 2**31, 100)
+    got = cos_sin(positions, geometric(64, base=10000), factor=Decimal(factor))
+    for table, wanted in zip(got, true_cos_sin(positions, 10000, 64, factor), strict=True):
+        np.testing.assert_array_equal(table, wanted)
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-20, 1.0, 1e5, 2.0**31])
+def test_real_positions_are_exact_too(size):
+    positions = RNG.uniform(-size, size, 60)
+    got = cos_sin(positions, geometric(64, base=10000))
+    for table, wanted in zip(got, true_cos_sin(positions, 10000, 64), strict=True):
+        np.testing.assert_array_equal(table, wanted)
+
+
+def test_whole_numbers_give_the_same_as_integers():
+    positions = RNG.integers(-(2**31) + 1, 2**31, 500)
+    frequencies = geometric(32, base=10000)
+    for exact, real in zip(cos_sin(positions, frequencies), cos_sin(positions.astype(float), frequencies), strict=True):
+        np.testing.assert_array_equal(exact, real)
+
+
+def test_frequencies_above_a_turn_and_of_zero():
+    positions = np.array([0, 1, 1000003])
+    cos, sin = cos_sin(positions, chosen([100.0, 0.0]))
+    np.testing.assert_array_equal(cos[:, 0], [rounded(MP.cos(MP.mpf(p) * 100)) for p in positions.tolist()])
+    np.testing.assert_array_equal(sin[:, 0], [rounded(MP.sin(MP.mpf(p) * 100)) for p in positions.tolist()])
+    np.testing.assert_array_equal(cos[:, 1], 1)
+    np.testing.assert_array_equal(sin[:, 1], 0)
+
+
+def test_the_readable_form_agrees_nearby():
+    positions, frequencies = np.arange(2048), geometric(64, base=10000)
+    readable = angles(positions.astype(float), as_float64(frequencies))
+    for table, function in zip(cos_sin(positions, frequencies), (np.cos, np.sin), strict=True):
+        np.testing.assert_allclose(table, function(readable), rtol=0, atol=2.0**-24)
+
+
+def test_any_shape_of_positions():
+    frequencies = geometric(8, base=10000)
+    flat = cos_sin(np.arange(24), frequencies)
+    for table, cube in zip(flat, cos_sin(np.arange(24).reshape(2, 3, 4), frequencies), strict=True):
+        np.testing.assert_array_equal(cube, table.reshape(2, 3, 4, 4))
+    assert cos_sin(np.zeros((2, 0), int), frequencies)[0].shape == (2, 0, 4)
+
+
+BIG_TABLES = {
+    "Rotary, base 10000": (
+        "6ce6a1304ca05860c721dd34f2b7582e5822dc7844aaffbcb4e6977b030731fa",
+        lambda: Rotary(head_dim=128, layout="half").cos_sin(np.arange(131072)),
+    ),
+    "Rotary, base 500000, at the far end": (
+        "b440f1a7484635db23158da9761721f60318d2e33fdfc5cd022f3b9484c6a520",
+        lambda: Rotary(head_dim=128, layout="half", base=500000.0).cos_sin(np.arange(2**31 - 65536, 2**31)),
+    ),
+    "Sinusoidal, tensor2tensor": (
+        "267546503fd77b29eb3a62e7b2c58eb670c7cbba86b766c3df654836093435a1",
+        lambda: (Sinusoidal(dim=257, convention="tensor2tensor").table(np.arange(-30000, 30000)),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BIG_TABLES)
+def test_big_tables_have_the_same_bytes_everywhere(name):
+    wanted, make = BIG_TABLES[name]
+    digest = hashlib.sha256()
+    for table in make():
+        digest.update(np.ascontiguousarray(table, "<f4"))
+    assert digest.hexdigest() == wanted

@@ -1,0 +1,90 @@
+"""Encodings are values: equal, hashable, printed and written without loss."""
+
+import json
+import re
+from dataclasses import FrozenInstanceError, dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from posenc_core import Alibi, Binary, Integer, Learned, Normalized, Rotary, Scaling, Sine, Sinusoidal
+from posenc_core.encodings import Encoding
+from posenc_core.notation import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halved(Scaling):
+    """A scaling for these tests: every frequency by half, or by a quarter past `length` tokens."""
+
+    length: int = 100
+
+    def slowed(self, frequencies, *, base, seq_len):
+        return tuple(frequency / (4 if (seq_len or 0) > self.length else 2) for frequency in frequencies)
+
+    def attention_factor(self, seq_len):
+        return Decimal("1.25")
+
+
+ENCODINGS = [
+    Integer(dim=2),
+    Normalized(dim=3, length=7),
+    Binary(dim=4, start=1, bit_order="least_significant_first"),
+    Sine(dim=2, frequencies=(1.0, 0.1)),
+    Sine(dim=2, frequencies="endpoint", base=500.5),
+    Sinusoidal(dim=8, base=1e5, convention="timestep"),
+    Learned(dim=4, length=9, std=0.5),
+    Rotary(head_dim=8, layout="half", rotary_dim=4, scaling=Halved(length=7)),
+    Alibi(num_heads=12),
+]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+def test_json_keeps_an_encoding(encoding):
+    again = Encoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
+    assert again == encoding
+    assert hash(again) == hash(encoding)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
+def test_repr_evaluates(encoding):
+    assert eval(repr(encoding)) == encoding
+    if "Halved" not in repr(encoding):
+        assert parse(repr(encoding)) == encoding
+
+
+def test_encodings_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        Integer(dim=2).dim = 3
+    with pytest.raises(TypeError, match="positional"):
+        Integer(2)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"kind": "Cosine"}, "`kind` must be one of Alibi, Binary,"),
+        ({}, "got None."),
+        ({"kind": "Integer", "dim": 2, "base": 3}, "`base` is no field of Integer; it has dim."),
+        ({"kind": "Integer"}, "Integer cannot be made of {}"),
+    ],
+)
+def test_other_data_is_refused(data, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Encoding.from_dict(data)
+
+
+@pytest.mark.parametrize("text", ["Integer", "Integer(2)", "f()()", "Integer(dim=open('x'))", "Integer(dim=2"])
+def test_other_texts_are_refused(text):
+    with pytest.raises(ValueError, match=r"`encoding` must be written like 'Sinusoidal\(dim=32\)'"):
+        parse(text)
+
+
+def test_a_scaling_slows_the_table_and_multiplies_it():
+    plain = Rotary(head_dim=8, layout="half")
+    scaled = replace(plain, scaling=Halved())
+    assert scaled.attention_factor == 1.25
+    for got, wanted in zip(scaled.cos_sin([0, 6, 2000]), plain.cos_sin([0, 3, 1000]), strict=True):
+        np.testing.assert_allclose(got, wanted.astype(float) * 1.25, rtol=2.0**-23)
+    np.testing.assert_array_equal(scaled.frequencies(seq_len=101), plain.frequencies() / 4)
+    assert scaled != plain
