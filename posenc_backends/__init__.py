@@ -1,0 +1,36 @@
+"""One room per framework: the same layers, under the same names, native in each.
+
+from posenc_backends.torch import RotaryEmbedding
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+NAMES = ("torch", "keras", "paddle", "mxnet", "jax")
+HOST_NAMES = ("numpy", "strict")
+
+__all__ = ["HOST_NAMES", "NAMES", "load", "require"]
+
+
+def load(name: str) -> ModuleType:
+    """The room of a framework, by its name.
+
+    Raises:
+        ValueError: if there is no such room; the message lists the rooms.
+        ImportError: if its framework is not installed; the message says what to install.
+
+    >>> load("numpy").__name__
+    'posenc_backends.numpy'
+    """
+    if name not in NAMES + HOST_NAMES:
+        raise ValueError(f"`name` must be one of {', '.join(map(repr, NAMES + HOST_NAMES))}, got {name!r}.")
+    return import_module(f"{__name__}.{name}")
+
+
+def require(module: str, *, install: str) -> None:
+    """Raise an `ImportError` that says what to install, unless `module` is installed."""
+    if find_spec(module) is None:
+        raise ImportError(f'`{module}` is not installed; run `pip install "{install}"`.', name=module)

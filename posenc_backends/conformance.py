@@ -1,0 +1,106 @@
+"""The cases that every room passes: native results against golden numbers made with mpmath.
+
+The test suite and `posenc report` both iterate over `cases()`, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+
+from posenc_backends import checks, load
+from posenc_backends.checks import Entry, Outcome, Subject
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison: what is checked (`table`, `forward`, `gradient`, …), of which encoding, in which dtype."""
+
+    check: str
+    encoding: str
+    subject: str
+    dtype: str
+    run: Callable[[Subject], Outcome]
+
+    @property
+    def name(self) -> str:
+        return f"{self.check}: {self.subject}"
+
+    def gap(self, room: ModuleType) -> str | None:
+        """Why the room cannot pass, if it says so of this case, its check, its dtype or its encoding."""
+        told = (room.GAPS.get(key) for key in (self.name, self.check, self.dtype, self.encoding))
+        return next((reason for reason in told if reason), None)
+
+
+def subject(name: str) -> Subject:
+    """The room of this name, ready to be tested.
+
+    Raises:
+        ImportError: if its framework is not installed.
+    """
+    return Subject(load(name), import_module(f"posenc_backends.{name}.harness"))
+
+
+def cases() -> Iterator[Case]:
+    """All cases, from tables to attention."""
+    for entry in golden("seeds") + golden("sinusoidal"):
+        yield _case("table", entry, checks.additive_table)
+    for entry in golden("rope_models"):
+        yield _case("table", entry, checks.rotary_table)
+    for entry in golden("addition") + golden("rotation"):
+        yield _case("forward", entry, checks.forward)
+        yield _case("gradient", entry, checks.gradient)
+        if entry["positions"][0] == 0:
+            yield _case("compiled", entry, checks.compiled)
+    for entry in golden("alibi"):
+        yield _case("forward", entry, checks.bias)
+        yield _case("gradient", entry, checks.bias_gradient)
+    for entry in golden("attention"):
+        yield _case("forward", entry, checks.attention)
+        yield _case("compiled", entry, checks.compiled_attention)
+    for entry in golden("learned"):
+        yield _case("gradient", entry, checks.learned_gradient)
+    for entry in golden("saved"):
+        yield _case("saved", entry, checks.saved)
+
+
+def _case(check: str, entry: Entry, measure: Callable[..., Outcome]) -> Case:
+    encoding = entry["encoding"]["kind"] if entry.get("encoding") else "MultiHeadAttention"
+    return Case(check, encoding, entry["name"], entry.get("dtype", "float32"), partial(measure, entry=entry))
+
+
+def golden(name: str) -> list[Entry]:
+    """The golden numbers of this name: those of the installed package, or of the checkout."""
+    folder = files("posenc_backends").joinpath("golden")
+    if not folder.is_dir():
+        folder = Path(__file__).parents[1] / "tests" / "golden"
+    entries: list[Entry] = json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    return entries
+
+
+def results(name: str) -> Iterator[dict[str, object]]:
+    """The outcome of every case in the room of this name, as plain data; a failure says why."""
+    on = subject(name)
+    for case in cases():
+        began = time.perf_counter()
+        told: dict[str, object] = {"case": case.name, "check": case.check, "encoding": case.encoding}
+        gap = case.gap(on.room)
+        try:
+            outcome = case.run(on)
+            told |= {"passed": outcome.passed, "worst": outcome.worst, "limit": outcome.limit}
+        except Exception as error:  # noqa: BLE001 - whatever a framework raises is the outcome of its case
+            told |= {"passed": False, "error": f"{type(error).__name__}: {error}"}
+        yield told | {"gap": gap, "seconds": time.perf_counter() - began}
+
+
+if __name__ == "__main__":
+    for line in results(sys.argv[1]):
+        print(json.dumps(line), flush=True)  # noqa: T201

@@ -1,0 +1,27 @@
+"""What the conformance suite asks of NumPy: no more than to evaluate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+WARNINGS = ()
+
+
+def cast(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """The array in the dtype of this name."""
+    return array.astype(np.dtype(dtype))
+
+
+def evaluated(layer: Any, dtype: str = "float32") -> Any:
+    """The layer, which never trains. It computes in the dtype of its tokens."""
+    return layer
+
+
+def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The attention layer, with these matrices (inputs × outputs) as its projections."""
+    for name, matrix in matrices.items():
+        getattr(layer, name).kernel = layer.room.from_numpy(matrix)
+    return layer

@@ -1,0 +1,201 @@
+"""The report: every case of the conformance suite in every installed room, each room in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from posenc_backends.conformance import cases
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A room to run: its name, the package to look for, the environment it needs."""
+
+    room: str
+    module: str
+    package: str
+    backend: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        return f"{self.room} ({self.backend})" if self.backend else self.room
+
+    @property
+    def missing(self) -> str | None:
+        """What has to be installed first."""
+        if find_spec(self.module) is None:
+            return self.room
+        return self.backend if self.backend and find_spec(self.backend) is None else None
+
+
+TARGETS = (
+    Target("numpy", "numpy", "numpy"),
+    Target("strict", "array_api_strict", "array-api-strict"),
+    Target("torch", "torch", "torch"),
+    Target("keras", "keras", "keras", "tensorflow"),
+    Target("keras", "keras", "keras", "jax"),
+    Target("keras", "keras", "keras", "torch"),
+    Target("paddle", "paddle", "paddlepaddle"),
+    Target("mxnet", "mxnet", "mxnet"),
+    Target("jax", "jax", "jax"),
+)
+
+_COLUMNS = {
+    "tables": "tables",
+    "forward": "forward",
+    "gradient": "gradient",
+    "compiled": "compiled",
+    "saved": "saved",
+}
+
+
+@dataclass
+class Section:
+    """What one room gave."""
+
+    target: Target
+    results: list[Result] = field(default_factory=list)
+    crash: str = ""
+
+    @property
+    def failed(self) -> list[Result]:
+        """The cases that failed and are not known to, or passed although they are known not to."""
+        return [result for result in self.results if result["passed"] == bool(result["gap"])]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the room ran to its end and nothing failed."""
+        return not self.crash and not self.failed
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row per encoding: whether tables are equal, worst errors by check, seconds, gaps, failures."""
+        for encoding in dict.fromkeys(result["encoding"] for result in self.results):
+            of = [result for result in self.results if result["encoding"] == encoding]
+            yield {
+                "room": self.target.name,
+                "version": _version(self.target),
+                "encoding": encoding,
+                "tables": _count(of, "table"),
+                **{check: _worst(of, check) for check in _COLUMNS if check != "tables"},
+                "seconds": sum(result["seconds"] for result in of),
+                "gaps": sorted({result["gap"] for result in of if result["gap"]}),
+                "failed": [result for result in self.failed if result["encoding"] == encoding],
+            }
+
+
+def run(target: Target, advance: Callable[[], object]) -> Section:
+    """Run the cases of a room in a new process; `advance` is called after each."""
+    section = Section(target)
+    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.room]
+    environment = os.environ | ({"KERAS_BACKEND": target.backend} if target.backend else {})
+    with tempfile.TemporaryFile("w+") as said:
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+            for line in process.stdout or ():
+                if line.startswith("{"):
+                    section.results.append(json.loads(line))
+                    advance()
+        said.seek(0)
+        last = said.read().strip().rpartition("\n")[2]
+    if process.returncode:
+        section.crash = f"the process ended with status {process.returncode}: {last}"
+    return section
+
+
+def report(path: Path | None) -> int:
+    """Run all rooms, draw the results in the terminal and write them to `path` as JSON; the exit status."""
+    console = Console()
+    present = [target for target in TARGETS if target.missing is None]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(present) * sum(1 for _ in cases()))
+        sections = []
+        for target in present:
+            progress.update(task, description=target.name)
+            sections.append(run(target, lambda: progress.advance(task)))
+    console.print(_table(sections))
+    _print_remarks(console, sections)
+    if path is not None:
+        path.write_text(json.dumps([row for section in sections for row in section.rows()], indent=1) + "\n")
+    return 0 if all(section.complete for section in sections) else 1
+
+
+def _table(sections: list[Section]) -> Table:
+    table = Table(title="Native results against golden numbers; errors in units in the last place", box=SIMPLE_HEAD)
+    table.add_column("encoding")
+    for column in (*_COLUMNS.values(), "seconds"):
+        table.add_column(column, justify="right")
+    for section in sections:
+        table.add_row(f"[bold]{section.target.name} {_version(section.target)}")
+        for row in section.rows():
+            cells = [_cell(row[check]) for check in _COLUMNS]
+            style = "red" if row["failed"] else None
+            table.add_row(f"  {row['encoding']}", *cells, f"{row['seconds']:.2f}", style=style)
+        table.add_section()
+    return table
+
+
+def _print_remarks(console: Console, sections: list[Section]) -> None:
+    """Failures, known gaps and frameworks that are not installed, a line each."""
+    for section in sections:
+        name = section.target.name
+        for result in section.failed:
+            console.print(f"{name}: {result['case']}: {_why(result)}", style="red", markup=False)
+        for gap in sorted({result["gap"] for result in section.results if result["gap"]}):
+            console.print(f"{name}: gap: {gap}", style="yellow", markup=False)
+        if section.crash:
+            console.print(f"{name}: {section.crash}", style="red", markup=False)
+    for target in TARGETS:
+        if target.missing:
+            hint = f'not installed; run `pip install "posenc[{target.missing}]"`.'
+            console.print(f"{target.name}: {hint}", style="dim", markup=False)
+
+
+def _why(result: Result) -> str:
+    """Why a case failed, in a few words."""
+    if result["gap"]:
+        return "passed, but the room lists it as a gap"
+    return result.get("error") or f"off by {result['worst']:g}, allowed are {result['limit']:g}"
+
+
+def _count(results: list[Result], check: str) -> str | None:
+    of = [result for result in results if result["check"] == check]
+    return f"{sum(result['passed'] for result in of)}/{len(of)}" if of else None
+
+
+def _worst(results: list[Result], check: str) -> float | str | None:
+    """The worst error of a check; "gap" where none of its cases can pass, None where it has none."""
+    of = [result for result in results if result["check"] == check]
+    able = [result.get("worst", math.inf) for result in of if not result["gap"]]
+    return max(able) if able else "gap" if of else None
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2g}" if isinstance(value, float) else str(value)
+
+
+def _version(target: Target) -> str:
+    try:
+        return version(target.package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,33 @@
+"""The layers of the strict room: those of the NumPy room, holding other arrays."""
+
+from __future__ import annotations
+
+from posenc_backends.numpy import layers
+
+from . import arrays
+
+
+class PositionalEncoding(layers.PositionalEncoding):
+    """`posenc_backends.numpy.PositionalEncoding` on array-api-strict."""
+
+    room = arrays
+
+
+class RotaryEmbedding(layers.RotaryEmbedding):
+    """`posenc_backends.numpy.RotaryEmbedding` on array-api-strict."""
+
+    room = arrays
+
+
+class AttentionBias(layers.AttentionBias):
+    """`posenc_backends.numpy.AttentionBias` on array-api-strict."""
+
+    room = arrays
+
+
+class MultiHeadAttention(layers.MultiHeadAttention):
+    """`posenc_backends.numpy.MultiHeadAttention` on array-api-strict."""
+
+    room = arrays
+    rotary_layer = RotaryEmbedding
+    scoring_layer = AttentionBias

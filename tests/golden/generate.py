@@ -1,0 +1,339 @@
+"""Makes the golden numbers again, with mpmath at 50 digits and nothing of posenc.
+
+    python tests/golden/generate.py           # writes the JSON files beside this one
+    python tests/golden/generate.py --check   # exits with 1 if they would change
+
+`models.json` is the one file it reads: the rotary settings of published models, with where each was found.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+
+HERE = Path(__file__).parent
+POSITIONS = [0, 1, 2, 3, 255, 256, 1000, 4095, 65536, 131071, 1048575, 16777215]
+NEAR = [0, 1, 2, 3, 4, 5, 6]
+FAR = [5, 0, 1000, 65537, 1048576, -3, 1048576]
+DTYPES = {"float32": 24, "bfloat16": 8, "float16": 11, "float64": 53}  # binary digits
+mp.mp.dps = 50
+
+
+def rounded(x: Any, bits: int = 24) -> float:
+    """`x` rounded once, to the nearest number of `bits` binary digits; ties go to the even one."""
+    x = mp.mpf(x)
+    if x == 0:
+        return 0.0
+    _, exponent = mp.frexp(x)
+    return float(mp.ldexp(mp.nint(mp.ldexp(x, bits - int(exponent))), int(exponent) - bits))
+
+
+def power(base: Any, numerator: int, denominator: int) -> Any:
+    """`base ** (-numerator / denominator)`."""
+    return mp.power(mp.mpf(base), -mp.mpf(numerator) / denominator)
+
+
+def sinusoidal_row(p: Any, dim: int, base: Any, convention: str) -> list[Any]:
+    """One row of a sinusoidal table, each convention from its own definition."""
+    half = dim // 2
+    if convention == "interleaved":
+        return [(mp.cos if j % 2 else mp.sin)(p * power(base, j - j % 2, dim)) for j in range(dim)]
+    if convention == "concatenated":
+        row = sinusoidal_row(p, dim, base, "interleaved")
+        return row[0::2] + row[1::2]
+    if convention == "column_index":
+        return [(mp.cos if j % 2 else mp.sin)(p * power(base, 2 * j, dim)) if p else 0 for j in range(dim)]
+    steps = half if convention == "timestep" else max(half - 1, 1)
+    angles = [p * power(base, i, steps) for i in range(half)]
+    parts = [[mp.sin(a) for a in angles], [mp.cos(a) for a in angles]]
+    first, second = parts if convention == "tensor2tensor" else reversed(parts)
+    return first + second + [0] * (dim - 2 * half)
+
+
+def sinusoidal() -> Iterator[dict[str, Any]]:
+    """Tables of every convention, odd widths and long positions among them."""
+    for dim, base in ((2, 10000), (4, 10000), (5, 10000), (32, 10000), (512, 10000), (128, 500000)):
+        for convention in ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index"):
+            encoding = {"kind": "Sinusoidal", "dim": dim, "base": base, "convention": convention}
+            positions = POSITIONS if dim < 512 else POSITIONS[::3]
+            table = [[float(value) for value in sinusoidal_row(p, dim, base, convention)] for p in positions]
+            yield {
+                "name": f"Sinusoidal {convention}, {dim} columns",
+                "encoding": encoding,
+                "positions": positions,
+                "table": table,
+            }
+
+
+def seeds() -> Iterator[dict[str, Any]]:
+    """The ladder of the teaching texts; `printed` is what a text prints, to as many digits as it prints."""
+    one_to_four = [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0]]
+    yield _seed("Integer", {"dim": 2}, range(4), lambda p, j: p, printed=[[0, 0], [1, 1], [2, 2], [3, 3]])
+    yield _seed("Normalized", {"dim": 2, "length": 4}, range(4), lambda p, j: mp.mpf(p) / 4)
+
+    def binary(dim: int) -> Callable[[int, int], int]:
+        return lambda p, j: p >> (dim - 1 - j) & 1
+
+    yield _seed("Binary", {"dim": 2}, range(4), binary(2), printed=[[0, 0], [0, 1], [1, 0], [1, 1]])
+    yield _seed("Binary", {"dim": 3, "start": 1}, range(4), lambda p, j: binary(3)(p + 1, j), printed=one_to_four)
+    yield _seed("Binary", {"dim": 3}, range(8), binary(3))
+    reverse = {"dim": 3, "bit_order": "least_significant_first"}
+    yield _seed("Binary", reverse, range(8), lambda p, j: p >> j & 1)
+    yield _seed(
+        "Sine",
+        {"dim": 2, "frequencies": "powers_of_two"},
+        range(4),
+        lambda p, j: mp.sin(mp.mpf(p) / 2**j),
+        printed=[[0, 0], [0.84147098, 0.47942554], [0.90929743, 0.84147098], [0.14112001, 0.99749499]],
+    )
+    yield _seed("Sine", {"dim": 4, "frequencies": "endpoint"}, POSITIONS, lambda p, j: mp.sin(p * power(10000, j, 3)))
+    chosen = [1.0, 0.5, 0.2]
+    yield _seed("Sine", {"dim": 3, "frequencies": chosen}, POSITIONS, lambda p, j: mp.sin(p * mp.mpf(chosen[j])))
+    yield _seed(
+        "Sinusoidal",
+        {"dim": 2},
+        range(4),
+        lambda p, j: sinusoidal_row(p, 2, 10000, "interleaved")[j],
+        printed=[[0, 1], [0.84147098, 0.54030231], [0.90929743, -0.41614684], [0.14112001, -0.9899925]],
+    )
+    column_index = {"dim": 6, "convention": "column_index"}
+    yield _seed("Sinusoidal", column_index, range(8), lambda p, j: sinusoidal_row(p, 6, 10000, "column_index")[j])
+
+
+def _seed(
+    kind: str,
+    fields: dict[str, Any],
+    positions: Any,
+    entry: Callable[[int, int], Any],
+    printed: list[list[float]] | None = None,
+) -> dict[str, Any]:
+    table = [[float(entry(p, j)) for j in range(fields["dim"])] for p in positions]
+    settings = ", ".join(f"{name} {value}" for name, value in fields.items())
+    seed = {"name": f"{kind}, {settings}", "encoding": {"kind": kind, **fields}, "positions": list(positions)}
+    return seed | {"table": table} | ({"printed": printed} if printed else {})
+
+
+def rope_models() -> Iterator[dict[str, Any]]:
+    """Frequencies, and cosine and sine of four columns, for every model of `models.json`."""
+    for model in json.loads((HERE / "models.json").read_text(encoding="utf-8")):
+        config = model["config"]
+        rope = config["rope_parameters"]
+        rotary_dim = int(config["head_dim"] * rope.get("partial_rotary_factor", 1.0))
+        base, pairs = rope["rope_theta"], rotary_dim // 2
+        frequencies = [power(base, i, pairs) for i in range(pairs)]
+        columns = [0, 1, pairs // 2, pairs - 1]
+        positions = [0, 1, 255, 4097, 131071, 1048575]
+        yield model | {
+            "encoding": {
+                "kind": "Rotary",
+                "head_dim": config["head_dim"],
+                "layout": model["layout"],
+                "base": base,
+                "rotary_dim": rotary_dim,
+            },
+            "frequencies": [float(frequency) for frequency in frequencies],
+            "positions": positions,
+            "columns": columns,
+            "cos_sin": [
+                [[float(mp.cos(p * frequencies[j])), float(mp.sin(p * frequencies[j]))] for j in columns]
+                for p in positions
+            ],
+        }
+
+
+def addition() -> Iterator[dict[str, Any]]:
+    """Tokens plus their rows, in every width of number: the sum in float32 (or float64), rounded once."""
+    numbers = random.Random(20170612)
+    encoding = {"kind": "Sinusoidal", "dim": 5}
+    rows = [[rounded(value) for value in sinusoidal_row(p, 5, 10000, "interleaved")] for p in FAR]
+    for dtype, bits in DTYPES.items():
+        x, weights = ([[_drawn(numbers, bits) for _ in row] for row in rows] for _ in range(2))
+        sums = [
+            [rounded(mp.mpf(a) + mp.mpf(b), max(bits, 24)) for a, b in zip(*both, strict=True)]
+            for both in zip(x, rows, strict=True)
+        ]
+        yield {
+            "name": f"Sinusoidal, {dtype}",
+            "encoding": encoding,
+            "dtype": dtype,
+            "positions": FAR,
+            "x": x,
+            "weights": weights,
+            "result": [[rounded(value, bits) for value in row] for row in sums],
+            "gradient": weights,
+        }
+
+
+def rotation() -> Iterator[dict[str, Any]]:
+    """Rotations and their gradients, every product and sum rounded as IEEE arithmetic rounds them."""
+    numbers = random.Random(20210420)
+    for layout in ("interleaved", "half"):
+        for head_dim, rotary_dim in ((8, 8), (10, 6)):
+            for dtype, bits in DTYPES.items():
+                for positions in (NEAR, FAR):
+                    x, weights = ([[_drawn(numbers, bits) for _ in range(head_dim)] for _ in positions] for _ in "xw")
+                    settings = (rotary_dim, layout, max(bits, 24))
+                    turned = [turn(row, p, 1, *settings) for row, p in zip(x, positions, strict=True)]
+                    gradient = [turn(row, p, -1, *settings) for row, p in zip(weights, positions, strict=True)]
+                    span = f"positions {positions[0]} to {max(positions)}"
+                    yield {
+                        "name": f"Rotary {layout}, {rotary_dim} of {head_dim} channels, {dtype}, {span}",
+                        "encoding": {
+                            "kind": "Rotary",
+                            "head_dim": head_dim,
+                            "layout": layout,
+                            "rotary_dim": rotary_dim,
+                        },
+                        "dtype": dtype,
+                        "positions": positions,
+                        "x": x,
+                        "weights": weights,
+                        "result": [[rounded(value, bits) for value in row] for row in turned],
+                        "gradient": [[rounded(value, bits) for value in row] for row in gradient],
+                    }
+
+
+def _drawn(numbers: random.Random, bits: int) -> float:
+    return rounded(numbers.gauss(0, 3), min(bits, 24))
+
+
+def turn(row: list[float], p: int, sign: int, rotary_dim: int, layout: str, bits: int) -> list[float]:
+    """One row turned by `sign` times its angles, in arithmetic of `bits` digits, from a float32 table."""
+    turned, pairs = list(row), rotary_dim // 2
+    for i in range(pairs):
+        first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + pairs)
+        angle = p * power(10000, i, pairs)
+        cos, sin = mp.mpf(rounded(mp.cos(angle))), mp.mpf(sign * rounded(mp.sin(angle)))
+        a, b = mp.mpf(row[first]), mp.mpf(row[second])
+        turned[first] = rounded(mp.mpf(rounded(a * cos, bits)) - mp.mpf(rounded(b * sin, bits)), bits)
+        turned[second] = rounded(mp.mpf(rounded(b * cos, bits)) + mp.mpf(rounded(a * sin, bits)), bits)
+    return turned
+
+
+def alibi() -> Iterator[dict[str, Any]]:
+    """Slopes of head counts that are powers of two and of some that are not."""
+    for heads in (1, 2, 8, 12, 71):
+        whole = 2 ** (heads.bit_length() - 1)
+        slopes = [mp.power(2, -mp.mpf(8) * i / whole) for i in range(1, whole + 1)]
+        slopes += [mp.power(2, -mp.mpf(4) * i / whole) for i in range(1, 2 * whole, 2)][: heads - whole]
+        yield {
+            "name": f"Alibi, {heads} heads",
+            "encoding": {"kind": "Alibi", "num_heads": heads},
+            "slopes": [float(slope) for slope in slopes],
+            "bias": [[[-rounded(rounded(s) * abs(i - j)) for j in range(5)] for i in range(3)] for s in slopes],
+        }
+
+
+def attention() -> Iterator[dict[str, Any]]:
+    """Multi-head attention of two heads of two, by its formula, with each kind of position and a row that sees nothing."""
+    numbers = random.Random(19560101)
+
+    def draw(*shape: int) -> Any:
+        return [draw(*shape[1:]) for _ in range(shape[0])] if shape else rounded(numbers.gauss(0, 1))
+
+    matrices = {name: draw(4, 4) for name in ("W_q", "W_k", "W_v", "W_o")}
+    queries, keys, values = draw(2, 3, 4), draw(2, 5, 4), draw(2, 5, 4)
+    rotary = {"kind": "Rotary", "head_dim": 2, "layout": "half", "base": 10000}
+    for name, position in (("no position", None), ("Rotary", rotary), ("Alibi", {"kind": "Alibi", "num_heads": 2})):
+        for valid_lens in (None, [4, 0], [[1, 2, 5], [0, 3, 4]]):
+            result = [
+                attended(queries[b], keys[b], values[b], matrices, position, _lengths(valid_lens, b)) for b in range(2)
+            ]
+            yield {
+                "name": f"MultiHeadAttention, {name}, valid_lens {valid_lens}",
+                "position": position,
+                "matrices": matrices,
+                "queries": queries,
+                "keys": keys,
+                "values": values,
+                "valid_lens": valid_lens,
+                "result": [[[float(value) for value in row] for row in tokens] for tokens in result],
+            }
+
+
+def learned() -> Iterator[dict[str, Any]]:
+    """The gradient of a learned table: whole numbers, which add up without rounding."""
+    weights = [[[float(10 * b + 3 * i + j) for j in range(2)] for i in range(3)] for b in range(2)]
+    sums = [[weights[0][i][j] + weights[1][i][j] for j in range(2)] for i in range(3)]
+    encoding = {"kind": "Learned", "dim": 2, "length": 5}
+    zeros = [[[0.0] * 2] * 3] * 2
+    gradient = sums + [[0.0] * 2] * 2
+    yield {"name": "Learned", "encoding": encoding, "x": zeros, "weights": weights, "gradient": gradient}
+
+
+def saved() -> Iterator[dict[str, Any]]:
+    """Layers to save and load again, and tokens to try them on."""
+    for encoding in (
+        {"kind": "Sinusoidal", "dim": 4},
+        {"kind": "Learned", "dim": 4, "length": 5},
+        {"kind": "Rotary", "head_dim": 4, "layout": "half"},
+        {"kind": "Alibi", "num_heads": 1},
+    ):
+        x = [[[float(i + j) for j in range(4)] for i in range(3)]]
+        yield {"name": encoding["kind"], "encoding": encoding, "x": [x]}
+
+
+def _lengths(valid_lens: Any, batch: int) -> list[int]:
+    row = 5 if valid_lens is None else valid_lens[batch]
+    return row if isinstance(row, list) else [row] * 3
+
+
+def attended(queries: Any, keys: Any, values: Any, w: Any, position: Any, lengths: list[int]) -> list[Any]:
+    """Attention of one batch row, entirely in 50 digits."""
+    q, k, v = (_product(x, w[name]) for x, name in ((queries, "W_q"), (keys, "W_k"), (values, "W_v")))
+    merged = [[mp.mpf(0)] * 4 for _ in q]
+    for head in range(2):
+        part = slice(2 * head, 2 * head + 2)
+        slope = mp.power(2, -4 * (head + 1)) if position and position["kind"] == "Alibi" else 0
+        turned = [[_turned(row[part], p, position) for p, row in enumerate(x)] for x in (q, k)]
+        for i, length in enumerate(lengths):
+            scores = [_dot(turned[0][i], turned[1][j]) / mp.sqrt(2) - slope * abs(i - j) for j in range(length)]
+            total = mp.fsum(mp.exp(score) for score in scores)
+            for column in range(2):
+                parts = [mp.exp(score) / total * v[j][part][column] for j, score in enumerate(scores)]
+                merged[i][2 * head + column] = mp.fsum(parts)
+    return _product(merged, w["W_o"])
+
+
+def _turned(pair: list[Any], p: int, position: Any) -> list[Any]:
+    if not position or position["kind"] != "Rotary":
+        return pair
+    (a, b), cos, sin = pair, mp.cos(p), mp.sin(p)
+    return [a * cos - b * sin, b * cos + a * sin]
+
+
+def _product(rows: Any, matrix: Any) -> list[list[Any]]:
+    columns = [list(column) for column in zip(*matrix, strict=True)]
+    return [[_dot(row, column) for column in columns] for row in rows]
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
+
+
+def written(entries: Iterator[dict[str, Any]]) -> str:
+    """The entries as JSON, one to a line."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n"
+
+
+def main(check: bool) -> int:
+    """Write the files, or compare them; returns the exit status."""
+    changed = []
+    for make in (seeds, sinusoidal, rope_models, addition, rotation, alibi, attention, learned, saved):
+        path, text = HERE / f"{make.__name__}.json", written(make())
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            changed.append(path.name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    print("changed:", ", ".join(changed) or "nothing")
+    return int(check and bool(changed))
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

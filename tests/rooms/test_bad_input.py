@@ -1,0 +1,161 @@
+"""Every mistake is an error that names the argument, the value and the fix; the same in every room."""
+
+import re
+
+import numpy as np
+import pytest
+
+from posenc_core import Alibi, Binary, Learned, Normalized, Rotary, Sinusoidal
+
+ROTARY = Rotary(head_dim=4, layout="half")
+
+
+def raises(kind, message):
+    return pytest.raises(kind, match=re.escape(message))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "kind", "message"),
+    [
+        ((0,), {}, ValueError, "`num_hiddens` must be at least 1, got 0."),
+        ((4.0,), {}, TypeError, "`num_hiddens` must be an integer, got 4.0."),
+        ((4, 1.0), {}, ValueError, "`dropout` must be from 0 up to but not including 1, got 1.0."),
+        ((4, 0.0, -1), {}, ValueError, "`max_len` must be at least 1, got -1."),
+        ((4,), {"combine": "multiply"}, ValueError, "`combine` must be one of 'add', 'concat', got 'multiply'."),
+        ((4,), {"encoding": ROTARY}, TypeError, "`encoding` must be an additive encoding, got Rotary("),
+        ((4,), {"encoding": Sinusoidal(dim=6)}, ValueError, "`encoding` must have `dim` 4, as `num_hiddens` says"),
+    ],
+)
+def test_positional_encoding_is_checked_when_made(room, arguments, keywords, kind, message):
+    with raises(kind, message):
+        room.PositionalEncoding(*arguments, **keywords)
+
+
+def test_rotary_embedding_is_checked_when_made(room):
+    with raises(TypeError, "`encoding` must be a Rotary, got Alibi(num_heads=2)."):
+        room.RotaryEmbedding(Alibi(num_heads=2))
+    with raises(ValueError, "`max_len` must be at least 1, got 0."):
+        room.RotaryEmbedding(ROTARY, max_len=0)
+
+
+def test_attention_bias_is_checked_when_made(room):
+    with raises(TypeError, "`encoding` must be a Scoring, got Rotary("):
+        room.AttentionBias(ROTARY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "position", "kind", "message"),
+    [
+        ((10, 3), None, ValueError, "`num_hiddens` must be a multiple of `num_heads` 3, got 10."),
+        ((10, 0), None, ValueError, "`num_heads` must be at least 1, got 0."),
+        ((12, 2, 2.0), None, ValueError, "`dropout` must be from 0 up to but not including 1, got 2.0."),
+        ((12, 2), ROTARY, ValueError, "`position` must have `head_dim` 6, num_hiddens / num_heads, got Rotary("),
+        ((12, 2), Alibi(num_heads=3), ValueError, "`position` must have `num_heads` 2, got Alibi(num_heads=3)."),
+        ((12, 2), Sinusoidal(dim=12), TypeError, "`position` must be a rotary or scoring encoding or None"),
+    ],
+)
+def test_attention_is_checked_when_made(room, arguments, position, kind, message):
+    with raises(kind, message):
+        room.MultiHeadAttention(*arguments, position=position)
+
+
+def test_tokens_must_be_floating(room, native):
+    with raises(TypeError, "`x` must be floating-point, got int32; cast it first."):
+        room.PositionalEncoding(4)(native(np.ones((1, 2, 4), int)))
+    with raises(TypeError, "`q` must be floating-point, got int32; cast it first."):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), int)))
+    with raises(TypeError, "`scores` must be floating-point, got int32; cast it first."):
+        room.AttentionBias(Alibi(num_heads=1))(native(np.ones((1, 2, 4), int)))
+
+
+def test_tokens_must_be_as_wide_as_the_encoding(room, native):
+    with raises(ValueError, "`x` must be 4 wide to fit its table, got shape (1, 2, 6)."):
+        room.PositionalEncoding(4)(native(np.ones((1, 2, 6), float)))
+    with raises(ValueError, "`k` must be 4 wide to fit its table, got shape (1, 2, 6)."):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), native(np.ones((1, 2, 6), float)))
+
+
+def test_tokens_need_a_sequence_axis(room, native):
+    with raises(ValueError, "`x` must have shape (..., length, width), got 1 axes: (4,)."):
+        room.PositionalEncoding(4)(native(np.ones(4, float)))
+    with raises(ValueError, "`q` must have shape (..., length, head_dim), got 1 axes: (4,)."):
+        room.RotaryEmbedding(ROTARY)(native(np.ones(4, float)))
+    with raises(ValueError, "`scores` must have shape (..., heads, queries, keys), got 2 axes: (2, 4)."):
+        room.AttentionBias(Alibi(num_heads=1))(native(np.ones((2, 4), float)))
+    with raises(ValueError, "`seq_axis` must be an axis of `x` before its last, got -1 for 3 axes."):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), seq_axis=-1)
+
+
+def test_keys_of_another_length_need_a_call_of_their_own(room, native):
+    with raises(ValueError, "`k` must be as long as `q`, got 5 and 2; rotate them in two calls"):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), native(np.ones((1, 5, 4), float)))
+
+
+def test_scores_must_have_the_heads_of_the_encoding(room, native):
+    with raises(ValueError, "`scores` must have 3 heads, got shape (1, 2, 4, 4)."):
+        room.AttentionBias(Alibi(num_heads=3))(native(np.ones((1, 2, 4, 4), float)))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind", "message"),
+    [
+        ({"positions": np.arange(3)}, ValueError, "`positions` must have shape (length,) or (batch, length)"),
+        ({"positions": np.zeros((5, 2), int)}, ValueError, "`positions` must have shape (length,) or (batch, length)"),
+        (
+            {"positions": np.zeros((1, 1, 2), int)},
+            ValueError,
+            "`positions` must have shape (length,) or (batch, length)",
+        ),
+        ({"positions": np.array([True, False])}, TypeError, "`positions` must be integers or real numbers, got bool."),
+        (
+            {"positions": np.array([0, np.nan])},
+            ValueError,
+            "`positions` must be finite and below 2**31 in size, got nan.",
+        ),
+        ({"positions": np.array([0, 2**31])}, ValueError, "end at 2147483647, got 2147483648."),
+        ({"start": [1, 2, 3, 4, 5]}, ValueError, "`start` must have shape () or (batch,)"),
+        ({"start": [0.5, 1.0]}, TypeError, "`start` must be an integer, or one for each batch row, got [0.5, 1.0]."),
+        ({"start": 1.5}, TypeError, "`start` must be an integer, or one for each batch row, got 1.5."),
+    ],
+)
+def test_positions_must_fit_the_tokens(room, native, keywords, kind, message):
+    with raises(kind, message):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((2, 3, 2, 4), float)), **keywords)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "start", "message"),
+    [
+        (Learned(dim=2, length=4), 3, "`positions` of Learned(dim=2, length=4, std=0.02) end at 3, got 4."),
+        (Learned(dim=2, length=4), -1, "must lie from 0 to 3, got -1."),
+        (Binary(dim=2), 3, "end at 3, got 4."),
+        (Binary(dim=2, start=1), -1, "must lie from 0 to 2, got -1."),
+        (Normalized(dim=2, length=4), 3, "end at 3, got 4."),
+        (Normalized(dim=2, length=4), -2, "must lie from 0 to 3, got -2."),
+    ],
+)
+def test_encodings_with_an_end_say_where_it_is(room, native, encoding, start, message):
+    with raises(ValueError, message):
+        room.PositionalEncoding(2, encoding=encoding)(native(np.zeros((1, 2, 2))), start=start)
+
+
+@pytest.mark.parametrize(
+    ("valid_lens", "message"),
+    [
+        ([1], "`valid_lens` must have shape (2,) or (2, 3), got (1,)."),
+        ([[1, 2], [1, 2]], "`valid_lens` must have shape (2,) or (2, 3), got (2, 2)."),
+        ([1, 6], "`valid_lens` must lie from 0 to the number of keys 5, got 6."),
+        ([-1, 5], "`valid_lens` must lie from 0 to the number of keys 5, got -1."),
+    ],
+)
+def test_valid_lens_must_fit_the_keys(on, room, native, valid_lens, message):
+    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
+    queries, keys = native(np.zeros((2, 3, 4))), native(np.zeros((2, 5, 4)))
+    with raises(ValueError, message):
+        layer(queries, keys, keys, native(valid_lens))
+
+
+def test_attention_needs_a_batch(room, native):
+    x = native(np.zeros((3, 4)))
+    with raises(ValueError, "`queries` must have shape (batch, length, num_hiddens), got 2 axes: (3, 4)."):
+        room.MultiHeadAttention(4, 2)(x, x, x)

@@ -1,0 +1,20 @@
+import pytest
+
+from posenc_backends.conformance import cases, subject
+
+CASES = list(cases())
+
+
+def pytest_generate_tests(metafunc):
+    room = subject(metafunc.config.getoption("--backend")).room
+    marked = []
+    for case in CASES:
+        gap = case.gap(room)
+        marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
+        marked.append(pytest.param(case, id=case.name, marks=marks))
+    metafunc.parametrize("case", marked)
+
+
+def test_agrees_with_the_golden_numbers(on, case):
+    outcome = case.run(on)
+    assert outcome.passed, f"off by {outcome.worst} units in the last place, allowed are {outcome.limit}"
