@@ -1,0 +1,22 @@
+"""The PyTorch room: positional encodings as `torch.nn.Module`s."""
+
+from posenc_backends import require
+
+require("torch", install="posenc[torch]")
+
+from .arrays import from_numpy, is_traced, namespace, to_numpy
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+
+GAPS: dict[str, str] = {}
+
+__all__ = [
+    "GAPS",
+    "AttentionBias",
+    "MultiHeadAttention",
+    "PositionalEncoding",
+    "RotaryEmbedding",
+    "from_numpy",
+    "is_traced",
+    "namespace",
+    "to_numpy",
+]

@@ -1,0 +1,34 @@
+"""PyTorch tensors: how they are made, read and traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from posenc_core import namespace_of, register_namespace
+
+namespace = namespace_of(torch.empty(0))
+register_namespace(torch.Tensor, namespace)  # found without a call that `torch.compile` would warn about
+
+
+def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> torch.Tensor:
+    """A tensor of the same numbers, on the device of `like`; on the CPU it may share the memory of `array`."""
+    tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    return tensor if like is None else tensor.to(like.device)
+
+
+def to_numpy(array: Any, /) -> npt.NDArray[Any]:
+    """The numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
+    tensor = array.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def is_traced(array: Any, /) -> bool:
+    """Whether the numbers are unknown: under `compile`, `export`, `vmap`, or on the meta device."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return True
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(array)
+    return wrapped or array.is_meta or type(array) not in (torch.Tensor, torch.nn.Parameter)
