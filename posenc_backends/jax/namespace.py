@@ -1,0 +1,36 @@
+"""The names of the array API standard that the core uses: `jax.numpy`, but for `arange`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jax.numpy import (  # noqa: F401
+    abs,  # noqa: A004
+    astype,
+    broadcast_to,
+    concat,
+    exp,
+    expand_dims,
+    float32,
+    full_like,
+    matmul,
+    matrix_transpose,
+    max,  # noqa: A004
+    maximum,
+    minimum,
+    ones_like,
+    permute_dims,
+    reshape,
+    stack,
+    sum,  # noqa: A004
+    take,
+    where,
+    zeros_like,
+)
+
+
+def arange(stop: Any, /, *, device: Any = None) -> jax.Array:
+    """`0 … stop - 1`, bound to no device: like a table, it follows the arrays that it meets, sharded or not."""
+    return jnp.arange(stop)
