@@ -1,0 +1,20 @@
+"""The Keras room: positional encodings as `keras.layers.Layer`s, on TensorFlow, JAX or PyTorch."""
+
+from posenc_backends import require
+
+require("keras", install="posenc[keras]")
+
+from .arrays import GAPS, from_numpy, is_traced, namespace, to_numpy
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+
+__all__ = [
+    "GAPS",
+    "AttentionBias",
+    "MultiHeadAttention",
+    "PositionalEncoding",
+    "RotaryEmbedding",
+    "from_numpy",
+    "is_traced",
+    "namespace",
+    "to_numpy",
+]

@@ -1,0 +1,20 @@
+"""Keras tensors: those of the framework that Keras runs on."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import keras
+
+BACKENDS = ("tensorflow", "jax", "torch")
+
+if keras.backend.backend() not in BACKENDS:
+    raise ImportError(f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}, got {keras.backend.backend()!r}.")
+
+_room = import_module(f"posenc_backends.{keras.backend.backend()}")
+
+GAPS: dict[str, str] = _room.GAPS
+namespace = _room.namespace
+from_numpy = _room.from_numpy
+to_numpy = _room.to_numpy
+is_traced = _room.is_traced

@@ -1,0 +1,12 @@
+"""TensorFlow tensors, for the Keras room; TensorFlow's layers are Keras's."""
+
+from posenc_backends import require
+
+require("tensorflow", install="tensorflow")
+
+from . import namespace
+from .arrays import from_numpy, is_traced, to_numpy
+
+GAPS: dict[str, str] = {}
+
+__all__ = ["GAPS", "from_numpy", "is_traced", "namespace", "to_numpy"]

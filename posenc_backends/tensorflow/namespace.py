@@ -1,0 +1,45 @@
+"""The names of the array API standard that the core uses, over TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import (  # noqa: F401
+    abs,  # noqa: A004
+    broadcast_to,
+    concat,
+    exp,
+    expand_dims,
+    float32,
+    matmul,
+    maximum,
+    minimum,
+    ones_like,
+    reshape,
+    stack,
+    where,
+    zeros_like,
+)
+
+astype = tf.cast
+matrix_transpose = tf.linalg.matrix_transpose
+max = tf.reduce_max  # noqa: A001
+permute_dims = tf.transpose
+sum = tf.reduce_sum  # noqa: A001
+take = tf.gather
+
+
+def arange(stop: Any, /, *, device: Any = None) -> tf.Tensor:
+    """`0 … stop - 1`, where TensorFlow puts them."""
+    return tf.range(stop)
+
+
+def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:
+    """The value, in the shape and dtype of `x`."""
+    return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
+
+
+def shape(x: tf.Tensor, /) -> tuple[Any, ...]:
+    """The sizes; a scalar tensor for each that is not known while `x` is traced."""
+    return tuple(tf.shape(x)[axis] if size is None else size for axis, size in enumerate(x.shape))
