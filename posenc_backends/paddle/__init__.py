@@ -1,0 +1,27 @@
+"""The Paddle room: positional encodings as `paddle.nn.Layer`s."""
+
+import sys
+
+from posenc_backends import require
+
+if "tensorflow" in sys.modules and "paddle" not in sys.modules:
+    raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
+require("paddle", install="posenc[paddle]")
+
+from . import namespace
+from .arrays import from_numpy, is_traced, to_numpy
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+
+GAPS: dict[str, str] = {}
+
+__all__ = [
+    "GAPS",
+    "AttentionBias",
+    "MultiHeadAttention",
+    "PositionalEncoding",
+    "RotaryEmbedding",
+    "from_numpy",
+    "is_traced",
+    "namespace",
+    "to_numpy",
+]

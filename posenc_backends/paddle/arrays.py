@@ -1,0 +1,37 @@
+"""Paddle tensors: how they are made, read and traced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import paddle
+
+import posenc_core
+from posenc_core import register_namespace
+
+from . import namespace
+
+for _kind in (paddle.Tensor, paddle.pir.Value, paddle.static.Variable):
+    register_namespace(_kind, namespace)
+
+# `to_static` is to run the core as it stands: with a full graph it would rewrite the source of what it calls, and
+# without one simulate its bytecode (`<string>` is where dataclasses come from). Neither gets through.
+paddle.jit.ignore_module([posenc_core])
+paddle.framework.core.eval_frame_skip_file_prefix((*posenc_core.__path__, str(Path(__file__).parent), "<string>"))
+
+
+def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> paddle.Tensor:
+    """A tensor of the same numbers, on the device of `like`."""
+    return paddle.to_tensor(array, place=like.place if isinstance(like, paddle.Tensor) else None)
+
+
+def to_numpy(array: Any, /) -> npt.NDArray[Any]:
+    """The numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
+    return (array.astype("float32") if array.dtype == paddle.bfloat16 else array).numpy()
+
+
+def is_traced(array: Any, /) -> bool:
+    """Whether the numbers are unknown: in static mode, under `to_static` or `jit.save`."""
+    return not isinstance(array, paddle.Tensor)

@@ -1,0 +1,63 @@
+"""What the conformance suite asks of Paddle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import paddle
+
+CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
+WARNINGS = ("ignore:Tensor do not have '.*' interface for pir graph mode:UserWarning",)  # of all that is traced
+
+
+def cast(array: paddle.Tensor, dtype: str) -> paddle.Tensor:
+    """The array in the dtype of this name."""
+    return array.astype(dtype)
+
+
+def gradient(
+    function: Callable[[paddle.Tensor], paddle.Tensor], x: paddle.Tensor, weights: paddle.Tensor
+) -> paddle.Tensor:
+    """The gradient of `sum(function(x) * weights)` with respect to `x`."""
+    leaf = x.detach()
+    leaf.stop_gradient = False
+    (result,) = paddle.grad(function(leaf), leaf, weights)
+    return result
+
+
+def compiled(layer: Any) -> Callable[..., Any]:
+    """The layer, compiled without a fallback; `to_static` changes what it is given."""
+    return paddle.jit.to_static(copy(layer), full_graph=True)
+
+
+def evaluated(layer: Any, dtype: str = "float32") -> Any:
+    """The layer, told that it is not in training. It computes in the dtype of its tokens."""
+    layer.eval()
+    return layer
+
+
+def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
+    """A layer made anew, with what was saved of `layer`."""
+    path = str(folder / "layer.pdparams")
+    paddle.save({"layer": layer.state_dict()}, path)  # `save` warns of a state without parameters, unless it is inside
+    fresh = make()
+    fresh.set_state_dict(paddle.load(path)["layer"])
+    return fresh
+
+
+def parameter_gradient(layer: Any, name: str, x: paddle.Tensor, weights: paddle.Tensor) -> paddle.Tensor:
+    """The gradient of `sum(layer(x) * weights)` with respect to the layer's parameter of this name."""
+    (result,) = paddle.grad(layer(x), getattr(layer, name), weights)
+    return result
+
+
+def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The attention layer, with these matrices (inputs × outputs) as its projections."""
+    for name, matrix in matrices.items():
+        getattr(layer, name).weight.set_value(matrix)
+    return layer

@@ -1,0 +1,99 @@
+"""The names of the array API standard that the core uses, over Paddle."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import paddle
+from paddle import (
+    Tensor,
+    abs,  # noqa: A004
+    broadcast_to,
+    concat,
+    float32,
+    matmul,
+    matrix_transpose,
+    maximum,
+    minimum,
+    ones_like,
+    reshape,
+    stack,
+    where,
+    zeros_like,
+)
+
+__all__ = [
+    "abs",
+    "arange",
+    "astype",
+    "broadcast_to",
+    "concat",
+    "exp",
+    "expand_dims",
+    "float32",
+    "full_like",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "minimum",
+    "ones_like",
+    "permute_dims",
+    "reshape",
+    "shape",
+    "stack",
+    "sum",
+    "take",
+    "where",
+    "zeros_like",
+]
+
+
+def arange(stop: Any, /, *, device: Any = None) -> Tensor:
+    return paddle.arange(stop)
+
+
+def astype(x: Tensor, dtype: Any, /) -> Tensor:
+    return paddle.cast(x, dtype)
+
+
+def exp(x: Tensor, /) -> Tensor:
+    """Paddle's own stops at 3e-39 (float32) or 6e-309 on a CPU, and would show masked keys."""
+    return where(x == -math.inf, zeros_like(x), paddle.exp(x))
+
+
+def expand_dims(x: Tensor, /, *, axis: int) -> Tensor:
+    return paddle.unsqueeze(x, axis)
+
+
+def full_like(x: Tensor, value: float, /) -> Tensor:
+    """`jit.save` writes no NaN and no infinity: they are made by a division."""
+    if math.isfinite(value):
+        return paddle.full_like(x, value)
+    return paddle.full_like(x, 0 if math.isnan(value) else math.copysign(1, value)) / zeros_like(x)
+
+
+def max(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001
+    return paddle.max(x, axis, keepdims)
+
+
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
+    return paddle.transpose(x, axes)
+
+
+def shape(x: Tensor, /) -> tuple[Any, ...]:
+    """The sizes; a scalar tensor for each that is not known while `x` is traced."""
+    if -1 not in x.shape:
+        return tuple(x.shape)
+    return tuple(
+        size if known == -1 else known for known, size in zip(x.shape, paddle.unbind(paddle.shape(x)), strict=True)
+    )
+
+
+def sum(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001
+    return paddle.sum(x, axis, keepdim=keepdims)
+
+
+def take(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
+    return paddle.index_select(x, indices, axis)
