@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from posenc_core.encodings import Additive, Encoding, Rotary
 from posenc_core.rotation import partners
@@ -90,14 +89,30 @@ def gradient(on: Subject, entry: Entry) -> Outcome:
 
 def compiled(on: Subject, entry: Entry) -> Outcome:
     """A layer's result from position 0 on, compiled by its framework."""
-    layer = on.harness.evaluated(_layer(on, entry), entry.get("dtype", "float32"))
-    got = on.harness.compiled(layer)(_tokens(on, entry, "x"))
-    if not on.harness.CONTRACTS:
-        return Outcome(_off(on, got, entry, "result"), EXACT)
-    encoding: Rotary = layer.encoding
-    x = np.array(entry["x"])
-    pairs = partners(encoding.head_dim, len(encoding.frequencies()), layout=encoding.layout)
-    return Outcome(_off(on, got, entry, "result", scale=np.hypot(x, x[..., pairs])), CONTRACTED)
+    layer = on.harness.evaluated(_layer(on, entry), entry["dtype"])
+    return _rotated(on, on.harness.compiled(layer)(_tokens(on, entry, "x")), entry)
+
+
+def compiled_positions(on: Subject, entry: Entry) -> Outcome:
+    """Positions that only the running program knows: right where the table has them, and NaN if not right elsewhere."""
+    layer = on.harness.evaluated(_layer(on, entry), entry["dtype"])
+    positions = np.array(entry["positions"], np.int32)
+    got = on.harness.compiled(layer)(_tokens(on, entry, "x"), positions=on.room.from_numpy(positions))
+    held = (positions >= 0) & (positions < layer.tables[0].shape[0])
+    missing = np.isnan(on.room.to_numpy(got)).any(axis=-1)[0] & ~held
+    return _rotated(on, got, entry, rows=~missing)
+
+
+def compiled_past_the_table(on: Subject, entry: Entry) -> Outcome:
+    """More tokens than the table has rows: an error that names `max_len`, or the right result."""
+    layer = on.room.RotaryEmbedding(Encoding.from_dict(entry["encoding"]), max_len=3)
+    try:
+        got = on.harness.compiled(on.harness.evaluated(layer, entry["dtype"]))(_tokens(on, entry, "x"))
+    except Exception as error:  # compilers wrap what they meet in errors of their own
+        if "`max_len` is 3" not in str(error):
+            raise
+        return Outcome(EXACT, EXACT)
+    return _rotated(on, got, entry)
 
 
 def bias(on: Subject, entry: Entry) -> Outcome:
@@ -173,7 +188,18 @@ def _tokens(on: Subject, entry: Entry, name: str) -> Any:
     return on.harness.cast(on.room.from_numpy(wide), entry["dtype"])
 
 
-def _off(on: Subject, got: Any, entry: Entry, name: str, scale: npt.NDArray[Any] | None = None) -> float:
+def _rotated(on: Subject, got: Any, entry: Entry, rows: Any = slice(None)) -> Outcome:
+    """How far rotated tokens are off, where compiled code may contract."""
+    if not on.harness.CONTRACTS:
+        return Outcome(_off(on, got, entry, "result", rows), EXACT)
+    encoding = Rotary.from_dict(entry["encoding"])
+    x = np.array(entry["x"])
+    pairs = partners(encoding.head_dim, len(encoding.frequencies()), layout=encoding.layout)
+    return Outcome(_off(on, got, entry, "result", rows, np.hypot(x, x[..., pairs])[rows]), CONTRACTED)
+
+
+def _off(on: Subject, got: Any, entry: Entry, name: str, rows: Any = slice(None), scale: Any = None) -> float:
     if str(entry["dtype"]) not in str(got.dtype):
         raise TypeError(f"Expected {entry['dtype']}, got {got.dtype}.")
-    return ulps(on.room.to_numpy(got)[0], entry[name], dtype=entry["dtype"], scale=scale)
+    wanted = np.array(entry[name])[rows]
+    return ulps(on.room.to_numpy(got)[0][rows], wanted, dtype=entry["dtype"], scale=scale)

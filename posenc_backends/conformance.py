@@ -58,8 +58,15 @@ def cases() -> Iterator[Case]:
     for entry in golden("addition") + golden("rotation"):
         yield _case("forward", entry, checks.forward)
         yield _case("gradient", entry, checks.gradient)
-        if entry["positions"][0] == 0:
-            yield _case("compiled", entry, checks.compiled)
+    for entry in golden("rotation"):
+        if entry["positions"][0] != 0:
+            yield _case("compiled", entry, checks.compiled_positions)
+            continue
+        yield _case("compiled", entry, checks.compiled)
+        if entry["dtype"] == "float32":
+            yield _case(
+                "compiled", entry | {"name": f"{entry['name']}, past the table"}, checks.compiled_past_the_table
+            )
     for entry in golden("alibi"):
         yield _case("forward", entry, checks.bias)
         yield _case("gradient", entry, checks.bias_gradient)

@@ -71,10 +71,15 @@ def shape_of(x: Array) -> tuple[int, ...]:
     return tuple(xp.shape(x)) if hasattr(xp, "shape") else tuple(x.shape)
 
 
+def dtype_of(x: Array) -> Any:
+    """The dtype of `x`; None where a symbol stands in for it, which does not tell."""
+    return getattr(x, "dtype", None)
+
+
 def dtype_name(x: Array) -> str:
     """`"float32"`, `"bfloat16"`, `"int64"` …: the one spelling that all frameworks share."""
-    found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(x.dtype))
-    return found.group() if found else str(x.dtype)
+    found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype_of(x)))
+    return found.group() if found else str(dtype_of(x))
 
 
 def is_floating(x: Array) -> bool:
@@ -93,7 +98,7 @@ def in_float32(operation: Callable[..., Array], x: A, *others: Any) -> A:
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
     """Two rows of numbers as a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
     xp = namespace_of(queries)
-    shared = keys.dtype if is_floating(keys) else queries.dtype
+    shared = dtype_of(keys if is_floating(keys) else queries)
     return xp.expand_dims(xp.astype(queries, shared), axis=-1), xp.expand_dims(xp.astype(keys, shared), axis=-2)
 
 

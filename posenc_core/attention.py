@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ._arrays import A, Array, dtype_name, namespace_of, shape_of
+from ._arrays import A, Array, dtype_name, dtype_of, namespace_of, shape_of
 from ._checks import check_floating
 
 Dropout = Callable[[Array], Array]
@@ -54,7 +54,7 @@ def weigh(q: Array, k: Array, *, scale: float, bias: Array | None = None, mask: 
     xp = namespace_of(q)
     scores: Array = xp.matmul(q, xp.matrix_transpose(k)) * scale
     if bias is not None:
-        scores = scores + xp.astype(bias, scores.dtype)
+        scores = scores + xp.astype(bias, dtype_of(scores))
     if mask is not None:
         scores = xp.where(mask, scores, xp.full_like(scores, -math.inf))
     peak = xp.max(scores, axis=-1, keepdims=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, namespace_of, paired
+from ._arrays import Array, dtype_of, namespace_of, paired
 
 
 def alibi_slopes(num_heads: int) -> npt.NDArray[np.float32]:
@@ -44,4 +44,4 @@ def linear(slopes: Array, query_positions: Array, key_positions: Array) -> Array
     queries, keys = paired(query_positions, key_positions)
     distances = xp.abs(queries - keys)
     per_head = xp.expand_dims(xp.expand_dims(slopes, axis=-1), axis=-1)
-    return -per_head * xp.astype(xp.expand_dims(distances, axis=-3), slopes.dtype)
+    return -per_head * xp.astype(xp.expand_dims(distances, axis=-3), dtype_of(slopes))

@@ -26,9 +26,16 @@ class Addition(TableLookup):
 
     def added(self, x: A, start: Any, positions: Any) -> A:
         """`x` with the rows of its positions."""
+        return combine(x, self.looked_up(x, start, positions), how=self.combine)
+
+    def looked_up(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
+        """The rows of the tokens in `x`, once it is clear that they fit."""
         check_rank("x", x, minimum=2, axes="(..., length, width)")
+        check_floating("x", x)
+        if self.combine == "add":
+            check_width("x", x, self.encoding.dim)
         (rows,) = self.rows(x, start=start, positions=positions)
-        return combine(x, rows, how=self.combine)
+        return rows
 
 
 class Rotation(TableLookup):
@@ -38,17 +45,25 @@ class Rotation(TableLookup):
 
     def rotated(self, q: A, k: A | None, start: Any, positions: Any, seq_axis: int) -> A | tuple[A, A]:
         """`q`, or `q` and `k`, turned by the angles of their positions."""
+        tables = self.looked_up(q, k, start, positions, seq_axis)
+        turned = self._turned(q, tables, seq_axis)
+        return turned if k is None else (turned, self._turned(k, tables, seq_axis))
+
+    def looked_up(
+        self, q: Any, k: Any = None, start: Any = 0, positions: Any = None, seq_axis: int = -2
+    ) -> tuple[Any, ...]:
+        """The rows of the tokens in `q`, once it is clear that they fit it and `k`."""
         self._check("q", q)
         tables = self.rows(q, seq_axis=seq_axis, start=start, positions=positions)
         if k is None:
-            return self._turned(q, tables, seq_axis)
+            return tables
         self._check("k", k)
         if k.shape[seq_axis] != q.shape[seq_axis]:
             raise ValueError(
                 f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
                 "rotate them in two calls, each with its own `start`."
             )
-        return self._turned(q, tables, seq_axis), self._turned(k, tables, seq_axis)
+        return tables
 
     def _check(self, name: str, x: Any) -> None:
         check_rank(name, x, minimum=2, axes="(..., length, head_dim)")
@@ -67,15 +82,19 @@ class Bias(Holder):
 
     def biased(self, scores: A, start: Any, query_positions: Any, key_positions: Any) -> A:
         """`scores` plus the bias of their positions."""
-        check_rank("scores", scores, minimum=3, axes="(..., heads, queries, keys)")
-        check_floating("scores", scores)
-        heads, queries, keys = shape_of(scores)[-3:]
-        if heads != self.encoding.num_heads:
-            raise ValueError(f"`scores` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
+        self.check(scores)
+        queries, keys = shape_of(scores)[-2:]
         query_positions = self.counted(queries, start) if query_positions is None else self.native(query_positions)
         key_positions = self.counted(keys, 0) if key_positions is None else self.native(key_positions)
         bias = self.encoding.score(self.held, query_positions, key_positions)
         return in_float32(lambda wide, added: wide + added, scores, bias)
+
+    def check(self, scores: Any) -> None:
+        """Raise unless `scores` are scores of as many heads as the encoding has."""
+        check_rank("scores", scores, minimum=3, axes="(..., heads, queries, keys)")
+        check_floating("scores", scores)
+        if shape_of(scores)[-3] != self.encoding.num_heads:
+            raise ValueError(f"`scores` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
 
     def between(self, queries: int, keys: int) -> Any:
         """The bias of the first queries and keys, `(heads, queries, keys)`."""
@@ -102,8 +121,7 @@ class Attention:
 
     def attended(self, queries: Any, keys: Any, values: Any, valid_lens: Any, dropout: Function) -> Any:
         """Multi-head attention, `(batch, queries, num_hiddens)`."""
-        for name, tokens in (("queries", queries), ("keys", keys), ("values", values)):
-            check_rank(name, tokens, minimum=3, axes="(batch, length, num_hiddens)")
+        self.check(queries, keys, values)
         q = split_heads(self.W_q(queries), self.num_heads)  # (batch, heads, queries, head_dim)
         k = split_heads(self.W_k(keys), self.num_heads)
         v = split_heads(self.W_v(values), self.num_heads)
@@ -112,6 +130,11 @@ class Attention:
         bias = None if self.scoring is None else self.scoring.between(shape_of(q)[2], shape_of(k)[2])
         mask = None if valid_lens is None else self.visible(valid_lens, q, k)
         return self.W_o(merge_heads(attend(q, k, v, bias=bias, mask=mask, dropout=dropout)))
+
+    def check(self, queries: Any, keys: Any, values: Any) -> None:
+        """Raise unless all are tokens."""
+        for name, tokens in (("queries", queries), ("keys", keys), ("values", values)):
+            check_rank(name, tokens, minimum=3, axes="(batch, length, num_hiddens)")
 
     def visible(self, valid_lens: Any, q: Any, k: Any) -> Any:
         """The mask of `valid_lens`, `(batch,)` or `(batch, queries)`, on scores `(batch, heads, queries, keys)`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._arrays import Array, namespace_of, paired
+from ._arrays import Array, dtype_of, namespace_of, paired
 
 
 def causal(query_positions: Array, key_positions: Array) -> Array:
@@ -41,7 +41,7 @@ def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
     """`valid_lengths` for `(batch, 1 or queries)` alone, which asks for no shape."""
     xp = namespace_of(valid_lens)
     lengths = xp.expand_dims(xp.expand_dims(valid_lens, axis=-1), axis=1)
-    return lengths > xp.astype(key_positions, valid_lens.dtype)
+    return lengths > xp.astype(key_positions, dtype_of(valid_lens))
 
 
 def padding(tokens: Array, pad: int) -> Array:

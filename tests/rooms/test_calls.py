@@ -164,8 +164,8 @@ def test_integers_are_added_as_they_are(room, native):
     np.testing.assert_array_equal(result[0], [[5, 5], [6, 6], [7, 7]])
 
 
-def test_learned_rows_are_those_held(room, native):
-    layer = room.PositionalEncoding(4, encoding=Learned(dim=4, length=6))
+def test_learned_rows_are_those_held(on, room, native):
+    layer = on.harness.evaluated(room.PositionalEncoding(4, encoding=Learned(dim=4, length=6)))
     table = room.to_numpy(layer.P)[0]
     assert table.shape == (6, 4)
     assert 0 < np.abs(table).max() < 0.2

@@ -1,0 +1,23 @@
+"""The MXNet room: positional encodings as `mxnet.gluon.HybridBlock`s, for `mxnet.np` arrays."""
+
+from posenc_backends import require
+
+require("mxnet", install="posenc[mxnet]")
+
+from . import namespace
+from .arrays import from_numpy, is_traced, to_numpy
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+
+GAPS = {"bfloat16": "`mxnet.np` has no bfloat16."}
+
+__all__ = [
+    "GAPS",
+    "AttentionBias",
+    "MultiHeadAttention",
+    "PositionalEncoding",
+    "RotaryEmbedding",
+    "from_numpy",
+    "is_traced",
+    "namespace",
+    "to_numpy",
+]

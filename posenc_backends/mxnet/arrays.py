@@ -1,0 +1,30 @@
+"""MXNet arrays: how they are made, read and traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+import numpy.typing as npt
+
+from posenc_core import register_namespace
+
+from . import namespace
+
+register_namespace(mx.np.ndarray, namespace)
+register_namespace(mx.symbol.numpy._Symbol, namespace)
+
+
+def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> mx.np.ndarray:
+    """An array of the same numbers, on the device of `like`."""
+    return mx.np.array(array, dtype=array.dtype, ctx=None if like is None else like.ctx)
+
+
+def to_numpy(array: Any, /) -> npt.NDArray[Any]:
+    """The numbers of an array; whatever went wrong while they were computed is raised here."""
+    return array.asnumpy()
+
+
+def is_traced(array: Any, /) -> bool:
+    """Whether the numbers are unknown, as they are of a symbol while a block is hybridized."""
+    return isinstance(array, mx.sym.Symbol)

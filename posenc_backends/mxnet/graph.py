@@ -1,0 +1,64 @@
+"""What a graph computes: the steps of the core that ask for a shape, for symbols, which have none."""
+
+from __future__ import annotations
+
+import mxnet as mx
+from mxnet.symbol import Symbol
+
+from posenc_core.masks import valid_per_query
+from posenc_core.rotation import rotate_full_width
+
+from . import namespace as xp
+
+
+def counted(x: Symbol, *, axis: int) -> Symbol:
+    """The positions 0, 1, … along one of the last two axes of `x`, in float32 whatever `x` is: exact to 2**24."""
+    other = -1 if axis == -2 else -2
+    line = mx.sym.slice_axis(x.as_nd_ndarray(), axis=other, begin=0, end=1).as_np_ndarray()
+    return mx.sym.npx.arange_like(xp.astype(line, "float32"), axis=axis)
+
+
+def rows(table: Symbol, x: Symbol, start: int) -> Symbol:
+    """The rows of the tokens in `x`, `(length, columns)`; those that the table does not have are NaN.
+
+    The table is asked for its length while the graph runs, so that a graph made before it grew is right after.
+    """
+    positions = counted(x, axis=-2) + start
+    last = xp.max(counted(table, axis=-2), axis=0, keepdims=True)
+    taken = xp.take(table, positions, axis=0)
+    held = xp.expand_dims(positions <= last, axis=-1)
+    return xp.where(held, taken, xp.full_like(taken, float("nan")))
+
+
+def channels(x: Symbol, begin: int, end: int | None) -> Symbol:
+    """`x[..., begin:end]`."""
+    return mx.sym.slice_axis(x.as_nd_ndarray(), axis=-1, begin=begin, end=end).as_np_ndarray()
+
+
+def appended(x: Symbol, rows: Symbol) -> Symbol:
+    """`x` with columns appended: `(..., length, width) x (length, columns) -> (..., length, width + columns)`."""
+    return xp.concat([x, xp.zeros_like(channels(x, 0, 1)) + rows], axis=-1)
+
+
+def rotated(x: Symbol, cos: Symbol, sin: Symbol, *, pairs: Symbol, signs: Symbol, partner: Symbol) -> Symbol:
+    """`rotate` in both layouts: each channel says which column it turns by, with which sign, and with whom."""
+    cos = xp.take(cos, pairs, axis=-1)
+    sin = xp.take(sin, pairs, axis=-1) * signs
+    return rotate_full_width(x, cos, sin, partner)
+
+
+def split_heads(x: Symbol, num_heads: int, width: int) -> Symbol:
+    """`(batch, length, heads * width) -> (batch, heads, length, width)`."""
+    return xp.permute_dims(mx.sym.npx.reshape(x, (-2, -2, num_heads, width)), (0, 2, 1, 3))  # -2: as it is
+
+
+def merge_heads(x: Symbol) -> Symbol:
+    """`(batch, heads, length, width) -> (batch, length, heads * width)`."""
+    return mx.sym.npx.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (-2, -2, -5))  # -5: two axes as one
+
+
+def visible(valid_lens: Symbol, q: Symbol, k: Symbol) -> Symbol:
+    """The mask of `valid_lens`, `(batch,)` or `(batch, queries)`, on scores `(batch, heads, queries, keys)`."""
+    lengths = mx.sym.npx.reshape(xp.astype(valid_lens, "float32"), (-2, -1))  # (batch,) becomes (batch, 1)
+    per_query = lengths + xp.zeros_like(counted(q, axis=-2))  # MXNet crashes where a mask is spread over no queries
+    return valid_per_query(per_query, counted(k, axis=-2))

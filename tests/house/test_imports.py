@@ -1,0 +1,88 @@
+"""Imports go down: roof, catalogue, stages, ground. The core names no framework, a room no other room."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import posenc_backends
+import posenc_core
+
+CORE = Path(posenc_core.__file__).parent
+BACKENDS = Path(posenc_backends.__file__).parent
+FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
+GROUND = {"_arrays", "_checks", "_exact", "_values"}
+STAGES = {
+    "positions", "frequencies", "scaling", "angles", "tables", "addition", "rotation", "bias", "masks", "attention",
+}  # fmt: skip
+FLOORS = [GROUND, STAGES, {"encodings"}, {"lookup", "layers", "notation", "plots"}]
+NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
+ROOMS = sorted(path.name for path in BACKENDS.iterdir() if path.is_dir() and (path / "__init__.py").exists())
+
+
+def imported(path):
+    """The modules that a file imports, absolute, whether at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from relative(path, node) if node.level else [node.module]
+
+
+def relative(path, node):
+    """The modules of a relative import: `from .. import a` names them, `from ..a import b` is one."""
+    root = CORE.parent
+    base = path.relative_to(root).parts[: -node.level]
+    names = [node.module] if node.module else [alias.name for alias in node.names]
+    return [".".join((*base, name)) for name in names]
+
+
+def floor(module):
+    """How high a module of the core lies, and its name there."""
+    name = module.split(".")[1]
+    return next(number for number, names in enumerate(FLOORS) if name in names), name
+
+
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: str(path.relative_to(CORE)))
+def test_the_core_imports_downwards_and_no_framework(path):
+    for module in imported(path):
+        assert module.split(".")[0] not in FRAMEWORKS | {"posenc_backends"}, module
+        if module.startswith("posenc_core.") and path.name != "__init__.py":
+            here = floor(".".join(("posenc_core", path.relative_to(CORE).parts[0].removesuffix(".py"))))
+            there = floor(module)
+            allowed = there[0] < here[0] or (there[0] == here[0] and here[0] not in (1,))
+            assert allowed, f"{here[1]} must not import {module}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_the_core_and_its_framework_only(room):
+    for path in sorted((BACKENDS / room).rglob("*.py")):
+        for module in imported(path):
+            parts = module.split(".")
+            if parts[0] in FRAMEWORKS:
+                assert parts[0] == room, f"{path}: {module}"
+            if parts[0] == "posenc_backends" and len(parts) > 1 and parts[1] in ROOMS:
+                assert parts[1] == room or (room, parts[1]) in NEIGHBOURS, f"{path}: {module}"
+
+
+def test_all_rooms_have_the_same_files():
+    for room in set(ROOMS) - {"tensorflow"}:
+        files = {path.name for path in (BACKENDS / room).glob("*.py")}
+        assert files >= {"__init__.py", "arrays.py", "layers.py", "harness.py"}, room
+
+
+def test_all_rooms_define_the_same_layers_in_the_same_order():
+    wanted = ["PositionalEncoding", "RotaryEmbedding", "AttentionBias", "MultiHeadAttention"]
+    for room in set(ROOMS) - {"tensorflow", "strict"}:
+        tree = ast.parse((BACKENDS / room / "layers.py").read_text(encoding="utf-8"))
+        names = [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name in wanted]
+        assert names == wanted, room
+
+
+@pytest.mark.parametrize("package", ["posenc_core", "posenc_backends", "posenc_backends.__main__"])
+def test_importing_loads_no_framework(package, tmp_path):
+    program = f"import sys, {package}; print(*sorted(set({sorted(FRAMEWORKS)}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == ""
