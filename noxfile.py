@@ -13,6 +13,13 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.error_on_missing_interpreters = True
 
 PROJECT = nox.project.load_toml("pyproject.toml")
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
+ENVIRONMENTS = {  # in which the suite runs on a room, once each
+    "jax": [{}, {"JAX_ENABLE_X64": "1"}],
+    "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
+}
+ROOMS = [name for name in EXTRAS if name not in ("plots", "report", "strict")]
 
 
 @nox.session
@@ -37,65 +44,44 @@ def core(session: nox.Session) -> None:
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/house", *session.posargs)
     for name in ("numpy", "strict"):
-        suite(session, name)
+        session.run("pytest", "tests/rooms", "--backend", name, *session.posargs)
 
 
 @nox.session
 def old_numpy(session: nox.Session) -> None:
     """The core on NumPy 1.26: the same bytes. The room of MXNet does this on 1.23.5."""
-    install(session, constraints="old_numpy")
+    install(session, "strict", constraints="old_numpy")
     session.run("pytest", "tests/core", *session.posargs)
 
 
 @nox.session
-@nox.parametrize("name", ["torch", "paddle", "jax"])
+@nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
 def room(session: nox.Session, name: str) -> None:
-    """A framework's room, in an environment of its own."""
-    install(session, name, constraints=name)
-    suite(session, name)
+    """A framework's room in an environment of its own: the exact tables, the suite, the examples in docstrings."""
+    install(session, name, *(KERAS_BACKENDS.values() if name == "keras" else ()), constraints=name)
+    session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
+    for environment in ENVIRONMENTS.get(name, [{}]):
+        session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=environment)
+        session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=environment)
 
 
-@nox.session
-def x64(session: nox.Session) -> None:
-    """The room of JAX once more, with 64-bit numbers enabled."""
-    install(session, "jax", constraints="jax")
-    suite(session, "jax", env={"JAX_ENABLE_X64": "1"})
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """What exact tables cost, as ratios."""
+    install(session, constraints="core")
+    session.run("python", "benchmarks/tables.py", *session.posargs)
 
 
-@nox.session
-def keras(session: nox.Session) -> None:
-    """The room of Keras on each of its backends."""
-    install(session, "keras", "tensorflow-cpu", "jax", "torch", constraints="keras")
-    for backend in ("tensorflow", "jax", "torch"):
-        suite(session, "keras", env={"KERAS_BACKEND": backend})
-
-
-@nox.session(python="3.11")
-def mxnet(session: nox.Session) -> None:
-    """The room of MXNet 1.9.1, with the NumPy of its time; the same tables there."""
-    install(session, "mxnet", constraints="mxnet")
-    session.run("pytest", "tests/core/test_tables.py", *session.posargs)
-    suite(session, "mxnet")
-
-
-def install(session: nox.Session, *extras: str, constraints: str, group: str = "test") -> None:
-    """Install the project as a wheel, never editable, with what the tests need, at pinned versions."""
-    known = PROJECT["project"]["optional-dependencies"]
-    project = f".[{','.join(extra for extra in extras if extra in known)}]"
-    others = [extra for extra in extras if extra not in known]
+def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:
+    """Install the project with extras as a wheel, never editable, and other packages, at pinned versions."""
+    project = f".[{','.join(name for name in names if name in EXTRAS)}]"
+    others = [name for name in names if name not in EXTRAS]
     session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
 
 
 def dependencies(group: str) -> tuple[str, ...]:
     """What a dependency group of `pyproject.toml` asks for."""
     return tuple(nox.project.dependency_groups(PROJECT, group))
-
-
-def suite(session: nox.Session, name: str, env: dict[str, str] | None = None) -> None:
-    """The suite on one room, and the examples in its docstrings."""
-    session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=env)
-    if env is None or name == "jax" or "tensorflow" in env.values():
-        session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=env)
 
 
 if __name__ == "__main__":

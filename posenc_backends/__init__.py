@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
-NAMES = ("torch", "keras", "paddle", "mxnet", "jax")
 HOST_NAMES = ("numpy", "strict")
+NAMES = tuple(
+    name
+    for name in ("torch", "keras", "paddle", "mxnet", "jax")
+    if Path(__file__).with_name(name).is_dir()  # a room is a folder that can be deleted
+)
 
 __all__ = ["HOST_NAMES", "NAMES", "load", "require"]
 

@@ -23,6 +23,13 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", line)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """What one framework alone can do is tested in that framework's environment."""
+    if collection_path.parent.name == "native":
+        return collection_path.stem != f"test_{config.getoption('--backend')}"
+    return None
+
+
 @pytest.fixture(scope="session")
 def on(request) -> Subject:
     """The room under test and what it tells about its framework."""

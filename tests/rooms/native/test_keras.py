@@ -1,0 +1,58 @@
+"""What a Keras user does to a layer."""
+
+import keras
+import numpy as np
+import pytest
+
+from posenc_backends.keras import MultiHeadAttention, PositionalEncoding, RotaryEmbedding, to_numpy
+from posenc_core import Alibi, Learned, Rotary, Sinusoidal
+
+ROTARY = Rotary(head_dim=8, layout="half")
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16", "float16"])
+def test_no_policy_reaches_tables_or_positions(policy):
+    layer = PositionalEncoding(8, dtype=policy)
+    np.testing.assert_array_equal(to_numpy(layer.P)[0], Sinusoidal(dim=8).table(range(1000)))
+    positions = np.array([1001.0, 100003.0, 0.5])
+    got = layer(keras.ops.zeros((1, 3, 8)), positions=positions)
+    assert keras.backend.standardize_dtype(got.dtype) == layer.compute_dtype
+    wanted = keras.ops.cast(Sinusoidal(dim=8).table(positions), layer.compute_dtype)
+    np.testing.assert_array_equal(to_numpy(got)[0], to_numpy(wanted))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        PositionalEncoding(8, 0.1, 50, encoding=Sinusoidal(dim=8, convention="timestep")),
+        PositionalEncoding(8, combine="concat"),
+        RotaryEmbedding(ROTARY, max_len=7),
+        MultiHeadAttention(8, 2, 0.1, True, position=Alibi(num_heads=2)),
+        MultiHeadAttention(8, 1, position=ROTARY),
+    ],
+    ids=["addition", "concat", "rotation", "attention with Alibi", "attention with Rotary"],
+)
+def test_a_layer_is_made_again_from_its_config(layer):
+    config = layer.get_config()
+    assert type(layer).from_config(config).get_config() == config
+
+
+def test_a_model_of_unknown_length_learns_and_is_saved(tmp_path):
+    tokens = keras.Input((None, 8))
+    hidden = PositionalEncoding(8, encoding=Learned(dim=8, length=12))(tokens)
+    hidden = MultiHeadAttention(8, 2, 0.1, position=Rotary(head_dim=4, layout="half"))(hidden, hidden, hidden)
+    model = keras.Model(tokens, hidden)
+    model.compile("sgd", "mse")
+    x = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32)
+    before = model.evaluate(x, x, verbose=0)
+    model.fit(x, x, epochs=3, verbose=0)
+    assert model.evaluate(x, x, verbose=0) < before
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    longer = x.reshape(2, 12, 8)
+    np.testing.assert_array_equal(again.predict(longer, verbose=0), model.predict(longer, verbose=0))
+
+
+def test_tables_are_no_weights():
+    assert not PositionalEncoding(8).weights
+    assert not RotaryEmbedding(ROTARY).weights
