@@ -33,7 +33,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Types, strictly; frameworks count as untyped here."""
-    install(session, "plots", "report", constraints="core", group="types")
+    install(session, "plots", "report", "strict", constraints="core", group="types")
     session.run("mypy")
 
 
@@ -74,8 +74,9 @@ def bench(session: nox.Session) -> None:
 
 def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:
     """Install the project with extras as a wheel, never editable, and other packages, at pinned versions."""
-    project = f".[{','.join(name for name in names if name in EXTRAS)}]"
+    extras = ",".join(name for name in names if name in EXTRAS)
     others = [name for name in names if name not in EXTRAS]
+    project = f".[{extras}]" if extras else "."
     session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
 
 

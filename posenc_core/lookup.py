@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, namespace_of, shape_of
+from ._arrays import Array, dtype_name, namespace_of, shape_of
 from .encodings import Encoding, Tabular
 from .encodings.encoding import Tables
 from .positions import counted_from, sequence
@@ -114,6 +114,8 @@ class TableLookup(Holder):
         return tuple(self.native(rows) for rows in self.encoding.rows(positions).values())
 
     def _traced_rows(self, positions: Any) -> tuple[Any, ...]:
+        if dtype_name(positions) not in ("int32", "int64"):
+            raise TypeError(f"Traced positions must be int32 or int64, got {dtype_name(positions)}; cast them.")
         return tuple(_taken_or_nan(table, positions) for table in self.tables)
 
     def _reserve(self, x: Any, stop: int, count: int) -> bool:

@@ -14,7 +14,6 @@ import posenc_backends
 import posenc_core
 from posenc_backends.report import TARGETS
 
-REPOSITORY = Path(__file__).parents[2]
 FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy", "posenc_backends.strict"]
 
 
@@ -140,12 +139,3 @@ def test_mistakes_on_the_command_line_are_told_in_a_sentence(arguments, message,
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_readme_examples_run():
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    plain = [block for block in blocks if "posenc_backends" not in block]
-    assert plain
-    for block in plain:
-        exec(compile(block, "README.md", "exec"), {})  # noqa: S102
