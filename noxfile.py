@@ -60,9 +60,10 @@ def room(session: nox.Session, name: str) -> None:
     """A framework's room in an environment of its own: the exact tables, the suite, the examples in docstrings."""
     install(session, name, *(KERAS_BACKENDS.values() if name == "keras" else ()), constraints=name)
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
-    for environment in ENVIRONMENTS.get(name, [{}]):
+    first, *others = ENVIRONMENTS.get(name, [{}])
+    for environment in (first, *others):
         session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=environment)
-        session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=environment)
+    session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
 
 
 @nox.session(default=False)
