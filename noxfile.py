@@ -66,6 +66,13 @@ def room(session: nox.Session, name: str) -> None:
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
 
 
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages, with warnings as errors; they lie in `docs/_build`."""
+    install(session, constraints="docs", group="docs")
+    session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
+
+
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """What exact tables cost, as ratios."""

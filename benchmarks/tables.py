@@ -1,8 +1,9 @@
-"""What exact tables cost: time against plain float64-then-cast, peak memory against the result, import against NumPy.
+"""What exact tables cost, and what others lose.
 
     python benchmarks/tables.py [ROUNDS]
 
-Every round runs both forms, one after the other; medians and quartiles of the ratio are printed as JSON.
+Time is given as quartiles of ratios to plain float64-then-cast, from rounds that run both, one after the other; memory as a
+ratio to the result. The errors of the usual forms are those at 65,536 positions that end at 2**20. Printed as JSON.
 """
 
 from __future__ import annotations
@@ -70,6 +71,21 @@ def peak() -> float:
     return most / size
 
 
+def errors() -> dict[str, float]:
+    """The usual tables against the exact one, just before position 2**20."""
+    positions = np.arange(2**20 - 2**16, 2**20)
+    frequencies = as_float64(geometric(HEAD_DIM, base=10000))
+    cos, sin = Rotary(head_dim=HEAD_DIM, layout="half").cos_sin(positions)
+    single = positions[:, None].astype(np.float32) * frequencies.astype(np.float32)
+    double = positions[:, None] * frequencies
+    return {
+        "float32 angles, worst error": float(np.abs(np.cos(single) - cos).max()),
+        "float64-then-cast, share of entries not correctly rounded": float(
+            np.mean([np.cos(double).astype(np.float32) != cos, np.sin(double).astype(np.float32) != sin])
+        ),
+    }
+
+
 def main(rounds: int) -> None:
     """Measure and print."""
     result = {
@@ -79,6 +95,7 @@ def main(rounds: int) -> None:
         "rounds": rounds,
         "table of 131072 x 128, time over float64-then-cast": ratios(exact, plain, rounds),
         "table of 131072 x 128, peak memory over the result": peak(),
+        "tables of others, before position 2**20": errors(),
         "import posenc_core, time over import numpy": ratios(importing("posenc_core"), importing("numpy"), rounds),
     }
     print(json.dumps(result, indent=1))
