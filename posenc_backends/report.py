@@ -42,9 +42,9 @@ class Target:
 
     @property
     def missing(self) -> str | None:
-        """What has to be installed first."""
+        """What `pip install` has to be told first."""
         if find_spec(self.module) is None:
-            return self.room
+            return f"posenc[{self.room}]"
         return self.backend if self.backend and find_spec(self.backend) is None else None
 
 
@@ -144,8 +144,12 @@ def report(path: Path | None) -> int:
 
 
 def _table(sections: list[Section]) -> Table:
-    table = Table(title="Native results against golden numbers; errors in units in the last place", box=SIMPLE_HEAD)
-    table.add_column("encoding")
+    table = Table(
+        title="Native results against golden numbers; errors in units in the last place",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("encoding", no_wrap=True)
     for column in (*_COLUMNS.values(), "seconds"):
         table.add_column(column, justify="right")
     for section in sections:
@@ -170,7 +174,7 @@ def _print_remarks(console: Console, sections: list[Section]) -> None:
             console.print(f"{name}: {section.crash}", style="red", markup=False)
     for target in TARGETS:
         if target.missing:
-            hint = f'not installed; run `pip install "posenc[{target.missing}]"`.'
+            hint = f'not installed; run `pip install "{target.missing}"`.'
             console.print(f"{target.name}: {hint}", style="dim", markup=False)
 
 
