@@ -98,8 +98,18 @@ def in_float32(operation: Callable[..., Array], x: A, *others: Any) -> A:
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
     """Two rows of numbers as a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
     xp = namespace_of(queries)
-    shared = dtype_of(keys if is_floating(keys) else queries)
+    shared = _shared_dtype(queries, keys)
     return xp.expand_dims(xp.astype(queries, shared), axis=-1), xp.expand_dims(xp.astype(keys, shared), axis=-2)
+
+
+def _shared_dtype(*arrays: Array) -> Any:
+    """The widest of the dtypes, at least 32 bits wide, so that no position is cut to fit; None for symbols."""
+    xp, by_name = namespace_of(*arrays), {dtype_name(array): dtype_of(array) for array in arrays}
+    if "None" in by_name:
+        return None
+    if any(is_floating(array) for array in arrays):
+        return by_name.get("float64", xp.float32)
+    return by_name.get("int64", xp.int32)
 
 
 def _cast(x: Array, dtype: Any, xp: Namespace) -> Array:

@@ -29,7 +29,7 @@ def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
     """Raise unless `value` is a finite real number greater than `above`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
-    if not math.isfinite(value) or value <= above:
+    if not -1e308 < value < 1e308 or value <= above:
         bound = "" if above == -math.inf else f" greater than {above:g}"
         raise ValueError(f"`{name}` must be a finite number{bound}, got {value!r}.")
 
@@ -47,16 +47,32 @@ def check_floating(name: str, x: Array) -> None:
         raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
 
 
-def check_rank(name: str, x: Array, *, minimum: int, axes: str) -> None:
-    """Raise unless `x` has at least `minimum` axes; `axes` names them."""
-    if len(x.shape) < minimum:
+def check_rank(name: str, x: Array, *, minimum: int, maximum: float = math.inf, axes: str) -> None:
+    """Raise unless `x` is an array of `minimum` to `maximum` axes; `axes` names them."""
+    if not hasattr(x, "shape"):
+        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    if not minimum <= len(x.shape) <= maximum:
         raise ValueError(f"`{name}` must have shape {axes}, got {len(x.shape)} axes: {_sizes(x)}.")
 
 
 def check_width(name: str, x: Array, width: int) -> None:
     """Raise unless the last axis of `x` is `width` wide."""
-    if x.shape[-1] != width:
-        raise ValueError(f"`{name}` must be {width} wide to fit its table, got shape {_sizes(x)}.")
+    if known(x.shape[-1]) and x.shape[-1] != width:
+        raise ValueError(f"`{name}` must be {width} wide, got shape {_sizes(x)}.")
+
+
+def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
+    """Raise unless `x` broadcasts to `shape`, as far as a tracer knows the sizes, without making it larger."""
+    sizes = _sizes(x)
+    pairs = zip(reversed(sizes), reversed(shape), strict=False)
+    fits = all(size in (1, wanted) for size, wanted in pairs if known(size) and known(wanted))
+    if len(sizes) > len(shape) or not fits:
+        raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
+
+
+def known(size: Any) -> bool:
+    """Whether a tracer knows the size of an axis; frameworks that do not say None say -1, or give an array."""
+    return isinstance(size, int) and size >= 0
 
 
 def _sizes(x: Array) -> tuple[Any, ...]:

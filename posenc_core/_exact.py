@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,11 @@ Float64s: TypeAlias = npt.NDArray[np.float64]
 TURN_BITS = 256
 VALUE_BITS = 200
 VALUE_ERROR = 2**20  # in units of 2**-200: generous for thirty rounded terms of a series
-TWO_PI = 2 * Decimal(
-    "3.1415926535897932384626433832795028841971693993751058209749445923078164"
-    "0628620899862803482534211706798214808651328230664709384460955"
+TWO_PI = Decimal(  # written out: at import, arithmetic would have the caller's precision
+    "6.283185307179586476925286766559005768394338798750211641949889184615632812572417"
+    "99725606965068423413596429617302656461329418768921910116446345071881626"
 )
-_RADIANS_PER_TURN = int(TWO_PI.scaleb(100))  # scaled by 10**100
+_RADIANS_PER_TURN = int(Fraction(TWO_PI) * 10**100)  # scaled by 10**100
 
 
 @contextmanager
@@ -57,25 +57,31 @@ def turns_of(frequencies: Frequencies) -> Turns:
     )
 
 
-def wrapped_angles(whole: npt.NDArray[np.int64], rest: Float64s | None, turns: Turns) -> tuple[Float64s, Float64s]:
-    """Angles of the positions `whole + rest`, less whole turns, in radians, and their reach.
+def wrapped_angles(positions: npt.NDArray[Any], turns: Turns) -> tuple[Float64s, Float64s, Float64s]:
+    """Angles of positions, less whole turns, in radians, and how far they may be off.
 
     Args:
-        whole: below 2**31 in size, shape `(n, 1)`.
-        rest: at most one half in size, shape `(n, 1)`, or `None` where all positions are whole.
+        positions: int64 or float64, below 2**31 in size, shape `(n, 1)`.
     Returns:
-        Angles and reach, each `(n, pairs)`; an angle is off by less than `reach * 2**-51 + 2**-60`: the product with
-        `whole` by 1.5 units of 2**-64 turn, and each float64 operation after it by half a last place.
+        Angles and reach, each `(n, pairs)`, and floor, `(pairs,)`: an angle is off by less than
+        `reach * 2**-51 + floor`. The reach is its size, and that of what was added to it, each float64 operation being
+        off by half a last place. The floor is 1.5 units of 2**-64 turn, or 0 for a frequency so low that no position makes
+        a turn and the plain product will do.
     """
+    whole = np.rint(positions).astype(np.int64) if positions.dtype.kind == "f" else positions
     carry = (whole * turns.low) >> 32
     wrapped = (whole.view(np.uint64) * turns.high + carry.view(np.uint64)).view(np.int64)
-    angles = wrapped * np.float64(math.tau * 2.0**-64)
+    angles: Float64s = wrapped * np.float64(math.tau * 2.0**-64)
     reach = np.abs(angles)
-    if rest is not None:
-        beyond = rest * turns.radians
+    if positions.dtype.kind == "f":
+        beyond = (positions - whole) * turns.radians
         angles += beyond
         reach += np.abs(beyond)
-    return angles, reach
+    slow = np.max(np.abs(positions), initial=0) * turns.radians < 1
+    if slow.any():
+        angles[:, slow] = positions * turns.radians[slow]
+        reach[:, slow] = np.abs(angles[:, slow])
+    return angles, reach, np.where(slow, 0, 2.0**-60)
 
 
 def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
@@ -100,16 +106,17 @@ def _series(term: int, order: int, radians: int) -> int:
     return total
 
 
-def nearest_float32(value: int) -> np.float32:
-    """`value` × 2**-200 rounded once to float32.
+def nearest_float32(value: int, *, error: int = VALUE_ERROR) -> np.float32:
+    """`value` × 2**-200, known up to `error`, rounded once to float32; if exact, a tie goes to the even number.
 
     Raises:
-        ArithmeticError: if `value` is too near the middle of two float32 numbers to tell.
+        ArithmeticError: if the error does not let it tell between two float32 numbers.
     """
     size = abs(value)
     shift = max(size.bit_length() - 24, VALUE_BITS - 149)  # a float32 has no bits below 2**-149
     half = 1 << (shift - 1)
-    if abs(size % (2 * half) - half) < VALUE_ERROR:
+    rounded, rest = divmod(size, 2 * half)
+    if abs(rest - half) < error:
         raise ArithmeticError(f"{value} * 2**-{VALUE_BITS} lies between two float32 numbers.")
-    rounded = (size + half) >> shift
+    rounded += rest > half or (rest == half and rounded % 2 == 1)
     return np.float32(math.copysign(math.ldexp(rounded, shift - VALUE_BITS), value))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from inspect import isabstract
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 if TYPE_CHECKING:
     from typing import Self
@@ -13,8 +17,15 @@ V = TypeVar("V", bound="Value")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Value:
+class Value(ABC):  # noqa: B024 - those below it have abstract methods
     """What every encoding and every scaling is: keyword arguments, checked when made, never changed."""
+
+    def __post_init__(self) -> None:
+        """Take NumPy's numbers for what they are, so that a value prints and is written as any other."""
+        for field in fields(self):
+            given = getattr(self, field.name)
+            if isinstance(given, np.generic):
+                object.__setattr__(self, field.name, given.item())
 
     def to_dict(self) -> dict[str, Any]:
         """The kind and the fields, in types that JSON keeps."""
@@ -38,16 +49,15 @@ class Value:
         try:
             return kinds[kind](**given)
         except TypeError as error:
-            raise ValueError(f"{kind} cannot be made of {given}: {error}.") from error
+            raise ValueError(f"{kind} cannot be made of {given}: {error}") from error
 
 
 def _kinds(cls: type[V]) -> Iterator[type[V]]:
-    """The classes that have no subclasses: those that can be made."""
-    kinds = cls.__subclasses__()
-    for kind in kinds:
-        yield from _kinds(kind)
-    if not kinds:
+    """The class and those below it, as far as they can be made."""
+    if not isabstract(cls) and cls is not Value:
         yield cls
+    for kind in cls.__subclasses__():
+        yield from _kinds(kind)
 
 
 def _plain(value: Any) -> Any:

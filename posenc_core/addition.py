@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from ._arrays import A, Array, aligned, in_float32, namespace_of, shape_of
-from ._checks import check_floating, check_known, check_rank, check_width
+from ._checks import check_broadcasts, check_floating, check_known, check_rank, check_width
 
 Combine: TypeAlias = Literal["add", "concat"]
 COMBINES = ("add", "concat")
@@ -22,7 +22,7 @@ def combine(x: A, rows: Array, *, how: Combine) -> A:
         Array of the dtype of `x`, `width` or `width + dim` wide; half precision is rounded once.
     Raises:
         TypeError: if `x` is not floating-point.
-        ValueError: if `how` is unknown, `x` has no sequence axis, or the widths do not fit.
+        ValueError: if `how` is unknown, `x` has no sequence axis, or the rows do not fit it.
     Source: Vaswani et al. 2017, section 3.5 (arXiv:1706.03762).
 
     >>> import numpy as np
@@ -30,10 +30,11 @@ def combine(x: A, rows: Array, *, how: Combine) -> A:
     array([[1., 2.],
            [3., 4.]])
     """
-    check_known("combine", how, COMBINES)
+    check_known("how", how, COMBINES)
     check_floating("x", x)
     check_rank("x", x, minimum=2, axes="(..., length, width)")
     rows = aligned(rows, x, seq_axis=-2)
+    check_broadcasts("rows", rows, (*x.shape[:-1], rows.shape[-1]))
     if how == "concat":
         return in_float32(_appended, x, rows)
     check_width("x", x, rows.shape[-1])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
-from ._arrays import A, Array, dtype_name, dtype_of, namespace_of, shape_of
-from ._checks import check_floating
+from ._arrays import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
+from ._checks import check_broadcasts, check_floating
 
 Dropout = Callable[[Array], Array]
 
@@ -25,8 +26,9 @@ def attend(
     Returns:
         Array of shape `(..., queries, value_width)` and the dtype of `q`; half precision is computed in float32.
     Raises:
-        TypeError: if `q` is not floating-point.
-        ValueError: if queries and keys differ in width, or keys and values in number.
+        TypeError: if `q` is not floating-point, or `mask` not bool.
+        ValueError: if queries and keys differ in width, keys and values in number, or `bias` or `mask` does not broadcast
+            to the scores.
     Source: Vaswani et al. 2017, equation 1 (arXiv:1706.03762).
 
     >>> import numpy as np
@@ -39,14 +41,24 @@ def attend(
             "`q` and `k` must be equally wide and `k` and `v` equally long, "
             f"got shapes {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}."
         )
+    scores = (*q.shape[:-1], k.shape[-2])
+    if bias is not None:
+        check_broadcasts("bias", bias, scores)
+    if mask is not None:
+        check_broadcasts("mask", mask, scores)
+        if not dtype_name(mask).startswith("bool"):
+            raise TypeError(f"`mask` must be bool, True where a query sees a key, got {dtype_name(mask)}.")
+    return in_float32(partial(_attended, bias=bias, mask=mask, dropout=dropout), q, k, v)
+
+
+def _attended(
+    q: Array, k: Array, v: Array, *, bias: Array | None, mask: Array | None, dropout: Dropout | None
+) -> Array:
     xp = namespace_of(q)
-    wide = q.dtype if dtype_name(q) == "float64" else xp.float32
-    q_wide, k_wide, v_wide = (xp.astype(x, wide) for x in (q, k, v))
     if k.shape[-2] == 0:  # no maximum to subtract, and nothing to add up
-        return xp.astype(xp.matmul(xp.matmul(q_wide, xp.matrix_transpose(k_wide)), v_wide), q.dtype)
-    weights = weigh(q_wide, k_wide, scale=1 / math.sqrt(q.shape[-1]), bias=bias, mask=mask)
-    weights = weights if dropout is None else dropout(weights)
-    return xp.astype(xp.matmul(weights, v_wide), q.dtype)
+        return xp.matmul(xp.matmul(q, xp.matrix_transpose(k)), v)
+    weights = weigh(q, k, scale=1 / math.sqrt(q.shape[-1]), bias=bias, mask=mask)
+    return xp.matmul(weights if dropout is None else dropout(weights), v)
 
 
 def weigh(q: Array, k: Array, *, scale: float, bias: Array | None = None, mask: Array | None = None) -> Array:

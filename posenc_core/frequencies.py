@@ -47,7 +47,7 @@ def chosen(frequencies: Iterable[float]) -> Frequencies:
     """The frequencies given, unrounded.
 
     Raises:
-        TypeError, ValueError: if one is not a finite number, or negative.
+        TypeError, ValueError: if one is not a number from 0 up to 2**31.
 
     >>> as_float64(chosen([1.0, 0.5, 0.2]))
     array([1. , 0.5, 0.2])
@@ -55,8 +55,8 @@ def chosen(frequencies: Iterable[float]) -> Frequencies:
     given = tuple(frequencies)
     for frequency in given:
         check_number("frequencies", frequency)
-        if frequency < 0:
-            raise ValueError(f"`frequencies` must not be negative, got {frequency!r}.")
+        if not 0 <= frequency < 2**31:
+            raise ValueError(f"`frequencies` must be from 0 up to 2**31 radians per position, got {frequency!r}.")
     return tuple(Decimal(frequency) for frequency in given)
 
 

@@ -6,13 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from ._arrays import A, aligned, in_float32, shape_of
-from ._checks import check_floating, check_integer, check_known, check_number, check_rank, check_width
+from ._checks import (
+    check_broadcasts,
+    check_floating,
+    check_integer,
+    check_known,
+    check_number,
+    check_rank,
+    check_width,
+    known,
+)
 from .addition import COMBINES, Combine, combine
 from .attention import attend, merge_heads, split_heads
 from .encodings import Additive, Encoding, Rotary, Scoring, Sinusoidal
-from .lookup import Holder, Room, TableLookup, host_values
+from .lookup import Holder, Room, TableLookup, check_stated, host_values, stated_start, whole
 from .masks import valid_lengths
-from .positions import counted, counted_from
+from .positions import counted, counted_from, from_array
 from .rotation import rotate
 
 Function = Callable[[Any], Any]
@@ -83,11 +92,11 @@ class Bias(Holder):
     def biased(self, scores: A, start: Any, query_positions: Any, key_positions: Any) -> A:
         """`scores` plus the bias of their positions."""
         self.check(scores)
-        queries, keys = shape_of(scores)[-2:]
-        query_positions = self.counted(queries, start) if query_positions is None else self.native(query_positions)
-        key_positions = self.counted(keys, 0) if key_positions is None else self.native(key_positions)
-        bias = self.encoding.score(self.held, query_positions, key_positions)
-        return in_float32(lambda wide, added: wide + added, scores, bias)
+        *_, queries, keys = sizes = shape_of(scores)
+        batch = sizes[0] if len(sizes) > 3 else None
+        at_queries = self._positions("query_positions", query_positions, queries, start, batch)
+        at_keys = self._positions("key_positions", key_positions, keys, 0, batch)
+        return in_float32(lambda wide, added: wide + added, scores, self.encoding.score(self.held, at_queries, at_keys))
 
     def check(self, scores: Any) -> None:
         """Raise unless `scores` are scores of as many heads as the encoding has."""
@@ -98,10 +107,16 @@ class Bias(Holder):
 
     def between(self, queries: int, keys: int) -> Any:
         """The bias of the first queries and keys, `(heads, queries, keys)`."""
-        return self.encoding.score(self.held, self.counted(queries, 0), self.counted(keys, 0))
+        at_queries, at_keys = (self._positions("", None, length, 0, None) for length in (queries, keys))
+        return self.encoding.score(self.held, at_queries, at_keys)
 
-    def counted(self, length: int, start: Any) -> Any:
-        """`length` positions from `start` on, or a row of them for each start given."""
+    def _positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
+        """The positions given, checked; or `length` of them from `start` on, or from each start on."""
+        if given is not None:
+            host = host_values(given, self.room)
+            check_stated(name, given if host is None else host, (length,), batch)
+            return given if host is None else self.native(whole(from_array(host)))
+        start = stated_start(start, batch, self.room)
         if isinstance(start, int):
             return counted(length, like=next(iter(self.held.values()))) + start
         return counted_from(self.native(start), length)
@@ -111,6 +126,7 @@ class Attention:
     """What `MultiHeadAttention` does, between its projections `W_q`, `W_k`, `W_v` and `W_o`."""
 
     room: Room
+    num_hiddens: int
     num_heads: int
     W_q: Function
     W_k: Function
@@ -132,9 +148,14 @@ class Attention:
         return self.W_o(merge_heads(attend(q, k, v, bias=bias, mask=mask, dropout=dropout)))
 
     def check(self, queries: Any, keys: Any, values: Any) -> None:
-        """Raise unless all are tokens."""
+        """Raise unless all are tokens of one batch, and there is a value for every key."""
         for name, tokens in (("queries", queries), ("keys", keys), ("values", values)):
-            check_rank(name, tokens, minimum=3, axes="(batch, length, num_hiddens)")
+            check_rank(name, tokens, minimum=3, maximum=3, axes="(batch, length, num_hiddens)")
+            check_floating(name, tokens)
+            check_width(name, tokens, self.num_hiddens)
+            check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
+        if known(keys.shape[1]) and known(values.shape[1]) and keys.shape[1] != values.shape[1]:
+            raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
     def visible(self, valid_lens: Any, q: Any, k: Any) -> Any:
         """The mask of `valid_lens`, `(batch,)` or `(batch, queries)`, on scores `(batch, heads, queries, keys)`."""
@@ -148,9 +169,13 @@ class Attention:
 def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]) -> None:
     """Raise unless lengths of this shape and these values (None: unknown) fit `(batch, queries, keys)`."""
     batch, queries, keys = sizes
-    if all(isinstance(size, int) for size in (*shape, *sizes)) and shape not in ((batch,), (batch, queries)):
+    if all(map(known, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
         raise ValueError(f"`valid_lens` must have shape ({batch},) or ({batch}, {queries}), got {shape}.")
-    if values is not None and isinstance(keys, int) and values.size and not 0 <= values.min() <= values.max() <= keys:
+    if values is None:
+        return
+    if whole(values).dtype.kind != "i":
+        raise TypeError(f"`valid_lens` must be integers, got {values.dtype}: {values.ravel()[:3]} …")
+    if known(keys) and values.size and not 0 <= values.min() <= values.max() <= keys:
         wrong = values.max() if values.max() > keys else values.min()
         raise ValueError(f"`valid_lens` must lie from 0 to the number of keys {keys}, got {wrong}.")
 
@@ -168,7 +193,7 @@ def additive_for(num_hiddens: int, encoding: Encoding | None, combine: str) -> A
     return encoding
 
 
-def check_kind(encoding: Encoding, kind: type[Encoding]) -> None:
+def check_kind(encoding: Encoding, kind: type) -> None:
     """Raise unless the encoding is of the kind that the layer is for."""
     if not isinstance(encoding, kind):
         raise TypeError(f"`encoding` must be a {kind.__name__}, got {encoding!r}.")

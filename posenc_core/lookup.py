@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import Array, dtype_name, namespace_of, shape_of
+from ._checks import known
 from .encodings import Encoding, Tabular
 from .encodings.encoding import Tables
-from .positions import counted_from, sequence
+from .positions import counted_from, from_array, sequence
 
 Host = npt.NDArray[Any]
 
@@ -77,25 +78,22 @@ class TableLookup(Holder):
             start: the first position, or the first position of each batch row.
             positions: all positions, `(length,)` or `(batch, length)`; then `start` is not used.
         Raises:
-            TypeError: if `start` is not an integer.
+            TypeError: if `start` is not whole, or a position no number.
             ValueError: if positions do not fit the tokens, if the encoding has no such position, or if code that is
                 being traced goes past the tables. A traced position that they do not hold reads NaN.
         """
         sequence = _sequence_axis(x, seq_axis)
-        length = shape_of(x)[sequence]
+        length, batch = shape_of(x)[sequence], batch_of(x, sequence)
         if positions is not None:
-            _check_sizes("positions", positions, x, length, sequence=sequence)
             host = host_values(positions, self.room)
+            check_stated("positions", positions if host is None else host, (length,), batch)
             return self._traced_rows(positions) if host is None else self._rows_at(x, host)
+        start = stated_start(start, batch, self.room)
         if isinstance(start, int) and isinstance(length, int):
             return self._rows_from(x, start, length)
-        _check_sizes("start", start, x, sequence=sequence)
-        host = host_values(start, self.room)
-        if host is None or not isinstance(length, int):
-            return self._traced_rows(counted_from(self.native(start), length))
-        if host.dtype.kind not in "iu":
-            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
-        return self._rows_at(x, host[..., None] + np.arange(length))
+        if isinstance(start, np.ndarray) and isinstance(length, int):
+            return self._rows_at(x, start[..., None] + np.arange(length))
+        return self._traced_rows(counted_from(self.native(start), length))
 
     def _rows_from(self, x: Any, start: int, length: int) -> tuple[Any, ...]:
         if start >= 0 and self._reserve(x, start + length, length):
@@ -103,8 +101,9 @@ class TableLookup(Holder):
         return self._computed(sequence(length, start=start))
 
     def _rows_at(self, x: Any, positions: Host) -> tuple[Any, ...]:
-        whole = positions.dtype.kind in "iu" and positions.min(initial=0) >= 0
-        if whole and self._reserve(x, int(positions.max(initial=-1)) + 1, positions.size):
+        positions = whole(from_array(positions))
+        held = positions.dtype.kind == "i" and positions.min(initial=0) >= 0
+        if held and self._reserve(x, int(positions.max(initial=-1)) + 1, positions.size):
             indices = self.native(positions.astype(np.int32))
             return tuple(_taken(table, indices) for table in self.tables)
         return self._computed(positions)
@@ -146,6 +145,43 @@ def host_values(given: Any, room: Room) -> Host | None:
     return None if room.is_traced(given) else room.to_numpy(given)
 
 
+def whole(array: Host) -> Host:
+    """Integers where all numbers are whole, as some frameworks hold integers in floats; else the array itself."""
+    is_whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.rint(array)).all())
+    return array.astype(np.int64) if is_whole else array
+
+
+def stated_start(start: Any, batch: Any, room: Room) -> Any:
+    """An int, or integers for each row of the batch: a NumPy array, or a tracer's array.
+
+    Raises:
+        TypeError, ValueError: if it is neither.
+    """
+    if type(start) is int:
+        return start
+    host = host_values(start, room)
+    check_stated("start", start if host is None else host, (), batch)
+    if host is None:
+        return start
+    starts = whole(host)
+    if starts.dtype.kind != "i":
+        raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
+    return starts if starts.ndim else int(starts)
+
+
+def batch_of(x: Array, sequence: int) -> Any:
+    """The size of the first axis of `x` that is neither its sequence nor its last; None where there is none."""
+    return shape_of(x)[0 if sequence else 1] if len(x.shape) > 2 else None
+
+
+def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
+    """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
+    sizes, heads = shape_of(given), [()] if batch is None else [(), (1,), (batch,)]
+    if not any(_match(sizes, (*head, *tail)) for head in heads):
+        wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
+        raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
+
+
 def _sequence_axis(x: Array, seq_axis: int) -> int:
     rank = len(x.shape)
     if not -rank <= seq_axis < rank or seq_axis % rank == rank - 1:
@@ -153,19 +189,10 @@ def _sequence_axis(x: Array, seq_axis: int) -> int:
     return seq_axis % rank
 
 
-def _check_sizes(name: str, given: Any, x: Array, *tail: Any, sequence: int) -> None:
-    """Raise unless `given` has shape `tail`, or that once for each row of the batch of `x`."""
-    sizes = shape_of(given) if hasattr(given, "shape") else np.shape(given)
-    batch = shape_of(x)[0 if sequence else 1]
-    if not any(_match(sizes, (*rows, *tail)) for rows in ((), (1,), (batch,))):
-        shapes = "(length,) or (batch, length)" if tail else "() or (batch,)"
-        raise ValueError(f"`{name}` must have shape {shapes} to fit `x` of shape {tuple(x.shape)}, got {sizes}.")
-
-
 def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     """Whether the sizes agree, as far as a tracer knows them."""
-    known = (pair for pair in zip(sizes, wanted, strict=False) if all(isinstance(size, int) for size in pair))
-    return len(sizes) == len(wanted) and all(size == other for size, other in known)
+    pairs = zip(sizes, wanted, strict=False)
+    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if known(a) and known(b))
 
 
 def _taken(table: Array, positions: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._arrays import Array, dtype_of, namespace_of, paired
+from ._arrays import Array, namespace_of, paired
 
 
 def causal(query_positions: Array, key_positions: Array) -> Array:
@@ -39,9 +39,8 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
 
 def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
     """`valid_lengths` for `(batch, 1 or queries)` alone, which asks for no shape."""
-    xp = namespace_of(valid_lens)
-    lengths = xp.expand_dims(xp.expand_dims(valid_lens, axis=-1), axis=1)
-    return lengths > xp.astype(key_positions, dtype_of(valid_lens))
+    lengths, keys = paired(valid_lens, key_positions)
+    return namespace_of(lengths).expand_dims(lengths > keys, axis=1)
 
 
 def padding(tokens: Array, pad: int) -> Array:
@@ -52,5 +51,5 @@ def padding(tokens: Array, pad: int) -> Array:
     array([[ True,  True, False]])
     """
     xp = namespace_of(tokens)
-    visible = xp.abs(tokens - pad) > 0
+    visible = xp.abs(xp.astype(tokens, xp.int32) - pad) > 0
     return xp.expand_dims(xp.expand_dims(visible, axis=1), axis=1)

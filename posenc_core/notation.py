@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from .encodings import Encoding
 
@@ -17,10 +18,19 @@ def parse(text: str) -> Encoding:
     (32,)
     """
     try:
-        call = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
-            raise ValueError("not a name with keyword arguments")
-        fields = {keyword.arg or "**": ast.literal_eval(keyword.value) for keyword in call.keywords}
+        described = _described(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}: {error}.") from error
-    return Encoding.from_dict({"kind": call.func.id, **fields})
+    if not isinstance(described, dict):
+        raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}.")  # noqa: TRY004
+    return Encoding.from_dict(described)
+
+
+def _described(node: ast.expr) -> Any:
+    """What `to_dict` would write: a call as its kind and fields, a literal as it is."""
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    names = [keyword.arg for keyword in node.keywords]
+    if not isinstance(node.func, ast.Name) or node.args or None in names or "kind" in names:
+        raise ValueError("not a name with keyword arguments")
+    return {"kind": node.func.id} | {keyword.arg: _described(keyword.value) for keyword in node.keywords}

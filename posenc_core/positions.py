@@ -17,12 +17,14 @@ def sequence(length: int, *, start: int = 0) -> npt.NDArray[np.int64]:
     """The positions `start … start + length - 1`, shape `(length,)`.
 
     Raises:
-        ValueError: if `length` is negative.
+        ValueError: if `length` is negative, or a position not below 2**31 in size.
 
     >>> sequence(3, start=5)
     array([5, 6, 7])
     """
     check_integer("length", length, minimum=0)
+    if not -LIMIT < start <= LIMIT - length:
+        raise ValueError(f"`start` must keep positions below 2**31 in size, got {start} for {length} positions.")
     return np.arange(start, start + length, dtype=np.int64)
 
 
@@ -39,13 +41,12 @@ def from_array(positions: Any) -> npt.NDArray[Any]:
     given = np.asarray(positions)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"`positions` must be integers or real numbers, got {given.dtype}.")
-    array = given.astype(np.float64 if given.dtype.kind == "f" else np.int64, copy=False)
-    if array.ndim == 0:
-        raise ValueError(f"`positions` must have shape (..., length), got the single number {array}.")
-    outside = array[~((array > -LIMIT) & (array < LIMIT))]
+    if given.ndim == 0:
+        raise ValueError(f"`positions` must have shape (..., length), got the single number {given}.")
+    outside = given[~((given > -LIMIT) & (given < LIMIT))]
     if outside.size:
         raise ValueError(f"`positions` must be finite and below 2**31 in size, got {outside[0]}.")
-    return array
+    return given.astype(np.float64 if given.dtype.kind == "f" and given.size else np.int64, copy=False)
 
 
 def counted_from(start: Array, length: Any) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import A, Array, in_float32, namespace_of, shape_of
-from ._checks import check_floating, check_known
+from ._checks import check_broadcasts, check_floating, check_known
 
 Layout: TypeAlias = Literal["interleaved", "half"]
 LAYOUTS = ("interleaved", "half")
@@ -26,7 +26,7 @@ def rotate(x: A, cos: Array, sin: Array, *, layout: Layout) -> A:
         Array of the shape and dtype of `x`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if `x` is not floating-point.
-        ValueError: if the table is wider than `x`, or the layout unknown.
+        ValueError: if the table is wider than `x` or does not broadcast to it, or the layout is unknown.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
@@ -40,6 +40,9 @@ def rotate(x: A, cos: Array, sin: Array, *, layout: Layout) -> A:
             f"`x` is {x.shape[-1]} wide, but its table turns {2 * cos.shape[-1]} channels; "
             "the encoding's `rotary_dim` must not exceed the width."
         )
+    shape = (*x.shape[:-1], cos.shape[-1])
+    check_broadcasts("cos", cos, shape)
+    check_broadcasts("sin", sin, cos.shape)
     return in_float32(partial(_turned, layout=layout), x, cos, sin)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._exact import (
+    VALUE_ERROR,
     Float64s,
     Frequencies,
     Turns,
@@ -33,7 +34,7 @@ _BLOCK = 2**14  # entries: float64 temporaries of this size stay in the second-l
 class _Function(NamedTuple):
     kind: int  # its place in what `exact_cos_sin` returns
     float64: np.ufunc
-    slack: float  # how far its float64 value may be off, beside what the angle brings in
+    slack: float  # how far its float64 value may be off where the angle is 0
 
 
 class _Block(NamedTuple):
@@ -41,11 +42,12 @@ class _Block(NamedTuple):
     turns: Turns
     angles: Float64s
     reach: Float64s
+    floor: Float64s
 
 
-# Libraries promise 4 units in the last place: of 1 for the cosine, of the angle itself for the sine.
+# Libraries promise 4 units in the last place: of at most 1 for the cosine, of at most the angle for the sine.
 _COS = _Function(0, np.cos, 2.0**-48)
-_SIN = _Function(1, np.sin, 2.0**-59)
+_SIN = _Function(1, np.sin, 0.0)
 
 
 def cos_sin(positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE) -> tuple[Table, Table]:
@@ -93,24 +95,25 @@ def write_cos_sin(
 
 
 def _block(positions: Positions, turns: Turns) -> _Block:
-    column = positions[:, None]
-    if column.dtype.kind == "i":
-        return _Block(positions, turns, *wrapped_angles(column, None, turns))
-    whole = np.rint(column)
-    return _Block(positions, turns, *wrapped_angles(whole.astype(np.int64), column - whole, turns))
+    return _Block(positions, turns, *wrapped_angles(positions[:, None], turns))
 
 
 def _write(out: Table, function: _Function, block: _Block, factor: Decimal) -> None:
     """Write one function of a block of angles, `(rows, columns)`, and mend what float64 cannot decide."""
     columns = slice(out.shape[-1])
     value = function.float64(block.angles[:, columns])
-    slack = block.reach[:, columns] * 2.0**-48 + function.slack
+    slack = block.reach[:, columns] * 2.0**-48 + (2 * block.floor[columns] + function.slack)
     if factor != 1:
         value *= float(factor)
         slack *= float(factor)
     upper = (value + slack).astype(np.float32)
     np.subtract(value, slack, out=out, casting="same_kind")
     for row, column in zip(*np.nonzero(out != upper), strict=True):
-        exact = exact_cos_sin(block.positions[row].item(), block.turns.exact[column])[function.kind]
-        with high_precision():
-            out[row, column] = nearest_float32(int(exact * factor))
+        out[row, column] = _exact(block.positions[row].item(), block.turns.exact[column], function.kind, factor)
+
+
+def _exact(position: float, turn: int, kind: int, factor: Decimal) -> np.float32:
+    """One entry, by big integers; where the angle is 0, it is 0 or the factor itself."""
+    exact = exact_cos_sin(position, turn)[kind]
+    with high_precision():
+        return nearest_float32(int(exact * factor), error=VALUE_ERROR if position * turn else 0)

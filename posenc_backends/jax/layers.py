@@ -212,7 +212,7 @@ class MultiHeadAttention(layers.Attention, Module):
         layers.check_attention(num_hiddens, num_heads, position)
         layers.check_dropout(dropout)
         *keys, scoring_key = split(key, 5)
-        self.num_heads = num_heads
+        self.num_hiddens, self.num_heads = num_hiddens, num_heads
         self.W_q, self.W_k, self.W_v, self.W_o = (Linear(num_hiddens, bias, key) for key in keys)
         self.dropout = dropout
         self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None

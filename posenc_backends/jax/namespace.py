@@ -15,6 +15,7 @@ from jax.numpy import (  # noqa: F401
     expand_dims,
     float32,
     full_like,
+    int32,
     matmul,
     matrix_transpose,
     max,  # noqa: A004

@@ -197,7 +197,7 @@ class MultiHeadAttention(layers.Attention, Block):
         super().__init__()
         layers.check_attention(num_hiddens, num_heads, position)
         layers.check_dropout(dropout)
-        self.num_heads = num_heads
+        self.num_hiddens, self.num_heads = num_hiddens, num_heads
         self.head_dim = num_hiddens // num_heads
         linear = partial(nn.Dense, num_hiddens, use_bias=bias, flatten=False, in_units=num_hiddens)
         with self.name_scope():

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import mxnet as mx
-from numpy import float32
+from numpy import float32, int32
 
 __all__ = [
     "abs",
@@ -19,6 +19,7 @@ __all__ = [
     "expand_dims",
     "float32",
     "full_like",
+    "int32",
     "matmul",
     "matrix_transpose",
     "max",

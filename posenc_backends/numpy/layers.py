@@ -144,7 +144,7 @@ class MultiHeadAttention(layers.Attention):
     ) -> None:
         layers.check_attention(num_hiddens, num_heads, position)
         layers.check_dropout(dropout)
-        self.num_heads = num_heads
+        self.num_hiddens, self.num_heads = num_hiddens, num_heads
         self.W_q = Linear(num_hiddens, self.room, bias=bias)
         self.W_k = Linear(num_hiddens, self.room, bias=bias)
         self.W_v = Linear(num_hiddens, self.room, bias=bias)

@@ -164,7 +164,7 @@ class MultiHeadAttention(layers.Attention, nn.Layer):
         super().__init__()
         layers.check_attention(num_hiddens, num_heads, position)
         layers.check_dropout(dropout)
-        self.num_heads = num_heads
+        self.num_hiddens, self.num_heads = num_hiddens, num_heads
         bias_attr = None if bias else False
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
         self.W_k = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)

@@ -12,6 +12,7 @@ from tensorflow import (  # noqa: F401
     exp,
     expand_dims,
     float32,
+    int32,
     matmul,
     maximum,
     minimum,

@@ -166,7 +166,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         super().__init__()
         layers.check_attention(num_hiddens, num_heads, position)
         layers.check_dropout(dropout)
-        self.num_heads = num_heads
+        self.num_hiddens, self.num_heads = num_hiddens, num_heads
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.W_v = nn.Linear(num_hiddens, num_hiddens, bias=bias)

@@ -1,7 +1,8 @@
 """The catalogue: each encoding is a value, in a few lines that compose the stages."""
 
-from .additive import Binary, Integer, Learned, Normalized, Sine, Sinusoidal
+from .additive import Binary, Integer, Normalized, Sine, Sinusoidal
 from .encoding import Additive, Encoding, Parameter, Scoring, Tabular
+from .learned import Learned
 from .rotary import Rotary
 from .scoring import Alibi
 

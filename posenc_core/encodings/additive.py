@@ -11,8 +11,9 @@ import numpy.typing as npt
 from .. import frequencies as f
 from .._checks import check_integer, check_known, check_number
 from .._exact import Frequencies
+from ..positions import LIMIT
 from ..tables import write_cos_sin
-from .encoding import Additive, Parameter, Tables
+from .encoding import Additive, Tables
 
 Table = npt.NDArray[np.float32]
 
@@ -86,9 +87,8 @@ class Binary(Additive):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("start", self.start, minimum=0)
-        if self.start >= 2**self.dim:
-            codes = f"the codes of {self.dim} digits"
-            raise ValueError(f"`start` must be below {2**self.dim}, {codes}, got {self.start}.")
+        if self.start >= min(2**self.dim, LIMIT):
+            raise ValueError(f"`start` must be below 2**{min(self.dim, 31)} for {self.dim} digits, got {self.start}.")
         check_known("bit_order", self.bit_order, BIT_ORDERS)
 
     @property
@@ -99,7 +99,7 @@ class Binary(Additive):
         numbers = self._known(positions, minimum=0) + self.start
         if numbers.dtype.kind == "f":
             raise TypeError("`positions` of Binary must be integers, got real numbers.")
-        places = np.minimum(np.arange(self.dim), 62)  # no number has a digit beyond
+        places = np.minimum(np.arange(self.dim), 62)  # where all these numbers have a zero
         if self.bit_order == "most_significant_first":
             places = places[::-1]
         return {"table": (numbers[..., None] >> places & 1).astype(np.float32)}
@@ -127,6 +127,8 @@ class Sine(Additive):
         super().__post_init__()
         if isinstance(self.frequencies, str):
             check_known("frequencies", self.frequencies, SPACINGS)
+        elif not isinstance(self.frequencies, tuple):
+            raise TypeError(f"`frequencies` must be a tuple of numbers or a word, got {self.frequencies!r}.")
         elif len(self.frequencies) != self.dim:
             raise ValueError(
                 f"`frequencies` must be a tuple of {self.dim} numbers, one for each column, got {self.frequencies!r}."
@@ -212,46 +214,6 @@ class Sinusoidal(Additive):
             write_cos_sin(positions, columns[0::2], sin=table[:, 0::2])
             write_cos_sin(positions, columns[1::2], cos=table[:, 1::2])
             table[positions == 0] = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Learned(Additive):
-    """One learned row per position, and no rows beyond `length`.
-
-    Args:
-        dim: number of columns.
-        length: number of positions.
-        std: standard deviation of the normal distribution that the rows start from.
-    Raises:
-        ValueError: if `dim` or `length` is not positive, or `std` is negative.
-
-    >>> Learned(dim=2, length=5).parameters()
-    {'table': Parameter(shape=(5, 2), std=0.02)}
-    """
-
-    length: int
-    std: float = 0.02
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("length", self.length)
-        check_number("std", self.std)
-        if self.std < 0:
-            raise ValueError(f"`std` must not be negative, got {self.std!r}.")
-
-    @property
-    def limit(self) -> int:
-        return self.length
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
-
-    def parameters(self) -> dict[str, Parameter]:
-        return {"table": Parameter(shape=(self.length, self.dim), std=self.std)}
-
-    def rows(self, positions: Any) -> Tables:
-        self._known(positions, minimum=0)
-        raise ValueError(f"`positions` of {self} must be integers, and its rows are held by a layer.")
 
 
 def _repeated(column: npt.NDArray[Any], dim: int) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,9 +35,9 @@ class Encoding(Value):
         """The number of positions it has: the first one that it cannot encode."""
         return LIMIT
 
+    @abstractmethod
     def constants(self, max_len: int) -> Tables:
         """The arrays that never change, by name, for the first `max_len` positions; rounded once to float32."""
-        return {}
 
     def parameters(self) -> dict[str, Parameter]:
         """The arrays that are learned, by name."""
@@ -47,9 +48,9 @@ class Encoding(Value):
 class Tabular(Encoding):
     """An encoding whose arrays have one row per position."""
 
+    @abstractmethod
     def rows(self, positions: npt.NDArray[Any]) -> Tables:
         """The rows of the positions given, by table, each `(..., length, columns)`."""
-        raise NotImplementedError
 
     def constants(self, max_len: int) -> Tables:
         check_integer("max_len", max_len)
@@ -73,8 +74,10 @@ class Scoring(Encoding):
     num_heads: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer("num_heads", self.num_heads)
 
+    @abstractmethod
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         """What is added to the scores, from the arrays of `constants` and `parameters`.
 
@@ -85,7 +88,6 @@ class Scoring(Encoding):
         Returns:
             Array of shape `(heads, queries, keys)`, or `(batch, heads, queries, keys)`.
         """
-        raise NotImplementedError
 
     def bias(self, query_positions: Any, key_positions: Any) -> npt.NDArray[np.float32]:
         """What is added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`."""
@@ -99,6 +101,7 @@ class Additive(Tabular):
     dim: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_integer("dim", self.dim)
 
     def table(self, positions: Any) -> npt.NDArray[np.float32]:

@@ -45,20 +45,23 @@ class Rotary(Tabular):
     scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_known("layout", self.layout, LAYOUTS)
         check_number("base", self.base, above=1)
-        if self.rotary_dim is None:
-            check_even("head_dim", self.head_dim)
-            object.__setattr__(self, "rotary_dim", self.head_dim)
         check_integer("head_dim", self.head_dim)
-        check_even("rotary_dim", self.rotary_dim)
-        if self.rotary_dim > self.head_dim:  # type: ignore[operator]
+        check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.turning)
+        if self.turning > self.head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {self.head_dim}, got {self.rotary_dim}.")
         if not isinstance(self.scaling, Scaling | None):
             raise TypeError(f"`scaling` must be a scaling or None, got {self.scaling!r}.")
 
+    @property
+    def turning(self) -> int:
+        """How many channels of a head turn."""
+        return self.head_dim if self.rotary_dim is None else self.rotary_dim
+
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
-        """Radians per position, highest first, float64, shape `(rotary_dim / 2,)`; `inv_freq` elsewhere."""
+        """Radians per position, highest first, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
         return f.as_float64(self._frequencies(seq_len))
 
     @property
@@ -80,7 +83,7 @@ class Rotary(Tabular):
         return {"cos": cos, "sin": sin}
 
     def _frequencies(self, seq_len: int | None) -> Frequencies:
-        plain = f.geometric(self.rotary_dim or self.head_dim, base=self.base)
+        plain = f.geometric(self.turning, base=self.base)
         return plain if self.scaling is None else self.scaling.slowed(plain, base=self.base, seq_len=seq_len)
 
     def _factor(self, seq_len: int | None) -> Decimal:

@@ -25,5 +25,5 @@ def test_adding_after_a_projection_is_concatenating_before_it():
 
 
 def test_unknown_ways_are_refused():
-    with pytest.raises(ValueError, match="`combine` must be one of 'add', 'concat', got 'mul'"):
+    with pytest.raises(ValueError, match="`how` must be one of 'add', 'concat', got 'mul'"):
         combine(np.ones((1, 2)), np.ones((1, 2)), how="mul")

@@ -27,12 +27,19 @@ def test_arrays_become_int64_or_float64():
         (["a"], TypeError, "`positions` must be integers or real numbers"),
         ([np.inf], ValueError, "`positions` must be finite and below 2**31 in size, got inf."),
         ([-(2**31)], ValueError, "got -2147483648."),
+        (np.array([2**64 - 5], np.uint64), ValueError, "got 18446744073709551611."),
         ([np.iinfo(np.int64).min], ValueError, "got -9223372036854775808."),
     ],
 )
 def test_other_positions_are_refused(positions, kind, message):
     with pytest.raises(kind, match=re.escape(message)):
         from_array(positions)
+
+
+def test_sequences_stay_within_the_limit():
+    with pytest.raises(ValueError, match=re.escape("`start` must keep positions below 2**31 in size, got -")):
+        sequence(2, start=-(2**70))
+    assert sequence(1, start=2**31 - 1) == 2**31 - 1
 
 
 def test_negative_lengths_are_refused():

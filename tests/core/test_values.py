@@ -49,8 +49,31 @@ def test_json_keeps_an_encoding(encoding):
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 def test_repr_evaluates(encoding):
     assert eval(repr(encoding)) == encoding
-    if "Halved" not in repr(encoding):
-        assert parse(repr(encoding)) == encoding
+    assert parse(repr(encoding)) == encoding
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = Rotary(head_dim=np.int64(8), layout="half", base=np.float32(500000))
+    assert given == Rotary(head_dim=8, layout="half", base=500000.0)
+    assert json.loads(json.dumps(given.to_dict())) == given.to_dict()
+    assert Alibi(num_heads=np.int8(4)).bias([1], [0]).shape == (4, 1, 1)
+
+
+def test_a_wider_head_turns_as_a_whole():
+    assert replace(Rotary(head_dim=64, layout="half"), head_dim=128).frequencies().shape == (64,)
+
+
+def test_kinds_may_have_kinds_below_them():
+    @dataclass(frozen=True, kw_only=True)
+    class Narrow(Rotary):
+        """A kind of the user's."""
+
+    assert Rotary.from_dict(Rotary(head_dim=8, layout="half").to_dict()) == Rotary(head_dim=8, layout="half")
+
+
+def test_what_is_abstract_cannot_be_made():
+    with pytest.raises(TypeError, match="abstract"):
+        Scaling()
 
 
 def test_encodings_cannot_be_changed():

@@ -6,7 +6,7 @@ from pathlib import Path
 import posenc_core
 
 CENSUS = {
-    "abs", "arange", "astype", "broadcast_to", "concat", "exp", "expand_dims", "float32", "full_like", "matmul",
+    "abs", "arange", "astype", "broadcast_to", "concat", "exp", "expand_dims", "float32", "full_like", "int32", "matmul",
     "matrix_transpose", "max", "maximum", "minimum", "ones_like", "permute_dims", "reshape", "shape", "stack", "sum",
     "take", "where", "zeros_like",
 }  # fmt: skip

@@ -69,9 +69,9 @@ def test_tokens_must_be_floating(room, native):
 
 
 def test_tokens_must_be_as_wide_as_the_encoding(room, native):
-    with raises(ValueError, "`x` must be 4 wide to fit its table, got shape (1, 2, 6)."):
+    with raises(ValueError, "`x` must be 4 wide, got shape (1, 2, 6)."):
         room.PositionalEncoding(4)(native(np.ones((1, 2, 6), float)))
-    with raises(ValueError, "`k` must be 4 wide to fit its table, got shape (1, 2, 6)."):
+    with raises(ValueError, "`k` must be 4 wide, got shape (1, 2, 6)."):
         room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), native(np.ones((1, 2, 6), float)))
 
 
@@ -99,28 +99,51 @@ def test_scores_must_have_the_heads_of_the_encoding(room, native):
 @pytest.mark.parametrize(
     ("keywords", "kind", "message"),
     [
-        ({"positions": np.arange(3)}, ValueError, "`positions` must have shape (length,) or (batch, length)"),
-        ({"positions": np.zeros((5, 2), int)}, ValueError, "`positions` must have shape (length,) or (batch, length)"),
         (
-            {"positions": np.zeros((1, 1, 2), int)},
+            {"positions": np.arange(3)},
             ValueError,
-            "`positions` must have shape (length,) or (batch, length)",
+            "`positions` must have shape (2,) or (1, 2) or (5, 2) to fit the tokens",
         ),
+        ({"positions": np.zeros((3, 2), int)}, ValueError, "(2,) or (1, 2) or (5, 2) to fit the tokens, got (3, 2)."),
+        ({"positions": np.zeros((1, 1, 2), int)}, ValueError, "to fit the tokens, got (1, 1, 2)."),
         ({"positions": np.array([True, False])}, TypeError, "`positions` must be integers or real numbers, got bool."),
         (
             {"positions": np.array([0, np.nan])},
             ValueError,
             "`positions` must be finite and below 2**31 in size, got nan.",
         ),
-        ({"positions": np.array([0, 2**31])}, ValueError, "end at 2147483647, got 2147483648."),
-        ({"start": [1, 2, 3, 4, 5]}, ValueError, "`start` must have shape () or (batch,)"),
-        ({"start": [0.5, 1.0]}, TypeError, "`start` must be an integer, or one for each batch row, got [0.5, 1.0]."),
+        ({"positions": np.array([0, 2**31])}, ValueError, "below 2**31 in size, got 2147483648."),
+        ({"start": 2**31 - 1}, ValueError, "end at 2147483647, got 2147483648."),
+        ({"start": -(2**70)}, ValueError, "`start` must keep positions below 2**31 in size"),
+        ({"start": [1, 2, 3]}, ValueError, "`start` must have shape () or (1,) or (5,) to fit the tokens, got (3,)."),
+        ({"start": [0.5] * 5}, TypeError, "`start` must be an integer, or one for each batch row, got [0.5, "),
         ({"start": 1.5}, TypeError, "`start` must be an integer, or one for each batch row, got 1.5."),
+        ({"start": True}, TypeError, "`start` must be an integer, or one for each batch row, got True."),
     ],
 )
 def test_positions_must_fit_the_tokens(room, native, keywords, kind, message):
     with raises(kind, message):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((2, 3, 2, 4), float)), **keywords)
+        room.RotaryEmbedding(ROTARY)(native(np.ones((5, 3, 2, 4), float)), **keywords)
+
+
+def test_tokens_without_a_batch_have_one_start(room, native):
+    with raises(ValueError, "`start` must have shape () to fit the tokens, got (1,)."):
+        room.PositionalEncoding(4)(native(np.ones((2, 4), float)), start=[3])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind", "message"),
+    [
+        ({"query_positions": np.array([5])}, ValueError, "`query_positions` must have shape (3,) or (1, 3) or (2, 3)"),
+        ({"key_positions": np.arange(3)}, ValueError, "`key_positions` must have shape (4,) or (1, 4) or (2, 4)"),
+        ({"key_positions": np.array([0, 1, 2, np.nan])}, ValueError, "`positions` must be finite"),
+        ({"start": 1.5}, TypeError, "`start` must be an integer, or one for each batch row, got 1.5."),
+        ({"start": [1, 2, 3]}, ValueError, "`start` must have shape () or (1,) or (2,) to fit the tokens, got (3,)."),
+    ],
+)
+def test_positions_must_fit_the_scores(room, native, keywords, kind, message):
+    with raises(kind, message):
+        room.AttentionBias(Alibi(num_heads=1))(native(np.zeros((2, 1, 3, 4))), **keywords)
 
 
 @pytest.mark.parametrize(
@@ -146,17 +169,44 @@ def test_encodings_with_an_end_say_where_it_is(on, room, native, encoding, start
         ([1], "`valid_lens` must have shape (2,) or (2, 3), got (1,)."),
         ([[1, 2], [1, 2]], "`valid_lens` must have shape (2,) or (2, 3), got (2, 2)."),
         ([1, 6], "`valid_lens` must lie from 0 to the number of keys 5, got 6."),
+        ([1.5, 5.0], "`valid_lens` must be integers, got float32"),
         ([-1, 5], "`valid_lens` must lie from 0 to the number of keys 5, got -1."),
     ],
 )
 def test_valid_lens_must_fit_the_keys(on, room, native, valid_lens, message):
     layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
     queries, keys = native(np.zeros((2, 3, 4))), native(np.zeros((2, 5, 4)))
-    with raises(ValueError, message):
+    with raises(TypeError if "integers" in message else ValueError, message):
         layer(queries, keys, keys, native(valid_lens))
 
 
-def test_attention_needs_a_batch(room, native):
-    x = native(np.zeros((3, 4)))
-    with raises(ValueError, "`queries` must have shape (batch, length, num_hiddens), got 2 axes: (3, 4)."):
-        room.MultiHeadAttention(4, 2)(x, x, x)
+@pytest.mark.parametrize(
+    ("queries", "keys", "kind", "message"),
+    [
+        (
+            np.zeros((3, 4)),
+            None,
+            ValueError,
+            "`queries` must have shape (batch, length, num_hiddens), got 2 axes: (3, 4).",
+        ),
+        (np.zeros((1, 2, 3, 4)), None, ValueError, "got 4 axes: (1, 2, 3, 4)."),
+        (np.zeros((2, 3, 4), int), None, TypeError, "`queries` must be floating-point, got int32; cast it first."),
+        (np.zeros((2, 3, 6)), None, ValueError, "`queries` must be 4 wide, got shape (2, 3, 6)."),
+        (
+            np.zeros((2, 3, 4)),
+            np.zeros((3, 3, 4)),
+            ValueError,
+            "`keys` must broadcast to shape (2, 3, 4), got (3, 3, 4).",
+        ),
+    ],
+)
+def test_attention_takes_tokens_of_one_batch(on, room, native, queries, keys, kind, message):
+    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
+    with raises(kind, message):
+        layer(native(queries), native(queries if keys is None else keys), native(queries if keys is None else keys))
+
+
+def test_attention_takes_a_value_for_every_key(on, room, native):
+    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
+    with raises(ValueError, "`values` must be as long as `keys`, got 2 and 3."):
+        layer(*(native(np.zeros((1, length, 4))) for length in (1, 3, 2)))

@@ -1,0 +1,49 @@
+"""The additive encoding whose rows are learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .._checks import check_integer, check_number
+from .encoding import Additive, Parameter, Tables
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned(Additive):
+    """One learned row per position, and no rows beyond `length`.
+
+    Args:
+        dim: number of columns.
+        length: number of positions.
+        std: standard deviation of the normal distribution that the rows start from.
+    Raises:
+        ValueError: if `dim` or `length` is not positive, or `std` is negative.
+
+    >>> Learned(dim=2, length=5).parameters()
+    {'table': Parameter(shape=(5, 2), std=0.02)}
+    """
+
+    length: int
+    std: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("length", self.length)
+        check_number("std", self.std)
+        if self.std < 0:
+            raise ValueError(f"`std` must not be negative, got {self.std!r}.")
+
+    @property
+    def limit(self) -> int:
+        return self.length
+
+    def constants(self, max_len: int) -> Tables:
+        return {}
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {"table": Parameter(shape=(self.length, self.dim), std=self.std)}
+
+    def rows(self, positions: Any) -> Tables:
+        self._known(positions, minimum=0)
+        raise ValueError(f"`positions` of {self} must be integers, and only a layer has its rows.")
