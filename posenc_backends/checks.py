@@ -117,9 +117,14 @@ def compiled_past_the_table(on: Subject, entry: Entry) -> Outcome:
 
 def bias(on: Subject, entry: Entry) -> Outcome:
     """What an `AttentionBias` adds to zeros, bit for bit."""
-    zeros = np.zeros((2, *np.shape(entry["bias"])), np.float32)
-    got = on.room.to_numpy(_layer(on, entry)(on.room.from_numpy(zeros)))
-    return Outcome(ulps(got, np.stack([entry["bias"]] * 2)), EXACT)
+    layer = on.harness.evaluated(_layer(on, entry), entry["dtype"])
+    return Outcome(_off(on, layer(_zeros(on, entry)), entry, "bias"), EXACT)
+
+
+def compiled_bias(on: Subject, entry: Entry) -> Outcome:
+    """The same, compiled by its framework."""
+    layer = on.harness.compiled(on.harness.evaluated(_layer(on, entry), entry["dtype"]))
+    return Outcome(_off(on, layer(_zeros(on, entry)), entry, "bias"), EXACT)
 
 
 def bias_gradient(on: Subject, entry: Entry) -> Outcome:
@@ -139,6 +144,14 @@ def attention(on: Subject, entry: Entry) -> Outcome:
 def compiled_attention(on: Subject, entry: Entry) -> Outcome:
     """The same, compiled by its framework."""
     return _attended(on, on.harness.compiled(_attention(on, entry)), entry)
+
+
+def learned(on: Subject, entry: Entry) -> Outcome:
+    """What a `Learned` encoding adds to zeros from position 1 on: the rows that it holds, bit for bit."""
+    layer = on.harness.evaluated(_layer(on, entry))
+    got = layer(on.room.from_numpy(np.array(entry["x"], np.float32)), start=1)
+    rows = on.room.to_numpy(layer.P)[:, 1 : 1 + np.shape(entry["x"])[1]]
+    return Outcome(ulps(on.room.to_numpy(got), np.broadcast_to(rows, got.shape)), EXACT)
 
 
 def learned_gradient(on: Subject, entry: Entry) -> Outcome:
@@ -181,6 +194,11 @@ def _attended(on: Subject, layer: Any, entry: Entry) -> Outcome:
     return Outcome(ulps(got, entry["result"], scale=largest), ATTENTION)
 
 
+def _zeros(on: Subject, entry: Entry) -> Any:
+    """Scores of zero, `(1, heads, queries, keys)`, in the dtype of an entry."""
+    return on.harness.cast(on.room.from_numpy(np.zeros((1, *np.shape(entry["bias"])), np.float32)), entry["dtype"])
+
+
 def _tokens(on: Subject, entry: Entry, name: str) -> Any:
     """Tokens `(1, …, length, width)` in the dtype of an entry, made from float64 without a second rounding."""
     array = np.array(entry[name])[None]
@@ -189,8 +207,8 @@ def _tokens(on: Subject, entry: Entry, name: str) -> Any:
 
 
 def _rotated(on: Subject, got: Any, entry: Entry, rows: Any = slice(None)) -> Outcome:
-    """How far rotated tokens are off, where compiled code may contract."""
-    if not on.harness.CONTRACTS:
+    """How far tokens are off that compiled code may have rotated with contracted products; sums have none."""
+    if not on.harness.CONTRACTS or entry["encoding"]["kind"] != "Rotary":
         return Outcome(_off(on, got, entry, "result", rows), EXACT)
     encoding = Rotary.from_dict(entry["encoding"])
     x = np.array(entry["x"])

@@ -58,25 +58,31 @@ def cases() -> Iterator[Case]:
     for entry in golden("addition") + golden("rotation"):
         yield _case("forward", entry, checks.forward)
         yield _case("gradient", entry, checks.gradient)
-    for entry in golden("rotation"):
-        if entry["positions"][0] != 0:
-            yield _case("compiled", entry, checks.compiled_positions)
-            continue
-        yield _case("compiled", entry, checks.compiled)
-        if entry["dtype"] == "float32":
-            yield _case(
-                "compiled", entry | {"name": f"{entry['name']}, past the table"}, checks.compiled_past_the_table
-            )
+        yield from _compiled(entry)
     for entry in golden("alibi"):
         yield _case("forward", entry, checks.bias)
-        yield _case("gradient", entry, checks.bias_gradient)
+        yield _case("compiled", entry, checks.compiled_bias)
+        if entry["dtype"] == "float32":
+            yield _case("gradient", entry, checks.bias_gradient)
     for entry in golden("attention"):
         yield _case("forward", entry, checks.attention)
         yield _case("compiled", entry, checks.compiled_attention)
     for entry in golden("learned"):
+        yield _case("forward", entry, checks.learned)
         yield _case("gradient", entry, checks.learned_gradient)
     for entry in golden("saved"):
         yield _case("saved", entry, checks.saved)
+
+
+def _compiled(entry: Entry) -> Iterator[Case]:
+    """Compiled from position 0 on; at positions that only the running program knows; and past the table."""
+    rotary = entry["encoding"]["kind"] == "Rotary"
+    if entry["positions"][0] != 0:
+        yield _case("compiled", entry, checks.compiled_positions)
+    elif rotary or entry["dtype"] == "float32":
+        yield _case("compiled", entry, checks.compiled)
+    if rotary and entry["positions"][0] == 0 and entry["dtype"] == "float32":
+        yield _case("compiled", entry | {"name": f"{entry['name']}, past the table"}, checks.compiled_past_the_table)
 
 
 def _case(check: str, entry: Entry, measure: Callable[..., Outcome]) -> Case:

@@ -64,13 +64,7 @@ TARGETS = tuple(
     if {target.room, target.backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
 )
 
-_COLUMNS = {
-    "tables": "tables",
-    "forward": "forward",
-    "gradient": "gradient",
-    "compiled": "compiled",
-    "saved": "saved",
-}
+_COLUMNS = ("tables", "forward", "gradient", "compiled", "saved")
 
 
 @dataclass
@@ -89,7 +83,7 @@ class Section:
     @property
     def complete(self) -> bool:
         """Whether the room ran to its end and nothing failed."""
-        return not self.crash and not self.failed
+        return not self.crash and not self.failed and len(self.results) == _number_of_cases()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One row per encoding: whether tables are equal, worst errors by check, seconds, gaps, failures."""
@@ -120,18 +114,20 @@ def run(target: Target, advance: Callable[[], object]) -> Section:
                     advance()
         said.seek(0)
         last = said.read().strip().rpartition("\n")[2]
-    if process.returncode:
-        section.crash = f"the process ended with status {process.returncode}: {last}"
+    if process.returncode or len(section.results) < _number_of_cases():
+        section.crash = f"ended with status {process.returncode} after {len(section.results)} cases: {last}"
     return section
 
 
 def report(path: Path | None) -> int:
     """Run all rooms, draw the results in the terminal and write them to `path` as JSON; the exit status."""
+    if path is not None:
+        path.touch()  # tell of a mistake before the rooms run
     console = Console()
     present = [target for target in TARGETS if target.missing is None]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(present) * sum(1 for _ in cases()))
+        task = progress.add_task("", total=len(present) * _number_of_cases())
         sections = []
         for target in present:
             progress.update(task, description=target.name)
@@ -139,7 +135,9 @@ def report(path: Path | None) -> int:
     console.print(_table(sections))
     _print_remarks(console, sections)
     if path is not None:
-        path.write_text(json.dumps([row for section in sections for row in section.rows()], indent=1) + "\n")
+        rows = [row for section in sections for row in section.rows()]
+        crashes = [{"room": section.target.name, "crash": section.crash} for section in sections if section.crash]
+        path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
     return 0 if all(section.complete for section in sections) else 1
 
 
@@ -150,7 +148,7 @@ def _table(sections: list[Section]) -> Table:
         padding=(0, 1, 0, 0),
     )
     table.add_column("encoding", no_wrap=True)
-    for column in (*_COLUMNS.values(), "seconds"):
+    for column in (*_COLUMNS, "seconds"):
         table.add_column(column, justify="right")
     for section in sections:
         table.add_row(f"[bold]{section.target.name} {_version(section.target)}")
@@ -194,7 +192,22 @@ def _worst(results: list[Result], check: str) -> float | str | None:
     """The worst error of a check; "gap" where none of its cases can pass, None where it has none."""
     of = [result for result in results if result["check"] == check]
     able = [result.get("worst", math.inf) for result in of if not result["gap"]]
-    return max(able) if able else "gap" if of else None
+    if not able:
+        return "gap" if of else None
+    return math.inf if any(math.isnan(worst) for worst in able) else max(able)
+
+
+def _without_infinities(value: Any) -> Any:
+    """JSON has no infinity and no NaN: they become null."""
+    if isinstance(value, dict):
+        return {key: _without_infinities(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_infinities(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number_of_cases() -> int:
+    return sum(1 for _ in cases())
 
 
 def _cell(value: object) -> str:

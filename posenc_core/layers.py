@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._arrays import A, aligned, in_float32, shape_of
+from ._arrays import A, aligned, in_float32, namespace_of, shape_of
 from ._checks import (
     check_broadcasts,
     check_floating,
@@ -21,7 +21,7 @@ from .attention import attend, merge_heads, split_heads
 from .encodings import Additive, Encoding, Rotary, Scoring, Sinusoidal
 from .lookup import Holder, Room, TableLookup, check_stated, host_values, stated_start, whole
 from .masks import valid_lengths
-from .positions import counted, counted_from, from_array
+from .positions import counted, counted_from, from_array, sequence
 from .rotation import rotate
 
 Function = Callable[[Any], Any]
@@ -39,6 +39,7 @@ class Addition(TableLookup):
 
     def looked_up(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
         """The rows of the tokens in `x`, once it is clear that they fit."""
+        self.check_array("x", x)
         check_rank("x", x, minimum=2, axes="(..., length, width)")
         check_floating("x", x)
         if self.combine == "add":
@@ -75,6 +76,7 @@ class Rotation(TableLookup):
         return tables
 
     def _check(self, name: str, x: Any) -> None:
+        self.check_array(name, x)
         check_rank(name, x, minimum=2, axes="(..., length, head_dim)")
         check_width(name, x, self.encoding.head_dim)
         check_floating(name, x)
@@ -100,9 +102,10 @@ class Bias(Holder):
 
     def check(self, scores: Any) -> None:
         """Raise unless `scores` are scores of as many heads as the encoding has."""
-        check_rank("scores", scores, minimum=3, axes="(..., heads, queries, keys)")
+        self.check_array("scores", scores)
+        check_rank("scores", scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
         check_floating("scores", scores)
-        if shape_of(scores)[-3] != self.encoding.num_heads:
+        if known(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
             raise ValueError(f"`scores` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
 
     def between(self, queries: int, keys: int) -> Any:
@@ -118,6 +121,8 @@ class Bias(Holder):
             return given if host is None else self.native(whole(from_array(host)))
         start = stated_start(start, batch, self.room)
         if isinstance(start, int):
+            if known(length):
+                sequence(length, start=start)  # raises past 2**31
             return counted(length, like=next(iter(self.held.values()))) + start
         return counted_from(self.native(start), length)
 
@@ -135,8 +140,10 @@ class Attention:
     rotary: Function | None
     scoring: Bias | None
 
-    def attended(self, queries: Any, keys: Any, values: Any, valid_lens: Any, dropout: Function) -> Any:
-        """Multi-head attention, `(batch, queries, num_hiddens)`."""
+    def attended(
+        self, queries: Any, keys: Any, values: Any, valid_lens: Any, dropout: Function, keys_mask: Any = None
+    ) -> Any:
+        """Multi-head attention, `(batch, queries, num_hiddens)`; `keys_mask` is True for keys that count, `(batch, keys)`."""
         self.check(queries, keys, values)
         q = split_heads(self.W_q(queries), self.num_heads)  # (batch, heads, queries, head_dim)
         k = split_heads(self.W_k(keys), self.num_heads)
@@ -145,6 +152,9 @@ class Attention:
             q, k = self.rotary(q), self.rotary(k)
         bias = None if self.scoring is None else self.scoring.between(shape_of(q)[2], shape_of(k)[2])
         mask = None if valid_lens is None else self.visible(valid_lens, q, k)
+        if keys_mask is not None:
+            spread = namespace_of(q).expand_dims(namespace_of(q).expand_dims(keys_mask, axis=1), axis=1)
+            mask = spread if mask is None else mask & spread
         return self.W_o(merge_heads(attend(q, k, v, bias=bias, mask=mask, dropout=dropout)))
 
     def check(self, queries: Any, keys: Any, values: Any) -> None:

@@ -15,7 +15,7 @@ from ._arrays import Array, dtype_name, namespace_of, shape_of
 from ._checks import known
 from .encodings import Encoding, Tabular
 from .encodings.encoding import Tables
-from .positions import counted_from, from_array, sequence
+from .positions import LIMIT, counted_from, from_array, sequence
 
 Host = npt.NDArray[Any]
 
@@ -53,6 +53,15 @@ class Holder:
     def hold(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""
         raise NotImplementedError
+
+    def exact_rows(self, positions: Host) -> Tables:
+        """Rows by the encoding itself; a room keeps its compiler out of here."""
+        return self.encoding.rows(positions)  # type: ignore[attr-defined]
+
+    def check_array(self, name: str, x: Any) -> None:
+        """Raise unless `x` is an array of the framework."""
+        if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(next(iter(self.held.values()))):
+            raise TypeError(f"`{name}` must be an array of the layer's framework, got {type(x).__name__}.")
 
     def native(self, given: Any) -> Any:
         """A number, a list or an array as an array of the framework."""
@@ -110,11 +119,9 @@ class TableLookup(Holder):
 
     def _computed(self, positions: Host) -> tuple[Any, ...]:
         """Rows for this call alone: exact for any position that the encoding has."""
-        return tuple(self.native(rows) for rows in self.encoding.rows(positions).values())
+        return tuple(self.native(rows) for rows in self.exact_rows(positions).values())
 
     def _traced_rows(self, positions: Any) -> tuple[Any, ...]:
-        if dtype_name(positions) not in ("int32", "int64"):
-            raise TypeError(f"Traced positions must be int32 or int64, got {dtype_name(positions)}; cast them.")
         return tuple(_taken_or_nan(table, positions) for table in self.tables)
 
     def _reserve(self, x: Any, stop: int, count: int) -> bool:
@@ -139,10 +146,20 @@ class TableLookup(Holder):
 
 
 def host_values(given: Any, room: Room) -> Host | None:
-    """A number, a list or an array as a NumPy array, or None where only a tracer knows it."""
-    if isinstance(given, (int, float, list, tuple, np.ndarray, np.generic)):
+    """A number, a list or an array as a NumPy array, or None where only a tracer knows it.
+
+    Raises:
+        TypeError: if it is none of these; if a tracer's numbers are no wide integers, which may not be counted on.
+    """
+    if isinstance(given, (int, float, list, tuple, range, np.ndarray, np.generic)):
         return np.asarray(given)
-    return None if room.is_traced(given) else room.to_numpy(given)
+    if not hasattr(given, "shape"):
+        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
+    if not room.is_traced(given):
+        return room.to_numpy(given)
+    if dtype_name(given) not in ("int32", "int64", "None"):
+        raise TypeError(f"Traced positions and lengths must be int32 or int64, got {dtype_name(given)}; cast them.")
+    return None
 
 
 def whole(array: Host) -> Host:
@@ -157,16 +174,19 @@ def stated_start(start: Any, batch: Any, room: Room) -> Any:
     Raises:
         TypeError, ValueError: if it is neither.
     """
-    if type(start) is int:
-        return start
-    host = host_values(start, room)
-    check_stated("start", start if host is None else host, (), batch)
-    if host is None:
-        return start
-    starts = whole(host)
-    if starts.dtype.kind != "i":
-        raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
-    return starts if starts.ndim else int(starts)
+    if type(start) is not int:
+        host = host_values(start, room)
+        check_stated("start", start if host is None else host, (), batch)
+        if host is None:
+            return start
+        starts = whole(host)
+        if starts.dtype.kind != "i":
+            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
+        start = starts if starts.ndim else int(starts)
+    farthest = abs(start) if type(start) is int else np.abs(start).max(initial=0)
+    if farthest >= LIMIT:
+        raise ValueError(f"`start` must be below 2**31 in size, got {start!r}.")
+    return start
 
 
 def batch_of(x: Array, sequence: int) -> Any:
@@ -184,6 +204,8 @@ def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> No
 
 def _sequence_axis(x: Array, seq_axis: int) -> int:
     rank = len(x.shape)
+    if type(seq_axis) is not int:
+        raise TypeError(f"`seq_axis` must be an integer, got {seq_axis!r}.")
     if not -rank <= seq_axis < rank or seq_axis % rank == rank - 1:
         raise ValueError(f"`seq_axis` must be an axis of `x` before its last, got {seq_axis} for {rank} axes.")
     return seq_axis % rank

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ._checks import check_integer
 from .encodings import Additive, Alibi, Encoding, Learned, Rotary
 
 if TYPE_CHECKING:
@@ -19,13 +20,17 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
 
     Args:
         encoding: an additive or rotary encoding with a fixed table, or `Alibi`.
-        length: number of positions.
+        length: number of positions; no more are drawn than the encoding has.
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
         TypeError: if the encoding has no fixed table.
+        ValueError: if `length` is not positive.
         ImportError: if matplotlib is not installed.
     """
+    check_integer("length", length)
+    if isinstance(encoding, Additive):
+        length = min(length, encoding.limit)
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:

@@ -49,9 +49,9 @@ class Module:
 
 @dataclass(frozen=True)
 class Constants:
-    """The arrays that a layer's encoding implies: no leaves, and no difference between two layers."""
+    """The arrays that a layer's encoding implies: no leaves; between two layers of one encoding, a number of rows."""
 
-    max_len: int
+    rows: int
     arrays: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -60,17 +60,19 @@ class Layer(Holder, Module):
 
     room = arrays
     children = ("parameters",)
+    constants: Constants
 
     def __init__(self, encoding: Encoding, max_len: int = 0, key: Any = None) -> None:
         self.encoding = encoding
-        self.constants = Constants(max_len)
         self.hold(encoding.constants(max_len))
         named = encoding.parameters().items()
         keys = split(key, len(named))
         self.parameters = {name: normal(key, p.shape, p.std) for (name, p), key in zip(named, keys, strict=True)}
 
     def hold(self, constants: Tables) -> None:
-        self.constants.arrays.update({name: arrays.from_numpy(constant) for name, constant in constants.items()})
+        ours = {name: arrays.from_numpy(constant) for name, constant in constants.items()}
+        rows = max((len(constant) for constant in ours.values()), default=0)
+        vars(self)["constants"] = Constants(rows, ours)  # others than before, so that what was compiled is so again
 
     @property
     def held(self) -> dict[str, Any]:
@@ -118,7 +120,7 @@ class PositionalEncoding(layers.Addition, Layer):
 
     def __call__(self, x: Array, start: Any = 0, positions: Any = None, *, key: Any = None) -> Array:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
-        return dropped(self.added(x, start, positions), self.dropout, key)
+        return dropped(self.added(jnp.asarray(x), start, positions), self.dropout, key)
 
 
 class RotaryEmbedding(layers.Rotation, Layer):
@@ -142,7 +144,7 @@ class RotaryEmbedding(layers.Rotation, Layer):
         self, q: Array, k: Array | None = None, start: Any = 0, positions: Any = None, seq_axis: int = -2
     ) -> Any:
         """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says."""
-        return self.rotated(q, k, start, positions, seq_axis)
+        return self.rotated(jnp.asarray(q), None if k is None else jnp.asarray(k), start, positions, seq_axis)
 
 
 class AttentionBias(layers.Bias, Layer):
@@ -164,7 +166,7 @@ class AttentionBias(layers.Bias, Layer):
 
     def __call__(self, scores: Array, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Array:
         """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
-        return self.biased(scores, start, query_positions, key_positions)
+        return self.biased(jnp.asarray(scores), start, query_positions, key_positions)
 
 
 class Linear(Module):

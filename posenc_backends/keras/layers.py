@@ -225,10 +225,20 @@ class MultiHeadAttention(layers.Attention, Shell):
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
     def call(
-        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Any = None, training: bool | None = None
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Any = None,
+        keys_mask: Any = None,
+        training: bool | None = None,
     ) -> Tensor:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, partial(self.dropout, training=training))
+        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count.
+
+        Keras itself gives `keys_mask`, where the keys come from a layer with a mask.
+        """
+        dropout = partial(self.dropout, training=training)
+        return self.attended(queries, keys, values, valid_lens, dropout, keys_mask)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape

@@ -59,7 +59,7 @@ class Block(gluon.HybridBlock):
         super().__init__()
 
     def __call__(self, x: Any, *rest: Any) -> Any:
-        with nullcontext() if arrays.is_traced(x) else x.ctx:
+        with getattr(x, "ctx", None) or nullcontext():
             return super().__call__(x, *rest)
 
     def cast(self, dtype: Any) -> None:
@@ -108,7 +108,7 @@ class Layer(Holder, Block):
 
     def in_graph(self, x: Any, start: Any, *positions: Any) -> bool:
         """Whether a call can be, or has to be, a graph's."""
-        plain = isinstance(start, int) and all(given is None for given in positions)
+        plain = isinstance(start, (int, np.integer)) and all(given is None for given in positions)
         if arrays.is_traced(x) and not (plain and start >= 0):
             raise ValueError(
                 f"In a hybridized block positions count from an integer `start` of at least 0, got {start!r} "

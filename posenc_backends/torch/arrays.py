@@ -15,10 +15,10 @@ register_namespace(torch.Tensor, namespace)  # found without a call that `torch.
 
 
 def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> torch.Tensor:
-    """A tensor of the same numbers, on the device of `like`; on the CPU it may share the memory of `array`."""
+    """A tensor of the same numbers, on the device of `like` or the default one; it may share the memory of `array`."""
     with torch.inference_mode(False):  # a table that grows there is trained with later
         tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        return tensor if like is None else tensor.to(like.device)
+        return tensor.to(torch.get_default_device() if like is None else like.device)
 
 
 def to_numpy(array: Any, /) -> npt.NDArray[Any]:

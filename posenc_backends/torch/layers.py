@@ -12,7 +12,7 @@ from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Encoding, Rotary, Scoring
 from posenc_core.encodings.encoding import Tables
-from posenc_core.lookup import Holder
+from posenc_core.lookup import Holder, Host
 
 from . import arrays
 
@@ -37,6 +37,10 @@ class Layer(Holder, nn.Module):
     @property
     def held(self) -> dict[str, Any]:
         return {**self._buffers, **self._parameters}
+
+    @torch.compiler.disable
+    def exact_rows(self, positions: Host) -> Tables:
+        return super().exact_rows(positions)
 
     def extra_repr(self) -> str:
         return repr(self.encoding)

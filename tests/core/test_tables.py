@@ -1,6 +1,8 @@
 """The exact tables: against mpmath entry by entry, and against their own bytes on other machines."""
 
 import hashlib
+import subprocess
+import sys
 from decimal import Decimal
 
 import mpmath
@@ -36,23 +38,53 @@ def rounded(value):
     return float(MP.ldexp(MP.nint(MP.ldexp(value, shift)), -shift))
 
 
-@pytest.mark.parametrize(
-    ("base", "dim"),
-    [(10000, 128), (500000.0, 128), (10000000, 96), (2, 64), (1.5, 80), (1e12, 256), (10000, 6), (160000.0, 64)],
-)
-def test_every_entry_is_the_true_number_rounded_once(base, dim):
-    count = 26000 // dim
+RANDOM = [(base, dim, 26000 // dim) for base, dim in (
+    (10000, 128), (500000.0, 128), (10000000, 96), (2, 64), (1.5, 80), (1e12, 256), (10000, 6), (160000.0, 64),
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "dim", "count"), RANDOM)
+def test_every_entry_is_the_true_number_rounded_once(base, dim, count):
     whole = RNG.integers(-(2**31) + 1, 2**31, count)
-    near = np.concatenate([np.arange(16), 2 ** np.arange(4, 31), RNG.integers(0, 2**20, max(count - 43, 1))])
+    near = np.concatenate([np.arange(16), 2 ** np.arange(4, 31), RNG.integers(0, 2**20, count)])
     for positions in (whole, near):
         got = cos_sin(positions, geometric(dim, base=base))
         for table, wanted in zip(got, true_cos_sin(positions, base, dim), strict=True):
             np.testing.assert_array_equal(table, wanted)
 
 
-def test_that_is_more_than_200000_entries():
-    entries = sum((26000 // dim + max(26000 // dim, 44)) * dim for dim in (128, 128, 96, 64, 80, 256, 6, 64))
-    assert entries >= 200_000
+def test_those_are_more_than_200000_entries():
+    assert sum(dim * 2 * count for _, dim, count in RANDOM) >= 200_000
+
+
+@pytest.mark.parametrize(
+    ("base", "dim", "pair", "position"), [(160000, 512, 3, 1618639191), (1000042, 512, 13, 401963353)]
+)
+def test_entries_next_to_a_zero_of_the_sine(base, dim, pair, position):
+    """Found by continued fractions: position × frequency lies within 1e-9 of a multiple of π."""
+    got = cos_sin(np.array([position]), geometric(dim, base=base))
+    wanted = true_cos_sin(np.array([position]), base, dim)
+    assert abs(got[1][0, pair]) < 1e-9
+    np.testing.assert_array_equal(got[1], wanted[1])
+
+
+def test_the_caller_precision_at_import_does_not_matter(tmp_path):
+    program = (
+        "import decimal; decimal.getcontext().prec = 6\n"
+        "import hashlib, numpy\n"
+        "from posenc_core import Rotary\n"
+        "cos, sin = Rotary(head_dim=128, layout='half').cos_sin(numpy.arange(131072))\n"
+        "print(hashlib.sha256(cos.tobytes() + sin.tobytes()).hexdigest())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == BIG_TABLES["Rotary, base 10000"][0]
+
+
+def test_a_factor_between_two_float32_numbers_goes_to_the_even_one():
+    cos, _ = cos_sin(np.array([0]), geometric(2), factor=1 + Decimal(2) ** -24)
+    assert cos[0, 0] == 1
+    cos, _ = cos_sin(np.array([0]), geometric(2), factor=1 + 3 * Decimal(2) ** -24)
+    assert cos[0, 0] == np.float32(1 + 2.0**-22)
 
 
 @pytest.mark.parametrize("factor", ["1.3465735902799727", "0.1", "1.0690449676496976"])

@@ -150,24 +150,39 @@ def rope_models() -> Iterator[dict[str, Any]]:
 def addition() -> Iterator[dict[str, Any]]:
     """Tokens plus their rows, in every width of number: the sum in float32 (or float64), rounded once."""
     numbers = random.Random(20170612)
-    encoding = {"kind": "Sinusoidal", "dim": 5}
-    rows = [[rounded(value) for value in sinusoidal_row(p, 5, 10000, "interleaved")] for p in FAR]
-    for dtype, bits in DTYPES.items():
-        x, weights = ([[_drawn(numbers, bits) for _ in row] for row in rows] for _ in range(2))
-        sums = [
-            [rounded(mp.mpf(a) + mp.mpf(b), max(bits, 24)) for a, b in zip(*both, strict=True)]
-            for both in zip(x, rows, strict=True)
-        ]
-        yield {
-            "name": f"Sinusoidal, {dtype}",
-            "encoding": encoding,
-            "dtype": dtype,
-            "positions": FAR,
-            "x": x,
-            "weights": weights,
-            "result": [[rounded(value, bits) for value in row] for row in sums],
-            "gradient": weights,
-        }
+    for fields, positions, row in (
+        ({"kind": "Integer", "dim": 3}, NEAR, lambda p: [p] * 3),
+        ({"kind": "Normalized", "dim": 3, "length": 9}, NEAR, lambda p: [mp.mpf(p) / 9] * 3),
+        ({"kind": "Binary", "dim": 3}, NEAR, lambda p: [p >> 2 & 1, p >> 1 & 1, p & 1]),
+        (
+            {"kind": "Sine", "dim": 3, "frequencies": "powers_of_two"},
+            NEAR,
+            lambda p: [mp.sin(p / 2**j) for j in range(3)],
+        ),
+        ({"kind": "Sinusoidal", "dim": 5}, NEAR, lambda p: sinusoidal_row(p, 5, 10000, "interleaved")),
+        ({"kind": "Sinusoidal", "dim": 5}, FAR, lambda p: sinusoidal_row(p, 5, 10000, "interleaved")),
+    ):
+        rows = [[rounded(value) for value in row(mp.mpf(p) if fields["kind"] == "Sine" else p)] for p in positions]
+        for dtype, bits in DTYPES.items():
+            yield _sum(fields, positions, rows, dtype, bits, numbers)
+
+
+def _sum(fields: Any, positions: Any, rows: Any, dtype: str, bits: int, numbers: random.Random) -> dict[str, Any]:
+    x, weights = ([[_drawn(numbers, bits) for _ in row] for row in rows] for _ in "xw")
+    sums = [
+        [rounded(mp.mpf(a) + mp.mpf(b), max(bits, 24)) for a, b in zip(*both, strict=True)]
+        for both in zip(x, rows, strict=True)
+    ]
+    return {
+        "name": f"{fields['kind']}, {dtype}, positions {positions[0]} to {max(positions)}",
+        "encoding": fields,
+        "dtype": dtype,
+        "positions": positions,
+        "x": x,
+        "weights": weights,
+        "result": [[rounded(value, bits) for value in row] for row in sums],
+        "gradient": weights,
+    }
 
 
 def rotation() -> Iterator[dict[str, Any]]:
@@ -217,17 +232,20 @@ def turn(row: list[float], p: int, sign: int, rotary_dim: int, layout: str, bits
 
 
 def alibi() -> Iterator[dict[str, Any]]:
-    """Slopes of head counts that are powers of two and of some that are not."""
+    """Biases of head counts that are powers of two and of some that are not, as they are added to scores of zero."""
     for heads in (1, 2, 8, 12, 71):
         whole = 2 ** (heads.bit_length() - 1)
         slopes = [mp.power(2, -mp.mpf(8) * i / whole) for i in range(1, whole + 1)]
         slopes += [mp.power(2, -mp.mpf(4) * i / whole) for i in range(1, 2 * whole, 2)][: heads - whole]
-        yield {
-            "name": f"Alibi, {heads} heads",
-            "encoding": {"kind": "Alibi", "num_heads": heads},
-            "slopes": [float(slope) for slope in slopes],
-            "bias": [[[-rounded(rounded(s) * abs(i - j)) for j in range(5)] for i in range(3)] for s in slopes],
-        }
+        bias = [[[-rounded(rounded(s) * abs(i - j)) for j in range(5)] for i in range(3)] for s in slopes]
+        for dtype, bits in DTYPES.items() if heads == 12 else [("float32", 24)]:
+            yield {
+                "name": f"Alibi, {heads} heads, {dtype}",
+                "encoding": {"kind": "Alibi", "num_heads": heads},
+                "dtype": dtype,
+                "slopes": [float(slope) for slope in slopes],
+                "bias": [[[rounded(value, bits) for value in row] for row in head] for head in bias],
+            }
 
 
 def attention() -> Iterator[dict[str, Any]]:

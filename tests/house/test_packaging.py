@@ -12,6 +12,7 @@ import pytest
 
 import posenc_backends
 import posenc_core
+from posenc_backends import report
 from posenc_backends.report import TARGETS
 
 FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy", "posenc_backends.strict"]
@@ -96,25 +97,44 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
             assert f'pip install "{target.missing}"' in done.stdout.replace("\n", "")
 
 
+def rewritten(tmp_path, source):
+    """The report on NumPy alone, after some lines of Python; it runs in a process of its own."""
+    program = f"import sys, posenc_backends.report as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit(r.report(None))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+
 def test_the_report_tells_failures(tmp_path):
-    """With one golden number changed, the report names the case and exits with 1."""
-    program = (
-        "import sys, posenc_backends.report as r\n"
-        "worker = r.sys.executable\n"
+    source = (
         "original = r.run\n"
-        "def run(target, advance):\n"
-        "    section = original(target, advance)\n"
+        "def run(*given):\n"
+        "    section = original(*given)\n"
         "    section.results[0] |= {'passed': False, 'worst': 3.0}\n"
         "    return section\n"
-        "r.run = run\n"
-        "sys.exit(r.report(None))\n"
+        "r.run = run"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = rewritten(tmp_path, source)
     assert done.returncode == 1, done.stderr
     assert "table: Integer, dim 2: off by 3, allowed are 0" in done.stdout
 
 
-@pytest.mark.parametrize("encoding", ["Sinusoidal(dim=32)", "Rotary(head_dim=16, layout='half')", "Alibi(num_heads=4)"])
+def test_the_report_tells_a_crash(tmp_path):
+    done = rewritten(tmp_path, "r.sys.executable = '/bin/true'")
+    assert done.returncode == 1, done.stderr
+    assert "numpy: ended with status 0 after 0 cases" in done.stdout
+
+
+def test_the_report_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(report, "find_spec", lambda module: None if module == "tensorflow" else object())
+    missing = {target.name: target.missing for target in TARGETS}
+    assert missing.get("keras (tensorflow)", "tensorflow") == "tensorflow"
+    assert set(missing.values()) <= {None, "tensorflow"}
+    monkeypatch.setattr(report, "find_spec", lambda module: None)
+    assert all(target.missing == f"posenc[{target.room}]" for target in TARGETS)
+
+
+@pytest.mark.parametrize(
+    "encoding", ["Sinusoidal(dim=32)", "Binary(dim=3)", "Rotary(head_dim=16, layout='half')", "Alibi(num_heads=4)"]
+)
 def test_plot_writes_a_picture(encoding, tmp_path):
     done = posenc("plot", encoding, "-o", "picture.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -132,6 +152,8 @@ def test_plot_writes_a_picture(encoding, tmp_path):
         (("plot", "Learned(dim=2, length=4)", "-o", "x.png"), "`encoding` must have a fixed table to draw"),
         (("plot", "Sinusoidal(dim=0)", "-o", "x.png"), "`dim` must be at least 1, got 0."),
         (("plot", "Sinusoidal(dim=4)", "-o", "missing/x.png"), "missing/x.png"),
+        (("plot", "Sinusoidal(dim=4)", "--length", "0", "-o", "x.png"), "`length` must be at least 1, got 0."),
+        (("report", "--json", "missing/x.json"), "missing/x.json"),
     ],
 )
 def test_mistakes_on_the_command_line_are_told_in_a_sentence(arguments, message, tmp_path):

@@ -80,10 +80,33 @@ def test_tokens_need_a_sequence_axis(room, native):
         room.PositionalEncoding(4)(native(np.ones(4, float)))
     with raises(ValueError, "`q` must have shape (..., length, head_dim), got 1 axes: (4,)."):
         room.RotaryEmbedding(ROTARY)(native(np.ones(4, float)))
-    with raises(ValueError, "`scores` must have shape (..., heads, queries, keys), got 2 axes: (2, 4)."):
+    with raises(
+        ValueError, "`scores` must have shape (heads, queries, keys), with a batch or without, got 2 axes: (2, 4)."
+    ):
         room.AttentionBias(Alibi(num_heads=1))(native(np.ones((2, 4), float)))
     with raises(ValueError, "`seq_axis` must be an axis of `x` before its last, got -1 for 3 axes."):
         room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), seq_axis=-1)
+
+
+@pytest.mark.parametrize("wrong", [None, "x"], ids=repr)
+def test_tokens_are_arrays_of_the_framework(on, room, wrong):
+    for layer in (room.PositionalEncoding(4), room.RotaryEmbedding(ROTARY), room.AttentionBias(Alibi(num_heads=1))):
+        with pytest.raises((TypeError, ValueError)) as told:
+            on.harness.evaluated(layer)(wrong)
+        assert not isinstance(told.value, AttributeError)
+
+
+@pytest.mark.parametrize(
+    "keywords", [{"start": None}, {"start": "3"}, {"positions": "abc"}, {"positions": {}}], ids=str
+)
+def test_positions_are_numbers(room, native, keywords):
+    with raises(TypeError, "Positions and lengths must be numbers, lists or arrays, got "):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4))), **keywords)
+
+
+def test_seq_axis_is_an_integer(room, native):
+    with raises(TypeError, "`seq_axis` must be an integer, got 1.0."):
+        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4))), seq_axis=1.0)
 
 
 def test_keys_of_another_length_need_a_call_of_their_own(room, native):
@@ -114,7 +137,7 @@ def test_scores_must_have_the_heads_of_the_encoding(room, native):
         ),
         ({"positions": np.array([0, 2**31])}, ValueError, "below 2**31 in size, got 2147483648."),
         ({"start": 2**31 - 1}, ValueError, "end at 2147483647, got 2147483648."),
-        ({"start": -(2**70)}, ValueError, "`start` must keep positions below 2**31 in size"),
+        ({"start": -(2**70)}, ValueError, "`start` must be below 2**31 in size, got -1180591620717411303424."),
         ({"start": [1, 2, 3]}, ValueError, "`start` must have shape () or (1,) or (5,) to fit the tokens, got (3,)."),
         ({"start": [0.5] * 5}, TypeError, "`start` must be an integer, or one for each batch row, got [0.5, "),
         ({"start": 1.5}, TypeError, "`start` must be an integer, or one for each batch row, got 1.5."),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Integer, Learned, Rotary, Sinusoidal, rotate
+from posenc_core import Alibi, Binary, Integer, Learned, Rotary, Sinusoidal, rotate
 
 ROTARY = Rotary(head_dim=8, layout="half")
 RNG = np.random.default_rng(0)
@@ -198,3 +198,31 @@ def test_attention_of_other_tokens(on, room, native):
     layer = on.harness.evaluated(room.MultiHeadAttention(8, 2, bias=True, position=Rotary(head_dim=4, layout="half")))
     result = layer(native(tokens(2, 3, 8)), native(tokens(2, 7, 8)), native(tokens(2, 7, 8)))
     assert tuple(result.shape) == (2, 3, 8)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_narrow_integers_are_not_cut(on, room, native, dtype):
+    keys = native(np.random.default_rng(0).normal(size=(2, 300, 4)))
+    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
+    narrow, wide = (native([100, 3], kind) for kind in (dtype, "int32"))
+    got, wanted = (room.to_numpy(layer(keys[:, :2, :], keys, keys, lengths)) for lengths in (narrow, wide))
+    np.testing.assert_array_equal(got, wanted)
+    encoding = Alibi(num_heads=1)
+    scores = native(np.zeros((1, 1, 2, 300)))
+    bias = room.AttentionBias(encoding)(scores, query_positions=native([1, 2], dtype))
+    np.testing.assert_array_equal(room.to_numpy(bias)[0], encoding.bias([1, 2], range(300)))
+
+
+def test_whole_floats_are_integers(room, native):
+    layer = room.PositionalEncoding(2, encoding=Binary(dim=2))
+    rows = layer(native(np.zeros((1, 2, 2))), positions=native([1.0, 3.0]))
+    np.testing.assert_array_equal(room.to_numpy(rows)[0], [[0, 1], [1, 1]])
+
+
+def test_ranges_and_empty_lists_are_positions(room, native):
+    x = tokens(1, 2, 3, 8)
+    np.testing.assert_array_equal(
+        room.to_numpy(room.RotaryEmbedding(ROTARY)(native(x), positions=range(4, 7))), turned(x, range(4, 7))
+    )
+    empty = room.PositionalEncoding(4)(native(np.zeros((1, 0, 4))), positions=[])
+    assert tuple(empty.shape) == (1, 0, 4)

@@ -53,3 +53,11 @@ def test_dropout_acts_where_a_key_is_given():
     np.testing.assert_array_equal(layer(x), layer(x))
     dropped = layer(x, key=jax.random.key(1))
     assert 0.3 < np.mean(dropped == 0) < 0.7
+
+
+def test_compiled_code_sees_a_table_that_grew():
+    layer, x = PositionalEncoding(4, max_len=3), jnp.zeros((1, 1, 4))
+    row = jax.jit(lambda layer, start: layer(x, start=start))
+    assert np.isnan(row(layer, 4)).all()
+    layer(jnp.zeros((1, 6, 4)))
+    np.testing.assert_array_equal(row(layer, 4)[0], Sinusoidal(dim=4).table([4]))

@@ -56,3 +56,11 @@ def test_a_model_of_unknown_length_learns_and_is_saved(tmp_path):
 def test_tables_are_no_weights():
     assert not PositionalEncoding(8).weights
     assert not RotaryEmbedding(ROTARY).weights
+
+
+def test_attention_does_not_see_masked_keys():
+    tokens = keras.layers.Embedding(6, 8, mask_zero=True)
+    attention = MultiHeadAttention(8, 2)
+    long, short = (tokens(np.array([row])) for row in ([1, 2, 3, 0, 0], [1, 2, 3]))
+    got, wanted = to_numpy(attention(long, long, long)), to_numpy(attention(short, short, short))
+    np.testing.assert_allclose(got[:, :3], wanted, atol=1e-6)

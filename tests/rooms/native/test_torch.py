@@ -41,6 +41,19 @@ def test_a_layer_made_on_the_meta_device_is_filled_later():
     np.testing.assert_array_equal(layer.P[0].numpy(), TABLE)
 
 
+def test_layers_follow_the_default_device():
+    with torch.device("meta"):
+        layer = RotaryEmbedding(Rotary(head_dim=8, layout="half"))
+        assert layer(torch.ones(1, 1, 4, 8)).is_meta
+
+
+@pytest.mark.parametrize("call", [{"start": -3}, {"positions": [0.5, 1.0, 2.0]}, {"start": [7]}], ids=str)
+def test_compiled_code_leaves_exact_tables_alone(call):
+    torch.compiler.reset()
+    layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half")), torch.randn(1, 2, 3, 8)
+    assert torch.equal(torch.compile(layer)(x, **call), layer(x, **call))
+
+
 def test_tables_are_neither_saved_nor_trained():
     assert not PositionalEncoding(8).state_dict()
     assert not list(RotaryEmbedding(Rotary(head_dim=8, layout="half")).parameters())
