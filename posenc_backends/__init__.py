@@ -14,7 +14,7 @@ HOST_NAMES = ("numpy", "strict")
 NAMES = tuple(
     name
     for name in ("torch", "keras", "paddle", "mxnet", "jax")
-    if Path(__file__).with_name(name).is_dir()  # a room is a folder that can be deleted
+    if (Path(__file__).with_name(name) / "__init__.py").exists()  # a room is a folder that can be deleted
 )
 
 __all__ = ["HOST_NAMES", "NAMES", "load", "require"]

@@ -196,7 +196,8 @@ def batch_of(x: Array, sequence: int) -> Any:
 
 def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
     """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
-    sizes, heads = shape_of(given), [()] if batch is None else [(), (1,), (batch,)]
+    sizes = given.shape if isinstance(given, np.ndarray) else shape_of(given)
+    heads = [()] if batch is None else [(), (1,), (batch,)]
     if not any(_match(sizes, (*head, *tail)) for head in heads):
         wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
         raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")

@@ -108,7 +108,7 @@ class PositionalEncoding(layers.Addition, Layer):
 
     @property
     def P(self) -> Tensor:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`."""
+        """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
         return self.tables[0][None]
 
     def call(self, x: Tensor, start: Any = 0, positions: Any = None, training: bool | None = None) -> Tensor:
@@ -149,9 +149,7 @@ class RotaryEmbedding(layers.Rotation, Layer):
         """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says."""
         return self.rotated(self.tokens(q), None if k is None else self.tokens(k), start, positions, seq_axis)
 
-    def compute_output_shape(
-        self, q_shape: tuple[int | None, ...], k_shape: tuple[int | None, ...] | None = None
-    ) -> Any:
+    def compute_output_shape(self, q_shape: Shape, k_shape: Shape | None = None) -> Any:
         return q_shape if k_shape is None else (q_shape, k_shape)
 
     def get_config(self) -> dict[str, Any]:
@@ -216,10 +214,8 @@ class MultiHeadAttention(layers.Attention, Shell):
         layers.check_attention(num_hiddens, num_heads, position)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.bias, self.position = num_hiddens, num_heads, bias, position
-        self.W_q = projection(num_hiddens, use_bias=bias, dtype=self.dtype_policy)
-        self.W_k = projection(num_hiddens, use_bias=bias, dtype=self.dtype_policy)
-        self.W_v = projection(num_hiddens, use_bias=bias, dtype=self.dtype_policy)
-        self.W_o = projection(num_hiddens, use_bias=bias, dtype=self.dtype_policy)
+        linear = partial(projection, num_hiddens, use_bias=bias, dtype=self.dtype_policy)
+        self.W_q, self.W_k, self.W_v, self.W_o = linear(), linear(), linear(), linear()
         self.dropout = keras.layers.Dropout(dropout, autocast=False)
         self.rotary = RotaryEmbedding(position, dtype=self.dtype_policy) if isinstance(position, Rotary) else None
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
@@ -237,8 +233,7 @@ class MultiHeadAttention(layers.Attention, Shell):
 
         Keras itself gives `keys_mask`, where the keys come from a layer with a mask.
         """
-        dropout = partial(self.dropout, training=training)
-        return self.attended(queries, keys, values, valid_lens, dropout, keys_mask)
+        return self.attended(queries, keys, values, valid_lens, partial(self.dropout, training=training), keys_mask)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape

@@ -82,7 +82,7 @@ class PositionalEncoding(layers.Addition, Layer):
 
     @property
     def P(self) -> Tensor:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`."""
+        """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
         return self.tables[0][None]
 
     def forward(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
