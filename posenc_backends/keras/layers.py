@@ -116,8 +116,7 @@ class PositionalEncoding(layers.Addition, Layer):
         return self.dropout(self.added(self.tokens(x), start, positions), training=training)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        *outer, width = input_shape
-        return (*outer, width + self.encoding.dim if self.combine == "concat" else width)
+        return (*input_shape[:-1], input_shape[-1] + (self.combine == "concat") * self.encoding.dim)
 
     def get_config(self) -> dict[str, Any]:
         sizes = {"num_hiddens": self.encoding.dim, "dropout": self.dropout.rate, "max_len": self.max_len}
