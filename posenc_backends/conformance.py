@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from posenc_backends import checks, load
-from posenc_backends.checks import Entry, Outcome, Subject
+from posenc_backends.measures import ROTARY_KINDS, Entry, Outcome, Subject
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def cases() -> Iterator[Case]:
     """All cases, from tables to attention."""
     for entry in golden("seeds") + golden("sinusoidal"):
         yield _case("table", entry, checks.additive_table)
-    for entry in golden("rope_models"):
+    for entry in golden("rope_models") + golden("scalings"):
         yield _case("table", entry, checks.rotary_table)
-    for entry in golden("addition") + golden("rotation"):
+    for entry in golden("addition") + golden("rotation") + golden("turns"):
         yield _case("forward", entry, checks.forward)
         yield _case("gradient", entry, checks.gradient)
         yield from _compiled(entry)
@@ -70,19 +70,25 @@ def cases() -> Iterator[Case]:
     for entry in golden("learned"):
         yield _case("forward", entry, checks.learned)
         yield _case("gradient", entry, checks.learned_gradient)
+    for entry in golden("learned_rotary"):
+        yield _case("forward", entry, checks.learned_rotary)
+        yield _case("compiled", entry, checks.compiled_learned_rotary)
+        yield _case("gradient", entry, checks.learned_rotary_gradient)
     for entry in golden("saved"):
         yield _case("saved", entry, checks.saved)
 
 
 def _compiled(entry: Entry) -> Iterator[Case]:
     """Compiled from position 0 on; at positions that only the running program knows; and past the table."""
-    rotary = entry["encoding"]["kind"] == "Rotary"
-    if entry["positions"][0] != 0:
+    rotary, positions = entry["encoding"]["kind"] in ROTARY_KINDS, entry["positions"]
+    if positions == list(range(len(positions))):
+        if rotary or entry["dtype"] == "float32":
+            yield _case("compiled", entry, checks.compiled)
+        if rotary and entry["dtype"] == "float32":
+            beyond = entry | {"name": f"{entry['name']}, past the table"}
+            yield _case("compiled", beyond, checks.compiled_past_the_table)
+    elif entry["encoding"].get("unit") != "turn":  # whose positions are real
         yield _case("compiled", entry, checks.compiled_positions)
-    elif rotary or entry["dtype"] == "float32":
-        yield _case("compiled", entry, checks.compiled)
-    if rotary and entry["positions"][0] == 0 and entry["dtype"] == "float32":
-        yield _case("compiled", entry | {"name": f"{entry['name']}, past the table"}, checks.compiled_past_the_table)
 
 
 def _case(check: str, entry: Entry, measure: Callable[..., Outcome]) -> Case:

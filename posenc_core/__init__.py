@@ -3,32 +3,68 @@
 from ._arrays import namespace_of, register_namespace
 from .addition import combine
 from .attention import attend
-from .encodings import Alibi, Binary, Integer, Learned, Normalized, Rotary, Sine, Sinusoidal
+from .encodings import (
+    Alibi,
+    AxialRotary,
+    Binary,
+    Integer,
+    Learned,
+    LearnedRotary,
+    MultimodalRotary,
+    Normalized,
+    Rotary,
+    Sine,
+    Sinusoidal,
+    XPos,
+)
+from .grids import Multimodal, grid, left_padded, multimodal, normalized_grid
 from .masks import causal, padding, valid_lengths
-from .positions import sequence
+from .positions import counted_from, from_cu_seqlens, from_mask, sequence, shard
 from .rotation import rotate, unrotate
-from .scaling import Scaling
+from .scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "NTK",
     "Alibi",
+    "AttentionFactor",
+    "AxialRotary",
     "Binary",
+    "DynamicNTK",
     "Integer",
     "Learned",
+    "LearnedRotary",
+    "Linear",
+    "Llama3",
+    "LongRoPE",
+    "Multimodal",
+    "MultimodalRotary",
+    "NTKAlpha",
     "Normalized",
+    "Proportional",
     "Rotary",
     "Scaling",
     "Sine",
     "Sinusoidal",
+    "XPos",
+    "YaRN",
     "attend",
     "causal",
     "combine",
+    "counted_from",
+    "from_cu_seqlens",
+    "from_mask",
+    "grid",
+    "left_padded",
+    "multimodal",
     "namespace_of",
+    "normalized_grid",
     "padding",
     "register_namespace",
     "rotate",
     "sequence",
+    "shard",
     "unrotate",
     "valid_lengths",
 ]

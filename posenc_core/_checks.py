@@ -25,12 +25,13 @@ def check_even(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be even, got {value!r}.")
 
 
-def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
-    """Raise unless `value` is a finite real number greater than `above`."""
+def check_number(name: str, value: object, *, above: float = -math.inf, minimum: float = -math.inf) -> None:
+    """Raise unless `value` is a finite real number, greater than `above` and at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"`{name}` must be a number, got {value!r}.")
-    if not -1e308 < value < 1e308 or value <= above:
+    if not -1e308 < value < 1e308 or value <= above or value < minimum:
         bound = "" if above == -math.inf else f" greater than {above:g}"
+        bound = bound if minimum == -math.inf else f" of at least {minimum:g}"
         raise ValueError(f"`{name}` must be a finite number{bound}, got {value!r}.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from inspect import isabstract
+from inspect import isabstract, signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,9 +27,19 @@ class Value(ABC):  # noqa: B024 - those below it have abstract methods
             if isinstance(given, np.generic):
                 object.__setattr__(self, field.name, given.item())
 
+    def __repr__(self) -> str:
+        """The call that makes it, less what goes without saying."""
+        defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
+        said = {name: value for name, value in self._arguments().items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+
+    def _arguments(self) -> dict[str, Any]:
+        """What to call the class with, to make an equal value."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+
     def to_dict(self) -> dict[str, Any]:
         """The kind and the fields, in types that JSON keeps."""
-        return {"kind": type(self).__name__} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return {"kind": type(self).__name__} | {name: _plain(value) for name, value in self._arguments().items()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -43,7 +53,7 @@ class Value(ABC):  # noqa: B024 - those below it have abstract methods
         if kind not in kinds:
             raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}.")
         given = {name: _revived(value) for name, value in data.items() if name != "kind"}
-        known = {f.name for f in fields(kinds[kind])}
+        known = signature(kinds[kind]).parameters.keys()
         if unknown := sorted(given.keys() - known):
             raise ValueError(f"`{unknown[0]}` is no field of {kind}; it has {', '.join(sorted(known))}.")
         try:

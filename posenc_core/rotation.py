@@ -3,51 +3,64 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ._arrays import A, Array, in_float32, namespace_of, shape_of
-from ._checks import check_broadcasts, check_floating, check_known
+from ._checks import check_broadcasts, check_floating, check_integer, check_known
 
-Layout: TypeAlias = Literal["interleaved", "half"]
-LAYOUTS = ("interleaved", "half")
+Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
+Placement: TypeAlias = Literal["lead", "trail", "spread"]
+LAYOUTS = ("interleaved", "half", "interleaved_to_half")
+PLACEMENTS = ("lead", "trail", "spread")
 
 
-def rotate(x: A, cos: Array, sin: Array, *, layout: Layout) -> A:
-    """Rotate each channel pair of `x`; channels past the table pass through.
+class Pairing(NamedTuple):
+    """Which channels form a pair.
+
+    Attributes:
+        split: the layout of what comes in.
+        join: the layout of what goes out.
+        placement: where the channels are that turn.
+        blocks: into how many blocks of channels they fall, each paired by itself.
+    """
+
+    split: str
+    join: str
+    placement: str = "lead"
+    blocks: int = 1
+
+
+def rotate(x: A, cos: Array, sin: Array, *, layout: Layout, placement: Placement = "lead", blocks: int = 1) -> A:
+    """Rotate each channel pair of `x`; the channels that the table has no column for pass through as they are.
 
     Args:
         x: queries or keys, shape `(..., length, width)`.
         cos, sin: one column per pair, shape `(..., length, pairs)`, `2 * pairs <= width`.
-        layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … or `"half"` (i, i + pairs).
+        layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … or `"half"` (i, i + pairs);
+            `"interleaved_to_half"` takes the pairs of the first and puts them where the second has them (DeepSeek).
+        placement: which channels turn where the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
+            the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
+        blocks: into how many equal blocks the turning channels fall, each with pairs of its own.
     Returns:
         Array of the shape and dtype of `x`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if `x` is not floating-point.
-        ValueError: if the table is wider than `x` or does not broadcast to it, or the layout is unknown.
+        ValueError: if the table is wider than `x` or does not broadcast to it, if a word is unknown, or if layout,
+            placement and blocks do not go together.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
     >>> rotate(np.array([[1.0, 2.0]]), *quarter, layout="interleaved")
     array([[-2.,  1.]])
     """
-    check_known("layout", layout, LAYOUTS)
-    check_floating("x", x)
-    if 2 * cos.shape[-1] > x.shape[-1]:
-        raise ValueError(
-            f"`x` is {x.shape[-1]} wide, but its table turns {2 * cos.shape[-1]} channels; "
-            "the encoding's `rotary_dim` must not exceed the width."
-        )
-    shape = (*x.shape[:-1], cos.shape[-1])
-    check_broadcasts("cos", cos, shape)
-    check_broadcasts("sin", sin, cos.shape)
-    return in_float32(partial(_turned, layout=layout), x, cos, sin)
+    return rotate_pairs(x, cos, sin, pairing=pairing_of(layout, placement, blocks))
 
 
-def unrotate(x: A, cos: Array, sin: Array, *, layout: Layout) -> A:
-    """Undo `rotate`, by the opposite angle; arguments, result and errors as there.
+def unrotate(x: A, cos: Array, sin: Array, *, layout: Layout, placement: Placement = "lead", blocks: int = 1) -> A:
+    """Undo `rotate`, by the opposite angle and to the layout before; arguments, result and errors as there.
 
     Where an attention factor multiplies the table, lengths come back multiplied by its square.
 
@@ -55,26 +68,66 @@ def unrotate(x: A, cos: Array, sin: Array, *, layout: Layout) -> A:
     >>> unrotate(np.array([[-2.0, 1.0]]), *quarter, layout="interleaved")
     array([[1., 2.]])
     """
-    return rotate(x, cos, -sin, layout=layout)
+    there = pairing_of(layout, placement, blocks)
+    return rotate_pairs(x, cos, -sin, pairing=there._replace(split=there.join, join=there.split))
 
 
-def _turned(x: Array, cos: Array, sin: Array, *, layout: Layout) -> Array:
-    xp = namespace_of(x)
-    pairs = cos.shape[-1]
-    first, second = _split(x, pairs, layout)
-    turned = _join(first * cos - second * sin, second * cos + first * sin, layout)
-    if 2 * pairs == x.shape[-1]:
-        return turned
-    return xp.concat([turned, x[..., 2 * pairs :]], axis=-1)
+def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing:
+    """The pairing that these words describe; errors as in `rotate`."""
+    check_known("layout", layout, LAYOUTS)
+    check_known("placement", placement, PLACEMENTS)
+    check_integer("blocks", blocks)
+    if placement == "spread" and (blocks > 1 or layout == "interleaved_to_half"):
+        raise ValueError(f"`placement` 'spread' goes with one block of one layout, got {layout!r} in {blocks} blocks.")
+    split, _, join = layout.partition("_to_")
+    return Pairing(split, join or split, placement, blocks)
 
 
-def _split(x: Array, pairs: int, layout: Layout) -> tuple[Array, Array]:
+def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing) -> A:
+    """`rotate`, by a pairing that was checked before."""
+    check_floating("x", x)
+    if 2 * cos.shape[-1] > x.shape[-1]:
+        raise ValueError(
+            f"`x` is {x.shape[-1]} wide, but its table turns {2 * cos.shape[-1]} channels; "
+            "the encoding's `rotary_dim` must not exceed the width."
+        )
+    if cos.shape[-1] % pairing.blocks:
+        raise ValueError(f"`blocks` must divide the {cos.shape[-1]} pairs, got {pairing.blocks}.")
+    shape = (*x.shape[:-1], cos.shape[-1])
+    check_broadcasts("cos", cos, shape)
+    check_broadcasts("sin", sin, cos.shape)
+    return in_float32(partial(_turned, pairing=pairing), x, cos, sin)
+
+
+def _turned(x: Array, cos: Array, sin: Array, *, pairing: Pairing) -> Array:
+    width, pairs = x.shape[-1], cos.shape[-1]
+    if pairing.placement == "spread" and pairing.split == "half":
+        middle = width // 2
+        first, second = _turned_pair(x[..., :pairs], x[..., middle : middle + pairs], cos, sin)
+        return _concatenated([first, x[..., pairs:middle], second, x[..., middle + pairs :]])
+    start = width - 2 * pairs if pairing.placement == "trail" else 0
+    size = pairs // pairing.blocks
+    parts = [x[..., :start]]
+    for block in range(pairing.blocks):
+        columns = slice(block * size, (block + 1) * size)
+        channels = x[..., start + 2 * columns.start : start + 2 * columns.stop]
+        turned = _turned_pair(*_split(channels, pairing.split), cos[..., columns], sin[..., columns])
+        parts.append(_join(*turned, pairing.join))
+    return _concatenated([*parts, x[..., start + 2 * pairs :]])
+
+
+def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
+    return first * cos - second * sin, second * cos + first * sin
+
+
+def _split(x: Array, layout: str) -> tuple[Array, Array]:
     if layout == "interleaved":
-        return x[..., 0 : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2]
-    return x[..., :pairs], x[..., pairs : 2 * pairs]
+        return x[..., 0::2], x[..., 1::2]
+    pairs = x.shape[-1] // 2
+    return x[..., :pairs], x[..., pairs:]
 
 
-def _join(first: Array, second: Array, layout: Layout) -> Array:
+def _join(first: Array, second: Array, layout: str) -> Array:
     xp = namespace_of(first)
     if layout == "half":
         return xp.concat([first, second], axis=-1)
@@ -82,39 +135,51 @@ def _join(first: Array, second: Array, layout: Layout) -> Array:
     return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
 
 
-def partners(width: int, pairs: int, *, layout: Layout) -> npt.NDArray[np.int64]:
-    """For each channel the one it is paired with; channels that do not turn are their own, shape `(width,)`.
+def _concatenated(parts: list[Array]) -> Array:
+    some = [part for part in parts if part.shape[-1]]
+    return some[0] if len(some) == 1 else namespace_of(some[0]).concat(some, axis=-1)
 
-    >>> partners(6, 2, layout="half")
-    array([2, 3, 0, 1, 4, 5])
+
+class Routes(NamedTuple):
+    """What each turned channel is made of, one number per channel, in the order of the channels.
+
+    Attributes:
+        width: the number of channels.
+        channels: those that turn, ascending.
+        source: the channel that each comes from.
+        partner: the other channel of its pair.
+        column: the column of the table that it turns by.
+        sign: of its partner's share: -1 for the first of a pair, 1 for the second.
     """
-    channels = np.arange(width)
-    turning = channels[: 2 * pairs]
-    channels[: 2 * pairs] = turning ^ 1 if layout == "interleaved" else np.roll(turning, pairs)
-    return channels
+
+    width: int
+    channels: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int64]
+    partner: npt.NDArray[np.int64]
+    column: npt.NDArray[np.int64]
+    sign: npt.NDArray[np.float32]
 
 
-def full_width(
-    cos: npt.NDArray[Any], sin: npt.NDArray[Any], width: int, *, layout: Layout
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """One column per *channel*: `(..., pairs) -> (..., width)`, the sign of each product in the sine.
+def routes(width: int, pairs: int, pairing: Pairing) -> Routes:
+    """A rotation channel by channel: `x[source] * cos[column] + x[partner] * sign * sin[column]`.
 
-    >>> full_width(np.array([[0.5]]), np.array([[0.25]]), 3, layout="half")
-    (array([[0.5, 0.5, 1. ]]), array([[-0.25,  0.25,  0.  ]]))
+    >>> routes(6, 2, pairing_of("half")).partner
+    array([2, 3, 0, 1])
     """
-    channels = 2 * cos.shape[-1]
-    wide_cos = np.ones((*cos.shape[:-1], width), cos.dtype)
-    wide_sin = np.zeros((*sin.shape[:-1], width), sin.dtype)
-    wide_cos[..., :channels] = _join(cos, cos, layout)
-    wide_sin[..., :channels] = _join(-sin, sin, layout)
-    return wide_cos, wide_sin
+    first, second = _channels(width, pairs, pairing, pairing.split)
+    turned = _channels(width, pairs, pairing, pairing.join).ravel()
+    order = np.argsort(turned)
+    sign = np.repeat(np.array([-1, 1], np.float32), pairs)
+    source, partner = np.r_[first, second][order], np.r_[second, first][order]
+    return Routes(width, turned[order], source, partner, order % pairs, sign[order])
 
 
-def rotate_full_width(x: A, cos: Array, sin: Array, partner: Array) -> A:
-    """`rotate` without slices or shapes, for tracers that know neither: tables from `full_width`.
-
-    >>> rotate_full_width(np.array([[1.0, 2.0]]), np.zeros((1, 2)), np.array([[-1.0, 1.0]]), np.array([1, 0]))
-    array([[-2.,  1.]])
-    """
-    xp = namespace_of(x)
-    return x * cos + xp.take(x, partner, axis=-1) * sin
+def _channels(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:
+    """The first and the second channel of each pair, `(2, pairs)`."""
+    size = pairs // pairing.blocks
+    block, i = np.divmod(np.arange(pairs), max(size, 1))
+    first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + size)
+    if pairing.placement == "spread" and layout == "half":
+        second = i + width // 2
+    start = width - 2 * pairs if pairing.placement == "trail" else 0
+    return np.stack([first, second]) + start + 2 * size * block

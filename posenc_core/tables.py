@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._exact import (
+    VALUE_BITS,
     VALUE_ERROR,
     Float64s,
     Frequencies,
@@ -37,12 +38,20 @@ class _Function(NamedTuple):
     slack: float  # how far its float64 value may be off where the angle is 0
 
 
+class Envelope(NamedTuple):
+    """What a table grows or shrinks by along positions: column j by `exp((position - center) * rates[j])`."""
+
+    rates: Frequencies
+    center: float = 0
+
+
 class _Block(NamedTuple):
     positions: Positions
     turns: Turns
     angles: Float64s
     reach: Float64s
     floor: Float64s
+    envelope: Envelope | None
 
 
 # Libraries promise 4 units in the last place: of at most 1 for the cosine, of at most the angle for the sine.
@@ -50,13 +59,16 @@ _COS = _Function(0, np.cos, 2.0**-48)
 _SIN = _Function(1, np.sin, 0.0)
 
 
-def cos_sin(positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE) -> tuple[Table, Table]:
+def cos_sin(
+    positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE, envelope: Envelope | None = None
+) -> tuple[Table, Table]:
     """Cosine and sine of positions × frequencies, times `factor`, each `(..., length, pairs)`.
 
     Args:
         positions: int64 or float64, shape `(..., length)`, below 2**31 in size.
         frequencies: radians per position.
         factor: the attention factor.
+        envelope: what the columns grow or shrink by.
     Returns:
         Two float32 arrays, correctly rounded.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Rounding test: Ziv 1991, "Fast evaluation of elementary
@@ -69,9 +81,34 @@ def cos_sin(positions: Positions, frequencies: Frequencies, *, factor: Decimal =
     """
     shape = (positions.size, len(frequencies))
     cos, sin = np.empty(shape, np.float32), np.empty(shape, np.float32)
-    write_cos_sin(positions.ravel(), frequencies, cos=cos, sin=sin, factor=factor)
+    write_cos_sin(positions.ravel(), frequencies, cos=cos, sin=sin, factor=factor, envelope=envelope)
     shape = (*positions.shape, len(frequencies))
     return cos.reshape(shape), sin.reshape(shape)
+
+
+def cos_sin_of_float32(
+    positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE
+) -> tuple[Table, Table]:
+    """`cos_sin` of frequencies and angles that are rounded to float32 on the way, as models do that were trained so.
+
+    Raises:
+        ValueError: if an angle is not below 2**31 radians in size.
+
+    >>> from posenc_core.frequencies import geometric
+    >>> cos_sin_of_float32(np.array([2**20]), geometric(4))[1]
+    array([[ 0.33049315, -0.76851183]], dtype=float32)
+    """
+    slow = np.array([_rounded(frequency) for frequency in frequencies], np.float32)
+    angles = (positions.astype(np.float32)[..., None] * slow).astype(np.float64)
+    if np.abs(angles).max(initial=0) >= 2**31:
+        raise ValueError(f"`positions` × frequencies must be below 2**31 radians, got {np.abs(angles).max():g}.")
+    cos, sin = cos_sin(angles, (_ONE,), factor=factor)
+    return cos[..., 0], sin[..., 0]
+
+
+def _rounded(frequency: Decimal) -> np.float32:
+    with high_precision():
+        return nearest_float32(int(frequency * 2**VALUE_BITS), error=0)
 
 
 def write_cos_sin(
@@ -81,21 +118,18 @@ def write_cos_sin(
     cos: Table | None = None,
     sin: Table | None = None,
     factor: Decimal = _ONE,
+    envelope: Envelope | None = None,
 ) -> None:
     """Write `cos_sin` into arrays or views `(length, columns)`, each taking the first of the frequencies."""
     turns = turns_of(frequencies)
     step = max(_BLOCK // max(len(frequencies), 1), 1)
     for first in range(0, len(positions), step):
         rows = slice(first, first + step)
-        block = _block(positions[rows], turns)
+        block = _Block(positions[rows], turns, *wrapped_angles(positions[rows, None], turns), envelope)
         if cos is not None:
             _write(cos[rows], _COS, block, factor)
         if sin is not None:
             _write(sin[rows], _SIN, block, factor)
-
-
-def _block(positions: Positions, turns: Turns) -> _Block:
-    return _Block(positions, turns, *wrapped_angles(positions[:, None], turns))
 
 
 def _write(out: Table, function: _Function, block: _Block, factor: Decimal) -> None:
@@ -106,14 +140,31 @@ def _write(out: Table, function: _Function, block: _Block, factor: Decimal) -> N
     if factor != 1:
         value *= float(factor)
         slack *= float(factor)
+    if block.envelope is not None:
+        value, slack = _enveloped(value, slack, _exponents(block, block.envelope)[:, columns])
     upper = (value + slack).astype(np.float32)
     np.subtract(value, slack, out=out, casting="same_kind")
     for row, column in zip(*np.nonzero(out != upper), strict=True):
-        out[row, column] = _exact(block.positions[row].item(), block.turns.exact[column], function.kind, factor)
+        out[row, column] = _exact(block, row, column, function.kind, factor)
 
 
-def _exact(position: float, turn: int, kind: int, factor: Decimal) -> np.float32:
+def _exponents(block: _Block, envelope: Envelope) -> Float64s:
+    return (block.positions - envelope.center)[:, None] * np.array([float(rate) for rate in envelope.rates])
+
+
+def _enveloped(value: Float64s, slack: Float64s, exponents: Float64s) -> tuple[Float64s, Float64s]:
+    """Values times `exp(exponents)`, and their slack: an exponent is off by two roundings, `exp` by four last places."""
+    grown = np.exp(exponents)
+    return value * grown, (slack + np.abs(value) * (np.abs(exponents) + 8) * 2.0**-50) * grown
+
+
+def _exact(block: _Block, row: int, column: int, kind: int, factor: Decimal) -> np.float32:
     """One entry, by big integers; where the angle is 0, it is 0 or the factor itself."""
+    position, turn = block.positions[row].item(), block.turns.exact[column]
     exact = exact_cos_sin(position, turn)[kind]
     with high_precision():
-        return nearest_float32(int(exact * factor), error=VALUE_ERROR if position * turn else 0)
+        if block.envelope is None:
+            return nearest_float32(int(exact * factor), error=VALUE_ERROR if position * turn else 0)
+        distance = Decimal(position) - Decimal(block.envelope.center)
+        grown = factor * (distance * block.envelope.rates[column]).exp()
+        return nearest_float32(int(exact * grown), error=VALUE_ERROR * int(grown + 1))

@@ -8,7 +8,8 @@ import jax
 
 from . import namespace
 from .arrays import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS = {} if jax.config.jax_enable_x64 else {"float64": "JAX has float64 only where `jax_enable_x64` is set."}
 

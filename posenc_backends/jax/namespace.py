@@ -11,6 +11,7 @@ from jax.numpy import (  # noqa: F401
     astype,
     broadcast_to,
     concat,
+    cos,
     exp,
     expand_dims,
     float32,
@@ -24,12 +25,19 @@ from jax.numpy import (  # noqa: F401
     ones_like,
     permute_dims,
     reshape,
+    sin,
     stack,
     sum,  # noqa: A004
     take,
     where,
     zeros_like,
 )
+from jax.numpy import cumsum as cumulative_sum  # noqa: F401
+
+
+def asarray(x: Any, /, *, device: Any = None) -> jax.Array:
+    """The numbers of a NumPy array, bound to no device."""
+    return jnp.asarray(x)
 
 
 def arange(stop: Any, /, *, device: Any = None) -> jax.Array:

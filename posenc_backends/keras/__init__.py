@@ -5,7 +5,8 @@ from posenc_backends import require
 require("keras", install="posenc[keras]")
 
 from .arrays import GAPS, from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
     "GAPS",

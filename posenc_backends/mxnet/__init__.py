@@ -6,7 +6,8 @@ require("mxnet", install="posenc[mxnet]")
 
 from . import namespace
 from .arrays import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS = {"bfloat16": "`mxnet.np` has no bfloat16."}
 

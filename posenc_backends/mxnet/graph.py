@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mxnet as mx
+import numpy as np
+import numpy.typing as npt
 from mxnet.symbol import Symbol
 
 from posenc_core.masks import valid_per_query
-from posenc_core.rotation import rotate_full_width
+from posenc_core.rotation import Routes
 
 from . import namespace as xp
 
@@ -40,11 +44,33 @@ def appended(x: Symbol, rows: Symbol) -> Symbol:
     return xp.concat([x, xp.zeros_like(channels(x, 0, 1)) + rows], axis=-1)
 
 
-def rotated(x: Symbol, cos: Symbol, sin: Symbol, *, pairs: Symbol, signs: Symbol, partner: Symbol) -> Symbol:
-    """`rotate` in both layouts: each channel says which column it turns by, with which sign, and with whom."""
-    cos = xp.take(cos, pairs, axis=-1)
-    sin = xp.take(sin, pairs, axis=-1) * signs
-    return rotate_full_width(x, cos, sin, partner)
+def indices(routes: Routes) -> dict[str, npt.NDArray[Any]]:
+    """What `rotated` takes by, as constants of a block; what can be sliced is not taken."""
+    numbers = {"partner": routes.partner, "column": routes.column}
+    if not np.array_equal(routes.source, routes.channels) or not _together(routes):
+        numbers["source"] = routes.source
+    if not _together(routes):
+        numbers["rest"] = np.setdiff1d(np.arange(routes.width), routes.channels)
+        numbers["back"] = np.argsort(np.concatenate([routes.channels, numbers["rest"]]))
+    return {name: array.astype(np.int32) for name, array in numbers.items()} | {"sign": routes.sign}
+
+
+def rotated(x: Symbol, cos: Symbol, sin: Symbol, weights: dict[str, Symbol], routes: Routes) -> Symbol:
+    """`rotate` channel by channel: each says which column it turns by, with which sign, and with whom."""
+    first, end = int(routes.channels[0]), int(routes.channels[-1]) + 1
+    own = xp.take(x, weights["source"], axis=-1) if "source" in weights else channels(x, first, end)
+    cos = xp.take(cos, weights["column"], axis=-1)
+    sin = xp.take(sin, weights["column"], axis=-1) * weights["sign"]
+    turned = own * cos + xp.take(x, weights["partner"], axis=-1) * sin
+    if "rest" in weights:
+        return xp.take(xp.concat([turned, xp.take(x, weights["rest"], axis=-1)], axis=-1), weights["back"], axis=-1)
+    before = [channels(x, 0, first)] if first else []
+    after = [channels(x, end, None)] if end < routes.width else []
+    return xp.concat([*before, turned, *after], axis=-1) if before or after else turned
+
+
+def _together(routes: Routes) -> bool:
+    return bool(routes.channels[-1] - routes.channels[0] + 1 == len(routes.channels))
 
 
 def split_heads(x: Symbol, num_heads: int, width: int) -> Symbol:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from functools import partial
 from typing import Any
 
 import mxnet as mx
-import numpy as np
 from mxnet.gluon import nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.attention import weigh
-from posenc_core.encodings import Additive, Rotary, Scoring
-from posenc_core.lookup import host_values
-from posenc_core.rotation import full_width, partners
+from posenc_core.encodings import Additive, LearnedRotary, Rotating, Scoring
+from posenc_core.rotation import routes
 
 from . import arrays, graph
-from . import namespace as xp
-from .blocks import Block, Layer
+from .holder import Layer
 
 
 class PositionalEncoding(layers.Addition, Layer):
@@ -77,7 +71,7 @@ class RotaryEmbedding(layers.Rotation, Layer):
     """Rotates queries and keys by the angles of their positions.
 
     Args:
-        encoding: a `Rotary`.
+        encoding: a rotary encoding.
         max_len: number of positions held from the start; eager calls beyond it grow the tables.
 
     >>> from posenc_core import Rotary
@@ -88,42 +82,59 @@ class RotaryEmbedding(layers.Rotation, Layer):
              [-0.30116868,  1.3817732 ]]]])
     """
 
-    def __init__(self, encoding: Rotary, *, max_len: int = 2048) -> None:
-        layers.check_kind(encoding, Rotary)
+    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
+        layers.check_rotating(encoding)
         super().__init__(encoding, max_len)
-        count = self.tables[0].shape[-1]
-        self.turning = 2 * count  # channels
-        pairs, signs = full_width(np.arange(count), np.ones(count, np.float32), self.turning, layout=encoding.layout)
-        self.hold({"pairs": pairs, "signs": signs, "partner": partners(self.turning, count, layout=encoding.layout)})
+        self.routes = routes(encoding.head_dim, encoding.pairs, encoding.pairing)
+        self.as_keys = ("key_",) if "key_cos" in self._reg_params else ()
+        self.hold(graph.indices(self.routes))
 
-    @property
-    def tables(self) -> tuple[Any, ...]:
-        return self.cos.data(), self.sin.data()
+    def __call__(
+        self,
+        q: Any,
+        k: Any = None,
+        start: Any = 0,
+        positions: Any = None,
+        seq_axis: int = -2,
+        seq_len: int | None = None,
+    ) -> Any:
+        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says.
 
-    def __call__(self, q: Any, k: Any = None, start: Any = 0, positions: Any = None, seq_axis: int = -2) -> Any:
-        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says."""
-        return super().__call__(q, k, start, positions, seq_axis)
+        `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
+        axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
+        """
+        return super().__call__(q, k, start, positions, seq_axis, seq_len)
 
-    def forward(self, q: Any, k: Any, start: Any, positions: Any, seq_axis: int) -> Any:
-        if not self.in_graph(q, start, positions):
-            return self.rotated(q, k, start, positions, seq_axis)
+    def forward(self, q: Any, k: Any, start: Any, positions: Any, seq_axis: int, seq_len: int | None) -> Any:
+        if not self.in_graph(q, start, positions) or self.computes(q, seq_len):
+            return self.rotated(q, k, start, positions, seq_axis, seq_len)
+        self.check_start(positions)
         if not arrays.is_traced(q):
             self.looked_up(q, k, seq_axis=seq_axis)
         turned = self._turned_by_graph(q, start, seq_axis)
-        return turned if k is None else (turned, self._turned_by_graph(k, start, seq_axis))
+        return turned if k is None else (turned, self._turned_by_graph(k, start, seq_axis, *self.as_keys))
 
-    def _turned_by_graph(self, x: Any, start: int, seq_axis: int) -> Any:
+    def computes(self, q: Any, seq_len: int | None) -> bool:
+        """Whether a call needs more than the one pair of tables that a graph has."""
+        other = self.encoding.at(seq_len) != self.encoding
+        if other and arrays.is_traced(q):
+            raise ValueError(
+                f"`seq_len` {seq_len} asks for other tables than a hybridized block holds; use {self.encoding.at(seq_len)!r}."
+            )
+        return other or (bool(self.as_keys) and not arrays.is_traced(q))
+
+    def _turned_by_graph(self, x: Any, start: int, seq_axis: int, prefix: str = "") -> Any:
         if seq_axis == -2:
-            return self.run_graph(x, start)
+            return self.run_graph(x, start, prefix)
         library = mx.sym.np if arrays.is_traced(x) else mx.np
-        return library.swapaxes(self.run_graph(library.swapaxes(x, seq_axis, -2), start), seq_axis, -2)
+        return library.swapaxes(self.run_graph(library.swapaxes(x, seq_axis, -2), start, prefix), seq_axis, -2)
 
-    def hybrid_forward(self, F: Any, x: Any, start: int = 0, **weights: Any) -> Any:  # noqa: N803
-        cos, sin = (graph.rows(weights.pop(name), x, start) for name in ("cos", "sin"))
-        if self.turning == self.encoding.head_dim:
-            return graph.rotated(x, cos, sin, **weights)
-        turned = graph.rotated(graph.channels(x, 0, self.turning), cos, sin, **weights)
-        return xp.concat([turned, graph.channels(x, self.turning, None)], axis=-1)
+    def hybrid_forward(self, F: Any, x: Any, start: int = 0, prefix: str = "", **weights: Any) -> Any:  # noqa: N803
+        if isinstance(self.encoding, LearnedRotary):
+            cos, sin = self.encoding.rows_of(weights, graph.counted(x, axis=-2) + start)
+        else:
+            cos, sin = (graph.rows(weights[prefix + name], x, start) for name in ("cos", "sin"))
+        return graph.rotated(x, cos, sin, weights, self.routes)
 
 
 class AttentionBias(layers.Bias, Layer):
@@ -140,7 +151,7 @@ class AttentionBias(layers.Bias, Layer):
     """
 
     def __init__(self, encoding: Scoring) -> None:
-        layers.check_kind(encoding, Scoring)
+        layers.check_scoring(encoding)
         super().__init__(encoding)
 
     def __call__(self, scores: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
@@ -162,80 +173,3 @@ class AttentionBias(layers.Bias, Layer):
         """`between` for the queries and keys of a graph."""
         weights = {name: parameter.var() for name, parameter in self._reg_params.items()}
         return self.encoding.score(weights, graph.counted(q, axis=-2), graph.counted(k, axis=-2))
-
-
-class MultiHeadAttention(layers.Attention, Block):
-    """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
-
-    Args:
-        num_hiddens: width of queries, keys, values and result.
-        num_heads: number of heads; divides `num_hiddens`.
-        dropout: probability that an attention weight is dropped in training.
-        bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
-
-    >>> mx.npx.set_np()
-    >>> attention = MultiHeadAttention(100, 5, 0.5)
-    >>> attention.initialize()
-    >>> attention(*[mx.np.ones((2, 4, 100))] * 3, mx.np.array([3, 2])).shape
-    (2, 4, 100)
-    """
-
-    room = arrays
-    rotary: RotaryEmbedding | None
-    scoring: AttentionBias | None
-
-    def __init__(
-        self,
-        num_hiddens: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = False,
-        *,
-        position: Rotary | Scoring | None = None,
-    ) -> None:
-        super().__init__()
-        layers.check_attention(num_hiddens, num_heads, position)
-        layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
-        self.head_dim = num_hiddens // num_heads
-        linear = partial(nn.Dense, num_hiddens, use_bias=bias, flatten=False, in_units=num_hiddens)
-        with self.name_scope():
-            self.W_q, self.W_k, self.W_v, self.W_o = linear(), linear(), linear(), linear()
-            self.dropout = nn.Dropout(dropout)
-            self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None
-            self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
-
-    def __call__(self, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return super().__call__(queries, keys, values, valid_lens)
-
-    def forward(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> Any:
-        if arrays.is_traced(queries):
-            return super().forward(queries, keys, values, valid_lens)
-        if not (self._active and queries.size):
-            return self.attended(queries, keys, values, valid_lens, self.dropout)
-        return super().forward(queries, keys, values, self._checked(queries, keys, values, valid_lens))
-
-    def _checked(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> mx.np.ndarray:
-        """Lengths for the graph, which has them always, as it is made once for calls with and without them."""
-        self.check(queries, keys, values)
-        if self.rotary is not None:
-            for tokens in (queries, keys):
-                self.rotary.rows(tokens)  # grows the tables
-        lengths: Any = np.full(len(keys), keys.shape[1]) if valid_lens is None else host_values(valid_lens, arrays)
-        layers.check_valid_lens(lengths.shape, lengths, (len(queries), queries.shape[1], keys.shape[1]))
-        return arrays.from_numpy(lengths.astype(np.float32), like=queries)
-
-    def hybrid_forward(self, F: Any, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:  # noqa: N803
-        projected = self.W_q(queries), self.W_k(keys), self.W_v(values)
-        q, k, v = (graph.split_heads(x, self.num_heads, self.head_dim) for x in projected)
-        if self.rotary is not None:
-            q, k = self.rotary(q), self.rotary(k)
-        bias = None if self.scoring is None else self.scoring.of(q, k)
-        mask = None if valid_lens is None else graph.visible(valid_lens, q, k)
-        attend = partial(self._attend, bias=bias, mask=mask)
-        return self.W_o(graph.merge_heads(self.in_float32(attend, q, k, v)))
-
-    def _attend(self, q: Any, k: Any, v: Any, **seen: Any) -> Any:
-        return xp.matmul(self.dropout(weigh(q, k, scale=1 / math.sqrt(self.head_dim), **seen)), v)

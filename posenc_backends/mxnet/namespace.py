@@ -12,9 +12,12 @@ from numpy import float32, int32
 __all__ = [
     "abs",
     "arange",
+    "asarray",
     "astype",
     "broadcast_to",
     "concat",
+    "cos",
+    "cumulative_sum",
     "exp",
     "expand_dims",
     "float32",
@@ -28,6 +31,7 @@ __all__ = [
     "ones_like",
     "permute_dims",
     "reshape",
+    "sin",
     "stack",
     "sum",
     "take",
@@ -47,6 +51,7 @@ def _shared(name: str) -> Callable[..., Any]:
 
 abs = _shared("abs")  # noqa: A001
 broadcast_to = _shared("broadcast_to")
+cos = _shared("cos")
 exp = _shared("exp")
 expand_dims = _shared("expand_dims")
 full_like = _shared("full_like")
@@ -56,11 +61,16 @@ maximum = _shared("maximum")
 minimum = _shared("minimum")
 ones_like = _shared("ones_like")
 reshape = _shared("reshape")
+sin = _shared("sin")
 zeros_like = _shared("zeros_like")
 
 
 def arange(stop: int, /, *, device: Any = None) -> mx.np.ndarray:
     return mx.np.arange(stop, dtype="int64")
+
+
+def asarray(x: Any, /, *, device: Any = None) -> mx.np.ndarray:
+    return mx.np.array(x, dtype=x.dtype)
 
 
 def astype(x: Any, dtype: Any, /) -> Any:
@@ -69,6 +79,12 @@ def astype(x: Any, dtype: Any, /) -> Any:
 
 def concat(arrays: Sequence[Any], /, *, axis: int) -> Any:
     return _library(arrays[0]).concatenate(arrays, axis=axis)
+
+
+def cumulative_sum(x: Any, /, *, axis: int) -> Any:
+    """MXNet's own counts no axis from the end, and a symbol does not tell how many it has: along the first, then."""
+    xp = _library(x)
+    return xp.swapaxes(xp.cumsum(xp.swapaxes(x, axis, 0), axis=0), axis, 0)
 
 
 def matrix_transpose(x: Any, /) -> Any:

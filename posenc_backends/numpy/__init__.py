@@ -1,7 +1,8 @@
 """The NumPy room: the layers without a framework, to read and to test with. They evaluate; they do not train."""
 
 from .arrays import from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS: dict[str, str] = {
     "gradient": "NumPy has no automatic differentiation.",

@@ -1,36 +1,14 @@
-"""The layers of the NumPy room. They evaluate only: dropout, which acts in training, is checked and not applied."""
+"""The layers of the NumPy room."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, Encoding, Rotary, Scoring
-from posenc_core.encodings.encoding import Tables
-from posenc_core.lookup import Holder, Room
+from posenc_core.encodings import Additive, Rotating, Scoring
 
-from . import arrays
-
-
-class Layer(Holder):
-    """Holds an encoding: its constants and its parameters as arrays."""
-
-    room: Room = arrays
-
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
-        self.encoding = encoding
-        self.held: dict[str, Any] = {}
-        self.hold(encoding.constants(max_len))
-        for name, parameter in encoding.parameters().items():
-            drawn = np.random.default_rng().normal(scale=parameter.std, size=parameter.shape)
-            self.hold({name: drawn.astype(np.float32)})
-
-    def hold(self, constants: Tables) -> None:
-        for name, constant in constants.items():
-            self.held[name] = self.room.from_numpy(constant)
+from .holder import Layer
 
 
 class PositionalEncoding(layers.Addition, Layer):
@@ -43,6 +21,7 @@ class PositionalEncoding(layers.Addition, Layer):
         encoding: an additive encoding of `dim` `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
 
+    >>> import numpy as np
     >>> PositionalEncoding(4)(np.zeros((1, 2, 4), np.float32)).round(4)
     array([[[0.    , 1.    , 0.    , 1.    ],
             [0.8415, 0.5403, 0.01  , 1.    ]]], dtype=float32)
@@ -75,22 +54,36 @@ class RotaryEmbedding(layers.Rotation, Layer):
     """Rotates queries and keys by the angles of their positions.
 
     Args:
-        encoding: a `Rotary`.
+        encoding: a rotary encoding.
         max_len: number of positions held from the start; calls beyond it grow the tables.
 
+    >>> import numpy as np
+    >>> from posenc_core import Rotary
     >>> rope = RotaryEmbedding(Rotary(head_dim=2, layout="half"))
     >>> rope(np.ones((1, 1, 2, 2), np.float32)).round(4)
     array([[[[ 1.    ,  1.    ],
              [-0.3012,  1.3818]]]], dtype=float32)
     """
 
-    def __init__(self, encoding: Rotary, *, max_len: int = 2048) -> None:
-        layers.check_kind(encoding, Rotary)
+    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
+        layers.check_rotating(encoding)
         super().__init__(encoding, max_len)
 
-    def __call__(self, q: Any, k: Any = None, start: Any = 0, positions: Any = None, seq_axis: int = -2) -> Any:
-        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says."""
-        return self.rotated(q, k, start, positions, seq_axis)
+    def __call__(
+        self,
+        q: Any,
+        k: Any = None,
+        start: Any = 0,
+        positions: Any = None,
+        seq_axis: int = -2,
+        seq_len: int | None = None,
+    ) -> Any:
+        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says.
+
+        `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
+        axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
+        """
+        return self.rotated(q, k, start, positions, seq_axis, seq_len)
 
 
 class AttentionBias(layers.Bias, Layer):
@@ -99,6 +92,7 @@ class AttentionBias(layers.Bias, Layer):
     Args:
         encoding: a scoring encoding.
 
+    >>> import numpy as np
     >>> from posenc_core import Alibi
     >>> AttentionBias(Alibi(num_heads=1))(np.zeros((1, 2, 2), np.float32))
     array([[[ 0.        , -0.00390625],
@@ -106,65 +100,9 @@ class AttentionBias(layers.Bias, Layer):
     """
 
     def __init__(self, encoding: Scoring) -> None:
-        layers.check_kind(encoding, Scoring)
+        layers.check_scoring(encoding)
         super().__init__(encoding)
 
     def __call__(self, scores: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
         """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
         return self.biased(scores, start, query_positions, key_positions)
-
-
-class MultiHeadAttention(layers.Attention):
-    """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
-
-    Args:
-        num_hiddens: width of queries, keys, values and result.
-        num_heads: number of heads; divides `num_hiddens`.
-        dropout: checked, and not applied.
-        bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
-
-    >>> tokens = np.ones((2, 4, 100), np.float32)
-    >>> MultiHeadAttention(100, 5, 0.5)(tokens, tokens, tokens, np.array([3, 2])).shape
-    (2, 4, 100)
-    """
-
-    room: Room = arrays
-    rotary_layer = RotaryEmbedding
-    scoring_layer = AttentionBias
-
-    def __init__(
-        self,
-        num_hiddens: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = False,
-        *,
-        position: Rotary | Scoring | None = None,
-    ) -> None:
-        layers.check_attention(num_hiddens, num_heads, position)
-        layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
-        self.W_q = Linear(num_hiddens, self.room, bias=bias)
-        self.W_k = Linear(num_hiddens, self.room, bias=bias)
-        self.W_v = Linear(num_hiddens, self.room, bias=bias)
-        self.W_o = Linear(num_hiddens, self.room, bias=bias)
-        self.rotary = self.rotary_layer(position) if isinstance(position, Rotary) else None
-        self.scoring = self.scoring_layer(position) if isinstance(position, Scoring) else None
-
-    def __call__(self, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, lambda weights: weights)
-
-
-class Linear:
-    """A projection: `x @ kernel + bias`."""
-
-    def __init__(self, width: int, room: Room, *, bias: bool) -> None:
-        drawn = np.random.default_rng().uniform(-1, 1, (width, width)) / np.sqrt(width)
-        self.kernel = room.from_numpy(drawn.astype(np.float32))
-        self.bias = room.from_numpy(np.zeros(width, np.float32)) if bias else None
-
-    def __call__(self, x: Any) -> Any:
-        y = x @ self.kernel
-        return y if self.bias is None else y + self.bias

@@ -10,7 +10,8 @@ require("paddle", install="posenc[paddle]")
 
 from . import namespace
 from .arrays import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS: dict[str, str] = {}
 

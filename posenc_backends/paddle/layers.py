@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import paddle
 from paddle import Tensor, nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, Encoding, Rotary, Scoring
-from posenc_core.encodings.encoding import Tables
-from posenc_core.lookup import Holder
+from posenc_core.encodings import Additive, Rotating, Scoring
 
-from . import arrays
-
-
-@paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
-class Layer(Holder, nn.Layer):
-    """Holds an encoding: its constants as float32 buffers that no cast reaches, its parameters as parameters."""
-
-    room = arrays
-    _buffers: dict[str, Any]
-
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
-        super().__init__()
-        self.encoding = encoding
-        self.hold(encoding.constants(max_len))
-        for name, parameter in encoding.parameters().items():
-            normal = nn.initializer.Normal(std=parameter.std)
-            self.add_parameter(name, self.create_parameter(parameter.shape, default_initializer=normal))
-
-    def hold(self, constants: Tables) -> None:
-        for name, constant in constants.items():
-            self.register_buffer(name, arrays.from_numpy(constant, like=self._buffers.get(name)), persistable=False)
-
-    @property
-    def held(self) -> dict[str, Any]:
-        names = (*self._buffers, *self._parameters)
-        return {name: getattr(self, name) for name in names}  # under `to_static` only an attribute is traced
-
-    def extra_repr(self) -> str:
-        return repr(self.encoding)
-
-    def _apply(self, func: Callable[..., Tensor], device: Any, dtype: Any, *rest: Any) -> None:
-        """Follow moves, not casts: the buffers are told no dtype."""
-        held, self._buffers = self._buffers, {}
-        super()._apply(func, device, dtype, *rest)
-        self._buffers = {name: func(table, device, None, *rest[:1]) for name, table in held.items()}
+from .holder import Layer
 
 
 class PositionalEncoding(layers.Addition, Layer):
@@ -61,6 +23,7 @@ class PositionalEncoding(layers.Addition, Layer):
         encoding: an additive encoding of `dim` `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
 
+    >>> import paddle
     >>> PositionalEncoding(4)(paddle.zeros([1, 2, 4])).numpy()
     array([[[0.        , 1.        , 0.        , 1.        ],
             [0.84147096, 0.5403023 , 0.00999983, 0.99995   ]]], dtype=float32)
@@ -94,24 +57,36 @@ class RotaryEmbedding(layers.Rotation, Layer):
     """Rotates queries and keys by the angles of their positions.
 
     Args:
-        encoding: a `Rotary`.
+        encoding: a rotary encoding.
         max_len: number of positions held from the start; eager calls beyond it grow the tables.
 
+    >>> import paddle
+    >>> from posenc_core import Rotary
     >>> rope = RotaryEmbedding(Rotary(head_dim=2, layout="half"))
     >>> rope(paddle.ones([1, 1, 2, 2])).numpy()
     array([[[[ 1.        ,  1.        ],
              [-0.30116868,  1.3817732 ]]]], dtype=float32)
     """
 
-    def __init__(self, encoding: Rotary, *, max_len: int = 2048) -> None:
-        layers.check_kind(encoding, Rotary)
+    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
+        layers.check_rotating(encoding)
         super().__init__(encoding, max_len)
 
     def forward(
-        self, q: Tensor, k: Tensor | None = None, start: Any = 0, positions: Any = None, seq_axis: int = -2
+        self,
+        q: Tensor,
+        k: Tensor | None = None,
+        start: Any = 0,
+        positions: Any = None,
+        seq_axis: int = -2,
+        seq_len: int | None = None,
     ) -> Any:
-        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says."""
-        return self.rotated(q, k, start, positions, seq_axis)
+        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says.
+
+        `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
+        axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
+        """
+        return self.rotated(q, k, start, positions, seq_axis, seq_len)
 
 
 class AttentionBias(layers.Bias, Layer):
@@ -120,6 +95,7 @@ class AttentionBias(layers.Bias, Layer):
     Args:
         encoding: a scoring encoding.
 
+    >>> import paddle
     >>> from posenc_core import Alibi
     >>> AttentionBias(Alibi(num_heads=1))(paddle.zeros([1, 1, 2, 2])).numpy()
     array([[[[ 0.        , -0.00390625],
@@ -127,53 +103,9 @@ class AttentionBias(layers.Bias, Layer):
     """
 
     def __init__(self, encoding: Scoring) -> None:
-        layers.check_kind(encoding, Scoring)
+        layers.check_scoring(encoding)
         super().__init__(encoding)
 
     def forward(self, scores: Tensor, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Tensor:
         """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
         return self.biased(scores, start, query_positions, key_positions)
-
-
-@paddle.jit.marker.unified
-class MultiHeadAttention(layers.Attention, nn.Layer):
-    """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
-
-    Args:
-        num_hiddens: width of queries, keys, values and result.
-        num_heads: number of heads; divides `num_hiddens`.
-        dropout: probability that an attention weight is dropped in training.
-        bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
-
-    >>> MultiHeadAttention(100, 5, 0.5)(*[paddle.ones([2, 4, 100])] * 3, paddle.to_tensor([3, 2])).shape
-    paddle.Size([2, 4, 100])
-    """
-
-    room = arrays
-
-    def __init__(
-        self,
-        num_hiddens: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        bias: bool = False,
-        *,
-        position: Rotary | Scoring | None = None,
-    ) -> None:
-        super().__init__()
-        layers.check_attention(num_hiddens, num_heads, position)
-        layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
-        bias_attr = None if bias else False
-        self.W_q = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
-        self.W_k = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
-        self.W_v = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
-        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
-        self.dropout = nn.Dropout(dropout)
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None
-        self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
-
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Any = None) -> Tensor:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, self.dropout)

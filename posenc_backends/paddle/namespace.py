@@ -11,6 +11,7 @@ from paddle import (
     abs,  # noqa: A004
     broadcast_to,
     concat,
+    cos,
     float32,
     int32,
     matmul,
@@ -19,6 +20,7 @@ from paddle import (
     minimum,
     ones_like,
     reshape,
+    sin,
     stack,
     where,
     zeros_like,
@@ -27,9 +29,12 @@ from paddle import (
 __all__ = [
     "abs",
     "arange",
+    "asarray",
     "astype",
     "broadcast_to",
     "concat",
+    "cos",
+    "cumulative_sum",
     "exp",
     "expand_dims",
     "float32",
@@ -44,6 +49,7 @@ __all__ = [
     "permute_dims",
     "reshape",
     "shape",
+    "sin",
     "stack",
     "sum",
     "take",
@@ -56,8 +62,17 @@ def arange(stop: Any, /, *, device: Any = None) -> Tensor:
     return paddle.arange(stop)
 
 
+def asarray(x: Any, /, *, device: Any = None) -> Tensor:
+    """The numbers of a NumPy array."""
+    return paddle.to_tensor(x, place=device)
+
+
 def astype(x: Tensor, dtype: Any, /) -> Tensor:
     return paddle.cast(x, dtype)
+
+
+def cumulative_sum(x: Tensor, /, *, axis: int) -> Tensor:
+    return paddle.cumsum(x, axis)
 
 
 def exp(x: Tensor, /) -> Tensor:

@@ -5,7 +5,8 @@ from posenc_backends import require
 require("array_api_strict", install="posenc[strict]")
 
 from .arrays import from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS: dict[str, str] = {
     "gradient": "The array API standard has no automatic differentiation.",

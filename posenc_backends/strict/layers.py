@@ -23,11 +23,3 @@ class AttentionBias(layers.AttentionBias):
     """`posenc_backends.numpy.AttentionBias` on array-api-strict."""
 
     room = arrays
-
-
-class MultiHeadAttention(layers.MultiHeadAttention):
-    """`posenc_backends.numpy.MultiHeadAttention` on array-api-strict."""
-
-    room = arrays
-    rotary_layer = RotaryEmbedding
-    scoring_layer = AttentionBias

@@ -9,6 +9,7 @@ from tensorflow import (  # noqa: F401
     abs,  # noqa: A004
     broadcast_to,
     concat,
+    cos,
     exp,
     expand_dims,
     float32,
@@ -18,12 +19,14 @@ from tensorflow import (  # noqa: F401
     minimum,
     ones_like,
     reshape,
+    sin,
     stack,
     where,
     zeros_like,
 )
 
 astype = tf.cast
+cumulative_sum = tf.cumsum
 matrix_transpose = tf.linalg.matrix_transpose
 max = tf.reduce_max  # noqa: A001
 permute_dims = tf.transpose
@@ -34,6 +37,11 @@ take = tf.gather
 def arange(stop: Any, /, *, device: Any = None) -> tf.Tensor:
     """`0 … stop - 1`, where TensorFlow puts them."""
     return tf.range(stop)
+
+
+def asarray(x: Any, /, *, device: Any = None) -> tf.Tensor:
+    """The numbers of a NumPy array, where TensorFlow puts them."""
+    return tf.constant(x)
 
 
 def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:

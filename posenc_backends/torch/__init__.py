@@ -4,8 +4,10 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from .arrays import from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from . import namespace
+from .arrays import from_numpy, is_traced, to_numpy
+from .attention import MultiHeadAttention
+from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS: dict[str, str] = {}
 

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from posenc_core import namespace_of, register_namespace
+from posenc_core import register_namespace
 
-namespace = namespace_of(torch.empty(0))
+from . import namespace
+
 register_namespace(torch.Tensor, namespace)  # found without a call that `torch.compile` would warn about
 
 

@@ -22,7 +22,7 @@ SPACINGS = ("powers_of_two", "endpoint")
 CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Integer(Additive):
     """Every column is the position itself. Grows without bound.
 
@@ -36,7 +36,7 @@ class Integer(Additive):
         return {"table": _repeated(self._known(positions), self.dim)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Normalized(Additive):
     """Every column is position / `length`, from 0 up to but not including 1. Steps shrink as `length` grows.
 
@@ -63,7 +63,7 @@ class Normalized(Additive):
         return {"table": _repeated(self._known(positions, minimum=0) / self.length, self.dim)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Binary(Additive):
     """The binary digits of position + `start`. Neighbours can lie far apart, and `2**dim` codes are all there are.
 
@@ -105,7 +105,7 @@ class Binary(Additive):
         return {"table": (numbers[..., None] >> places & 1).astype(np.float32)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sine(Additive):
     """The sine of position × frequency, in every column. Bounded and smooth; no linear map leads from row to row.
 
@@ -154,7 +154,7 @@ class Sine(Additive):
         return {"table": table.reshape(*known.shape, self.dim)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Sinusoidal(Additive):
     """Sine and cosine of position × frequency, from fast columns to slow ones. A rotation leads from row to row.
 

@@ -26,7 +26,7 @@ class Parameter:
     std: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Encoding(Value):
     """A positional encoding as a value. It owns no arrays: it says which ones a layer has to hold."""
 
@@ -44,7 +44,7 @@ class Encoding(Value):
         return {}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Tabular(Encoding):
     """An encoding whose arrays have one row per position."""
 
@@ -67,7 +67,7 @@ class Tabular(Encoding):
         return array
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Scoring(Encoding):
     """An encoding that adds to attention scores what it knows of a query's and a key's position."""
 
@@ -94,7 +94,7 @@ class Scoring(Encoding):
         return np.asarray(self.score(self.constants(0), from_array(query_positions), from_array(key_positions)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Additive(Tabular):
     """An encoding whose rows are added to tokens, or appended to them."""
 

@@ -9,7 +9,7 @@ from .._checks import check_integer, check_number
 from .encoding import Additive, Parameter, Tables
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Learned(Additive):
     """One learned row per position, and no rows beyond `length`.
 

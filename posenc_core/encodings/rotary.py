@@ -1,90 +1,127 @@
-"""The rotary encodings: queries and keys are turned, so that their product sees only how far apart they are."""
+"""The rotary encodings of sequences: queries and keys are turned, so that their product sees only how far apart they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import InitVar, dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import frequencies as f
-from .._checks import check_even, check_integer, check_known, check_number
+from .._checks import check_even, check_number
 from .._exact import Frequencies
-from ..rotation import LAYOUTS, Layout
-from ..scaling import Scaling
-from ..tables import Table, cos_sin
-from .encoding import Tables, Tabular
+from ..rotation import Pairing, pairing_of
+from ..scaling import AttentionFactor, Scaling
+from .rotating import Rotating
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rotary(Tabular):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rotary(Rotating):
     """Rotary position embedding (RoPE).
 
     Args:
         head_dim: width of one head of the queries and keys.
-        layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … as in GPT-J and Meta's Llama code, or
-            `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`.
+        layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … as in GPT-J and Meta's Llama code,
+            `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`, or `"interleaved_to_half"`,
+            which turns the pairs of the first into the places of the second, as in DeepSeek.
         base: the geometric base of the frequencies, `rope_theta`.
-        rotary_dim: the first channels of each head that turn; all of them by default.
+        rotary_dim: how many channels of each head turn; all of them by default.
+        placement: which of them turn: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole head
+            (`"spread"`: in half layout, (i, i + head_dim / 2)).
+        direction: `"inverse"` turns the other way round, as nanochat does.
         scaling: how the frequencies are slowed for longer contexts.
+        precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
+            first, as models do that were trained so.
+        frequencies: radians per position, one for each pair, in place of those of the base: a model's own buffer.
     Raises:
         TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not a
-            finite number above 1, or the layout is unknown.
+            finite number above 1, a word is unknown, the frequencies are not as many as the pairs, or options contradict
+            each other.
     Source: Su et al. 2021 (arXiv:2104.09864); partial rotation as in GPT-J and GPT-NeoX.
 
     >>> Rotary(head_dim=4, layout="half").frequencies()
     array([1.  , 0.01])
     """
 
-    head_dim: int
-    layout: Layout
     base: float = 10000
     rotary_dim: int | None = None
     scaling: Scaling | None = None
+    frequencies: InitVar[Iterable[float] | None] = None  # kept as `own`: the name is a method's
+    own: tuple[float, ...] | None = field(default=None, init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, frequencies: Any) -> None:
         super().__post_init__()
-        check_known("layout", self.layout, LAYOUTS)
+        object.__setattr__(self, "own", _given(frequencies))
         check_number("base", self.base, above=1)
-        check_integer("head_dim", self.head_dim)
         check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.turning)
         if self.turning > self.head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {self.head_dim}, got {self.rotary_dim}.")
         if not isinstance(self.scaling, Scaling | None):
             raise TypeError(f"`scaling` must be a scaling or None, got {self.scaling!r}.")
+        if self.scaling is not None:
+            self.scaling.check(self.turning // 2)
+        if self.own is not None:
+            self._check_own(self.own)
+        if self.pairs < self.turning // 2 and self.rotary_dim is not None:
+            raise ValueError(f"`rotary_dim` must be left out with {self.scaling!r}, got {self.rotary_dim}.")
+
+    def _check_own(self, own: tuple[float, ...]) -> None:
+        if len(own) != self.turning // 2:
+            raise ValueError(f"`frequencies` must be {self.turning // 2} numbers, one for each pair, got {len(own)}.")
+        if self.base != Rotary.base:
+            raise ValueError(f"`base` must be left out where `frequencies` are given, got {self.base!r}.")
+        if not isinstance(self.scaling, AttentionFactor | None):
+            raise ValueError(  # noqa: TRY004 - a contradiction, not a wrong type
+                f"`scaling` must be an AttentionFactor or None where `frequencies` are given, got {self.scaling!r}."
+            )
 
     @property
     def turning(self) -> int:
-        """How many channels of a head turn."""
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
 
-    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
-        """Radians per position, highest first, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
-        return f.as_float64(self._frequencies(seq_len))
+    @property
+    def pairs(self) -> int:
+        return self.turning // 2 if self.scaling is None else self.scaling.turning(self.turning // 2)
 
     @property
-    def attention_factor(self) -> float:
-        """What cos and sin are multiplied by."""
-        return float(self._factor(None))
+    def pairing(self) -> Pairing:
+        return pairing_of(self.layout, "spread" if self.pairs < self.turning // 2 else self.placement)
 
-    def cos_sin(self, positions: Any, seq_len: int | None = None) -> tuple[Table, Table]:
-        """Cosine and sine tables of the positions given, float32: `(..., length) -> (..., length, pairs)` each.
+    @property
+    def longest(self) -> int | None:
+        return None if self.scaling is None else self.scaling.longest
 
-        Args:
-            positions: integers or real numbers, below 2**31 in size.
-            seq_len: the length of the whole sequence, for scalings that depend on it.
-        """
-        return cos_sin(self._known(positions), self._frequencies(seq_len), factor=self._factor(seq_len))
+    def at(self, seq_len: int | None) -> Self:
+        if seq_len is None or self.scaling is None:
+            return self
+        return replace(self, scaling=self.scaling.at(seq_len))
 
-    def rows(self, positions: Any) -> Tables:
-        cos, sin = self.cos_sin(positions)
-        return {"cos": cos, "sin": sin}
+    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]  # noqa: F811
+        return super().frequencies(seq_len)
 
-    def _frequencies(self, seq_len: int | None) -> Frequencies:
-        plain = f.geometric(self.turning, base=self.base)
-        return plain if self.scaling is None else self.scaling.slowed(plain, base=self.base, seq_len=seq_len)
+    def _frequencies(self) -> Frequencies:
+        plain = f.geometric(self.turning, base=self.base) if self.own is None else f.chosen(self.own)
+        return plain if self.scaling is None else self.scaling.slowed(plain, base=self.base)
 
-    def _factor(self, seq_len: int | None) -> Decimal:
-        return Decimal(1) if self.scaling is None else self.scaling.attention_factor(seq_len)
+    def _factor(self) -> Decimal:
+        return Decimal(1) if self.scaling is None else self.scaling.multiplier()
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | ({} if self.own is None else {"frequencies": self.own})
+
+
+def _given(frequencies: Any) -> tuple[float, ...] | None:
+    """The frequencies that were given; without any, a dataclass passes the method of their name instead.
+
+    That of an instance stands for the instance's own, where `dataclasses.replace` makes another of it.
+    """
+    if frequencies is None or callable(frequencies):
+        own: tuple[float, ...] | None = getattr(getattr(frequencies, "__self__", None), "own", None)
+        return own
+    return tuple(float(frequency) for frequency in f.as_float64(f.chosen(np.asarray(frequencies).tolist())))

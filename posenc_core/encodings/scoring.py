@@ -10,7 +10,7 @@ from ..bias import alibi_slopes, linear
 from .encoding import Scoring, Tables
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Alibi(Scoring):
     """Attention with linear biases: each head loses its slope × the distance.
 

@@ -3,7 +3,9 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core.positions import counted, counted_from, from_array, sequence
+from posenc_core.positions import counted, counted_from, from_array, from_cu_seqlens, from_mask, sequence, shard
+
+RNG = np.random.default_rng(0)
 
 
 def test_a_sequence_counts_from_start():
@@ -52,3 +54,168 @@ def test_counting_in_any_library(xp):
     np.testing.assert_array_equal(np.asarray(counted(4, like=like)), np.arange(4))
     rows = counted_from(xp.asarray([0, 10]), 3)
     np.testing.assert_array_equal(np.asarray(rows), [[0, 1, 2], [10, 11, 12]])
+
+
+def test_counting_starts_at_once_from_lists_and_narrow_integers(xp):
+    np.testing.assert_array_equal(counted_from([3, -1], 2), [[3, 4], [-1, 0]])
+    narrow = counted_from(xp.asarray([100, 0], dtype=xp.int8), 300)
+    np.testing.assert_array_equal(np.asarray(narrow), np.array([[100], [0]]) + np.arange(300))
+    wide = counted_from(xp.asarray([2**40], dtype=xp.int64), 2)
+    np.testing.assert_array_equal(np.asarray(wide), [[2**40, 2**40 + 1]])
+
+
+def test_counting_starts_at_integers():
+    with pytest.raises(TypeError, match=re.escape("`start` must be integers, got float64; cast it first.")):
+        counted_from([0.5], 3)
+
+
+def counting(mask):
+    """The positions of one row, token by token; 0 for what does not count."""
+    positions, seen = [], 0
+    for counts in mask:
+        positions.append(seen if counts else 0)
+        seen += bool(counts)
+    return positions
+
+
+MASKS = {
+    "left": [[0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1]],
+    "right": [[1, 1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0]],
+    "both and holes": [[0, 1, 0, 0, 1, 1, 0], [1, 0, 1, 0, 1, 0, 1]],
+    "nothing": [[0, 0, 0, 0, 0, 0, 0]],
+    "one row": [0, 1, 1],
+    "random": RNG.integers(0, 2, (5, 33)).tolist(),
+}
+
+
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_masks_count_the_tokens_that_count(xp, mask, kind):
+    rows = np.atleast_2d(mask)
+    expected = np.reshape([counting(row) for row in rows], np.shape(mask))
+    positions = from_mask(xp.asarray(mask, dtype=getattr(xp, kind)))
+    assert positions.dtype in (xp.int32, xp.int64)
+    np.testing.assert_array_equal(np.asarray(positions), expected)
+    np.testing.assert_array_equal(from_mask(mask), expected)
+
+
+def test_numbers_other_than_0_count():
+    np.testing.assert_array_equal(from_mask([0, 2, -1, 0, 3]), [0, 0, 1, 0, 2])
+
+
+def test_long_rows_are_counted_to_their_end():
+    mask = np.ones((1, 2**21), np.uint8)
+    mask[0, :5] = 0
+    assert from_mask(mask)[0, -1] == 2**21 - 6
+
+
+def test_a_decode_step_goes_on_in_each_row():
+    mask = np.array([[0, 0, 1, 1], [1, 1, 1, 1]])
+    prompt = from_mask(mask)
+    step = from_mask(np.concatenate([mask, np.ones((2, 1), int)], axis=1))
+    np.testing.assert_array_equal(step[:, :-1], prompt)
+    np.testing.assert_array_equal(step[:, -1], prompt[:, -1] + 1)
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind", "message"),
+    [
+        ([[0.0, -np.inf]], TypeError, "`mask` must be booleans or integers, got float64; cast it first."),
+        (["a"], TypeError, "`mask` must be booleans or integers, got <U1"),
+        (None, TypeError, "No array library is known for NoneType; pass arrays"),
+        (np.array(1), ValueError, "`mask` must have shape (length,) or (batch, length), got 0 axes: ()."),
+        (np.ones((1, 1, 2, 2), bool), ValueError, "got 4 axes: (1, 1, 2, 2)."),
+    ],
+)
+def test_other_masks_are_refused(mask, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        from_mask(mask)
+
+
+@pytest.mark.parametrize("lengths", [[3, 2], [0, 4, 0, 0, 1, 0], [], [1], [5, 1, 7]], ids=str)
+@pytest.mark.parametrize("spare", [None, 0, 3])
+def test_packed_sequences_start_anew(lengths, spare):
+    expected = [position for length in lengths for position in range(length)] + [0] * (spare or 0)
+    bounds = [sum(lengths[:count]) for count in range(len(lengths) + 1)]
+    for kind in (np.int32, np.uint32, np.int64):
+        length = None if spare is None else sum(lengths) + spare
+        positions = from_cu_seqlens(np.array(bounds, kind), length=length)
+        assert positions.dtype == np.int64
+        np.testing.assert_array_equal(positions, expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "length", "kind", "message"),
+    [
+        ([1, 3], None, ValueError, "`cu_seqlens` must start with 0, where the first sequence begins, got 1."),
+        ([0, 3, 2], None, ValueError, "`cu_seqlens` must not decrease, got 2 after 3; it holds sums of lengths."),
+        (np.array([0, 3, 2], np.uint8), None, ValueError, "got 2 after 3"),
+        ([[0, 3]], None, ValueError, "`cu_seqlens` must have shape (sequences + 1,), got (1, 2)."),
+        (np.zeros(0, int), None, ValueError, "got (0,)."),
+        ([0, 1.5], None, TypeError, "`cu_seqlens` must be a list or a NumPy array of integers, got float64."),
+        ([False, True], None, TypeError, "got bool."),
+        ([0, 5], 4, ValueError, "`length` must hold the 5 packed tokens, got 4."),
+        ([0, 5], 6.0, TypeError, "`length` must be an integer, got 6.0."),
+    ],
+)
+def test_other_bounds_are_refused(given, length, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        from_cu_seqlens(given, length=length)
+
+
+@pytest.mark.parametrize("shape", [(24,), (3, 24), (3, 2, 48), (0,)], ids=str)
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_shards_are_equal_chunks_of_the_whole(xp, shape, world_size):
+    whole = RNG.integers(0, 2**30, shape)
+    parts = [np.asarray(shard(xp.asarray(whole), rank, world_size)) for rank in range(world_size)]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=-1), whole)
+    assert len({part.shape for part in parts}) == 1
+
+
+@pytest.mark.parametrize("shape", [(24,), (3, 24), (3, 2, 48), (0,)], ids=str)
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_zigzag_shards_fold_the_sequence(xp, shape, world_size):
+    """Folded at its middle, each rank has a chunk of the front and what lies under it."""
+    whole = RNG.integers(0, 2**30, shape)
+    half = shape[-1] // 2
+    front, back = whole[..., :half], whole[..., half:][..., ::-1]
+    for rank in range(world_size):
+        part = np.asarray(shard(xp.asarray(whole), rank, world_size, order="zigzag"))
+        own = slice(rank * half // world_size, (rank + 1) * half // world_size)
+        np.testing.assert_array_equal(part, np.concatenate([front[..., own], back[..., own][..., ::-1]], axis=-1))
+
+
+def test_zigzag_shards_see_the_same_number_of_keys():
+    """Under a causal mask, position p sees p + 1 keys."""
+    work = [int((shard(range(48), rank, 4, order="zigzag") + 1).sum()) for rank in range(4)]
+    assert work == [48 * 49 // 2 // 4] * 4
+    assert len({int((shard(range(48), rank, 4) + 1).sum()) for rank in range(4)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "order", "kind", "message"),
+    [
+        ((range(9), 0, 2), "contiguous", ValueError, "cut into 2 equal chunks, got length 9; pad the sequence to 10."),
+        ((range(6), 0, 2), "zigzag", ValueError, "cut into 4 equal chunks, got length 6; pad the sequence to 8."),
+        ((range(8), 2, 2), "contiguous", ValueError, "`rank` must be below the `world_size` 2, got 2."),
+        ((range(8), -1, 2), "contiguous", ValueError, "`rank` must be at least 0, got -1."),
+        ((range(8), 0, 0), "contiguous", ValueError, "`world_size` must be at least 1, got 0."),
+        ((range(8), 0, 2), "striped", ValueError, "`order` must be one of 'contiguous', 'zigzag', got 'striped'."),
+        ((np.array(3), 0, 1), "contiguous", ValueError, "`positions` must have shape (..., length), got 0 axes: ()."),
+        ((3, 0, 1), "contiguous", TypeError, "`positions` must be an array, got int."),
+    ],
+)
+def test_other_shards_are_refused(arguments, order, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        shard(*arguments, order=order)
+
+
+class Unsized:
+    """What a tracer shows of an array whose length it does not know."""
+
+    shape = (2, None)
+
+
+def test_a_length_that_a_tracer_does_not_know_is_not_cut():
+    with pytest.raises(ValueError, match=re.escape("`positions` must have a known length to be cut, got None.")):
+        shard(Unsized(), 0, 2)

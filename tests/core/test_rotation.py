@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, rotate, unrotate
-from posenc_core.rotation import full_width, partners, rotate_full_width
+from posenc_core.rotation import pairing_of, routes
 
 RNG = np.random.default_rng(1)
 LAYOUTS = ("interleaved", "half")
@@ -56,13 +56,80 @@ def test_scores_depend_on_the_offset_alone(layout):
     assert score(3, 1) != pytest.approx(score(3, 2), abs=1e-3)
 
 
-def test_the_full_width_form_gives_the_same_bits(xp, layout):
-    x = RNG.normal(size=(2, 5, 10)).astype(np.float32)
-    cos, sin = Rotary(head_dim=10, layout=layout, rotary_dim=6).cos_sin([0, 1, 2, 3, 2**20])
-    wide = (xp.asarray(table) for table in full_width(cos, sin, 10, layout=layout))
-    partner = xp.asarray(partners(10, 3, layout=layout))
-    got = rotate_full_width(xp.asarray(x), *wide, partner)
-    np.testing.assert_array_equal(np.asarray(got), rotate(x, cos, sin, layout=layout))
+PAIRINGS = [
+    *((layout, placement, 1) for layout in LAYOUTS for placement in ("lead", "trail", "spread")),
+    *(("interleaved_to_half", placement, 1) for placement in ("lead", "trail")),
+    *((layout, placement, 3) for layout in LAYOUTS for placement in ("lead", "trail")),
+]
+
+
+@pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
+def test_channel_by_channel_it_is_the_same(xp, layout, placement, blocks):
+    x = RNG.normal(size=(2, 5, 16)).astype(np.float32)
+    cos, sin = Rotary(head_dim=12, layout="half").cos_sin([0, 1, 2, 3, 2**20])
+    pairing = {"layout": layout, "placement": placement, "blocks": blocks}
+    way = routes(16, 6, pairing_of(**pairing))
+    wanted = x.copy()
+    wanted[..., way.channels] = (
+        x[..., way.source] * cos[..., way.column] + x[..., way.partner] * way.sign * sin[..., way.column]
+    )
+    turned = rotate(*map(xp.asarray, (x, cos, sin)), **pairing)
+    np.testing.assert_array_equal(np.asarray(turned), wanted)
+    back = unrotate(turned, xp.asarray(cos), xp.asarray(sin), **pairing)
+    np.testing.assert_allclose(np.asarray(back), x, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
+def test_channels_that_do_not_turn_keep_their_bits(layout, placement, blocks):
+    way = routes(16, 3, pairing_of(layout, placement, blocks))
+    still = np.setdiff1d(np.arange(16), way.channels)
+    x = np.ones((1, 16), np.float32)
+    x[:, still] = np.resize([np.nan, np.inf, -0.0, -np.inf], len(still))
+    turned = rotate(
+        x, np.full((1, 3), 0.6, np.float32), np.full((1, 3), 0.8, np.float32),
+        layout=layout, placement=placement, blocks=blocks,
+    )  # fmt: skip
+    assert len(still) == 10
+    np.testing.assert_array_equal(turned[:, still].view(np.int32), x[:, still].view(np.int32))
+    assert np.isfinite(turned[:, way.channels]).all()
+
+
+def test_pairs_come_from_one_layout_and_go_to_the_other():
+    quarter = np.zeros((1, 2)), np.ones((1, 2))
+    turned = rotate(np.array([[1.0, 2.0, 3.0, 4.0]]), *quarter, layout="interleaved_to_half")
+    np.testing.assert_array_equal(turned, [[-2.0, -4.0, 1.0, 3.0]])
+
+
+def test_spread_pairs_are_those_of_the_whole_width():
+    quarter = np.zeros((1, 1)), np.ones((1, 1))
+    turned = rotate(np.array([[1.0, 2.0, 3.0, 4.0]]), *quarter, layout="half", placement="spread")
+    np.testing.assert_array_equal(turned, [[-3.0, 2.0, 1.0, 4.0]])
+
+
+def test_blocks_have_pairs_of_their_own():
+    quarter = np.zeros((1, 4)), np.ones((1, 4))
+    turned = rotate(np.arange(1.0, 9.0)[None], *quarter, layout="half", blocks=2)
+    np.testing.assert_array_equal(turned, [[-3, -4, 1, 2, -7, -8, 5, 6]])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            {"layout": "half", "placement": "front"},
+            "`placement` must be one of 'lead', 'trail', 'spread', got 'front'.",
+        ),
+        ({"layout": "half", "blocks": 3}, "`blocks` must divide the 4 pairs, got 3."),
+        (
+            {"layout": "half", "blocks": 2, "placement": "spread"},
+            "`placement` 'spread' goes with one block of one layout",
+        ),
+        ({"layout": "interleaved_to_half", "placement": "spread"}, "`placement` 'spread' goes with one block"),
+    ],
+)
+def test_words_that_do_not_go_together(words, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rotate(np.ones((1, 8)), np.ones((1, 4)), np.zeros((1, 4)), **words)
 
 
 def test_half_precision_is_rounded_once(layout):
@@ -76,7 +143,12 @@ def test_half_precision_is_rounded_once(layout):
 @pytest.mark.parametrize(
     ("x", "layout", "kind", "message"),
     [
-        (np.ones((1, 2)), "neox", ValueError, "`layout` must be one of 'interleaved', 'half', got 'neox'."),
+        (
+            np.ones((1, 2)),
+            "neox",
+            ValueError,
+            "`layout` must be one of 'interleaved', 'half', 'interleaved_to_half', got 'neox'.",
+        ),
         (np.ones((1, 2), int), "half", TypeError, "`x` must be floating-point, got int64; cast it first."),
         (np.ones((1, 2)), "half", ValueError, "`x` is 2 wide, but its table turns 4 channels"),
     ],

@@ -8,21 +8,40 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Binary, Integer, Learned, Normalized, Rotary, Scaling, Sine, Sinusoidal
+from posenc_core import (
+    Alibi,
+    AttentionFactor,
+    AxialRotary,
+    Binary,
+    Integer,
+    Learned,
+    LongRoPE,
+    MultimodalRotary,
+    Normalized,
+    Rotary,
+    Scaling,
+    Sine,
+    Sinusoidal,
+    XPos,
+    YaRN,
+)
 from posenc_core.encodings import Encoding
 from posenc_core.notation import parse
 
 
 @dataclass(frozen=True, kw_only=True)
 class Halved(Scaling):
-    """A scaling for these tests: every frequency by half, or by a quarter past `length` tokens."""
+    """A scaling for these tests: every frequency by half, or by a quarter past 100 tokens."""
 
-    length: int = 100
+    seq_len: int = 0
 
-    def slowed(self, frequencies, *, base, seq_len):
-        return tuple(frequency / (4 if (seq_len or 0) > self.length else 2) for frequency in frequencies)
+    def at(self, seq_len):
+        return replace(self, seq_len=seq_len)
 
-    def attention_factor(self, seq_len):
+    def slowed(self, frequencies, *, base):
+        return tuple(frequency / (4 if self.seq_len > 100 else 2) for frequency in frequencies)
+
+    def multiplier(self):
         return Decimal("1.25")
 
 
@@ -34,7 +53,20 @@ ENCODINGS = [
     Sine(dim=2, frequencies="endpoint", base=500.5),
     Sinusoidal(dim=8, base=1e5, convention="timestep"),
     Learned(dim=4, length=9, std=0.5),
-    Rotary(head_dim=8, layout="half", rotary_dim=4, scaling=Halved(length=7)),
+    Rotary(head_dim=8, layout="half", rotary_dim=4, scaling=Halved(seq_len=7)),
+    Rotary(head_dim=8, layout="half", placement="trail", direction="inverse", precision="float32"),
+    Rotary(head_dim=8, layout="half", frequencies=[1.0, 0.5, 0.25, 0.1], scaling=AttentionFactor(attention_factor=1.5)),
+    Rotary(head_dim=4, layout="half", scaling=YaRN(factor=4.0, original_max_position_embeddings=4096, truncate=False)),
+    Rotary(
+        head_dim=4,
+        layout="half",
+        scaling=LongRoPE(
+            short_factor=[1.0, 1.5], long_factor=(2.0, 4.0), original_max_position_embeddings=4096, factor=2
+        ),
+    ),
+    MultimodalRotary(head_dim=8, layout="half", sections=[2, 1, 1], frequencies=(1.0, 0.5, 0.25, 0.1)),
+    AxialRotary(head_dim=8, layout="interleaved", axes_dims=[4, 4], base=[100, 1000]),
+    XPos(head_dim=8, layout="half", center=100),
     Alibi(num_heads=12),
 ]
 
@@ -63,6 +95,14 @@ def test_a_wider_head_turns_as_a_whole():
     assert replace(Rotary(head_dim=64, layout="half"), head_dim=128).frequencies().shape == (64,)
 
 
+def test_a_copy_keeps_the_frequencies_that_were_given():
+    given = Rotary(head_dim=4, layout="half", frequencies=np.array([1.0, 0.3], np.float32))
+    assert given.own == (1.0, np.float32(0.3).item())
+    assert replace(given, layout="interleaved").own == given.own
+    assert replace(given, frequencies=None).own is None
+    assert given != Rotary(head_dim=4, layout="half", frequencies=(1.0, 0.3))
+
+
 def test_kinds_may_have_kinds_below_them():
     @dataclass(frozen=True, kw_only=True)
     class Narrow(Rotary):
@@ -86,7 +126,7 @@ def test_encodings_cannot_be_changed():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"kind": "Cosine"}, "`kind` must be one of Alibi, Binary,"),
+        ({"kind": "Cosine"}, "`kind` must be one of Alibi, AxialRotary, Binary,"),
         ({}, "got None."),
         ({"kind": "Integer", "dim": 2, "base": 3}, "`base` is no field of Integer; it has dim."),
         ({"kind": "Integer"}, "Integer cannot be made of {}"),

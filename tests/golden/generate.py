@@ -16,27 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
+from numbers_of import DTYPES, drawn, power, rounded
+from rope import learned_rotary, rope_models, scalings, turns
 
 HERE = Path(__file__).parent
 POSITIONS = [0, 1, 2, 3, 255, 256, 1000, 4095, 65536, 131071, 1048575, 16777215]
 NEAR = [0, 1, 2, 3, 4, 5, 6]
 FAR = [5, 0, 1000, 65537, 1048576, -3, 1048576]
-DTYPES = {"float32": 24, "bfloat16": 8, "float16": 11, "float64": 53}  # binary digits
-mp.mp.dps = 50
-
-
-def rounded(x: Any, bits: int = 24) -> float:
-    """`x` rounded once, to the nearest number of `bits` binary digits; ties go to the even one."""
-    x = mp.mpf(x)
-    if x == 0:
-        return 0.0
-    _, exponent = mp.frexp(x)
-    return float(mp.ldexp(mp.nint(mp.ldexp(x, bits - int(exponent))), int(exponent) - bits))
-
-
-def power(base: Any, numerator: int, denominator: int) -> Any:
-    """`base ** (-numerator / denominator)`."""
-    return mp.power(mp.mpf(base), -mp.mpf(numerator) / denominator)
 
 
 def sinusoidal_row(p: Any, dim: int, base: Any, convention: str) -> list[Any]:
@@ -119,34 +105,6 @@ def _seed(
     return seed | {"table": table} | ({"printed": printed} if printed else {})
 
 
-def rope_models() -> Iterator[dict[str, Any]]:
-    """Frequencies, and cosine and sine of four columns, for every model of `models.json`."""
-    for model in json.loads((HERE / "models.json").read_text(encoding="utf-8")):
-        config = model["config"]
-        rope = config["rope_parameters"]
-        rotary_dim = int(config["head_dim"] * rope.get("partial_rotary_factor", 1.0))
-        base, pairs = rope["rope_theta"], rotary_dim // 2
-        frequencies = [power(base, i, pairs) for i in range(pairs)]
-        columns = [0, 1, pairs // 2, pairs - 1]
-        positions = [0, 1, 255, 4097, 131071, 1048575]
-        yield model | {
-            "encoding": {
-                "kind": "Rotary",
-                "head_dim": config["head_dim"],
-                "layout": model["layout"],
-                "base": base,
-                "rotary_dim": rotary_dim,
-            },
-            "frequencies": [float(frequency) for frequency in frequencies],
-            "positions": positions,
-            "columns": columns,
-            "cos_sin": [
-                [[float(mp.cos(p * frequencies[j])), float(mp.sin(p * frequencies[j]))] for j in columns]
-                for p in positions
-            ],
-        }
-
-
 def addition() -> Iterator[dict[str, Any]]:
     """Tokens plus their rows, in every width of number: the sum in float32 (or float64), rounded once."""
     numbers = random.Random(20170612)
@@ -168,7 +126,7 @@ def addition() -> Iterator[dict[str, Any]]:
 
 
 def _sum(fields: Any, positions: Any, rows: Any, dtype: str, bits: int, numbers: random.Random) -> dict[str, Any]:
-    x, weights = ([[_drawn(numbers, bits) for _ in row] for row in rows] for _ in "xw")
+    x, weights = ([[drawn(numbers, bits) for _ in row] for row in rows] for _ in "xw")
     sums = [
         [rounded(mp.mpf(a) + mp.mpf(b), max(bits, 24)) for a, b in zip(*both, strict=True)]
         for both in zip(x, rows, strict=True)
@@ -192,7 +150,7 @@ def rotation() -> Iterator[dict[str, Any]]:
         for head_dim, rotary_dim in ((8, 8), (10, 6)):
             for dtype, bits in DTYPES.items():
                 for positions in (NEAR, FAR):
-                    x, weights = ([[_drawn(numbers, bits) for _ in range(head_dim)] for _ in positions] for _ in "xw")
+                    x, weights = ([[drawn(numbers, bits) for _ in range(head_dim)] for _ in positions] for _ in "xw")
                     settings = (rotary_dim, layout, max(bits, 24))
                     turned = [turn(row, p, 1, *settings) for row, p in zip(x, positions, strict=True)]
                     gradient = [turn(row, p, -1, *settings) for row, p in zip(weights, positions, strict=True)]
@@ -212,10 +170,6 @@ def rotation() -> Iterator[dict[str, Any]]:
                         "result": [[rounded(value, bits) for value in row] for row in turned],
                         "gradient": [[rounded(value, bits) for value in row] for row in gradient],
                     }
-
-
-def _drawn(numbers: random.Random, bits: int) -> float:
-    return rounded(numbers.gauss(0, 3), min(bits, 24))
 
 
 def turn(row: list[float], p: int, sign: int, rotary_dim: int, layout: str, bits: int) -> list[float]:
@@ -291,6 +245,7 @@ def saved() -> Iterator[dict[str, Any]]:
         {"kind": "Sinusoidal", "dim": 4},
         {"kind": "Learned", "dim": 4, "length": 5},
         {"kind": "Rotary", "head_dim": 4, "layout": "half"},
+        {"kind": "LearnedRotary", "head_dim": 4, "layout": "half", "std": 0.5},
         {"kind": "Alibi", "num_heads": 1},
     ):
         x = [[[float(i + j) for j in range(4)] for i in range(3)]]
@@ -343,7 +298,21 @@ def written(entries: Iterator[dict[str, Any]]) -> str:
 def main(check: bool) -> int:
     """Write the files, or compare them; returns the exit status."""
     changed = []
-    for make in (seeds, sinusoidal, rope_models, addition, rotation, alibi, attention, learned, saved):
+    for make in (
+        seeds,
+        sinusoidal,
+        rope_models,
+        scalings,
+        addition,
+        rotation,
+        turns,
+        learned_rotary,
+        learned_rotary,
+        alibi,
+        attention,
+        learned,
+        saved,
+    ):
         path, text = HERE / f"{make.__name__}.json", written(make())
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             changed.append(path.name)

@@ -90,6 +90,7 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
     kinds = {row["encoding"] for row in rows if row["room"] == "numpy"}
     assert kinds == {
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
+        "AxialRotary", "LearnedRotary", "MultimodalRotary", "XPos",
     }  # fmt: skip
     for target in TARGETS:
         assert target.name in done.stdout
@@ -148,7 +149,7 @@ def test_plot_writes_a_picture(encoding, tmp_path):
             ("plot", "Sinusoidal", "-o", "x.png"),
             "`encoding` must be written like 'Sinusoidal(dim=32)', got 'Sinusoidal'",
         ),
-        (("plot", "Sinus(dim=2)", "-o", "x.png"), "`kind` must be one of Alibi, Binary, Integer, Learned, Normalized"),
+        (("plot", "Sinus(dim=2)", "-o", "x.png"), "`kind` must be one of Alibi, AxialRotary, Binary"),
         (("plot", "Learned(dim=2, length=4)", "-o", "x.png"), "`encoding` must have a fixed table to draw"),
         (("plot", "Sinusoidal(dim=0)", "-o", "x.png"), "`dim` must be at least 1, got 0."),
         (("plot", "Sinusoidal(dim=4)", "-o", "missing/x.png"), "missing/x.png"),

@@ -32,14 +32,14 @@ def test_positional_encoding_is_checked_when_made(room, arguments, keywords, kin
 
 
 def test_rotary_embedding_is_checked_when_made(room):
-    with raises(TypeError, "`encoding` must be a Rotary, got Alibi(num_heads=2)."):
+    with raises(TypeError, "`encoding` must be a rotary encoding, got Alibi(num_heads=2)."):
         room.RotaryEmbedding(Alibi(num_heads=2))
     with raises(ValueError, "`max_len` must be at least 1, got 0."):
         room.RotaryEmbedding(ROTARY, max_len=0)
 
 
 def test_attention_bias_is_checked_when_made(room):
-    with raises(TypeError, "`encoding` must be a Scoring, got Rotary("):
+    with raises(TypeError, "`encoding` must be a scoring encoding, got Rotary("):
         room.AttentionBias(ROTARY)
 
 
@@ -172,7 +172,7 @@ def test_positions_must_fit_the_scores(room, native, keywords, kind, message):
 @pytest.mark.parametrize(
     ("encoding", "start", "message"),
     [
-        (Learned(dim=2, length=4), 3, "`positions` of Learned(dim=2, length=4, std=0.02) end at 3, got 4."),
+        (Learned(dim=2, length=4), 3, "`positions` of Learned(dim=2, length=4) end at 3, got 4."),
         (Learned(dim=2, length=4), -1, "must lie from 0 to 3, got -1."),
         (Binary(dim=2), 3, "end at 3, got 4."),
         (Binary(dim=2, start=1), -1, "must lie from 0 to 2, got -1."),

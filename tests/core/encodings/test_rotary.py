@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core import Rotary, rotate
+from posenc_core import Linear, LongRoPE, Proportional, Rotary, rotate
 
 LAYOUTS = ("interleaved", "half")
 
@@ -26,13 +26,60 @@ def test_the_layout_orders_channels_and_not_numbers():
         ({"head_dim": 7}, ValueError, "`head_dim` must be even, got 7."),
         ({"head_dim": 0}, ValueError, "`head_dim` must be at least 1, got 0."),
         ({"head_dim": "8"}, TypeError, "`head_dim` must be an integer, got '8'."),
-        ({"head_dim": 8, "layout": "neox"}, ValueError, "`layout` must be one of 'interleaved', 'half', got 'neox'."),
+        (
+            {"head_dim": 8, "layout": "neox"},
+            ValueError,
+            "`layout` must be one of 'interleaved', 'half', 'interleaved_to_half', got 'neox'.",
+        ),
         ({"head_dim": 8, "base": 1}, ValueError, "`base` must be a finite number greater than 1, got 1."),
         ({"head_dim": 8, "base": -5.0}, ValueError, "`base` must be a finite number greater than 1, got -5.0."),
         ({"head_dim": 8, "base": None}, TypeError, "`base` must be a number, got None."),
         ({"head_dim": 8, "rotary_dim": 3}, ValueError, "`rotary_dim` must be even, got 3."),
         ({"head_dim": 8, "rotary_dim": 10}, ValueError, "`rotary_dim` must not exceed `head_dim` 8, got 10."),
         ({"head_dim": 8, "scaling": "yarn"}, TypeError, "`scaling` must be a scaling or None, got 'yarn'."),
+        (
+            {"head_dim": 8, "placement": "tail"},
+            ValueError,
+            "`placement` must be one of 'lead', 'trail', 'spread', got 'ta",
+        ),
+        ({"head_dim": 8, "direction": -1}, ValueError, "`direction` must be one of 'forward', 'inverse', got -1."),
+        (
+            {"head_dim": 8, "precision": "bf16"},
+            ValueError,
+            "`precision` must be one of 'exact', 'float32', got 'bf16'.",
+        ),
+        (
+            {"head_dim": 8, "frequencies": [1.0]},
+            ValueError,
+            "`frequencies` must be 4 numbers, one for each pair, got 1.",
+        ),
+        ({"head_dim": 2, "frequencies": [-1.0]}, ValueError, "`frequencies` must be from 0 up to 2**31"),
+        ({"head_dim": 2, "frequencies": ["1"]}, TypeError, "`frequencies` must be a number, got '1'."),
+        (
+            {"head_dim": 2, "frequencies": [1], "base": 500},
+            ValueError,
+            "`base` must be left out where `frequencies` are",
+        ),
+        (
+            {"head_dim": 2, "frequencies": [1], "scaling": Linear(factor=2)},
+            ValueError,
+            "`scaling` must be an AttentionFactor or None where `frequencies` are given, got Linear(factor=2).",
+        ),
+        (
+            {"head_dim": 8, "rotary_dim": 4, "scaling": Proportional(partial_rotary_factor=0.5)},
+            ValueError,
+            "`rotary_dim` must be left out with Proportional(partial_rotary_factor=0.5), got 4.",
+        ),
+        (
+            {
+                "head_dim": 8,
+                "scaling": LongRoPE(
+                    short_factor=[1] * 4, long_factor=[1, 2], original_max_position_embeddings=8, factor=2
+                ),
+            },
+            ValueError,
+            "`long_factor` must have 4 numbers, one for each frequency, got 2.",
+        ),
     ],
 )
 def test_bad_input(fields, kind, message):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mxnet import gluon
 
 from posenc_core.encodings import Encoding
-from posenc_core.lookup import Holder
+from posenc_core.holder import Holder
 
 from . import arrays
 
@@ -116,10 +116,10 @@ class Layer(Holder, Block):
             )
         return arrays.is_traced(x) or (self._active and plain and start == 0)
 
-    def run_graph(self, x: Any, start: int) -> Any:
-        """`hybrid_forward`, as Gluon runs it; only symbols can have a start, which then becomes a part of the graph."""
+    def run_graph(self, x: Any, *stated: Any) -> Any:
+        """`hybrid_forward`, as Gluon runs it; what is stated beside symbols becomes a part of the graph."""
         run = super().forward
-        return self.in_float32(lambda wide: run(wide, start) if arrays.is_traced(x) else run(wide), x)
+        return self.in_float32(lambda wide: run(wide, *stated) if arrays.is_traced(x) else run(wide), x)
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, gluon.Parameter]:
         """Save what is learned. The dot is there without a prefix, too, or Gluon takes the file for an old one."""

@@ -1,0 +1,96 @@
+"""What every layer of the JAX room is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from posenc_core.encodings import Encoding
+from posenc_core.encodings.encoding import Tables
+from posenc_core.holder import Holder
+
+from . import arrays
+
+
+class Module:
+    """An immutable pytree: the attributes named in `children` lead to its parameters, the others are static."""
+
+    children: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        jax.tree_util.register_pytree_with_keys(cls, cls._flattened, cls._unflattened)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self):
+            raise AttributeError(f"`{name}` of a {type(self).__name__} is set for good; make another.")
+        super().__setattr__(name, value)
+
+    def _flattened(self) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:
+        children = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in self.children]
+        return children, tuple(item for item in vars(self).items() if item[0] not in self.children)
+
+    @classmethod
+    def _unflattened(cls, static: Iterable[tuple[str, Any]], children: Iterable[Any]) -> Module:
+        module = object.__new__(cls)
+        vars(module).update(static)
+        vars(module).update(zip(cls.children, children, strict=True))
+        return module
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The arrays that a layer's encoding implies: no leaves; between two layers of one encoding, a number of rows."""
+
+    rows: int
+    arrays: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
+
+
+class Layer(Holder, Module):
+    """Holds an encoding: its constants as float32 arrays that no map over leaves reaches, its parameters as leaves."""
+
+    room = arrays
+    children = ("parameters",)
+    constants: Constants
+
+    def __init__(self, encoding: Encoding, max_len: int = 0, key: Any = None) -> None:
+        self.encoding = encoding
+        self.hold(encoding.constants(max_len))
+        named = encoding.parameters().items()
+        keys = split(key, len(named))
+        self.parameters = {name: normal(key, p.shape, p.std) for (name, p), key in zip(named, keys, strict=True)}
+
+    def hold(self, constants: Tables) -> None:
+        ours = {name: arrays.from_numpy(constant) for name, constant in constants.items()}
+        rows = max((len(constant) for constant in ours.values()), default=0)
+        vars(self)["constants"] = Constants(rows, ours)  # others than before, so that what was compiled is so again
+
+    @property
+    def held(self) -> dict[str, Any]:
+        return {**self.constants.arrays, **self.parameters}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.encoding})"
+
+
+def split(key: Any, count: int) -> list[Array]:
+    """As many keys, drawn from one, which is `jax.random.key(0)` by default."""
+    return list(jax.random.split(jax.random.key(0) if key is None else key, count))
+
+
+def normal(key: Array, shape: tuple[int, ...], std: float) -> Array:
+    """Normally distributed numbers of mean 0, float32 also where JAX would take float64."""
+    return std * jax.random.normal(key, shape, jnp.float32)
+
+
+def dropped(x: Array, rate: float, key: Any) -> Array:
+    """`x` with the share `rate` of its numbers set to 0 and the others scaled up; as it is without a key."""
+    if key is None or rate == 0:
+        return x
+    kept = jax.random.bernoulli(key, 1 - rate, x.shape)
+    return jnp.where(kept, x / (1 - rate), 0)

@@ -1,0 +1,72 @@
+"""What every layer of the Keras room is."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import keras
+
+from posenc_core.encodings import Encoding
+from posenc_core.encodings.encoding import Tables
+from posenc_core.holder import Holder
+
+from . import arrays
+
+Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
+Shape: TypeAlias = tuple[Any, ...]
+
+
+register = keras.saving.register_keras_serializable(package="posenc")
+
+
+class Shell(keras.layers.Layer):
+    """A Keras layer that takes its arguments as they come: the dtype policy is for tokens, and rounds no position."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(autocast=False, **options)
+        self._convert_input_args = False
+        self._allow_non_tensor_positional_args = True
+        self.supports_masking = True
+        self.built = True
+
+    def tokens(self, x: Any) -> Any:
+        """`x` as a tensor in the dtype in which the policy computes."""
+        return self.dtype_policy.convert_input(keras.ops.convert_to_tensor(x), True, self.compute_dtype)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Shell:
+        encodings = {name: Encoding.from_dict(config[name]) for name in ("encoding", "position") if config.get(name)}
+        return super().from_config({**config, **encodings})
+
+
+class Layer(Holder, Shell):
+    """Holds an encoding: its constants as float32 tensors that are no weights, its parameters as weights."""
+
+    room = arrays
+
+    def __init__(self, encoding: Encoding, max_len: int = 0, **options: Any) -> None:
+        super().__init__(**options)
+        self.encoding = encoding
+        self.max_len = max_len
+        self.hold(encoding.constants(max_len))
+        self.learned = {
+            name: self.add_weight(
+                shape=parameter.shape,
+                initializer=keras.initializers.RandomNormal(stddev=parameter.std),
+                autocast=False,
+                name=name,
+            )
+            for name, parameter in encoding.parameters().items()
+        }
+
+    def hold(self, constants: Tables) -> None:
+        tensors = {name: keras.ops.convert_to_tensor(arrays.from_numpy(table)) for name, table in constants.items()}
+        self.constants = MappingProxyType(tensors)  # Keras would track a dict
+
+    @property
+    def held(self) -> dict[str, Any]:
+        return {**self.constants, **{name: variable.value for name, variable in self.learned.items()}}
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "encoding": self.encoding.to_dict()}

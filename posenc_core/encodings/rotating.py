@@ -1,0 +1,131 @@
+"""What every rotary encoding answers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import frequencies as f
+from .._checks import check_even, check_integer, check_known
+from .._exact import Frequencies
+from ..rotation import Layout, Pairing, Placement, pairing_of
+from ..tables import Table, cos_sin, cos_sin_of_float32
+from .encoding import Tables, Tabular
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Direction: TypeAlias = Literal["forward", "inverse"]
+Precision: TypeAlias = Literal["exact", "float32"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rotating(Tabular):
+    """An encoding whose tables turn channel pairs, each by the angle of its position on one axis."""
+
+    head_dim: int
+    layout: Layout
+    placement: Placement = "lead"
+    direction: Direction = "forward"
+    precision: Precision = "exact"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("head_dim", self.head_dim)
+        check_known("direction", self.direction, ("forward", "inverse"))
+        check_known("precision", self.precision, ("exact", "float32"))
+        pairing_of(self.layout, self.placement)
+        if self.placement == "spread":
+            check_even("head_dim", self.head_dim)
+
+    @property
+    @abstractmethod
+    def turning(self) -> int:
+        """How many channels the frequencies are for."""
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs turn: the columns that a layer holds; pairs of frequency 0 may be left out."""
+        return self.turning // 2
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axis of positions that each pair turns by."""
+        return (0,) * self.pairs
+
+    @property
+    def num_axes(self) -> int:
+        """How many axes positions have: `(length,)` for one, `(axes, length)` for more."""
+        return 1
+
+    @property
+    def pairing(self) -> Pairing:
+        """Which channels form a pair."""
+        return pairing_of(self.layout, self.placement)
+
+    @property
+    def longest(self) -> int | None:
+        """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
+        return None
+
+    def at(self, seq_len: int | None) -> Self:
+        """The encoding for sequences of `seq_len` positions; itself for None, or where lengths do not matter."""
+        return self
+
+    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
+        """Radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
+        return f.as_float64(self.at(seq_len)._frequencies())
+
+    @property
+    def attention_factor(self) -> float:
+        """What cos and sin are multiplied by."""
+        return float(self._factor())
+
+    def cos_sin(self, positions: Any, seq_len: int | None = None) -> tuple[Table, Table]:
+        """Cosine and sine tables of the positions given, float32: `(..., length) -> (..., length, pairs)` each.
+
+        Args:
+            positions: integers or real numbers, below 2**31 in size; where the encoding has several axes, `(length,)` if
+                they are the same on all of them, else `(axes, ..., length)`.
+            seq_len: the length of the whole sequence, for scalings that depend on it.
+        Raises:
+            TypeError: if positions are not numbers.
+            ValueError: if they are out of range, or there are not as many axes as the encoding has.
+        """
+        at = self.at(seq_len)
+        known = at._known(positions)
+        if known.ndim == 1 or at.num_axes == 1:
+            return at._cos_sin(known, at._frequencies())
+        if len(known) != at.num_axes:
+            raise ValueError(f"`positions` must have shape ({at.num_axes}, ..., length), got {known.shape}.")
+        columns = (at._cos_sin(known[axis], (w,)) for axis, w in zip(at.axes, at._frequencies(), strict=True))
+        cos, sin = zip(*columns, strict=True)
+        return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
+
+    def rows(self, positions: Any) -> Tables:
+        """The columns that turn; `cos_sin` has those of pairs that stand still, too."""
+        cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs])
+        return {"cos": cos, "sin": sin}
+
+    def constants(self, max_len: int) -> Tables:
+        tables = super().constants(max_len)
+        if self.num_axes == 1:
+            return tables
+        return tables | {"turns_by": np.equal.outer(np.arange(self.num_axes), self.axes).astype(np.float32)}
+
+    @abstractmethod
+    def _frequencies(self) -> Frequencies:
+        """Radians per position, one for each pair."""
+
+    def _factor(self) -> Decimal:
+        return Decimal(1)
+
+    def _cos_sin(self, positions: npt.NDArray[Any], frequencies: Frequencies) -> tuple[Table, Table]:
+        tables = cos_sin_of_float32 if self.precision == "float32" else cos_sin
+        cos, sin = tables(positions, frequencies, factor=self._factor())
+        return cos, -sin if self.direction == "inverse" else sin

@@ -1,0 +1,144 @@
+"""Holders: what every layer that holds the arrays of an encoding asks of its room, and of what it is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ._arrays import Array, dtype_name, namespace_of, shape_of
+from ._checks import known
+from .encodings import Encoding
+from .encodings.encoding import Tables
+from .positions import LIMIT, counted, counted_from, from_array, sequence
+
+Host = npt.NDArray[Any]
+
+
+class Room(Protocol):
+    """What a room tells about its framework's arrays."""
+
+    def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
+        """The framework's array of the same numbers, on the device of `like`."""
+
+    def to_numpy(self, array: Any, /) -> Host:
+        """The numbers of the framework's array."""
+
+    def is_traced(self, array: Any, /) -> bool:
+        """Whether a tracer stands in for the array, so that its numbers are not known."""
+
+
+class Holder:
+    """A layer that holds the arrays of one encoding; a room says how.
+
+    Attributes:
+        room: the room.
+        encoding: the encoding.
+        held: its constants and parameters, by name.
+    """
+
+    room: Room
+    encoding: Encoding
+
+    if TYPE_CHECKING:
+
+        @property
+        def held(self) -> Mapping[str, Any]: ...
+
+    def hold(self, constants: Tables) -> None:
+        """Hold these constants in place of those before."""
+        raise NotImplementedError
+
+    def exact_rows(self, positions: Host, encoding: Any) -> Tables:
+        """Rows by an encoding itself; a room keeps its compiler out of here."""
+        rows: Tables = encoding.rows(positions)
+        return rows
+
+    def check_array(self, name: str, x: Any) -> None:
+        """Raise unless `x` is an array of the framework."""
+        if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(next(iter(self.held.values()))):
+            raise TypeError(f"`{name}` must be an array of the layer's framework, got {type(x).__name__}.")
+
+    def native(self, given: Any) -> Any:
+        """A number, a list or an array as an array of the framework."""
+        host = host_values(given, self.room)
+        return given if host is None else self.room.from_numpy(host, like=next(iter(self.held.values())))
+
+    def positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
+        """The positions given, checked; or `length` of them from `start` on, or from each start on."""
+        if given is not None:
+            host = host_values(given, self.room)
+            check_stated(name, given if host is None else host, (length,), batch)
+            return given if host is None else self.native(whole(from_array(host)))
+        start = stated_start(start, batch, self.room)
+        if isinstance(start, int):
+            if known(length):
+                sequence(length, start=start)  # raises past 2**31
+            return counted(length, like=next(iter(self.held.values()))) + start
+        return counted_from(self.native(start), length)
+
+
+def host_values(given: Any, room: Room) -> Host | None:
+    """A number, a list or an array as a NumPy array, or None where only a tracer knows it.
+
+    Raises:
+        TypeError: if it is none of these; if a tracer's numbers are no wide integers, which may not be counted on.
+    """
+    if isinstance(given, (int, float, list, tuple, range, np.ndarray, np.generic)):
+        return np.asarray(given)
+    if not hasattr(given, "shape"):
+        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
+    if not room.is_traced(given):
+        return room.to_numpy(given)
+    if dtype_name(given) not in ("int32", "int64", "None"):
+        raise TypeError(f"Traced positions and lengths must be int32 or int64, got {dtype_name(given)}; cast them.")
+    return None
+
+
+def whole(array: Host) -> Host:
+    """Integers where all numbers are whole, as some frameworks hold integers in floats; else the array itself."""
+    is_whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.rint(array)).all())
+    return array.astype(np.int64) if is_whole else array
+
+
+def stated_start(start: Any, batch: Any, room: Room) -> Any:
+    """An int, or integers for each row of the batch: a NumPy array, or a tracer's array.
+
+    Raises:
+        TypeError, ValueError: if it is neither.
+    """
+    if type(start) is not int:
+        host = host_values(start, room)
+        check_stated("start", start if host is None else host, (), batch)
+        if host is None:
+            return start
+        starts = whole(host)
+        if starts.dtype.kind != "i":
+            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
+        start = starts if starts.ndim else int(starts)
+    farthest = abs(start) if type(start) is int else np.abs(start).max(initial=0)
+    if farthest >= LIMIT:
+        raise ValueError(f"`start` must be below 2**31 in size, got {start!r}.")
+    return start
+
+
+def batch_of(x: Array, sequence: int) -> Any:
+    """The size of the first axis of `x` that is neither its sequence nor its last; None where there is none."""
+    return shape_of(x)[0 if sequence else 1] if len(x.shape) > 2 else None
+
+
+def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
+    """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
+    sizes = given.shape if isinstance(given, np.ndarray) else shape_of(given)
+    heads = [()] if batch is None else [(), (1,), (batch,)]
+    if not any(_match(sizes, (*head, *tail)) for head in heads):
+        wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
+        raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
+
+
+def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether the sizes agree, as far as a tracer knows them."""
+    pairs = zip(sizes, wanted, strict=False)
+    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if known(a) and known(b))

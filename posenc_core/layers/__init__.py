@@ -1,0 +1,19 @@
+"""Layers: what the public layers of every room do, so that a room only adds its framework's shell."""
+
+from .addition import Addition, additive_for, check_dropout
+from .attention import Attention, check_attention, check_valid_lens
+from .bias import Bias, check_scoring
+from .rotation import Rotation, check_rotating
+
+__all__ = [
+    "Addition",
+    "Attention",
+    "Bias",
+    "Rotation",
+    "additive_for",
+    "check_attention",
+    "check_dropout",
+    "check_rotating",
+    "check_scoring",
+    "check_valid_lens",
+]

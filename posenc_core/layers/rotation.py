@@ -1,0 +1,111 @@
+"""What `RotaryEmbedding` does."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._arrays import A, aligned, namespace_of, shape_of
+from .._checks import check_floating, check_rank, check_width
+from ..encodings import AxialRotary, Encoding, LearnedRotary, Rotating
+from ..holder import batch_of
+from ..lookup import TableLookup, sequence_axis
+from ..rotation import rotate_pairs
+
+
+class Rotation(TableLookup):
+    """What `RotaryEmbedding` does."""
+
+    encoding: Rotating
+
+    def rotated(
+        self, q: A, k: A | None, start: Any, positions: Any, seq_axis: int, seq_len: int | None
+    ) -> A | tuple[A, A]:
+        """`q`, or `q` and `k`, turned by the angles of their positions."""
+        tables = self.looked_up(q, k, start, positions, seq_axis, seq_len)
+        turned = self._turned(q, tables[:2], seq_axis)
+        return turned if k is None else (turned, self._turned(k, tables[-2:], seq_axis))
+
+    def looked_up(
+        self,
+        q: Any,
+        k: Any = None,
+        start: Any = 0,
+        positions: Any = None,
+        seq_axis: int = -2,
+        seq_len: int | None = None,
+    ) -> tuple[Any, ...]:
+        """The rows of the tokens in `q`, once it is clear that they fit it and `k`."""
+        self._check("q", q)
+        if k is not None:
+            self._check("k", k)
+            if k.shape[seq_axis] != q.shape[seq_axis]:
+                raise ValueError(
+                    f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
+                    "rotate them in two calls, each with its own `start`."
+                )
+        self.check_start(positions)
+        encoding = self.encoding.at(seq_len)
+        if isinstance(encoding, LearnedRotary):
+            if encoding != self.encoding:
+                raise ValueError(f"`seq_len` {seq_len} asks for other frequencies than are learned; use {encoding!r}.")
+            return encoding.rows_of(self.held, self._positions_of(q, start, positions, seq_axis))
+        if positions is None:
+            return self.rows(q, seq_axis=seq_axis, start=start, encoding=encoding)
+        axes = [self.rows(q, seq_axis=seq_axis, positions=p, encoding=encoding) for p in self._by_axis(positions)]
+        return axes[0] if len(axes) == 1 else tuple(map(self._dealt, zip(*axes, strict=True)))
+
+    def _check(self, name: str, x: Any) -> None:
+        self.check_array(name, x)
+        check_rank(name, x, minimum=2, axes="(..., length, head_dim)")
+        check_width(name, x, self.encoding.head_dim)
+        check_floating(name, x)
+
+    def _positions_of(self, x: Any, start: Any, positions: Any, seq_axis: int) -> Any:
+        """The positions of the tokens in `x`, as an array of the framework."""
+        sequence = sequence_axis(x, seq_axis)
+        length, batch = shape_of(x)[sequence], batch_of(x, sequence)
+        return self.positions("positions", positions, length, start, batch)
+
+    def check_start(self, positions: Any) -> None:
+        """Raise if positions can be no count from a start and are not given."""
+        axes, on_a_grid = self.encoding.num_axes, isinstance(self.encoding, AxialRotary)
+        if on_a_grid and positions is None:
+            raise ValueError(f"`positions` must be given to {self.encoding!r}: ({axes}, length), as `grid` makes them.")
+
+    def _by_axis(self, positions: Any) -> list[Any]:
+        """The positions on each axis; all the same where they are `(length,)`."""
+        given = positions if hasattr(positions, "shape") else np.asarray(positions)
+        axes = self.encoding.num_axes
+        if axes == 1 or len(given.shape) == 1:
+            return [positions]
+        if given.shape[0] != axes:
+            raise ValueError(f"`positions` must have shape ({axes}, ..., length), got {tuple(given.shape)}.")
+        return [given[axis, ...] for axis in range(axes)]
+
+    def _dealt(self, rows: tuple[Any, ...]) -> Any:
+        """From the rows of each axis the columns of the pairs that turn by it."""
+        xp, turns_by, dealt = namespace_of(rows[0]), self.held["turns_by"], rows[0]
+        for axis, others in enumerate(rows[1:], start=1):
+            dealt = xp.where(turns_by[axis, ...] > 0, others, dealt)
+        return dealt
+
+    def _turned(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
+        cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
+        return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
+
+    def reached(self, last: float, encoding: Any) -> None:
+        if encoding.longest is not None and last >= encoding.longest:
+            warnings.warn(
+                f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
+                "give `seq_len`, the length of the whole sequence.",
+                stacklevel=2,
+            )
+
+
+def check_rotating(encoding: Encoding) -> None:
+    """Raise unless it is a rotary encoding."""
+    if not isinstance(encoding, Rotating):
+        raise TypeError(f"`encoding` must be a rotary encoding, got {encoding!r}.")

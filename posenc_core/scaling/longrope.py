@@ -1,0 +1,105 @@
+"""The scaling by lists of numbers that were searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+
+from .._checks import check_integer, check_number
+from .._exact import Frequencies, high_precision
+from .scaling import Scaling, check_lengths
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LongRoPE(Scaling):
+    """Each frequency divided by a number of its own: one of two lists, by the length of the sequence.
+
+    Args:
+        short_factor, long_factor: what the frequencies are divided by, one number for each; the second list for
+            sequences strictly longer than the original.
+        original_max_position_embeddings: the length L0 that the model was trained on.
+        factor: the longest length over L0; the attention factor is `sqrt(1 + ln(factor) / ln(L0))`.
+        attention_factor: if given, the attention factor in place of that.
+        short_mscale, long_mscale: if given, the attention factor of each of the two cases in place of both (Phi-MoE).
+        seq_len: the length of the sequences that the frequencies are for; without it, those of at most L0.
+    Raises:
+        ValueError: if a number is not finite or too small, or nothing tells the attention factor.
+    Source: Ding et al. 2024 (arXiv:2402.13753), as in Hugging Face's `longrope`.
+    """
+
+    short_factor: Sequence[float]
+    long_factor: Sequence[float]
+    original_max_position_embeddings: int
+    factor: float | None = None
+    attention_factor: float | None = None
+    short_mscale: float | None = None
+    long_mscale: float | None = None
+    seq_len: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("short_factor", "long_factor"):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+        check_lengths(self.original_max_position_embeddings, self.seq_len)
+        if self.factor is not None:
+            check_number("factor", self.factor, minimum=1)
+        for name in ("attention_factor", "short_mscale", "long_mscale"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), above=0)
+        if (self.short_mscale is None) != (self.long_mscale is None):
+            raise ValueError("`short_mscale` and `long_mscale` go together: give both or neither.")
+        if self.factor is self.attention_factor is self.short_mscale:
+            raise ValueError(
+                "`factor` must be given where `attention_factor` is not: the longest length over the original."
+            )
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the frequencies are those of `long_factor`."""
+        return self.seq_len is not None and self.seq_len > self.original_max_position_embeddings
+
+    @property
+    def longest(self) -> int | None:
+        return None if self.is_long else self.original_max_position_embeddings
+
+    def at(self, seq_len: int) -> LongRoPE:
+        check_integer("seq_len", seq_len)
+        beyond = self.original_max_position_embeddings + 1  # stands for all lengths that share its frequencies
+        return replace(self, seq_len=beyond if seq_len >= beyond else None)
+
+    def check(self, pairs: int) -> None:
+        for name in ("short_factor", "long_factor"):
+            if len(getattr(self, name)) != pairs:
+                raise ValueError(
+                    f"`{name}` must have {pairs} numbers, one for each frequency, got {len(getattr(self, name))}."
+                )
+
+    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+        divisors = self.long_factor if self.is_long else self.short_factor
+        with high_precision():
+            return tuple(f / Decimal(divisor) for f, divisor in zip(frequencies, divisors, strict=True))
+
+    def multiplier(self) -> Decimal:
+        given = self.long_mscale if self.is_long else self.short_mscale
+        given = self.attention_factor if given is None else given
+        if given is not None:
+            return Decimal(given)
+        with high_precision():
+            growth, original = Decimal(self.factor or 1).ln(), Decimal(self.original_max_position_embeddings).ln()
+            return (1 + growth / original).sqrt()
+
+
+def _numbers(name: str, given: Iterable[float]) -> tuple[float, ...]:
+    """The numbers of a list, each above 0, as a tuple."""
+    try:
+        numbers = tuple(np.asarray(given, np.float64).tolist())
+    except (TypeError, ValueError):
+        numbers = None
+    if not isinstance(numbers, tuple):
+        raise TypeError(f"`{name}` must be a list of numbers, got {given!r}.")
+    for number in numbers:
+        check_number(name, number, above=0)
+    return numbers

@@ -1,0 +1,164 @@
+import re
+import warnings
+from decimal import Decimal
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from posenc_core import (
+    NTK,
+    AttentionFactor,
+    DynamicNTK,
+    Linear,
+    Llama3,
+    LongRoPE,
+    NTKAlpha,
+    Proportional,
+    Rotary,
+    YaRN,
+)
+
+LENGTH = {"original_max_position_embeddings": 4096}
+LISTS = {"short_factor": [1.0, 2.0], "long_factor": [4.0, 8.0]} | LENGTH
+
+
+def rotary(scaling, head_dim=64):
+    return Rotary(head_dim=head_dim, layout="half", base=10000, scaling=scaling)
+
+
+def test_the_ends_of_the_spectrum():
+    plain = rotary(None).frequencies()
+    for scaling, fastest, slowest in (
+        (Linear(factor=8), 8, 8),
+        (NTK(factor=8), 1, 8),
+        (NTKAlpha(alpha=8), 1, 8),
+        (DynamicNTK(factor=8, **LENGTH), 1, 1),
+        (YaRN(factor=8, **LENGTH), 1, 8),
+        (Llama3(factor=8, low_freq_factor=1, high_freq_factor=4, **LENGTH), 1, 8),
+        (AttentionFactor(attention_factor=2.0), 1, 1),
+    ):
+        slowed = rotary(scaling).frequencies()
+        assert plain[0] / slowed[0] == pytest.approx(fastest, rel=1e-15), scaling
+        assert plain[-1] / slowed[-1] == pytest.approx(slowest, rel=1e-12), scaling
+
+
+def test_dynamic_ntk_grows_with_the_length_told_and_forgets_it():
+    dynamic = rotary(DynamicNTK(factor=2, **LENGTH))
+    plain = rotary(None).frequencies()
+    np.testing.assert_array_equal(dynamic.frequencies(4096), plain)
+    longer = dynamic.frequencies(8192)
+    assert plain[-1] / longer[-1] == pytest.approx(3, rel=1e-12)  # 2 * 8192 / 4096 - 1
+    np.testing.assert_array_equal(dynamic.frequencies(), plain)
+    assert dynamic.at(8192).at(100) == dynamic
+    assert dynamic.at(8192).longest == 8192
+
+
+def test_longrope_switches_strictly_above_the_original_length():
+    longrope = rotary(LongRoPE(**LISTS, factor=2), head_dim=4)
+    np.testing.assert_array_equal(longrope.frequencies(4096), [1.0, 0.005])
+    np.testing.assert_array_equal(longrope.frequencies(4097), [0.25, 0.00125])
+    assert longrope.at(5000) == longrope.at(4097) != longrope
+    assert longrope.longest == 4096
+    assert longrope.at(4097).longest is None
+
+
+def test_each_list_of_longrope_may_have_a_factor_of_its_own():
+    both = rotary(LongRoPE(**LISTS, short_mscale=1.1, long_mscale=1.3), head_dim=4)
+    assert (both.attention_factor, both.at(4097).attention_factor) == (1.1, 1.3)
+
+
+@pytest.mark.parametrize("position", [1, 4097, 2**20 + 1, 2**31 - 1])
+def test_tables_have_the_factor_rounded_once(position):
+    yarn = rotary(YaRN(factor=40, **LENGTH), head_dim=2)
+    with mp.workdps(50):
+        wanted = [(mp.log(40) / 10 + 1) * f(position) for f in (mp.cos, mp.sin)]
+    got = [table.item() for table in yarn.cos_sin([position])]
+    assert got == [np.float32(float(value)).item() for value in wanted]
+
+
+def test_yarn_bounds_are_clamped_to_the_channels_and_not_to_the_pairs():
+    wide = YaRN(factor=4, original_max_position_embeddings=2**40, beta_slow=1e-30)
+    low, high = wide.ramp(4, 10000)
+    assert low == 9  # floor(8 * ln(2**40 / 64π) / (2 * ln(10000)))
+    assert high == 7  # 2 * 4 - 1, though the pairs end at 3
+    narrow = YaRN(factor=4, **LENGTH, beta_fast=32, beta_slow=32, truncate=False).ramp(32, 10000)
+    assert narrow[1] - narrow[0] == Decimal("0.001")
+
+
+@pytest.mark.parametrize(
+    ("make", "fields", "kind", "message"),
+    [
+        (Linear, {"factor": 0.5}, ValueError, "`factor` must be a finite number of at least 1, got 0.5."),
+        (Linear, {"factor": -2}, ValueError, "`factor` must be a finite number of at least 1, got -2."),
+        (Linear, {"factor": float("nan")}, ValueError, "`factor` must be a finite number of at least 1, got nan."),
+        (NTK, {"factor": float("inf")}, ValueError, "`factor` must be a finite number of at least 1, got inf."),
+        (NTKAlpha, {"alpha": "2"}, TypeError, "`alpha` must be a number, got '2'."),
+        (DynamicNTK, {"factor": 2}, TypeError, "original_max_position_embeddings"),
+        (DynamicNTK, {"factor": 2, **LENGTH, "seq_len": 0}, ValueError, "`seq_len` must be at least 1, got 0."),
+        (
+            YaRN,
+            {"factor": 2, **LENGTH, "beta_fast": 1, "beta_slow": 2},
+            ValueError,
+            "`beta_fast` must be at least `beta_s",
+        ),
+        (
+            YaRN,
+            {"factor": 2, **LENGTH, "beta_slow": 0},
+            ValueError,
+            "`beta_slow` must be a finite number greater than 0",
+        ),
+        (YaRN, {"factor": 2, **LENGTH, "truncate": 0}, TypeError, "`truncate` must be True or False, got 0."),
+        (
+            YaRN,
+            {"factor": 2, **LENGTH, "attention_factor": 0},
+            ValueError,
+            "`attention_factor` must be a finite number gr",
+        ),
+        (YaRN, {"factor": 2, "original_max_position_embeddings": 0}, ValueError, "must be at least 2, got 0."),
+        (
+            Llama3,
+            {"factor": 8, "low_freq_factor": 4, "high_freq_factor": 1, **LENGTH},
+            ValueError,
+            "`high_freq_factor` must be a finite number of at least 4, got 1.",
+        ),
+        (LongRoPE, LISTS, ValueError, "`factor` must be given where `attention_factor` is not"),
+        (LongRoPE, LISTS | {"short_mscale": 1.0}, ValueError, "`short_mscale` and `long_mscale` go together"),
+        (
+            LongRoPE,
+            LISTS | {"short_factor": [0.0, 1.0]},
+            ValueError,
+            "`short_factor` must be a finite number greater than",
+        ),
+        (LongRoPE, LISTS | {"long_factor": "12"}, TypeError, "`long_factor` must be a list of numbers, got '12'."),
+        (LongRoPE, LISTS | {"long_factor": 2.0}, TypeError, "`long_factor` must be a list of numbers, got 2.0."),
+        (
+            Proportional,
+            {"partial_rotary_factor": 1.5},
+            ValueError,
+            "`partial_rotary_factor` must be at most 1, got 1.5.",
+        ),
+        (
+            AttentionFactor,
+            {"attention_factor": -1},
+            ValueError,
+            "`attention_factor` must be a finite number greater th",
+        ),
+    ],
+)
+def test_bad_input(make, fields, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        make(**fields)
+
+
+@pytest.mark.parametrize("seq_len", [0, -1, 2.5, "8"])
+def test_a_length_is_a_positive_integer(seq_len):
+    for scaling in (Linear(factor=2), DynamicNTK(factor=2, **LENGTH), LongRoPE(**LISTS, factor=2)):
+        with pytest.raises((TypeError, ValueError), match="`seq_len` must be"):
+            scaling.at(seq_len)
+
+
+def test_values_tell_no_length_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rotary(LongRoPE(**LISTS, factor=2), head_dim=4).cos_sin([5000])

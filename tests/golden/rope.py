@@ -1,0 +1,382 @@
+"""Golden numbers of rotary encodings: scaled frequencies, tables, and rotations of every layout, placement and axis."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+from numbers_of import DTYPES, drawn, power, rounded
+
+HERE = Path(__file__).parent
+POSITIONS = [0, 1, 255, 4097, 131071, 1048575]
+LENGTHS = ("original_max_position_embeddings", "seq_len")
+
+
+def scaled(dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    """The frequencies of `dim` channels under a rule, and the attention factor, each from its published formula."""
+    plain = [power(base, i, dim // 2) for i in range(dim // 2)]
+    return RULES[rule["kind"]](plain, dim, base, rule) if "kind" in rule else (plain, mp.mpf(1))
+
+
+def _linear(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    return [x / mp.mpf(rule["factor"]) for x in f], mp.mpf(1)
+
+
+def _higher_base(dim: int, base: Any, growth: Any) -> tuple[list[Any], Any]:
+    if dim == 2:
+        return [mp.mpf(1)], mp.mpf(1)
+    raised = mp.mpf(base) * mp.power(growth, mp.mpf(dim) / (dim - 2))
+    return [power(raised, i, dim // 2) for i in range(dim // 2)], mp.mpf(1)
+
+
+def _ntk(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    return _higher_base(dim, base, mp.mpf(rule.get("factor") or rule["alpha"]))
+
+
+def _dynamic(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    original, seq_len = (rule.get(name) or 0 for name in LENGTHS)
+    s = mp.mpf(rule["factor"])
+    return _higher_base(dim, base, s * max(seq_len, original) / original - (s - 1))
+
+
+def _yarn(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    s, original = mp.mpf(rule["factor"]), rule["original_max_position_embeddings"]
+
+    def bound(turns: Any) -> Any:
+        return dim * mp.log(original / (2 * mp.pi * mp.mpf(turns))) / (2 * mp.log(base))
+
+    low, high = bound(rule.get("beta_fast", 32)), bound(rule.get("beta_slow", 1))
+    if rule.get("truncate", True):
+        low, high = mp.floor(low), mp.ceil(high)
+    low, high = max(low, 0), min(high, dim - 1)
+    if low == high:
+        high += mp.mpf(1) / 1000
+    ramp = [min(max((i - low) / (high - low), 0), 1) for i in range(len(f))]
+    frequencies = [x / s * r + x * (1 - r) for x, r in zip(f, ramp, strict=True)]
+
+    def growth(m: Any) -> Any:
+        return mp.mpf(m) * mp.log(s) / 10 + 1 if s > 1 else mp.mpf(1)
+
+    if rule.get("attention_factor") is not None:
+        return frequencies, mp.mpf(rule["attention_factor"])
+    both = rule.get("mscale") and rule.get("mscale_all_dim")
+    return frequencies, growth(rule["mscale"]) / growth(rule["mscale_all_dim"]) if both else growth(1)
+
+
+def _llama3(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    s, low, high = (mp.mpf(rule[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
+    original = rule["original_max_position_embeddings"]
+    slowed = []
+    for x in f:
+        wavelength = 2 * mp.pi / x
+        if wavelength < original / high:
+            slowed.append(x)
+        elif wavelength > original / low:
+            slowed.append(x / s)
+        else:
+            smooth = (original / wavelength - low) / (high - low)
+            slowed.append((1 - smooth) * x / s + smooth * x)
+    return slowed, mp.mpf(1)
+
+
+def _longrope(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    original, seq_len = (rule.get(name) or 0 for name in LENGTHS)
+    which = "long" if seq_len > original else "short"
+    slowed = [x / mp.mpf(divisor) for x, divisor in zip(f, rule[f"{which}_factor"], strict=True)]
+    for name in (f"{which}_mscale", "attention_factor"):
+        if rule.get(name) is not None:
+            return slowed, mp.mpf(rule[name])
+    s = mp.mpf(rule["factor"])
+    return slowed, mp.sqrt(1 + mp.log(s) / mp.log(original)) if s > 1 else mp.mpf(1)
+
+
+def _proportional(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
+    turning = int(rule.get("partial_rotary_factor", 1.0) * dim // 2)
+    s = mp.mpf(rule.get("factor", 1))
+    return [x / s if i < turning else mp.mpf(0) for i, x in enumerate(f)], mp.mpf(1)
+
+
+RULES = {
+    "Linear": _linear,
+    "NTK": _ntk,
+    "NTKAlpha": _ntk,
+    "DynamicNTK": _dynamic,
+    "YaRN": _yarn,
+    "Llama3": _llama3,
+    "LongRoPE": _longrope,
+    "Proportional": _proportional,
+}
+KINDS = {
+    "linear": "Linear",
+    "dynamic": "DynamicNTK",
+    "yarn": "YaRN",
+    "llama3": "Llama3",
+    "longrope": "LongRoPE",
+    "proportional": "Proportional",
+}
+
+
+def rope_models() -> Iterator[dict[str, Any]]:
+    """Every model of `models.json`."""
+    for model in json.loads((HERE / "models.json").read_text(encoding="utf-8")):
+        config = model["config"]
+        rope = dict(config["rope_parameters"])
+        kind = KINDS.get(rope.pop("rope_type", None) or rope.pop("type"))
+        base = rope.pop("rope_theta")
+        share = 1.0 if kind == "Proportional" else rope.pop("partial_rotary_factor", 1.0)
+        if "alpha" in rope:
+            kind, rope = "NTKAlpha", {"alpha": rope["alpha"]}
+        if kind == "DynamicNTK":
+            rope["original_max_position_embeddings"] = config["max_position_embeddings"]
+        if kind == "LongRoPE":
+            rope.setdefault("factor", config["max_position_embeddings"] / rope["original_max_position_embeddings"])
+        encoding = {"kind": "Rotary", "head_dim": config["head_dim"], "layout": model["layout"], "base": base}
+        encoding["rotary_dim"] = None if share == 1 else int(config["head_dim"] * share)
+        encoding["scaling"] = {"kind": kind, **rope} if kind else None
+        yield model | table(encoding, model["seq_len"])
+
+
+def table(encoding: dict[str, Any], seq_len: int | None = None) -> dict[str, Any]:
+    """Frequencies, attention factor, and cosine and sine of four columns with the channels that they turn."""
+    dim = encoding["rotary_dim"] or encoding["head_dim"]
+    frequencies, factor = scaled(dim, encoding["base"], (encoding["scaling"] or {}) | {"seq_len": seq_len})
+    pairs = len(frequencies)
+    columns = sorted({0, 1 % pairs, pairs // 2, pairs - 1})
+    return {
+        "encoding": encoding,
+        "seq_len": seq_len,
+        "frequencies": [float(frequency) for frequency in frequencies],
+        "attention_factor": float(factor),
+        "positions": POSITIONS,
+        "columns": columns,
+        "channels": [channels(encoding, pairs)[j] for j in columns],
+        "cos_sin": [
+            [[float(factor * f(p * frequencies[j])) for f in (mp.cos, mp.sin)] for j in columns] for p in POSITIONS
+        ],
+    }
+
+
+def channels(encoding: dict[str, Any], pairs: int) -> list[list[int]]:
+    """For each pair: its two channels as they come in, and as they go out."""
+    width, layout = encoding["head_dim"], encoding["layout"]
+    start = width - 2 * pairs if encoding.get("placement") == "trail" else 0
+    apart = width // 2 if encoding.get("placement") == "spread" else pairs
+    interleaved = [[start + 2 * i, start + 2 * i + 1] for i in range(pairs)]
+    half = [[start + i, start + i + apart] for i in range(pairs)]
+    if encoding.get("arrangement") == "blocks":
+        size = pairs // len(encoding["axes_dims"])
+        half = [[2 * size * (i // size) + i % size + k * size for k in (0, 1)] for i in range(pairs)]
+    ways = {"interleaved": (interleaved,) * 2, "half": (half,) * 2, "interleaved_to_half": (interleaved, half)}
+    return [came + went for came, went in zip(*ways[layout], strict=True)]
+
+
+def scalings() -> Iterator[dict[str, Any]]:
+    """Rules at their edges: equal bounds, lone factors, lengths on either side of a switch, a single pair."""
+    yarn = {"kind": "YaRN", "factor": 40.0, "original_max_position_embeddings": 4096}
+    llama3 = {"kind": "Llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+    lists = {"short_factor": [1.0, 1.5, 2.5, 4.0], "long_factor": [1.1, 3.5, 20.0, 64.5]}
+    longrope = {"kind": "LongRoPE", **lists, "original_max_position_embeddings": 4096}
+    dynamic = {"kind": "DynamicNTK", "factor": 2.0, "original_max_position_embeddings": 2048}
+    for head_dim, rule, seq_len in (
+        (64, {"kind": "Linear", "factor": 2.5}, None),
+        (128, {"kind": "NTK", "factor": 8.0}, None),
+        (2, {"kind": "NTK", "factor": 8.0}, None),
+        (64, {"kind": "NTKAlpha", "alpha": 1000.0}, None),
+        (64, dynamic, 2048),
+        (64, dynamic, 2049),
+        (2, dynamic, 8192),
+        (64, yarn, None),
+        (64, yarn | {"truncate": False}, None),
+        (64, yarn | {"beta_fast": 4, "beta_slow": 4}, None),
+        (64, yarn | {"beta_fast": 4, "beta_slow": 4, "truncate": False}, None),
+        (64, yarn | {"mscale": 1.0}, None),
+        (64, yarn | {"mscale": 0.707, "mscale_all_dim": 0.707}, None),
+        (64, yarn | {"mscale": 1.0, "mscale_all_dim": 0.5}, None),
+        (64, yarn | {"attention_factor": 0.8, "mscale": 1.0, "mscale_all_dim": 0.5}, None),
+        (8, yarn | {"original_max_position_embeddings": 65536, "beta_slow": 0.001}, None),
+        (64, yarn | {"factor": 1.0}, None),
+        (128, llama3 | {"low_freq_factor": 1.0, "high_freq_factor": 4.0}, None),
+        (128, llama3 | {"low_freq_factor": 1.0, "high_freq_factor": 1.0}, None),
+        (8, longrope | {"factor": 32.0}, 4096),
+        (8, longrope | {"factor": 32.0}, 4097),
+        (8, longrope | {"factor": 32.0, "attention_factor": 1.3}, 5000),
+        (8, longrope | {"short_mscale": 1.1, "long_mscale": 1.25}, 4096),
+        (8, longrope | {"short_mscale": 1.1, "long_mscale": 1.25}, 4097),
+        (64, {"kind": "Proportional", "partial_rotary_factor": 0.3, "factor": 2.0}, None),
+    ):
+        encoding = {"kind": "Rotary", "head_dim": head_dim, "layout": "half", "base": 500000, "rotary_dim": None}
+        told = ", ".join(
+            f"{name} {value}" for name, value in rule.items() if name != "kind" and value not in lists.values()
+        )
+        name = f"{rule['kind']}, {head_dim} channels, {told}, seq_len {seq_len}"
+        yield {"name": name} | table(encoding | {"scaling": rule}, seq_len)
+
+
+def turns() -> Iterator[dict[str, Any]]:
+    """Rotations and their gradients: other layouts, placements, directions, axes and envelopes than the plain ones."""
+    numbers = random.Random(20240912)
+    line = [5, 0, 1000, 65537, 1048576, -3, 1048576]
+    grid = [[0, 3, 70000, -2, 1048576], [1, -3, 5, 65537, 0], [-2, 3, 0, 11, 1048575]]
+    near = [[0, 0, 1, 1, 2], [0, 1, 0, 1, 7], [0, 2, 5, 3, 1]]
+    real = [[-0.5, 0.5, 0.25, -0.875], [0.75, -0.25, 0.0, 0.125]]
+    rotary = {"kind": "Rotary", "head_dim": 12, "layout": "half"}
+    text_and_images = {"kind": "MultimodalRotary", "head_dim": 12, "layout": "half", "sections": [2, 2, 2]}
+    axial = {"kind": "AxialRotary", "head_dim": 12, "layout": "half", "axes_dims": [4, 4, 4]}
+    for encoding, positions in (
+        (rotary | {"layout": "interleaved_to_half"}, line),
+        (rotary | {"layout": "interleaved_to_half", "rotary_dim": 8}, list(range(7))),
+        (rotary | {"layout": "interleaved_to_half", "rotary_dim": 8, "placement": "trail"}, line),
+        (rotary | {"rotary_dim": 8, "placement": "trail"}, line),
+        (rotary | {"rotary_dim": 8, "placement": "trail"}, list(range(7))),
+        (rotary | {"rotary_dim": 8, "placement": "spread"}, line),
+        (rotary | {"rotary_dim": 8, "placement": "spread"}, list(range(7))),
+        (rotary | {"layout": "interleaved", "rotary_dim": 8, "placement": "trail"}, line),
+        (rotary | {"direction": "inverse"}, line),
+        (rotary | {"direction": "inverse"}, list(range(7))),
+        (rotary | {"scaling": {"kind": "Proportional", "partial_rotary_factor": 0.5}}, list(range(7))),
+        (rotary | {"frequencies": [1.0, 0.75, 0.5, 0.3, 0.1, 0.001]}, line),
+        (rotary | {"precision": "float32"}, line),
+        (rotary | {"kind": "XPos", "scale_base": 50, "center": 20}, [5, 0, 1000, -3, 20, 7]),
+        (rotary | {"kind": "XPos"}, list(range(7))),
+        (text_and_images, grid),
+        (text_and_images | {"arrangement": "interleaved"}, grid),
+        (text_and_images | {"arrangement": "ernie", "layout": "interleaved"}, grid),
+        (text_and_images | {"arrangement": "interleaved"}, near),
+        (axial, grid),
+        (axial | {"arrangement": "alternating", "layout": "interleaved", "base": [100, 1000, 10000]}, near),
+        (axial | {"arrangement": "blocks"}, near),
+        (axial | {"series": "dealt", "base": 100}, grid),
+        (axial | {"axes_dims": [2, 4, 4], "placement": "trail"}, near),
+        (axial | {"axes_dims": [6, 6], "unit": "turn", "base": 100}, real),
+    ):
+        for dtype in ("float32", "bfloat16"):
+            yield _turned(encoding, positions, dtype, numbers)
+
+
+def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: random.Random) -> dict[str, Any]:
+    width, bits = encoding["head_dim"], DTYPES[dtype]
+    tokens = list(zip(*positions, strict=True)) if isinstance(positions[0], list) else [(p,) for p in positions]
+    x, weights = ([[drawn(numbers, bits) for _ in range(width)] for _ in tokens] for _ in "xw")
+    cos_sin = [[_entry(encoding, j, place) for j in range(len(_angles(encoding)))] for place in tokens]
+    ways = channels(_spread(encoding), sum(f != 0 for f, _ in _angles(encoding)))
+    settings = {name: value for name, value in encoding.items() if name not in ("kind", "head_dim")}
+    told = ", ".join(
+        f"{name} {value['kind'] if isinstance(value, dict) else value}" for name, value in settings.items()
+    )
+    far = max(max(place) for place in tokens)
+    return {
+        "name": f"{encoding['kind']}, {told}, {dtype}, positions to {far:g}",
+        "encoding": encoding,
+        "dtype": dtype,
+        "positions": positions,
+        "x": x,
+        "weights": weights,
+        "result": [[rounded(v, bits) for v in _row(*both, ways)] for both in zip(x, cos_sin, strict=True)],
+        "gradient": [[rounded(v, bits) for v in _row_back(*both, ways)] for both in zip(weights, cos_sin, strict=True)],
+    }
+
+
+def _spread(encoding: dict[str, Any]) -> dict[str, Any]:
+    """A share of the pairs of the whole head stands still: those that turn are spread."""
+    return encoding | {"placement": "spread"} if encoding.get("scaling") else encoding
+
+
+def _angles(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
+    """The frequency and the axis of each pair."""
+    kind, dims = encoding["kind"], encoding.get("axes_dims")
+    if kind != "AxialRotary":
+        dim = encoding.get("rotary_dim") or encoding["head_dim"]
+        f = encoding.get("frequencies") or scaled(dim, encoding.get("base", 10000), encoding.get("scaling") or {})[0]
+        return [(mp.mpf(frequency), axis) for frequency, axis in zip(f, _axes(encoding, len(f)), strict=True)]
+    base = encoding.get("base", 10000)
+    bases = base if isinstance(base, list) else [base] * len(dims)
+    unit = 2 * mp.pi if encoding.get("unit") == "turn" else 1
+    own = [
+        [(unit * power(b, i, dim // 2), a) for i in range(dim // 2)]
+        for a, (b, dim) in enumerate(zip(bases, dims, strict=True))
+    ]
+    if encoding.get("series") == "dealt":
+        f = [power(base, i, sum(dims) // 2) for i in range(sum(dims) // 2)]
+        own = [[(frequency, a) for frequency in f[a :: len(dims)]] for a in range(len(dims))]
+    if encoding.get("arrangement") == "alternating":
+        return [pair for together in zip(*own, strict=True) for pair in together]
+    return [pair for series in own for pair in series]
+
+
+def _axes(encoding: dict[str, Any], pairs: int) -> list[int]:
+    """Whether each pair turns by time (0), height (1) or width (2)."""
+    arrangement, sections = encoding.get("arrangement", "chunked"), encoding.get("sections", [pairs])
+    if arrangement == "chunked":
+        return [axis for axis, section in enumerate(sections) for _ in range(section)]
+    if arrangement == "ernie":
+        height, width, time = sections
+        return [1, 2] * min(height, width) + [0] * time
+    axes = [0] * pairs
+    for axis in (1, 2):
+        axes[axis : 3 * sections[axis] : 3] = [axis] * len(axes[axis : 3 * sections[axis] : 3])
+    return axes
+
+
+def _entry(encoding: dict[str, Any], j: int, place: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Cosine and sine of a pair, rounded to float32 as they are kept in a table."""
+    frequency, axis = _angles(encoding)[j]
+    angle = mp.mpf(place[axis]) * frequency
+    if encoding.get("precision") == "float32":
+        angle = mp.mpf(rounded(rounded(frequency) * mp.mpf(rounded(place[axis]))))
+    grown = mp.mpf(1)
+    if encoding["kind"] == "XPos":
+        dim = encoding["head_dim"]
+        zeta = (2 * mp.mpf(j) / dim + mp.mpf(4) / 10) / (mp.mpf(14) / 10)
+        grown = mp.power(zeta, (mp.mpf(place[0]) - encoding.get("center", 0)) / mp.mpf(encoding.get("scale_base", 512)))
+    sign = -1 if encoding.get("direction") == "inverse" else 1
+    return mp.mpf(rounded(grown * mp.cos(angle))), mp.mpf(rounded(sign * grown * mp.sin(angle)))
+
+
+def _row(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
+    turned = list(row)
+    for (cos, sin), (a, b, to_a, to_b) in zip(cos_sin, ways, strict=False):
+        turned[to_a], turned[to_b] = _pair(row[a], row[b], cos, sin)
+    return turned
+
+
+def _row_back(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
+    """The transpose: pairs are fetched where they went, turned back, and put where they came from."""
+    return _row(row, [(cos, -sin) for cos, sin in cos_sin], [[c, d, a, b] for a, b, c, d in ways])
+
+
+def _pair(a: float, b: float, cos: Any, sin: Any) -> tuple[float, float]:
+    """A pair turned in float32 arithmetic, every product and sum rounded."""
+    first = mp.mpf(rounded(mp.mpf(a) * cos)) - mp.mpf(rounded(mp.mpf(b) * sin))
+    return rounded(first), rounded(mp.mpf(rounded(mp.mpf(b) * cos)) + mp.mpf(rounded(mp.mpf(a) * sin)))
+
+
+def learned_rotary() -> Iterator[dict[str, Any]]:
+    """Learned frequencies before they learn: what they give, and the gradient of the numbers that will be learned."""
+    numbers = random.Random(20240325)
+    for encoding in (
+        {"kind": "LearnedRotary", "head_dim": 6, "layout": "half"},
+        {"kind": "LearnedRotary", "head_dim": 8, "layout": "interleaved", "rotary_dim": 4, "direction": "inverse"},
+    ):
+        width, sign = encoding["head_dim"], -1 if "direction" in encoding else 1
+        f = [frequency for frequency, _ in _angles(encoding)]
+        ways = channels(encoding, len(f))
+        x, weights = ([[drawn(numbers, 24) for _ in range(width)] for _ in range(7)] for _ in "xw")
+        result, gradient = [list(row) for row in x], [mp.mpf(0)] * len(f)
+        for p, (row, weight) in enumerate(zip(x, weights, strict=True)):
+            for j, (a, b, _, _) in enumerate(ways):
+                cos, sin = mp.cos(p * f[j]), sign * mp.sin(p * f[j])
+                result[p][a], result[p][b] = row[a] * cos - row[b] * sin, row[b] * cos + row[a] * sin
+                gradient[j] += sign * p * f[j] * (weight[b] * result[p][a] - weight[a] * result[p][b])
+        told = ", ".join(f"{name} {value}" for name, value in encoding.items() if name != "kind")
+        yield {
+            "name": f"LearnedRotary, {told}",
+            "encoding": encoding,
+            "x": x,
+            "weights": weights,
+            "result": [[float(value) for value in row] for row in result],
+            "gradient": [float(value) for value in gradient],
+        }
