@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +38,11 @@ def additive_table(on: Subject, entry: Entry) -> Outcome:
     return Outcome(ulps(rows[0], np.array(entry["table"]).astype(np.float32)), EXACT)
 
 
-def rotary_table(on: Subject, entry: Entry) -> Outcome:
-    """What a `RotaryEmbedding` makes of pairs (1, 0): cosine and sine, bit for bit; and frequencies and factor."""
-    layer, seq_len = layer_of(on, entry), entry["seq_len"]
+def rotary_table(on: Subject, entry: Entry, layer: Any = None) -> Outcome:
+    """What a `RotaryEmbedding`, that of the entry or another, makes of pairs (1, 0): cosine and sine, bit for bit; and frequencies and factor."""
+    layer, seq_len = layer_of(on, entry) if layer is None else layer, entry["seq_len"]
     ends = np.array(entry["channels"])  # of each pair: both channels as they come in, and as they go out
-    x = np.zeros((1, 1, len(entry["positions"]), layer.encoding.head_dim), np.float32)
+    x = np.zeros((1, 1, len(entry["cos_sin"]), layer.encoding.head_dim), np.float32)
     x[..., ends[:, 0]] = 1
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Position .* lies past")  # as positions do of which no length is told

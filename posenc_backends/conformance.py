@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 
-from posenc_backends import checks, load
+from posenc_backends import checks, defects, load
 from posenc_backends.measures import ROTARY_KINDS, Entry, Outcome, Subject
 
 
@@ -32,7 +32,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.check}: {self.subject}"
+        return self.subject if self.subject.startswith(self.check) else f"{self.check}: {self.subject}"
 
     def gap(self, room: ModuleType) -> str | None:
         """Why the room cannot pass, if it says so of this case, its check, its dtype or its encoding."""
@@ -74,6 +74,8 @@ def cases() -> Iterator[Case]:
         yield _case("forward", entry, checks.learned_rotary)
         yield _case("compiled", entry, checks.compiled_learned_rotary)
         yield _case("gradient", entry, checks.learned_rotary_gradient)
+    for entry in golden("defects"):
+        yield _case("defect", entry, defects.defect)
     for entry in golden("saved"):
         yield _case("saved", entry, checks.saved)
 

@@ -64,7 +64,7 @@ TARGETS = tuple(
     if {target.room, target.backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
 )
 
-_COLUMNS = ("tables", "forward", "gradient", "compiled", "saved")
+_COLUMNS = ("tables", "forward", "gradient", "compiled", "saved", "defect")
 
 
 @dataclass

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_backends.checks import Subject
+from posenc_backends.measures import Subject
 from posenc_backends.conformance import subject
 
 

@@ -100,7 +100,8 @@ class Rotary(Rotating):
     def at(self, seq_len: int | None) -> Self:
         if seq_len is None or self.scaling is None:
             return self
-        return replace(self, scaling=self.scaling.at(seq_len))
+        scaling = self.scaling.at(seq_len)
+        return self if scaling is self.scaling else replace(self, scaling=scaling)
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]  # noqa: F811
         return super().frequencies(seq_len)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -68,7 +68,8 @@ class LongRoPE(Scaling):
     def at(self, seq_len: int) -> LongRoPE:
         check_integer("seq_len", seq_len)
         beyond = self.original_max_position_embeddings + 1  # stands for all lengths that share its frequencies
-        return replace(self, seq_len=beyond if seq_len >= beyond else None)
+        told = beyond if seq_len >= beyond else None
+        return self if told == self.seq_len else replace(self, seq_len=told)
 
     def check(self, pairs: int) -> None:
         for name in ("short_factor", "long_factor"):
@@ -92,14 +93,12 @@ class LongRoPE(Scaling):
             return (1 + growth / original).sqrt()
 
 
-def _numbers(name: str, given: Iterable[float]) -> tuple[float, ...]:
+def _numbers(name: str, given: object) -> tuple[float, ...]:
     """The numbers of a list, each above 0, as a tuple."""
-    try:
-        numbers = tuple(np.asarray(given, np.float64).tolist())
-    except (TypeError, ValueError):
-        numbers = None
-    if not isinstance(numbers, tuple):
+    listed = given.tolist() if isinstance(given, np.ndarray) else given
+    if not isinstance(listed, (list, tuple)):
         raise TypeError(f"`{name}` must be a list of numbers, got {given!r}.")
+    numbers = tuple(number.item() if isinstance(number, np.generic) else number for number in listed)
     for number in numbers:
         check_number(name, number, above=0)
     return numbers

@@ -106,7 +106,8 @@ class DynamicNTK(Scaling):
 
     def at(self, seq_len: int) -> DynamicNTK:
         check_integer("seq_len", seq_len)
-        return replace(self, seq_len=seq_len if seq_len > self.original_max_position_embeddings else None)
+        told = seq_len if seq_len > self.original_max_position_embeddings else None
+        return self if told == self.seq_len else replace(self, seq_len=told)
 
     def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():

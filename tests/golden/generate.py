@@ -16,30 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
-from numbers_of import DTYPES, drawn, power, rounded
+from defects import defects
+from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from rope import learned_rotary, rope_models, scalings, turns
 
 HERE = Path(__file__).parent
 POSITIONS = [0, 1, 2, 3, 255, 256, 1000, 4095, 65536, 131071, 1048575, 16777215]
 NEAR = [0, 1, 2, 3, 4, 5, 6]
 FAR = [5, 0, 1000, 65537, 1048576, -3, 1048576]
-
-
-def sinusoidal_row(p: Any, dim: int, base: Any, convention: str) -> list[Any]:
-    """One row of a sinusoidal table, each convention from its own definition."""
-    half = dim // 2
-    if convention == "interleaved":
-        return [(mp.cos if j % 2 else mp.sin)(p * power(base, j - j % 2, dim)) for j in range(dim)]
-    if convention == "concatenated":
-        row = sinusoidal_row(p, dim, base, "interleaved")
-        return row[0::2] + row[1::2]
-    if convention == "column_index":
-        return [(mp.cos if j % 2 else mp.sin)(p * power(base, 2 * j, dim)) if p else 0 for j in range(dim)]
-    steps = half if convention == "timestep" else max(half - 1, 1)
-    angles = [p * power(base, i, steps) for i in range(half)]
-    parts = [[mp.sin(a) for a in angles], [mp.cos(a) for a in angles]]
-    first, second = parts if convention == "tensor2tensor" else reversed(parts)
-    return first + second + [0] * (dim - 2 * half)
 
 
 def sinusoidal() -> Iterator[dict[str, Any]]:
@@ -308,6 +292,7 @@ def main(check: bool) -> int:
         turns,
         learned_rotary,
         learned_rotary,
+        defects,
         alibi,
         attention,
         learned,

@@ -27,3 +27,20 @@ def power(base: Any, numerator: int, denominator: int) -> Any:
 
 def drawn(numbers: random.Random, bits: int) -> float:
     return rounded(numbers.gauss(0, 3), min(bits, 24))
+
+
+def sinusoidal_row(p: Any, dim: int, base: Any, convention: str) -> list[Any]:
+    """One row of a sinusoidal table, each convention from its own definition."""
+    half = dim // 2
+    if convention == "interleaved":
+        return [(mp.cos if j % 2 else mp.sin)(p * power(base, j - j % 2, dim)) for j in range(dim)]
+    if convention == "concatenated":
+        row = sinusoidal_row(p, dim, base, "interleaved")
+        return row[0::2] + row[1::2]
+    if convention == "column_index":
+        return [(mp.cos if j % 2 else mp.sin)(p * power(base, 2 * j, dim)) if p else 0 for j in range(dim)]
+    steps = half if convention == "timestep" else max(half - 1, 1)
+    angles = [p * power(base, i, steps) for i in range(half)]
+    parts = [[mp.sin(a) for a in angles], [mp.cos(a) for a in angles]]
+    first, second = parts if convention == "tensor2tensor" else reversed(parts)
+    return first + second + [0] * (dim - 2 * half)

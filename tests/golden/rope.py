@@ -261,8 +261,8 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
     width, bits = encoding["head_dim"], DTYPES[dtype]
     tokens = list(zip(*positions, strict=True)) if isinstance(positions[0], list) else [(p,) for p in positions]
     x, weights = ([[drawn(numbers, bits) for _ in range(width)] for _ in tokens] for _ in "xw")
-    cos_sin = [[_entry(encoding, j, place) for j in range(len(_angles(encoding)))] for place in tokens]
-    ways = channels(_spread(encoding), sum(f != 0 for f, _ in _angles(encoding)))
+    cos_sin = [[entry_of(encoding, j, place) for j in range(len(angles_of(encoding)))] for place in tokens]
+    ways = channels(_spread(encoding), sum(f != 0 for f, _ in angles_of(encoding)))
     settings = {name: value for name, value in encoding.items() if name not in ("kind", "head_dim")}
     told = ", ".join(
         f"{name} {value['kind'] if isinstance(value, dict) else value}" for name, value in settings.items()
@@ -285,7 +285,7 @@ def _spread(encoding: dict[str, Any]) -> dict[str, Any]:
     return encoding | {"placement": "spread"} if encoding.get("scaling") else encoding
 
 
-def _angles(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
+def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
     """The frequency and the axis of each pair."""
     kind, dims = encoding["kind"], encoding.get("axes_dims")
     if kind != "AxialRotary":
@@ -321,9 +321,9 @@ def _axes(encoding: dict[str, Any], pairs: int) -> list[int]:
     return axes
 
 
-def _entry(encoding: dict[str, Any], j: int, place: tuple[Any, ...]) -> tuple[Any, Any]:
+def entry_of(encoding: dict[str, Any], j: int, place: tuple[Any, ...]) -> tuple[Any, Any]:
     """Cosine and sine of a pair, rounded to float32 as they are kept in a table."""
-    frequency, axis = _angles(encoding)[j]
+    frequency, axis = angles_of(encoding)[j]
     angle = mp.mpf(place[axis]) * frequency
     if encoding.get("precision") == "float32":
         angle = mp.mpf(rounded(rounded(frequency) * mp.mpf(rounded(place[axis]))))
@@ -362,7 +362,7 @@ def learned_rotary() -> Iterator[dict[str, Any]]:
         {"kind": "LearnedRotary", "head_dim": 8, "layout": "interleaved", "rotary_dim": 4, "direction": "inverse"},
     ):
         width, sign = encoding["head_dim"], -1 if "direction" in encoding else 1
-        f = [frequency for frequency, _ in _angles(encoding)]
+        f = [frequency for frequency, _ in angles_of(encoding)]
         ways = channels(encoding, len(f))
         x, weights = ([[drawn(numbers, 24) for _ in range(width)] for _ in range(7)] for _ in "xw")
         result, gradient = [list(row) for row in x], [mp.mpf(0)] * len(f)

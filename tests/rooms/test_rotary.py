@@ -1,0 +1,229 @@
+"""Lengths, axes, caches and placements of `RotaryEmbedding`, against rows of the exact tables turned by NumPy."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from posenc_core import (
+    AxialRotary,
+    DynamicNTK,
+    LearnedRotary,
+    LongRoPE,
+    MultimodalRotary,
+    Proportional,
+    Rotary,
+    XPos,
+    grid,
+    multimodal,
+    rotate,
+)
+
+RNG = np.random.default_rng(3)
+LONGROPE = Rotary(
+    head_dim=8,
+    layout="half",
+    scaling=LongRoPE(
+        short_factor=(1.0, 1.5, 2.0, 4.0),
+        long_factor=(2.0, 5.0, 10.0, 40.0),
+        original_max_position_embeddings=16,
+        factor=4.0,
+    ),
+)
+DYNAMIC = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=16))
+MULTIMODAL = MultimodalRotary(head_dim=12, layout="half", sections=(2, 2, 2), arrangement="interleaved")
+
+
+def tokens(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def turned(x, encoding, positions, seq_len=None):
+    cos, sin = encoding.cos_sin(positions, seq_len)
+    if cos.ndim == 3:
+        cos, sin = cos[:, None], sin[:, None]
+    return rotate(x, cos, sin, layout=encoding.layout, placement=encoding.placement)
+
+
+@pytest.mark.parametrize("encoding", [LONGROPE, DYNAMIC], ids=["longrope", "dynamic"])
+def test_the_length_chooses_the_table_for_one_call_alone(room, native, encoding):
+    layer, x = room.RotaryEmbedding(encoding), tokens(2, 3, 4, 8)
+    for seq_len in (16, 17, 64, 5, None, 17):
+        result = room.to_numpy(layer(native(x), start=12, seq_len=seq_len))
+        np.testing.assert_array_equal(result, turned(x, encoding, range(12, 16), seq_len))
+    assert np.abs(turned(x, encoding, range(12, 16), 17) - turned(x, encoding, range(12, 16), 16)).max() > 1e-2
+
+
+def test_a_layer_may_be_made_for_one_length(room, native):
+    x = tokens(1, 1, 40, 8)
+    result = room.to_numpy(room.RotaryEmbedding(LONGROPE.at(40))(native(x)))
+    np.testing.assert_array_equal(result, turned(x, LONGROPE, range(40), 40))
+
+
+def test_positions_past_the_length_are_told_of(room, native):
+    layer, x = room.RotaryEmbedding(LONGROPE), native(tokens(1, 1, 4, 8))
+    with pytest.warns(UserWarning, match="Position 16 lies past the 16 that these frequencies .*; give `seq_len`"):
+        layer(x, start=13)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(x, start=12)
+        layer(x, start=13, seq_len=17)
+
+
+def test_a_length_is_a_positive_integer(room, native):
+    with pytest.raises((ValueError, TypeError), match="`seq_len` must be"):
+        room.RotaryEmbedding(LONGROPE)(native(tokens(1, 1, 4, 8)), seq_len=0)
+
+
+def test_a_traced_layer_has_the_tables_of_its_length(on, native):
+    if "compiled" in on.room.GAPS:
+        pytest.skip("nothing to compile")
+    x = np.ones((1, 1, 4, 8), np.float32)
+    layer = on.harness.compiled(on.harness.evaluated(on.room.RotaryEmbedding(LONGROPE.at(17))))
+    for seq_len in (17, 1000):
+        result = on.room.to_numpy(layer(native(x), seq_len=seq_len))
+        np.testing.assert_allclose(result, turned(x, LONGROPE, range(4), 17), rtol=0, atol=2e-7)
+
+
+def test_a_layer_that_is_traced_makes_no_other_tables(on, native, monkeypatch):
+    x = native(np.ones((1, 1, 4, 8), np.float32))
+    layer = on.room.RotaryEmbedding(LONGROPE)
+    monkeypatch.setattr(on.room.RotaryEmbedding.room, "is_traced", lambda array: array is x)
+    with pytest.raises(ValueError, match="`seq_len` asks for other tables than a traced layer holds; make the layer w"):
+        layer.rows(x, encoding=LONGROPE.at(17))
+
+
+@pytest.mark.parametrize("length", [16, 20])
+def test_attention_tells_its_rotation_how_long_it_is(on, native, length):
+    made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
+    x = native(tokens(2, length, 16))
+    results = []
+    for position in (LONGROPE, LONGROPE.at(length)):
+        layer = on.harness.evaluated(on.room.MultiHeadAttention(16, 2, position=position))
+        results.append(on.room.to_numpy(on.harness.filled(layer, made)(x, x, x)))
+    np.testing.assert_array_equal(*results)
+
+
+def test_cached_keys_of_xpos_stay_right(on):
+    rope, (q, k) = on.room.RotaryEmbedding(XPos(head_dim=8, layout="half")), tokens(2, 1, 1, 20, 8)
+    whole = [on.room.to_numpy(x) for x in rope(on.room.from_numpy(q), on.room.from_numpy(k))]
+    steps = [
+        [on.room.to_numpy(x) for x in rope(*(on.room.from_numpy(x[:, :, i : i + 1]) for x in (q, k)), start=i)]
+        for i in range(20)
+    ]
+    for which in (0, 1):
+        np.testing.assert_array_equal(np.concatenate([step[which] for step in steps], axis=2), whole[which])
+    scores = np.einsum("id,jd->ij", whole[0][0, 0].astype(float), whole[1][0, 0].astype(float))
+    plain = [turned(x, Rotary(head_dim=8, layout="half"), range(20))[0, 0].astype(float) for x in (q, k)]
+    assert abs(scores[19, 0]) != pytest.approx(abs(np.einsum("d,d", plain[0][19], plain[1][0])), rel=1e-6)
+
+
+def test_attention_turns_keys_of_xpos_as_keys(on, native):
+    encoding, x = XPos(head_dim=8, layout="half", scale_base=4), tokens(1, 6, 8)
+    unit = {name: np.eye(8, dtype=np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
+    layer = on.harness.filled(on.harness.evaluated(on.room.MultiHeadAttention(8, 1, position=encoding)), unit)
+    rows = encoding.rows(range(6))
+    q = rotate(x, rows["cos"], rows["sin"], layout="half").astype(float)
+    k = rotate(x, rows["key_cos"], rows["key_sin"], layout="half").astype(float)
+    scores = np.exp(q[0] @ k[0].T / np.sqrt(8))
+    wanted = scores / scores.sum(axis=1, keepdims=True) @ x[0]
+    np.testing.assert_allclose(on.room.to_numpy(layer(*[native(x)] * 3))[0], wanted, rtol=0, atol=1e-5)
+
+
+def test_text_stands_at_one_place_on_all_axes(room, native):
+    x, plain = tokens(2, 1, 5, 12), Rotary(head_dim=12, layout="half")
+    layer = room.RotaryEmbedding(MULTIMODAL)
+    for result in (layer(native(x), start=7), layer(native(x), positions=range(7, 12))):
+        np.testing.assert_array_equal(room.to_numpy(result), turned(x, plain, range(7, 12)))
+
+
+@pytest.mark.parametrize("make", [np.array, "native"], ids=["numpy", "native"])
+def test_text_and_images_and_the_tokens_after_them(room, native, make):
+    positions, delta = multimodal([3, (1, 2, 4), 2])
+    x, layer = tokens(1, 2, 14, 12), room.RotaryEmbedding(MULTIMODAL)
+    given = native(positions) if make == "native" else make(positions)
+    result = room.to_numpy(layer(native(x[:, :, :13]), positions=given))
+    np.testing.assert_array_equal(result, turned(x[:, :, :13], MULTIMODAL, positions))
+    after = room.to_numpy(layer(native(x[:, :, 13:]), start=13 + delta))
+    np.testing.assert_array_equal(after, turned(x[:, :, 13:], MULTIMODAL, [positions.max() + 1]))
+
+
+def test_rows_of_a_batch_have_axes_of_their_own(room, native):
+    positions = RNG.integers(0, 2**20, (3, 2, 5))
+    x = tokens(2, 4, 5, 12)
+    result = room.to_numpy(room.RotaryEmbedding(MULTIMODAL)(native(x), positions=positions))
+    np.testing.assert_array_equal(result, turned(x, MULTIMODAL, positions))
+
+
+def test_images_stand_on_grids(room, native):
+    encoding = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=100)
+    x = tokens(2, 3, 6, 8)
+    result = room.to_numpy(room.RotaryEmbedding(encoding, max_len=4)(native(x), positions=grid(2, 3)))
+    np.testing.assert_array_equal(result, turned(x, encoding, grid(2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (None, "`positions` must be given to AxialRotary(head_dim=8, layout='half', axes_dims=(4, 4)): (2, length)"),
+        (np.zeros((3, 4)), "`positions` must have shape (2, ..., length), got (3, 4)."),
+        (np.zeros((2, 5)), "`positions` must have shape (4,) or (1, 4) or (2, 4) to fit the tokens, got (5,)."),
+    ],
+)
+def test_positions_on_axes_are_checked(room, native, positions, message):
+    layer = room.RotaryEmbedding(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        layer(native(tokens(2, 1, 4, 8)), positions=positions)
+
+
+@pytest.mark.parametrize(
+    "shape_and_axis",
+    [((2, 3, 4, 8), -2), ((2, 4, 3, 8), 1), ((4, 2, 3, 8), 0), ((4, 3, 8), 0)],
+    ids=["batch heads length", "batch length heads", "length batch heads", "tokens heads"],
+)
+def test_layouts_of_tensors(room, native, shape_and_axis):
+    shape, seq_axis = shape_and_axis
+    x = tokens(*shape)
+    result = room.to_numpy(room.RotaryEmbedding(DYNAMIC)(native(x), start=5, seq_axis=seq_axis))
+    moved = turned(np.moveaxis(x, seq_axis, -2), DYNAMIC, range(5, 9))
+    np.testing.assert_array_equal(result, np.moveaxis(moved, -2, seq_axis))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        Rotary(head_dim=12, layout="half", rotary_dim=4, placement="trail"),
+        Rotary(head_dim=12, layout="interleaved", rotary_dim=4, placement="trail"),
+        Rotary(head_dim=12, layout="half", rotary_dim=4, placement="spread"),
+        Rotary(head_dim=12, layout="interleaved_to_half", rotary_dim=4),
+        Rotary(head_dim=12, layout="half", scaling=Proportional(partial_rotary_factor=0.34)),
+    ],
+    ids=["trail", "interleaved trail", "spread", "to half", "proportional"],
+)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_channels_that_do_not_turn_keep_their_bits(on, encoding, compiled):
+    if compiled and "compiled" in on.room.GAPS:
+        pytest.skip("nothing to compile")
+    still = {"lead": range(4, 12), "trail": range(8), "spread": [2, 3, 4, 5, 8, 9, 10, 11]}[encoding.pairing.placement]
+    x = tokens(1, 1, 5, 12)
+    x[..., list(still)] = np.resize(np.array([np.nan, np.inf, -0.0, -np.inf, 1e-42], np.float32), 8)
+    layer = on.harness.evaluated(on.room.RotaryEmbedding(encoding))
+    result = on.room.to_numpy((on.harness.compiled(layer) if compiled else layer)(on.room.from_numpy(x)))
+    kept = result[..., list(still)]
+    np.testing.assert_array_equal(np.isnan(kept), np.isnan(x[..., list(still)]))
+    np.testing.assert_array_equal(np.signbit(kept), np.signbit(x[..., list(still)]))
+    np.testing.assert_array_equal(kept, x[..., list(still)])
+    assert np.isfinite(np.delete(result, list(still), axis=-1)).all()
+
+
+def test_learned_frequencies_turn_at_any_place(room, native):
+    encoding, x = LearnedRotary(head_dim=8, layout="half"), tokens(2, 3, 4, 8)
+    layer = room.RotaryEmbedding(encoding)
+    if hasattr(layer, "initialize"):
+        layer.initialize()
+    for stated in ({"start": 9}, {"start": [9, 2]}, {"positions": [3, 1, 4, 1]}, {"positions": [0.5, 1.5, 2.0, 9.0]}):
+        start = np.array(stated.get("start", 0))
+        places = stated.get("positions", start[..., None] + np.arange(4))
+        result = room.to_numpy(layer(native(x), **stated))
+        np.testing.assert_allclose(result, turned(x, encoding, np.array(places)), rtol=0, atol=2e-5)
