@@ -1,0 +1,357 @@
+"""A checkpoint is written anew whole or not at all: rows of queries and keys change places, and nothing else."""
+
+import json
+import os
+import re
+import sys
+import tracemalloc
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from posenc_backends.checkpoint import PIECE, read_header, relayout_checkpoint
+
+RNG = np.random.default_rng(11)
+HIDDEN = 12
+ITEM = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "I32": 4, "U8": 1, "BOOL": 1}
+LLAMA = {
+    "model_type": "llama", "hidden_size": 32, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "rope_theta": 10000.0, "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+def save(path, tensors, metadata=None):
+    """A file of safetensors as its format describes it: name to (dtype, shape, bytes), the bytes in reversed order."""
+    data = {name: (dtype, shape, raw) for name, (dtype, shape, raw) in reversed(tensors.items())}
+    bounds = pairwise(accumulate((len(raw) for *_, raw in data.values()), initial=0))
+    places = dict(zip(data, bounds, strict=True))
+    header = {"__metadata__": metadata} if metadata else {}
+    header |= {n: {"dtype": d, "shape": s, "data_offsets": places[n]} for n, (d, s, _) in tensors.items()}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(raw for *_, raw in data.values()))
+    return path
+
+
+def load(path):
+    """The tensors of a file: name to (dtype, shape, bytes)."""
+    whole = path.read_bytes()
+    first = 8 + int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8:first])
+    header.pop("__metadata__", None)
+    return {
+        name: (t["dtype"], t["shape"], whole[first + t["data_offsets"][0] : first + t["data_offsets"][1]])
+        for name, t in header.items()
+    }
+
+
+def noise(dtype, *shape):
+    """Bytes of all kinds, infinities and numbers that are none among them."""
+    return dtype, list(shape), RNG.bytes(int(np.prod(shape)) * ITEM[dtype])
+
+
+def layer(*, dtype="BF16", heads=4, key_heads=2, head_dim=8, at="model.layers.0"):
+    """One layer as Qwen3 has it, with the biases of Qwen2."""
+    rows = {"q": heads * head_dim, "k": key_heads * head_dim}
+    tensors = {
+        "model.embed_tokens.weight": noise(dtype, 5, HIDDEN),
+        f"{at}.mlp.up_proj.weight": noise(dtype, 9, HIDDEN),
+    }
+    for name, width in (*rows.items(), ("v", rows["k"])):
+        tensors[f"{at}.self_attn.{name}_proj.weight"] = noise(dtype, width, HIDDEN)
+        tensors[f"{at}.self_attn.{name}_proj.bias"] = noise("F32", width)
+    for name in rows:
+        tensors[f"{at}.self_attn.{name}_norm.weight"] = noise("F16", head_dim)
+    tensors[f"{at}.self_attn.o_proj.weight"] = noise("F8_E4M3", HIDDEN, rows["q"])
+    tensors[f"{at}.input_layernorm.weight"] = noise(dtype, HIDDEN)
+    tensors[f"{at}.self_attn.rotary_emb.inv_freq"] = noise("F32", head_dim // 2)
+    tensors[f"{at}.post_attention_layernorm.weight"] = noise(dtype, HIDDEN)
+    return tensors
+
+
+def test_rows_change_places_and_nothing_else(tmp_path):
+    tensors = layer() | {"empty": noise("F32", 0, 3), "lm_head.weight": noise("BOOL", 3, HIDDEN)}
+    tensors |= {
+        "model.layers.1.self_attn.v_proj.weight": noise("I32", 3),
+        "model.layers.2.self_attn.v_proj.bias": noise("U8", 1),
+    }
+    source = save(tmp_path / "in.safetensors", tensors, {"format": "pt", "note": "ünïcode"})
+    done = relayout_checkpoint(source, tmp_path / "out.safetensors", config=LLAMA, to="half")
+    at, head = "model.layers.0.self_attn", [0, 2, 4, 6, 1, 3, 5, 7]
+    relaid = {f"{at}.{n}_{kind}" for n in "qk" for kind in ("proj.weight", "proj.bias", "norm.weight")}
+    assert set(done.relaid) == relaid
+    assert set(done.relaid + done.copied) == set(tensors)
+    got = load(tmp_path / "out.safetensors")
+    assert list(got) == list(tensors)
+    for name, (dtype, shape, raw) in tensors.items():
+        assert got[name][:2] == (dtype, shape)
+        if name not in relaid:
+            assert got[name][2] == raw
+            continue
+        rows = np.frombuffer(raw, np.uint8).reshape(shape[0] // 8, 8, -1)
+        assert got[name][2] == rows[:, head].tobytes()
+        assert got[name][2] != raw
+    first = 8 + int.from_bytes(source.read_bytes()[:8], "little")
+    assert (tmp_path / "out.safetensors").read_bytes()[:first] == source.read_bytes()[:first]
+
+
+def test_an_adapter_of_rank_0_has_nothing_to_move(tmp_path):
+    tensors = layer() | {"layers.0.self_attn.q_proj.lora_B.weight": noise("F32", 32, 0)}
+    source = save(tmp_path / "in", tensors)
+    relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+    assert load(tmp_path / "out")["layers.0.self_attn.q_proj.lora_B.weight"] == ("F32", [32, 0], b"")
+
+
+@pytest.mark.parametrize("config", [LLAMA, LLAMA | {"model_type": "glm4", "partial_rotary_factor": 0.5}])
+def test_there_and_back_is_the_same_file(config, tmp_path):
+    source = save(tmp_path / "in.safetensors", layer(), {"format": "pt"})
+    there, back = tmp_path / "there.safetensors", tmp_path / "back.safetensors"
+    relayout_checkpoint(source, there, config=config, to="half")
+    relayout_checkpoint(str(there), str(back), config=config, to="interleaved_to_half")
+    assert there.read_bytes() != source.read_bytes()
+    assert back.read_bytes() == source.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "back.safetensors",
+        "in.safetensors",
+        "there.safetensors",
+    ]
+
+
+def test_the_library_of_the_format_reads_it(tmp_path):
+    tensors = layer()
+    source = save(tmp_path / "in.safetensors", tensors, {"format": "pt"})
+    relayout_checkpoint(source, tmp_path / "out.safetensors", config=LLAMA, to="half")
+    with safetensors.safe_open(tmp_path / "out.safetensors", "np") as opened:
+        assert opened.metadata() == {"format": "pt"}
+        assert set(opened.keys()) == set(tensors)
+        bias = "model.layers.0.self_attn.k_proj.bias"
+        raw = np.frombuffer(tensors[bias][2], np.float32)
+        np.testing.assert_array_equal(opened.get_tensor(bias)[:8], raw[[0, 2, 4, 6, 1, 3, 5, 7]])
+
+
+def test_a_checkpoint_of_the_library_is_read(tmp_path):
+    name = "layers.3.attention.wq.weight"
+    safetensors.numpy.save_file({name: np.arange(64, dtype=np.int16).astype(np.float16).reshape(32, 2)}, tmp_path / "in")
+    relayout_checkpoint(tmp_path / "in", tmp_path / "out", config=LLAMA, to="half")
+    np.testing.assert_array_equal(safetensors.numpy.load_file(tmp_path / "out")[name][:8, 0], [0, 4, 8, 12, 2, 6, 10, 14])
+
+
+def test_a_checkpoint_may_be_in_several_files(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    shards = [layer(at=f"model.layers.{n}") for n in (0, 1)]
+    names = [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
+    for name, tensors in zip(names, shards, strict=True):
+        save(folder / name, tensors)
+    weight_map = {tensor: name for name, tensors in zip(names, shards, strict=True) for tensor in tensors}
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
+    done = relayout_checkpoint(index, tmp_path / "new", config=LLAMA, to="half")
+    assert len(done.relaid) == 12
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted([*names, index.name])
+    assert (tmp_path / "new" / index.name).read_bytes() == index.read_bytes()
+    for name in names:
+        relayout_checkpoint(folder / name, tmp_path / name, config=LLAMA, to="half")
+        assert (tmp_path / "new" / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_memory_stays_below_twice_the_largest_tensor(tmp_path):
+    rows, columns = 4 * 8, 2**16
+    tensors = layer() | {
+        "model.layers.0.self_attn.q_proj.weight": ("BF16", [rows, columns], b"\1\2" * (rows * columns)),
+        "model.embed_tokens.weight": ("BF16", [rows, columns], b"\3\4" * (rows * columns)),
+    }
+    source = save(tmp_path / "in", tensors)
+    relayout_checkpoint(source, tmp_path / "warm", config=LLAMA, to="half")  # imports
+    tracemalloc.start()
+    try:
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    largest = 2 * rows * columns
+    assert largest == 4 * PIECE
+    assert peak < largest
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("self_attn.q_proj.weight", (48, 3), "must have 32 rows by the config, got shape (48, 3)."),
+        ("self_attn.q_proj.qweight", (32, 3), "is quantised (F32); re-lay the checkpoint before it is quantised."),
+        ("self_attn.W_pack.weight", (96, 3), "may hold queries or keys, but in which order is not known"),
+    ],
+)
+def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, shape, message, tmp_path):
+    full = f"model.layers.1.{name}"
+    source = save(tmp_path / "in", layer() | {full: noise("F32", *shape)})
+    with pytest.raises(ValueError, match=re.escape(f"`{full}` {message}")):
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "message"),
+    [
+        (
+            {},
+            {"to": "half", "layout": "half"},
+            "`to` must be another layout than the weights are in, got 'half' for 'half'",
+        ),
+        ({}, {"to": "interleaved", "layout": "interleaved_to_half"}, "for 'interleaved_to_half': nothing to do."),
+        ({}, {"to": "neox"}, "`to` must be one of 'interleaved', 'half'"),
+        ({}, {"to": "half", "layout": "gptj"}, "`layout` must be one of 'interleaved', 'half'"),
+        ({"attention_k_eq_v": True}, {"to": "half"}, "`attention_k_eq_v` makes values of keys"),
+        (
+            {"num_attention_heads": [4, 8]},
+            {"to": "half"},
+            "`num_attention_heads` must be a positive integer in the config",
+        ),
+        (
+            {"qk_rope_head_dim": 4},
+            {"to": "half"},
+            "`qk_nope_head_dim` must be a positive integer in the config, got None.",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_written(changes, words, message, tmp_path):
+    source = save(tmp_path / "in", layer())
+    with pytest.raises(ValueError, match=re.escape(message)):
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA | changes, **words)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_file_without_queries_and_keys_is_refused(tmp_path):
+    source = save(tmp_path / "in", {"model.norm.weight": noise("F32", 3)})
+    with pytest.raises(
+        ValueError, match="`source` must have queries and keys, named q_proj, wq, k_proj, wk or the like"
+    ):
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize("link", ["same", "hard", "soft", "dangling", "other"])
+def test_no_file_is_written_over(link, tmp_path):
+    source, target = save(tmp_path / "in", layer()), tmp_path / "out"
+    if link == "same":
+        target = tmp_path / "." / "in"
+    elif link == "hard":
+        target.hardlink_to(source)
+    elif link == "soft":
+        target.symlink_to(source)
+    elif link == "dangling":
+        target.symlink_to(tmp_path / "nowhere")
+    else:
+        target.write_text("mine")
+    before, listed = source.read_bytes(), sorted(tmp_path.iterdir())
+    with pytest.raises(FileExistsError, match=re.escape(f"`target` must not exist, got {target}: name a new file.")):
+        relayout_checkpoint(source, target, config=LLAMA, to="half")
+    assert source.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == listed
+    with pytest.raises(FileNotFoundError, match="`target` must lie in a folder that exists"):
+        relayout_checkpoint(source, tmp_path / "missing" / "out", config=LLAMA, to="half")
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_was_begun_is_removed_if_it_fails(failure, tmp_path, monkeypatch):
+    def fail(*_):
+        raise failure
+
+    source = save(tmp_path / "in", layer())
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(failure)):
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_file_that_came_in_the_meantime_is_kept(tmp_path, monkeypatch):
+    source, target = save(tmp_path / "in", layer()), tmp_path / "out"
+    monkeypatch.setattr(os, "fsync", lambda _: target.write_text("mine"))
+    with pytest.raises(FileExistsError, match="`target` must not exist"):
+        relayout_checkpoint(source, target, config=LLAMA, to="half")
+    assert target.read_text() == "mine"
+
+
+def test_a_file_that_shrinks_meanwhile_is_not_taken_for_whole(tmp_path, monkeypatch):
+    source = save(tmp_path / "in", layer())
+    whole = source.stat().st_size
+    monkeypatch.setattr("posenc_backends.checkpoint._progress", lambda total: shortened(source, whole - 1))
+    with pytest.raises(OSError, match="became shorter while it was read"):
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+@contextmanager
+def shortened(path, size):
+    os.truncate(path, size)
+    yield lambda count: None
+
+
+def test_without_rich_it_says_what_to_install(tmp_path, monkeypatch):
+    source = save(tmp_path / "in", layer())
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with pytest.raises(ImportError, match=re.escape('`rich` is not installed; run `pip install "posenc[relayout]"`.')):
+        relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def entry(shape, *offsets, dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    ("header", "data"),
+    [
+        ({"a": entry([2], 0, 8)}, b"1234567"),
+        ({"a": entry([2], 0, 8)}, b"123456789"),
+        ({"a": entry([2], 1, 9)}, b"123456789"),
+        ({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, b"12345678"),
+        ({"a": entry([2], 0, 8), "b": entry([1], 12, 16)}, b"1234567890123456"),
+        ({"a": entry([3], 0, 8)}, b"12345678"),
+        ({"a": entry([0], 0, 8)}, b"12345678"),
+        ({"a": entry([2], 8, 0)}, b"12345678"),
+        ({"a": entry([2], 0)}, b"12345678"),
+        ({"a": entry(2, 0, 8)}, b"12345678"),
+        ({"a": [2]}, b"12345678"),
+        ([], b""),
+        ("text", b""),
+    ],
+)
+def test_damaged_files_are_refused(header, data, tmp_path):
+    text = json.dumps(header).encode()
+    path = tmp_path / "damaged"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    with pytest.raises(ValueError, match=r"is no (complete )?file of safetensors"):
+        read_header(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"short", b"\xff" * 64, b"PK\3\4" + bytes(100), (20).to_bytes(8, "little") + b"{}"]
+)
+def test_files_of_other_formats_are_refused(content, tmp_path):
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"is no (complete )?file of safetensors"):
+        read_header(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"weight_map": {"a": "../a.safetensors"}}',
+        '{"weight_map": 3}',
+        "{}",
+        "[]",
+        "no JSON",
+        '{"weight_map": {"a": 1}}',
+    ],
+)
+def test_an_index_that_is_none_is_refused(content, tmp_path):
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(content)
+    with pytest.raises(ValueError, match="`source` must be a file of safetensors or the index of several"):
+        relayout_checkpoint(index, tmp_path / "out", config=LLAMA, to="half")
+    assert list(tmp_path.iterdir()) == [index]
