@@ -58,6 +58,8 @@ class Rotary(Rotating):
     def __post_init__(self, frequencies: Any) -> None:
         super().__post_init__()
         object.__setattr__(self, "own", _given(frequencies))
+        if self.rotary_dim == self.head_dim:
+            object.__setattr__(self, "rotary_dim", None)
         check_number("base", self.base, above=1)
         check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.turning)
         if self.turning > self.head_dim:

@@ -1,0 +1,714 @@
+"""Configs as published, less what has nothing to do with positions; numbers from `tests/golden/rope_models.json`."""
+
+import json
+import math
+import re
+import warnings
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_core import MultimodalRotary, Rotary
+from posenc_core.huggingface import layer_types, load_rope, to_config
+from posenc_core.scaling import (
+    NTK,
+    AttentionFactor,
+    DynamicNTK,
+    Linear,
+    Llama3,
+    LongRoPE,
+    NTKAlpha,
+    Proportional,
+    YaRN,
+)
+
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
+SMALL = {"head_dim": 64, "max_position_embeddings": 4096}
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+LISTS = {"short_factor": [1.0 + i / 64 for i in range(32)], "long_factor": [1.0 + i for i in range(32)]}
+LONG = {"rope_type": "longrope", **LISTS, "original_max_position_embeddings": 1024}
+L0 = {"original_max_position_embeddings": 1024}
+
+
+def half(head_dim, base, **fields):
+    return Rotary(head_dim=head_dim, layout="half", base=base, **fields)
+
+
+MISTRAL4 = {"type": "yarn", "partial_rotary_factor": 0.5, "max_position_embeddings": 4096}
+SCOUT = {"factor": 16.0, "high_freq_factor": 1.0}
+DEEPSEEK = {"factor": 40, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 1.0}
+HUNYUAN = {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+GPT_OSS = {"factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
+GEMMA4 = {
+    "full_attention": {"factor": 1.0, "partial_rotary_factor": 0.25, "rope_theta": 1e6, "rope_type": "proportional"},
+    "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+    "rope_theta": None,
+    "rope_type": "default",
+}
+MIMO = {"partial_rotary_factor": 0.334, "rope_theta": 1e7}
+# fmt: off
+PUBLISHED = {
+    "Llama 2": (
+        {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_scaling": None}, None,
+        half(128, 10000),
+    ),
+    "Llama 3.1": (
+        {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000.0,
+         "max_position_embeddings": 131072, "rope_scaling": {**LLAMA3, "rope_type": "llama3"}}, None,
+        half(128, 500000.0, scaling=Llama3(**LLAMA3)),
+    ),
+    "Llama 4 Scout": (
+        {"model_type": "llama4", "text_config": {
+            "model_type": "llama4_text", "head_dim": 128, "no_rope_layers": [], "rope_theta": 500000.0,
+            "rope_scaling": {**LLAMA3, **SCOUT, "rope_type": "llama3"}}}, "chunked_attention",
+        Rotary(head_dim=128, layout="interleaved", base=500000, scaling=Llama3(**LLAMA3 | SCOUT)),
+    ),
+    "Phi-3": (
+        {"model_type": "phi3", "head_dim": 64, "rope_theta": 10000.0, "max_position_embeddings": 32768, **L0,
+         "rope_scaling": {**LISTS, "type": "su"}}, None,
+        half(64, 10000, scaling=LongRoPE(**LISTS, **L0, factor=32)),
+    ),
+    "Phi-3.5 MoE": (
+        {"model_type": "phimoe", "head_dim": 64, "max_position_embeddings": 131072,
+         "rope_scaling": {**LONG, "type": "longrope", "short_mscale": 1.25, "long_mscale": 1.5}}, None,
+        half(64, 1e6, scaling=LongRoPE(**LISTS, **L0, short_mscale=1.25, long_mscale=1.5)),
+    ),
+    "DeepSeek-V3": (
+        {"model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128, "rope_theta": 10000,
+         "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "max_position_embeddings": 163840,
+         "rope_scaling": {**DEEPSEEK, "type": "yarn", "beta_fast": 32, "beta_slow": 1}}, None,
+        Rotary(head_dim=64, layout="interleaved_to_half", scaling=YaRN(**DEEPSEEK)),
+    ),
+    "DeepSeek-V4, compressed": (
+        {"model_type": "deepseek_v4", "head_dim": 512, "qk_rope_head_dim": 64, "max_position_embeddings": 1048576,
+         "rope_theta": 10000, "compress_rope_theta": 160000,
+         "rope_scaling": {"factor": 16, "original_max_position_embeddings": 65536, "type": "yarn"}}, "compress",
+        Rotary(head_dim=512, layout="interleaved", base=160000, rotary_dim=64, placement="trail",
+               scaling=YaRN(factor=16, original_max_position_embeddings=65536, attention_factor=1)),
+    ),
+    "Mistral-Small-4": (
+        {"model_type": "mistral4", "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "rope_interleave": False,
+         "rope_parameters": {**YARN, **MISTRAL4}}, None,
+        half(64, 10000, scaling=YaRN(factor=4, **L0)),
+    ),
+    "Qwen2-VL": (
+        {"model_type": "qwen2_vl", "hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1000000.0,
+         "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}, None,
+        MultimodalRotary(head_dim=128, layout="half", base=1e6, sections=(16, 24, 24)),
+    ),
+    "Qwen3-VL": (
+        {"model_type": "qwen3_vl", "text_config": {
+            "model_type": "qwen3_vl_text", "head_dim": 128, "rope_theta": 5000000,
+            "rope_scaling": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"}}}, None,
+        MultimodalRotary(head_dim=128, layout="half", base=5e6, sections=(24, 20, 20), arrangement="interleaved"),
+    ),
+    "Ernie 4.5 VL": (
+        {"model_type": "ernie4_5_vl_moe_text", "head_dim": 128,
+         "rope_parameters": {"mrope_section": [22, 22, 20]}}, None,
+        MultimodalRotary(head_dim=128, layout="interleaved", base=5e5, sections=(22, 22, 20), arrangement="ernie"),
+    ),
+    "Gemma 3, full": (
+        {"model_type": "gemma3", "text_config": {
+            "model_type": "gemma3_text", "hidden_size": 2560,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}, "full_attention",
+        half(256, 1e6, scaling=Linear(factor=8)),
+    ),
+    "Gemma 3, sliding": (
+        {"head_dim": 256, "rope_local_base_freq": 10000.0, "rope_theta": 1000000.0,
+         "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}, "sliding_attention",
+        half(256, 10000),
+    ),
+    "Gemma 4, full": (
+        {"text_config": {"model_type": "gemma4_text", "head_dim": 256, "global_head_dim": 512,
+                         "rope_parameters": GEMMA4}}, "full_attention",
+        half(512, 1e6, placement="spread", scaling=Proportional(partial_rotary_factor=0.25)),
+    ),
+    "gpt-oss": (
+        {"model_type": "gpt_oss", "head_dim": 64, "hidden_size": 2880, "num_attention_heads": 64, "rope_theta": 150000,
+         "max_position_embeddings": 131072,
+         "rope_scaling": {**GPT_OSS, "rope_type": "yarn", "beta_fast": 32.0, "beta_slow": 1.0}}, None,
+        half(64, 150000, scaling=YaRN(**GPT_OSS)),
+    ),
+    "GPT-NeoX": (
+        {"model_type": "gpt_neox", "hidden_size": 6144, "num_attention_heads": 64, "rotary_emb_base": 10000,
+         "rotary_pct": 0.25}, None,
+        half(96, 10000, rotary_dim=24),
+    ),
+    "GPT-J": (
+        {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_positions": 2048, "rotary": True, "rotary_dim": 64},
+        None, Rotary(head_dim=256, layout="interleaved", rotary_dim=64),
+    ),
+    "Falcon-H1": (
+        {"model_type": "falcon_h1", "head_dim": 128, "attn_rotary_emb": 128, "rope_theta": 100000000000.0}, None,
+        half(128, 1e11),
+    ),
+    "Bamba": (
+        {"model_type": "bamba", "hidden_size": 4096, "num_attention_heads": 32, "attn_rotary_emb": 64}, None,
+        half(128, 10000, rotary_dim=64),
+    ),
+    "MiniMax-M2": (
+        {"model_type": "minimax_m2", "head_dim": 128, "rope_theta": 5000000, "rotary_dim": 64}, None,
+        half(128, 5e6, rotary_dim=64),
+    ),
+    "nomic-bert": (
+        {"model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
+         "rotary_emb_interleaved": False, "rotary_emb_scale_base": None}, None,
+        half(64, 1000),
+    ),
+    "Hunyuan": (
+        {"model_type": "hunyuan_v1_dense", "attention_head_dim": 128, "rope_theta": 10000.0,
+         "max_position_embeddings": 32768, "rope_scaling": {**HUNYUAN, "type": "dynamic"}}, None,
+        half(128, 10000, scaling=NTKAlpha(alpha=1000)),
+    ),
+    "ModernBERT, global": (
+        {"model_type": "modernbert", "hidden_size": 768, "num_attention_heads": 12, "global_rope_theta": 160000.0,
+         "local_rope_theta": 10000.0, "position_embedding_type": "absolute"}, "full_attention",
+        half(64, 160000),
+    ),
+    "MiMo-V2, sliding": (
+        {"model_type": "mimo_v2", "head_dim": 192, "swa_head_dim": 192, "swa_rope_theta": 10000.0, **MIMO,
+         "rope_parameters": {**MIMO, "rope_type": "default", "type": "default"}}, "sliding_attention",
+        half(192, 10000, rotary_dim=64),
+    ),
+    "Olmo 3, sliding": (
+        {"model_type": "olmo3", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000,
+         "rope_scaling": {**YARN, "attention_factor": 1.2}}, "sliding_attention",
+        half(128, 500000),
+    ),
+    "ChatGLM": (
+        {"model_type": "chatglm", "hidden_size": 4096, "kv_channels": 128, "num_attention_heads": 32,
+         "original_rope": True, "rope_ratio": 500, "seq_length": 131072}, None,
+        Rotary(head_dim=128, layout="interleaved", base=5e6, rotary_dim=64),
+    ),
+    "nanochat": ({"model_type": "nanochat", "head_dim": 128}, None, half(128, 10000, direction="inverse")),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize(("config", "layer_type", "rotary"), PUBLISHED.values(), ids=PUBLISHED)
+def test_published_configs(config, layer_type, rotary):
+    assert load_rope(config, layer_type=layer_type) == rotary
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_published_numbers(case):
+    rotary = load_rope(case["config"], layout=case["layout"]).at(case["seq_len"])
+    np.testing.assert_array_equal(rotary.frequencies(), np.float64(case["frequencies"]))
+    assert rotary.attention_factor == case["attention_factor"]
+    tables = np.stack(rotary.cos_sin(np.array(case["positions"])), axis=-1)
+    np.testing.assert_array_equal(tables[:, case["columns"]], np.float32(case["cos_sin"]))
+    assert load_rope(to_config(rotary.at(1)), layout=case["layout"]).at(case["seq_len"]) == rotary
+
+
+TWINS = {
+    "base": ({"rope_theta": 5e5}, {"rope_theta": 5e5}, {"base": 5e5}),
+    "linear": (
+        {"rope_scaling": {"type": "linear", "factor": 2.5}},
+        {"rope_type": "linear", "factor": 2.5},
+        {"scaling": Linear(factor=2.5)},
+    ),
+    "linear, a whole factor": (
+        {"rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 2}},
+        {"rope_type": "linear", "factor": 2, "original_max_position_embeddings": None},
+        {"scaling": Linear(factor=2)},
+    ),
+    "dynamic": (
+        {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
+        {"rope_type": "dynamic", "factor": 2.0},
+        {"scaling": DynamicNTK(factor=2, original_max_position_embeddings=4096)},
+    ),
+    "llama3": (
+        {"rope_scaling": {"type": "llama3", **LLAMA3}},
+        {"rope_type": "llama3", **LLAMA3},
+        {"scaling": Llama3(**LLAMA3)},
+    ),
+    "yarn by the lengths": (
+        {"rope_scaling": {"type": "yarn", "factor": None, **L0}},
+        {"rope_type": "yarn", **L0},
+        {"scaling": YaRN(factor=4, **L0)},
+    ),
+    "yarn, length beside": (
+        {"rope_scaling": {"type": "yarn", "factor": 4.0, "finetuned": True}, **L0},
+        {**YARN, "extrapolation_factor": 1.0, "attn_factor": 1},
+        {"scaling": YaRN(factor=4, **L0)},
+    ),
+    "yarn, all": (
+        {"rope_scaling": {**YARN, "beta_fast": 16, "beta_slow": 16, "truncate": False, "attention_factor": 1.5}},
+        {**YARN, "beta_fast": 16, "beta_slow": 16, "truncate": False, "attention_factor": 1.5},
+        {"scaling": YaRN(factor=4, **L0, beta_fast=16, beta_slow=16, truncate=False, attention_factor=1.5)},
+    ),
+    "longrope": (
+        {"rope_scaling": {**LISTS, "type": "su", "rope_type": "longrope"}, **L0},
+        LONG,
+        {"scaling": LongRoPE(**LISTS, **L0, factor=4)},
+    ),
+    "share": (
+        {"rotary_percentage": 0.29, "rotary_dim": 18},
+        {"partial_rotary_factor": 0.29},
+        {"rotary_dim": 18},
+    ),
+    "width": ({"rotary_emb_dim": 16}, {"rope_dim": 16}, {"rotary_dim": 16}),
+    "all of it": ({"rotary_emb_fraction": 1.0}, {"partial_rotary_factor": 1.0, "rotary_dim": 64}, {}),
+    "scaled in part": (
+        {"partial_rotary_factor": 0.5, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"partial_rotary_factor": 0.5, "rope_type": "linear", "factor": 2.0},
+        {"rotary_dim": 32, "scaling": Linear(factor=2)},
+    ),
+    "no scaling, said at length": (
+        {"rope_scaling": {"type": "default", "factor": 1.0}, "rope_parameters": None},
+        {"rope_type": "default", "attention_factor": None},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "fields"), TWINS.values(), ids=TWINS)
+def test_both_spellings_say_the_same(old, new, fields):
+    rotary = Rotary(**{"head_dim": 64, "layout": "half"} | fields)
+    assert load_rope(SMALL | old) == load_rope(SMALL | {"rope_parameters": new}) == rotary
+
+
+def test_a_file_a_folder_and_an_object(tmp_path):
+    class Config:
+        def to_dict(self):
+            return {"rope_theta": 1e6, **SMALL}
+
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(Config().to_dict()), encoding="utf-8")
+    for config in (path, str(path), tmp_path, Config()):
+        assert load_rope(config) == half(64, 1e6)
+    for text, kind in (("{", ValueError), ("[]", TypeError)):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(kind, match=r"`config` must .*config\.json"):
+            load_rope(path)
+    with pytest.raises(FileNotFoundError, match="other"):
+        load_rope(tmp_path / "other.json")
+    with pytest.raises(TypeError, match="`config` must be a path, a dict or a config object"):
+        load_rope(64)
+
+
+def test_the_text_part_of_a_nested_config():
+    text = {**SMALL, "model_type": "qwen2"}
+    outer = {"hidden_size": 1024, "num_attention_heads": 8, "vision_config": {"head_dim": 80}, "rope_theta": 1e6}
+    for config in (
+        {"llm_config": text, **outer},
+        {"language_config": {**text, "rope_theta": None}, **outer},
+        {"thinker_config": {"text_config": text, **outer}},
+        {"text_config": {**text, "rope_parameters": {"rope_theta": 1e6}}, **outer, "rope_theta": None},
+        {"text_config": {**text, "rope_scaling": {}}, **outer, "rope_scaling": {"type": "linear", "factor": 2.0}},
+    ):
+        assert load_rope(config) == half(64, 1e6)
+    nameless = {"model_type": "qwen3_vl_moe", "text_config": {"head_dim": 128}}
+    assert load_rope(nameless).arrangement == "interleaved"
+
+
+def test_the_part_of_a_share_is_its_whole_part():
+    widths = [(192, 0.334, 64), (100, 0.29, 28), (80, 0.4, 32), (96, 0.25, 24)]
+    for head_dim, share, turning in widths:
+        assert int(head_dim * share) == turning
+        assert load_rope({"head_dim": head_dim, "partial_rotary_factor": share}).rotary_dim == turning
+
+
+def test_the_layout_is_asked_for_said_or_known():
+    layouts = [
+        ({"model_type": "cohere"}, None, "interleaved"),
+        ({"model_type": "cohere"}, "half", "half"),
+        ({"model_type": "glm4_moe_lite"}, None, "interleaved_to_half"),
+        ({"model_type": "deepseek_v2"}, None, "interleaved"),
+        ({"rope_interleave": True}, None, "interleaved_to_half"),
+        ({"rope_interleave": False, "model_type": "deepseek_v3"}, None, "half"),
+        ({"rotary_emb_interleaved": True}, None, "interleaved"),
+        ({}, None, "half"),
+    ]
+    for config, asked, layout in layouts:
+        assert load_rope({"rope_theta": 1e5, **SMALL, **config}, layout=asked).layout == layout
+    with pytest.raises(ValueError, match=r"`layout` must be one of .*, got 'neox'"):
+        load_rope(SMALL, layout="neox")
+
+
+def test_layer_types_are_listed():
+    rope = {"sliding_attention": {"rope_theta": 10000.0}, "full_attention": None}
+    nested = {"head_dim": 64, "layer_types": ["sliding_attention", "conv", "full_attention"], "rope_parameters": rope}
+    assert layer_types(nested) == ("sliding_attention", "full_attention")
+    assert load_rope(nested, layer_type="sliding_attention") == half(64, 10000)
+    assert load_rope(nested, layer_type="full_attention") is None
+    assert load_rope(nested, layer_type="conv") is None
+    assert load_rope({**nested, "rope_parameters": {"full_attention": None}}, layer_type="full_attention") is None
+    for layer_type in (None, "global"):
+        with pytest.raises(ValueError, match=f"`layer_type` must be one of 'full.*', 'sliding.*', got {layer_type!r}"):
+            load_rope(nested, layer_type=layer_type)
+
+
+def test_bases_may_go_by_other_names_than_layers():
+    config = {"model_type": "deepseek_v4", "qk_rope_head_dim": 64, "layer_types": ["heavily_compressed_attention"]}
+    assert layer_types(config) == ("main", "compress")
+    with pytest.raises(ValueError, match="`layer_type` must be one of 'compress', 'main', which turn differently, got"):
+        load_rope(config, layer_type="heavily_compressed_attention")
+
+
+def test_layers_that_are_alike_need_no_name():
+    alike = {**SMALL, "layer_types": ["linear_attention", "full_attention"], "rope_theta": 1e6}
+    assert layer_types(alike) == ()
+    assert load_rope(alike) == load_rope(alike, layer_type="full_attention") == half(64, 1e6)
+    assert load_rope(alike, layer_type="linear_attention") is None
+    with pytest.raises(
+        ValueError, match="`layer_type` must be one of 'full_attention', 'linear_attention', got 'main'"
+    ):
+        load_rope(alike, layer_type="main")
+    with pytest.raises(ValueError, match="`layer_type` must be left out"):
+        load_rope(SMALL, layer_type="full_attention")
+
+
+def test_layers_that_a_model_does_not_turn():
+    config = {"head_dim": 128, "model_type": "cohere2", "rope_theta": 50000, "sliding_window": 4096}
+    turning = Rotary(head_dim=128, layout="interleaved", base=50000)
+    assert layer_types(config) == ("sliding_attention", "full_attention")
+    assert load_rope(config) == load_rope(config, layer_type="sliding_attention") == turning
+    assert load_rope(config, layer_type="full_attention") is None
+    assert load_rope({**config, "sliding_window": None}, layer_type=None) == turning
+    assert layer_types({"model_type": "cohere2"}) == layer_types(config)
+    exaone = {"head_dim": 64, "model_type": "exaone4", "sliding_window": None, "layer_types": ["full_attention"]}
+    assert load_rope(exaone, layer_type="full_attention") == half(64, 10000)
+
+
+def test_what_each_layer_says_goes_before_what_all_do():
+    nested = {"full_attention": {"partial_rotary_factor": 0.5}, "sliding_attention": {"rope_theta": 100.0}}
+    config = {**SMALL, "rope_theta": 1e6, "partial_rotary_factor": 0.25, "rope_parameters": nested}
+    assert load_rope(config, layer_type="full_attention") == half(64, 1e6, rotary_dim=32)
+    assert load_rope(config, layer_type="sliding_attention") == half(64, 100, rotary_dim=16)
+
+
+def test_what_is_left_over_beside_layer_types_that_say_it_themselves():
+    each = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": None}
+    config = {**SMALL, "rope_parameters": {**each, "rope_theta": 1e5, "rope_type": "default", "factor": 1.0}}
+    assert load_rope(config, layer_type="full_attention") == half(64, 1e6)
+
+
+def test_the_length_goes_by_several_names():
+    for name in ("n_positions", "seq_length", "max_position_embeddings"):
+        rotary = load_rope({"head_dim": 64, name: 512, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
+        assert rotary.longest == 512
+    only_original = {"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0, **L0}}
+    assert load_rope(only_original).longest == 1024
+    with pytest.raises(ValueError, match="`max_position_embeddings` is missing: `rope_type` 'dynamic' starts from it"):
+        load_rope({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
+
+
+def test_layers_told_apart_by_index_that_turn_or_do_not():
+    for one in (
+        {"no_rope_layers": [1, 1, 0]},
+        {"layer_rope_theta": [1e6, 0, 1e6]},
+        {"no_rope_layer_interval": 4},
+        {"use_rope": True, "use_mem_rope": True},
+    ):
+        assert load_rope({**SMALL, "rope_theta": 1e6, **one}) == half(64, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("config", "head_dim"),
+    [
+        ({"hidden_size": 4544, "num_attention_heads": 71}, 64),
+        ({"n_embd": 96, "n_head": 4}, 24),
+        ({"d_model": 96, "n_heads": 2}, 48),
+        ({"hidden_size": 288, "decoder_num_attention_heads": 8}, 36),
+        ({"kv_channels": 80, "hidden_size": 64, "num_heads": 2}, 80),
+        ({"head_dim": 80, "attention_head_dim": 80, "hidden_size": 64, "num_heads": 2}, 80),
+        ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16}, 128),  # a default of the class
+        ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16, "head_dim": None}, 64),
+    ],
+)
+def test_the_width_of_a_head(config, head_dim):
+    assert load_rope(config) == half(head_dim, 10000)
+
+
+def test_one_base_for_each_layer_type_beside_flat_parameters():
+    rope = {"rope_theta": 2e6, "partial_rotary_factor": 0.5, "rope_type": "linear", "factor": 8.0}
+    config = {**SMALL, "rope_local_base_freq": 500.0, "rope_parameters": rope}
+    full = half(64, 2e6, rotary_dim=32, scaling=Linear(factor=8))
+    assert load_rope(config, layer_type="full_attention") == full
+    assert load_rope(config, layer_type="sliding_attention") == half(64, 500, rotary_dim=32)
+
+
+def test_a_head_may_be_wider_in_some_layers():
+    layers = {name: {"rope_theta": 10000.0} for name in ("full_attention", "sliding_attention")}
+    kinds = ["sliding_attention", "full_attention"]
+    config = {
+        "head_dim": 64,
+        "layer_types": kinds,
+        "rope_parameters": layers,
+        "per_layer_config": {"01": {"head_dim": 96}},
+    }
+    assert [load_rope(config, layer_type=kind).head_dim for kind in kinds] == [64, 96]
+    named = {"head_dim": 64, "swa_head_dim": 80, "global_head_dim": 96, "rope_parameters": layers}
+    assert [load_rope(named, layer_type=kind).head_dim for kind in kinds] == [80, 96]
+
+
+def test_per_layer_truncate_is_honoured():  # transformers 5.23 reads it from the outer dict, where it is not
+    rope = {"full_attention": {**YARN, "rope_theta": 150000.0, "truncate": False}}
+    scaling = load_rope({**SMALL, "rope_parameters": rope}, layer_type="full_attention").scaling
+    assert scaling == YaRN(factor=4, **L0, truncate=False)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"alibi": True},
+        {"use_alibi": True, "rope_theta": 10000.0},
+        {"rotary": False},
+        {"use_rope": False},
+        {"position_embedding_type": "nope", "rope_theta": 10000.0},
+        {"position_embedding_type": "absolute"},
+        {"use_mem_rope": False},
+        {"partial_rotary_factor": 0.0},
+        {"rotary_emb_fraction": 0.0},
+    ],
+)
+def test_models_that_do_not_turn(config):
+    assert load_rope(SMALL | config) is None
+
+
+@pytest.mark.parametrize(
+    ("rope", "factor"),
+    [
+        ({"rope_type": "deepseek_yarn", "mscale": 0.707, "mscale_all_dim": 0.707}, 1),
+        ({"rope_type": "deepseek_yarn"}, 0.1 * math.log(4) + 1),
+        ({"rope_type": "deepseek_yarn", "mscale": 0.5}, 0.05 * math.log(4) + 1),
+        (
+            {"rope_type": "deepseek_yarn", "mscale": 2, "mscale_all_dim": 1},
+            (0.2 * math.log(4) + 1) / (0.1 * math.log(4) + 1),
+        ),
+        ({"rope_type": "deepseek_yarn", "mscale": 0, "mscale_all_dim": 1}, 1 / (0.1 * math.log(4) + 1)),
+        ({"rope_type": "telechat3-yarn"}, 0.07 * math.log(4) + 1),
+        ({"rope_type": "telechat3-yarn", "attention_factor": 1.25}, 1.25),
+        ({"rope_type": "yarn", "attn_factor": 0.5}, 0.5 * (0.1 * math.log(4) + 1)),
+        ({"rope_type": "yarn", "mscale": 2.0, "mscale_all_dim": 1.0, "attention_factor": 1.5}, 1.5),
+    ],
+)
+def test_attention_factors_of_the_kinds_of_yarn(rope, factor):
+    rotary = load_rope(SMALL | {"rope_parameters": YARN | rope})
+    assert rotary.attention_factor == pytest.approx(factor, rel=1e-15)
+    np.testing.assert_array_equal(rotary.frequencies(), half(64, 10000, scaling=YaRN(factor=4, **L0)).frequencies())
+
+
+def test_numbers_far_out_by_the_definition():
+    """`dynamic` with `alpha`, in part, at a position that float32 angles do not reach."""
+    rope = {"rope_type": "dynamic", "alpha": 1000.0, "partial_rotary_factor": 0.334, "rope_theta": 10000.0}
+    rotary = load_rope({"head_dim": 192, "rope_parameters": rope})
+    position = 2**21 + 1
+    cos, sin = rotary.cos_sin([position])
+    with mpmath.workdps(60):
+        base = mpmath.mpf(10000) * mpmath.mpf(1000) ** (mpmath.mpf(64) / 62)
+        angles = [position / base ** (mpmath.mpf(2 * i) / 64) for i in range(32)]
+        np.testing.assert_array_equal(cos[0], np.float32([float(mpmath.cos(angle)) for angle in angles]))
+        np.testing.assert_array_equal(sin[0], np.float32([float(mpmath.sin(angle)) for angle in angles]))
+
+
+WARNED = {
+    "factor": ({"rope_scaling": {**YARN, "factor": 8.0}}, "`factor` 8.0 .* `max_position_embeddings` 4096 .* 1024"),
+    "longrope": ({"rope_scaling": {**LONG, "factor": 8.0}}, "`factor` 8.0 .* `max_position_embeddings` 4096"),
+    "two original lengths": (
+        {"rope_scaling": LONG, "original_max_position_embeddings": 2048},
+        "`original_max_position_embeddings` is 1024 .* 2048 beside",
+    ),
+    "dynamic": (
+        {"rope_scaling": {"type": "dynamic", "factor": 2.0, **L0}},
+        "'dynamic' starts from `max_position_embeddings` 4096, .* not `original_max_position_embeddings` 1024",
+    ),
+    "mscale": ({"rope_scaling": {**YARN, "mscale": 0.7}}, "`mscale` has no effect alone"),
+    "llama 4": ({"rope_scaling": {**YARN, "llama_4_scaling_beta": 0.1}}, "`llama_4_scaling_beta` is no rotation"),
+    "base": ({"model_type": "new"}, "`rope_theta` is missing, .* 'new': 10000 is used"),
+}
+
+
+@pytest.mark.parametrize(("config", "message"), WARNED.values(), ids=WARNED)
+def test_a_warning_names_both_keys_and_which_is_used(config, message):
+    with pytest.warns(UserWarning, match=message) as warned:
+        rotary = load_rope(SMALL | config)
+    assert len(warned) == 1
+    assert rotary.base == 10000
+
+
+def test_what_the_warnings_say_is_used():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scalings = {name: load_rope(SMALL | config).scaling for name, (config, _) in WARNED.items()}
+    assert scalings == {
+        "factor": YaRN(factor=8, **L0),
+        "longrope": LongRoPE(**LISTS, **L0, factor=8),
+        "two original lengths": LongRoPE(**LISTS, original_max_position_embeddings=2048, factor=2),
+        "dynamic": DynamicNTK(factor=2, original_max_position_embeddings=4096),
+        "mscale": YaRN(factor=4, **L0, mscale=0.7),
+        "llama 4": YaRN(factor=4, **L0),
+        "base": None,
+    }
+
+
+REFUSED = [
+    ({"rope_scaling": {"type": "ntk", "factor": 2.0}}, "`rope_type` 'ntk' cannot be loaded: three different formulas"),
+    ({"rope_scaling": {"type": "xdrope", "alpha": 2.0}}, "`rope_type` 'xdrope' cannot be loaded"),
+    ({"rope_parameters": {"rope_type": "axial"}}, "`rope_type` 'axial' cannot be loaded"),
+    ({"rope_parameters": {"rope_type": "fope"}}, "`rope_type` must be one of 'default', 'linear', .*, got 'fope'"),
+    ({"rope_parameters": {"rope_type": ["yarn"]}}, r"`rope_type` must be one of .*, got \['yarn'\]"),
+    ({"rope_scaling": {"type": "linear", "rope_type": "yarn"}}, "`rope_type` is 'yarn', but `type` is 'linear'"),
+    ({"rope_scaling": {"type": "linear"}}, "`factor` is missing: `rope_type` 'linear' needs factor"),
+    ({"rope_scaling": {"type": "dynamic"}}, "`factor` is missing"),
+    ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "`original_max_position_embeddings` is missing"),
+    ({"rope_scaling": {"type": "su", **LISTS}}, "`original_max_position_embeddings` is missing"),
+    ({"rope_scaling": {"type": "su", **L0, "short_factor": [1.0] * 32}}, "`long_factor` is missing"),
+    ({"rope_scaling": {**LLAMA3, "type": "llama3", "low_freq_factor": None}}, "`low_freq_factor` is missing"),
+    ({"rope_scaling": {**LONG, "short_factor": [1.0]}}, "`short_factor` must have 32 numbers"),
+    ({"rope_scaling": {**YARN, "factor": 0.5}}, "`factor` must be a finite number of at least 1, got 0.5"),
+    ({"rope_scaling": {**YARN, "factor": math.nan}}, "`factor` must be a finite number"),
+    ({"rope_scaling": {**YARN, "factor": None}, "max_position_embeddings": 512}, "`factor` is missing, and"),
+    ({"rope_scaling": {**YARN, "beta_fast": 1, "beta_slow": 2}}, "`beta_fast` must be at least `beta_slow` 2, got 1"),
+    ({"rope_scaling": {**YARN, "extrapolation_factor": 2}}, "`extrapolation_factor` must be 1, got 2"),
+    ({"rope_scaling": {**YARN, "attn_factor": 2, "attention_factor": 1.5}}, "`attn_factor` must be left out beside"),
+    ({"rope_scaling": {**YARN, "attn_factor": -2}}, "`attn_factor` must be a finite number greater than 0, got -2"),
+    ({"rope_scaling": {"type": "linear", "factor": 2.0, "low_freq_factor": 1.0}},
+     "`low_freq_factor` is no key of `rope_type` 'linear', got 1.0: it belongs to llama3"),
+    ({"rope_scaling": {"factor": 2.0}}, "`factor` is no key of `rope_type` 'default', got 2.0"),
+    ({"rope_scaling": {"type": "dynamic", "alpha": 9.0, "factor": 2.0}}, "`factor` is no key of .* with alpha'"),
+    ({"rope_scaling": {**YARN, "beta": 1}}, "`beta` is no key of `rope_type` 'yarn', got 1: it has .*beta_fast"),
+    ({"rope_theta": 1e6, "rope_parameters": {"rope_theta": 1e5}},
+     "`rope_parameters.rope_theta` is 100000.0, but `rope_theta` is 1000000.0"),
+    ({"rope_theta": 1e6, "rotary_emb_base": 10000}, "`rope_theta` is 1000000.0, but `rotary_emb_base` is 10000"),
+    ({"rope_ratio": 0}, "`rope_ratio` must be a finite number greater than 0, got 0"),
+    ({"rope_ratio": 2, "rope_theta": 1e4}, "`rope_theta` is 10000.0, but `rope_ratio` is 20000"),
+    ({"rope_theta": 1}, "`rope_theta` must be a finite number greater than 1, got 1"),
+    ({"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": "linear", "factor": 4.0}},
+     "`factor` is 4.0, but `rope_scaling.factor` is 2.0"),
+    ({"partial_rotary_factor": 0.5, "rotary_pct": 0.25}, "`partial_rotary_factor` is 0.5, but `rotary_pct` is 0.25"),
+    ({"partial_rotary_factor": 0.5, "rotary_dim": 16}, "`partial_rotary_factor` 0.5 of 64 channels is not 16"),
+    ({"partial_rotary_factor": 0.3}, "`partial_rotary_factor` must turn an even number of at most 64 channels, got 19"),
+    ({"partial_rotary_factor": 1.5}, "`partial_rotary_factor` must turn an even number of at most 64 channels, got 96"),
+    ({"rotary_dim": 66}, "`rotary_dim` must turn an even number of at most 64 channels, got 66"),
+    ({"head_dim": 7}, "`head_dim` must be even, got 7"),
+    ({"head_dim": None}, "`head_dim` is missing, and so is `hidden_size` or `num_attention_heads`"),
+    ({"qk_rope_head_dim": 32, "rotary_dim": 16}, "`qk_rope_head_dim` is 32, but `rotary_dim` is 16"),
+    ({"rope_parameters": {"mrope_section": [8, 8, 8]}}, r"`mrope_section` must add up to the 32 pairs .*\(8, 8, 8\)"),
+    ({"rope_parameters": {"mrope_section": [8] * 4}}, r"`mrope_section` must be three numbers, .* got \[8, 8, 8, 8\]"),
+    ({"rope_parameters": {"mrope_interleaved": True}}, "`mrope_section` is missing"),
+    ({"rope_parameters": {"a": {"rope_theta": 1e5}, "rope_theta": 1e6, "b": {}}}, "`rope_theta` must be said of each"),
+    ({"mrope_section": [8, 12, 12]}, r"`mrope_section` is not known here, got \[8, 12, 12\]"),
+    ({"rotary_scaling": 2.0}, "`rotary_scaling` is not known here, got 2.0"),
+    ({"rope_3d": True}, "`rope_3d` is not known here, got True"),
+    ({"use_dynamic_ntk": True}, "`use_dynamic_ntk` is a scaling of Qwen's own"),
+    ({"layer_rope_theta": [10000.0, 0, 1e6]}, "`layer_rope_theta` must be `rope_theta` 10000 or 0 in every layer, got"),
+    ({"text_config": {"rope_theta": 1e5, **SMALL}, "rope_theta": 1e6}, "`rope_theta` is .*`text_config.rope_theta`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "message"), REFUSED, ids=lambda value: value[:40] if isinstance(value, str) else "")
+def test_refused_by_name(config, message):
+    with pytest.raises(ValueError, match=message):
+        load_rope(SMALL | config)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"rope_scaling": "linear"}, "`rope_scaling` must be a dict or None, got 'linear'"),
+        ({"rope_scaling": {"type": "linear", "factor": "2"}}, "`factor` must be a number, got '2'"),
+        (
+            {"rope_scaling": {**YARN, "original_max_position_embeddings": 1024.5}},
+            "`original_max_position_embeddings` must",
+        ),
+        ({"rope_theta": "10000"}, "`rope_theta` must be a number, got '10000'"),
+        ({"partial_rotary_factor": "half"}, "`partial_rotary_factor` must be a number, got 'half'"),
+        ({"rotary_dim": 16.5}, "`rotary_dim` must be an integer, got 16.5"),
+        ({"head_dim": "64"}, "`head_dim` must be an integer, got '64'"),
+        ({"head_dim": None, "hidden_size": "64", "n_head": 2}, "`hidden_size` must be an integer, got '64'"),
+        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, "`num_attention_heads` must be an integer, got 2.5"),
+        ({"rope_parameters": {"mrope_section": ["8", 12, 12]}}, "`mrope_section` must be an integer, got '8'"),
+        ({"rope_parameters": {"full_attention": {}, "sliding": 3}}, "`sliding` must be a dict or None beside"),
+    ],
+)
+def test_refused_by_type(config, message):
+    with pytest.raises(TypeError, match=message):
+        load_rope(SMALL | config)
+
+
+SAID = [
+    half(64, 10000),
+    half(192, 5e6, rotary_dim=64),
+    half(98, 10000, rotary_dim=94),
+    half(64, 1e6, scaling=Linear(factor=2)),
+    half(64, 1e6, scaling=NTKAlpha(alpha=1000)),
+    half(64, 1e6, scaling=DynamicNTK(factor=2, original_max_position_embeddings=4096)),
+    half(64, 1e6, rotary_dim=32, scaling=Llama3(**LLAMA3)),
+    half(64, 1e6, scaling=YaRN(factor=2.3, **L0, beta_fast=16, beta_slow=16, truncate=False)),
+    half(64, 1e6, scaling=YaRN(factor=4, **L0, mscale=0.7, mscale_all_dim=1)),
+    half(64, 1e6, scaling=YaRN(factor=4, **L0, attention_factor=1.5)),
+    half(64, 1e6, scaling=LongRoPE(**LISTS, **L0, factor=4)),
+    half(64, 1e6, scaling=LongRoPE(**LISTS, **L0, attention_factor=1.25)),
+    half(64, 1e6, scaling=LongRoPE(**LISTS, **L0, short_mscale=1.25, long_mscale=1.5)),
+    half(64, 1e6, placement="spread", scaling=Proportional(partial_rotary_factor=0.25, factor=8)),
+    Rotary(head_dim=64, layout="interleaved_to_half"),
+    MultimodalRotary(head_dim=64, layout="half", sections=(8, 12, 12)),
+    MultimodalRotary(head_dim=256, layout="half", rotary_dim=64, sections=(11, 11, 10), arrangement="interleaved"),
+]
+
+
+@pytest.mark.parametrize("rotary", SAID, ids=repr)
+def test_to_config_and_back(rotary):
+    assert load_rope(json.loads(json.dumps(to_config(rotary))), layout=rotary.layout) == rotary
+
+
+def test_a_share_gives_its_width_back_whatever_the_division_rounds_to():
+    for head_dim in range(2, 514):
+        for rotary_dim in range(2, head_dim, 2 * (1 + head_dim // 40)):
+            share = to_config(half(head_dim, 10000, rotary_dim=rotary_dim))["rope_parameters"]["partial_rotary_factor"]
+            assert int(head_dim * share) == rotary_dim
+
+
+def test_to_config_as_transformers_spells_it():
+    yarn = half(128, 1e6, rotary_dim=64, scaling=YaRN(factor=4, original_max_position_embeddings=32768))
+    assert to_config(yarn) == {
+        "head_dim": 128,
+        "max_position_embeddings": 131072,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "rope_theta": 1e6,
+            "partial_rotary_factor": 0.5,
+            "factor": 4,
+            "original_max_position_embeddings": 32768,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "truncate": True,
+        },
+    }
+    dynamic = half(64, 1e4, scaling=DynamicNTK(factor=2, original_max_position_embeddings=4096))
+    assert to_config(dynamic) == {
+        "head_dim": 64,
+        "max_position_embeddings": 4096,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"direction": "inverse"}, "`direction` must be 'forward', a config cannot say another, got 'inverse'"),
+        ({"precision": "float32"}, "`precision` must be 'exact'"),
+        ({"placement": "trail", "rotary_dim": 32}, "`placement` must be 'lead', .* got 'trail'"),
+        ({"scaling": Proportional()}, "`placement` must be 'spread', .* got 'lead'"),
+        ({"frequencies": [1.0] * 32}, "`frequencies` of their own cannot be said"),
+        ({"scaling": NTK(factor=2)}, "`scaling` must be None or one of .* got NTK"),
+        ({"scaling": AttentionFactor(attention_factor=2)}, "`scaling` must be None or one of .* got AttentionFactor"),
+        ({"scaling": LongRoPE(**LISTS, **L0, factor=4, seq_len=2000)}, "`seq_len` of `scaling` must be None"),
+    ],
+)
+def test_what_a_config_cannot_say(fields, message):
+    with pytest.raises(ValueError, match=message):
+        to_config(Rotary(head_dim=64, layout="half", **fields))
+
+
+def test_to_config_takes_rotary_encodings_whose_pairs_a_config_can_deal():
+    ernie = MultimodalRotary(head_dim=64, layout="interleaved", sections=(11, 11, 10), arrangement="ernie")
+    with pytest.raises(ValueError, match="`arrangement` must be one of 'chunked', 'interleaved', got 'ernie'"):
+        to_config(ernie)
+    with pytest.raises(TypeError, match=re.escape("`rotary` must be a Rotary, got dict.")):
+        to_config({})
