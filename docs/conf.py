@@ -10,4 +10,5 @@ default_role = "code"
 exclude_patterns = ["_build"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings say shapes, which types do not
+napoleon_use_ivar = True  # autodoc lists the fields of named tuples, too
 myst_heading_anchors = 2

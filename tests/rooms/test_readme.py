@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from posenc_backends import NAMES
 from posenc_core import Rotary, rotate
@@ -20,3 +21,11 @@ def test_the_five_lines_of_the_readme(on, request):
     rotated = rotate(np.ones((1, 8, 16, 64)), cos, sin, layout="half")
     got = on.room.to_numpy(found["q"]) if name in NAMES else found["q"]
     np.testing.assert_allclose(got, rotated, rtol=0, atol=2e-7)
+
+
+def test_the_config_of_the_readme():
+    (block,) = (block for block in BLOCKS if "load_rope" in block)
+    found: dict = {}
+    exec(compile(block, "README.md", "exec"), found)  # noqa: S102
+    assert found["rotary"].head_dim == 128
+    assert found["rotary"].frequencies()[-1] * 8 == pytest.approx(500000 ** (-126 / 128))
