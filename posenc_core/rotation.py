@@ -106,14 +106,24 @@ def _turned(x: Array, cos: Array, sin: Array, *, pairing: Pairing) -> Array:
         first, second = _turned_pair(x[..., :pairs], x[..., middle : middle + pairs], cos, sin)
         return _concatenated([first, x[..., pairs:middle], second, x[..., middle + pairs :]])
     start = width - 2 * pairs if pairing.placement == "trail" else 0
-    size = pairs // pairing.blocks
-    parts = [x[..., :start]]
+    end = start + 2 * pairs
+    turned = _turned_blocks(x if 2 * pairs == width else x[..., start:end], cos, sin, pairing)
+    before = [x[..., :start]] if start > 0 else []
+    after = [x[..., end:]] if end < width else []
+    return _concatenated([*before, turned, *after])
+
+
+def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing) -> Array:
+    """Channels that all turn, block by block."""
+    if pairing.blocks == 1:
+        return _join(*_turned_pair(*_split(x, pairing.split), cos, sin), pairing.join)
+    size = cos.shape[-1] // pairing.blocks
+    blocks = []
     for block in range(pairing.blocks):
-        columns = slice(block * size, (block + 1) * size)
-        channels = x[..., start + 2 * columns.start : start + 2 * columns.stop]
-        turned = _turned_pair(*_split(channels, pairing.split), cos[..., columns], sin[..., columns])
-        parts.append(_join(*turned, pairing.join))
-    return _concatenated([*parts, x[..., start + 2 * pairs :]])
+        columns, channels = slice(block * size, (block + 1) * size), slice(2 * block * size, 2 * (block + 1) * size)
+        one = pairing._replace(blocks=1)
+        blocks.append(_turned_blocks(x[..., channels], cos[..., columns], sin[..., columns], one))
+    return _concatenated(blocks)
 
 
 def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
@@ -136,8 +146,7 @@ def _join(first: Array, second: Array, layout: str) -> Array:
 
 
 def _concatenated(parts: list[Array]) -> Array:
-    some = [part for part in parts if part.shape[-1]]
-    return some[0] if len(some) == 1 else namespace_of(some[0]).concat(some, axis=-1)
+    return parts[0] if len(parts) == 1 else namespace_of(parts[0]).concat(parts, axis=-1)
 
 
 class Routes(NamedTuple):

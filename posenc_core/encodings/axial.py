@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from .._checks import check_even, check_known, check_number
@@ -87,7 +88,7 @@ class AxialRotary(Rotating):
             return tuple(range(self.num_axes)) * (self.axes_dims[0] // 2)
         return tuple(axis for axis, channels in enumerate(self.axes_dims) for _ in range(channels // 2))
 
-    @property
+    @cached_property
     def pairing(self) -> Pairing:
         return pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1)
 

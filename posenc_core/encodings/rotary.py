@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +92,7 @@ class Rotary(Rotating):
     def pairs(self) -> int:
         return self.turning // 2 if self.scaling is None else self.scaling.turning(self.turning // 2)
 
-    @property
+    @cached_property
     def pairing(self) -> Pairing:
         return pairing_of(self.layout, "spread" if self.pairs < self.turning // 2 else self.placement)
 

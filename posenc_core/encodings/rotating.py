@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -63,7 +64,7 @@ class Rotating(Tabular):
         """How many axes positions have: `(length,)` for one, `(axes, length)` for more."""
         return 1
 
-    @property
+    @cached_property
     def pairing(self) -> Pairing:
         """Which channels form a pair."""
         return pairing_of(self.layout, self.placement)
