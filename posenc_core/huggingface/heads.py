@@ -48,7 +48,7 @@ def _of_layer(config: Mapping[str, Any], model: Model, layer_type: str | None) -
 
 def _of_all(config: Mapping[str, Any], model: Model) -> dict[str, Any]:
     given = stated(config, HEADS)
-    return {"head_dim": model.head_dim} if model.head_dim and "head_dim" not in config else given
+    return {"head_dim": model.head_dim} if model.head_dim and not config.keys() & set(HEADS) else given
 
 
 def _shared_out(config: Mapping[str, Any]) -> dict[str, Any]:

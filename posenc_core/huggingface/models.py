@@ -6,6 +6,7 @@ not there, as in vLLM 0.33. Text models only. `"name"` stands for `"name_text"`,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..encodings.multimodal import Sections
@@ -215,13 +216,14 @@ _USUAL = (
     "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2", "zamba2",
 )  # fmt: skip
 MODELS |= dict.fromkeys(_USUAL, Model())
+SCALED = {"apertus", "cwm", "gemma4", "gpt_oss", "laguna", "mellum", "ministral3", "zaya"}  # even where no key says so
 
 
-def model_type(config: dict[str, Any]) -> str:
+def model_type(config: Mapping[str, Any]) -> str:
     """The name under which a model is known here."""
     return str(config.get("model_type") or "").removesuffix("_text")
 
 
-def model_of(config: dict[str, Any]) -> Model:
+def model_of(config: Mapping[str, Any]) -> Model:
     """What is known of the model of a config."""
     return MODELS.get(model_type(config), Model())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._checks import check_integer, check_number
-from .config import BASES, LENGTHS, SHARES, WIDTHS, agreed, stated
+from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, agreed, stated
 from .models import MODELS, model_of, model_type
 from .scalings import L0, LENGTH, warn
 
@@ -61,8 +61,16 @@ def _check(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 
 
 def _usual_base(config: dict[str, Any]) -> float:
-    """The base of models that do not say theirs."""
+    """The base of models that do not say theirs.
+
+    Raises:
+        ValueError: if the config says nothing of a rotation, and the model may well have none.
+    """
     name = model_type(config)
     if name and name not in MODELS:
-        warn(f"`rope_theta` is missing, and unknown for `model_type` {config['model_type']!r}: 10000 is used.")
+        if not stated(config, (*ROPES, *SHARES, *WIDTHS)):
+            raise ValueError(
+                f"`rope_theta` is missing, and `model_type` {name!r} not known to turn: add it if it does."
+            )
+        warn(f"`rope_theta` is missing, and unknown for `model_type` {name!r}: 10000 is used.")
     return model_of(config).base

@@ -8,11 +8,11 @@ from typing import Any
 from ..encodings import MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
-from .config import check_keys, is_rotary, read
+from .config import ROPES, check_keys, is_rotary, read
 from .heads import head_of, turning_of
 from .kinds import kind_of
 from .layer_types import parameters_of
-from .models import Model, model_of
+from .models import SCALED, Model, model_of, model_type
 from .parameters import completed
 from .scalings import warn
 
@@ -22,7 +22,7 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
 
     Of a multimodal config the text model is meant (`text_config`). Every key that says something of the rotation is
     used, or refused by name. Where layers are told apart by index (`no_rope_layers`), the encoding is that of those
-    that turn. `llama_4_scaling_beta` is no rotation: there is a warning that queries are to be multiplied, too.
+    that turn, and of a model with a sparse indexer that of its attention. `llama_4_scaling_beta` is no rotation: there is a warning that queries are to be multiplied, too.
 
     Args:
         config: a `config.json`, the folder it is in, the dict that it holds, or a config object of transformers.
@@ -44,6 +44,7 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     """
     text = read(config)
     check_keys(text)
+    _check_stated(text)
     own, apart = parameters_of(text, layer_type)
     if own is None or not is_rotary(text):
         return None
@@ -65,6 +66,13 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
         "scaling": scaling,
     }
     return _dealt(fields, parameters, model)
+
+
+def _check_stated(config: Mapping[str, Any]) -> None:
+    """Raise if the model has a scaling of its own and the config, shortened, does not say it."""
+    name = model_type(config)
+    if name in SCALED and not config.keys() & set(ROPES):
+        raise ValueError(f"`rope_parameters` is missing, but the `model_type` {name!r} has a scaling: add it.")
 
 
 def _layout(config: Mapping[str, Any], model: Model) -> Layout:

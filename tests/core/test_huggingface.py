@@ -418,6 +418,7 @@ def test_layers_told_apart_by_index_that_turn_or_do_not():
         ({"head_dim": 80, "attention_head_dim": 80, "hidden_size": 64, "num_heads": 2}, 80),
         ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16}, 128),  # a default of the class
         ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16, "head_dim": None}, 64),
+        ({"model_type": "jetmoe", "kv_channels": 24, "hidden_size": 96, "num_attention_heads": 2}, 24),
     ],
 )
 def test_the_width_of_a_head(config, head_dim):
@@ -519,8 +520,20 @@ WARNED = {
     ),
     "mscale": ({"rope_scaling": {**YARN, "mscale": 0.7}}, "`mscale` has no effect alone"),
     "llama 4": ({"rope_scaling": {**YARN, "llama_4_scaling_beta": 0.1}}, "`llama_4_scaling_beta` is no rotation"),
-    "base": ({"model_type": "new"}, "`rope_theta` is missing, .* 'new': 10000 is used"),
+    "base": ({"model_type": "new", "partial_rotary_factor": 0.5}, "`rope_theta` is missing, .* 'new': 10000 is used"),
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpt2", "`rope_theta` is missing, and `model_type` 'gpt2' not known to turn: add it if it does."),
+        ("gpt_oss", "`rope_parameters` is missing, but the `model_type` 'gpt_oss' has a scaling: add it."),
+    ],
+)
+def test_a_config_that_says_nothing_of_a_rotation(name, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_rope({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
 
 
 @pytest.mark.parametrize(("config", "message"), WARNED.values(), ids=WARNED)
