@@ -19,6 +19,7 @@ ENVIRONMENTS = {  # in which the suite runs on a room, once each
     "jax": [{}, {"JAX_ENABLE_X64": "1"}],
     "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
 }
+LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 ROOMS = [name for name in EXTRAS if name not in ("plots", "report", "strict")]
 
 
@@ -40,7 +41,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """Core and house, the NumPy and the strict room; the golden numbers made again."""
-    install(session, "plots", "report", "strict", constraints="core")
+    install(session, "plots", "report", "strict", "safetensors", constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/house", *session.posargs)
     for name in ("numpy", "strict"):
@@ -50,7 +51,7 @@ def core(session: nox.Session) -> None:
 @nox.session
 def old_numpy(session: nox.Session) -> None:
     """The core on NumPy 1.26: the same bytes. The room of MXNet does this on 1.23.5."""
-    install(session, "strict", constraints="old_numpy")
+    install(session, "report", "strict", "safetensors", constraints="old_numpy")
     session.run("pytest", "tests/core", *session.posargs)
 
 
@@ -64,6 +65,14 @@ def room(session: nox.Session, name: str) -> None:
     for environment in (first, *others):
         session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
+
+
+@nox.session
+def peers(session: nox.Session) -> None:
+    """Other libraries beside ours: the same numbers, or which of the two is right."""
+    install(session, "torch", constraints="peers", group="peers")
+    session.install("--no-deps", "-c", "constraints/peers.txt", *LONE_PEERS)
+    session.run("pytest", "tests/peers", *session.posargs)
 
 
 @nox.session
