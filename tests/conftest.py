@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_backends.measures import Subject
 from posenc_backends.conformance import subject
+from posenc_backends.measures import Subject
 
 
 def pytest_addoption(parser):
