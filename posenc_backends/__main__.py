@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from posenc_core import __version__
+from posenc_core.rotation import LAYOUTS
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status: 0, 1 if a report has failures, 2 if the command cannot run."""
     options = _parser().parse_args(arguments)
     try:
-        status: int = options.run(options)
+        with _telling_warnings():
+            status: int = options.run(options)
     except (ImportError, OSError, TypeError, ValueError) as error:
         print(f"posenc: {error}", file=sys.stderr)  # noqa: T201
         return 2
@@ -35,16 +43,33 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="PNG, SVG or PDF")
     plot.add_argument("--length", type=int, default=60, help="number of positions (60)")
     plot.set_defaults(run=_plot)
+    _add_explain(commands)
+    _add_relayout(commands)
     return parser
 
 
+def _add_explain(commands: Commands) -> None:
+    explain = commands.add_parser("explain", help="tell which rotation a Hugging Face config describes")
+    explain.add_argument("config", type=Path, metavar="CONFIG", help="a config.json, or its folder")
+    explain.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
+    explain.add_argument("-o", "--output", type=Path, metavar="FILE", help="draw it, too: PNG, SVG or PDF")
+    explain.add_argument("--json", type=Path, metavar="FILE", help="write it there, too, with all pairs")
+    explain.set_defaults(run=_explain)
+
+
+def _add_relayout(commands: Commands) -> None:
+    relayout = commands.add_parser("relayout", help="write a checkpoint for another layout")
+    relayout.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
+    relayout.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder of several")
+    relayout.add_argument("--config", type=Path, required=True, metavar="CONFIG", help="its config.json")
+    relayout.add_argument("--to", choices=("half", "interleaved"), required=True, help="the layout to rotate in")
+    relayout.add_argument("--from", dest="layout", choices=LAYOUTS, help="the layout now (the other one)")
+    relayout.set_defaults(run=_relayout)
+
+
 def _report(options: argparse.Namespace) -> int:
-    try:
+    with _naming_rich():
         from posenc_backends.report import report
-    except ModuleNotFoundError as error:
-        if error.name != "rich":
-            raise
-        raise ImportError('`rich` is not installed; run `pip install "posenc[report]"`.') from error
     return report(options.json)
 
 
@@ -54,6 +79,51 @@ def _plot(options: argparse.Namespace) -> int:
 
     plot(parse(options.encoding), length=options.length).savefig(options.output)
     return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    with _naming_rich():
+        from posenc_backends.explain import explain
+    return explain(options.config, layer_type=options.layer_type, picture=options.output, path=options.json)
+
+
+def _relayout(options: argparse.Namespace) -> int:
+    from posenc_backends.checkpoint import relayout_checkpoint
+
+    relaid, copied = relayout_checkpoint(
+        options.source, options.target, config=options.config, to=options.to, layout=options.layout
+    )
+    print(  # noqa: T201
+        f"{options.target} rotates in layout {options.to!r}: {len(relaid)} tensors re-laid, {len(copied)} copied."
+    )
+    return 0
+
+
+@contextmanager
+def _naming_rich() -> Iterator[None]:
+    """Say how to install what draws in the terminal, where it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "rich":
+            raise
+        raise ImportError('`rich` is not installed; run `pip install "posenc[report]"`.') from error
+
+
+@contextmanager
+def _telling_warnings() -> Iterator[None]:
+    """Print each warning once, in a line."""
+    told: set[str] = set()
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            print(f"posenc: {message}", file=sys.stderr)  # noqa: T201
+        told.add(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = tell
+        yield
 
 
 if __name__ == "__main__":

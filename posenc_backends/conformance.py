@@ -50,7 +50,7 @@ def subject(name: str) -> Subject:
 
 
 def cases() -> Iterator[Case]:
-    """All cases, from tables to attention."""
+    """All cases, from tables to attention, and then what peers get wrong."""
     for entry in golden("seeds") + golden("sinusoidal"):
         yield _case("table", entry, checks.additive_table)
     for entry in golden("rope_models") + golden("scalings"):
@@ -64,20 +64,22 @@ def cases() -> Iterator[Case]:
         yield _case("compiled", entry, checks.compiled_bias)
         if entry["dtype"] == "float32":
             yield _case("gradient", entry, checks.bias_gradient)
-    for entry in golden("attention"):
-        yield _case("forward", entry, checks.attention)
-        yield _case("compiled", entry, checks.compiled_attention)
-    for entry in golden("learned"):
-        yield _case("forward", entry, checks.learned)
-        yield _case("gradient", entry, checks.learned_gradient)
-    for entry in golden("learned_rotary"):
-        yield _case("forward", entry, checks.learned_rotary)
-        yield _case("compiled", entry, checks.compiled_learned_rotary)
-        yield _case("gradient", entry, checks.learned_rotary_gradient)
-    for entry in golden("defects"):
-        yield _case("defect", entry, defects.defect)
-    for entry in golden("saved"):
-        yield _case("saved", entry, checks.saved)
+    for check, name, measure in _REST:
+        for entry in golden(name):
+            yield _case(check, entry, measure)
+
+
+_REST: tuple[tuple[str, str, Callable[..., Outcome]], ...] = (
+    ("forward", "attention", checks.attention),
+    ("compiled", "attention", checks.compiled_attention),
+    ("forward", "learned", checks.learned),
+    ("gradient", "learned", checks.learned_gradient),
+    ("forward", "learned_rotary", checks.learned_rotary),
+    ("compiled", "learned_rotary", checks.compiled_learned_rotary),
+    ("gradient", "learned_rotary", checks.learned_rotary_gradient),
+    ("defect", "defects", defects.defect),
+    ("saved", "saved", checks.saved),
+)
 
 
 def _compiled(entry: Entry) -> Iterator[Case]:

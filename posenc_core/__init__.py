@@ -22,6 +22,7 @@ from .masks import causal, padding, valid_lengths
 from .positions import counted_from, from_cu_seqlens, from_mask, sequence, shard
 from .rotation import rotate, unrotate
 from .scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
+from .weights import relayout, rerotate
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,8 @@ __all__ = [
     "normalized_grid",
     "padding",
     "register_namespace",
+    "relayout",
+    "rerotate",
     "rotate",
     "sequence",
     "shard",

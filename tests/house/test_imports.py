@@ -18,7 +18,10 @@ STAGES = {
     "positions", "grids", "frequencies", "scaling", "angles", "tables", "addition", "rotation", "bias", "masks",
     "attention",
 }  # fmt: skip
-FLOORS = [GROUND, STAGES, {"encodings"}, {"holder", "lookup", "layers", "notation", "plots", "huggingface", "weights"}]
+ROOF = {
+    "holder", "lookup", "layers", "notation", "huggingface", "weights", "pairs", "precision", "explanation", "plots",
+}  # fmt: skip
+FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
 ROOMS = sorted(path.name for path in BACKENDS.iterdir() if path.is_dir() and (path / "__init__.py").exists())
 
@@ -79,7 +82,9 @@ def test_all_rooms_define_the_same_layers_in_the_same_order():
     for room in set(ROOMS) - {"tensorflow"}:
         for file, wanted in files.items():
             tree = ast.parse((BACKENDS / room / f"{file}.py").read_text(encoding="utf-8"))
-            assert [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name in wanted] == wanted, room
+            assert [
+                node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name in wanted
+            ] == wanted, room
 
 
 @pytest.mark.parametrize("package", ["posenc_core", "posenc_backends", "posenc_backends.__main__"])

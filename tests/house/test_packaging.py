@@ -8,6 +8,7 @@ import sys
 from importlib.metadata import metadata, version
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posenc_backends
@@ -140,6 +141,155 @@ def test_plot_writes_a_picture(encoding, tmp_path):
     done = posenc("plot", encoding, "-o", "picture.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+LLAMA31 = {
+    "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072,
+    "rope_theta": 500000.0, "rope_scaling": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+}  # fmt: skip
+COHERE2 = {"model_type": "cohere2", "head_dim": 32, "rope_theta": 5e4, "sliding_window": 4096, "n_positions": 8192}
+PHI = {
+    "model_type": "phi3", "head_dim": 32, "max_position_embeddings": 131072, "rope_scaling": {
+        "type": "longrope", "short_factor": [1.0] * 16, "long_factor": [1.5 + i for i in range(16)],
+        "original_max_position_embeddings": 4096,
+    },
+}  # fmt: skip
+MULTIMODAL = {
+    "model_type": "qwen2_vl",
+    "head_dim": 128,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+}
+
+
+def explain(config, *arguments, cwd):
+    (cwd / "config.json").write_text(json.dumps(config))
+    return posenc("explain", "config.json", *arguments, cwd=cwd)
+
+
+def test_explain_tells_what_a_model_does(tmp_path):
+    done = explain(LLAMA31, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for told in ("half: known by `model_type`", "divided by 8: pairs 35–63", "8,192 originally, 131,072 at most"):
+        assert told in done.stdout
+    assert re.search(r"63 +63, 127 +3.069e-07 +20,473,564 +8 ", done.stdout)  # 16 π · 500000 ** (63 / 64)
+    assert re.search(r"float32 +position 20,121 ", done.stdout)
+    assert "…" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_explain_tells_regimes_and_layer_types(tmp_path):
+    done = explain(PHI, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.index("up to 4,096 positions") < done.stdout.index("sequences: longer")
+    assert "short_factor=(1, …, 1), long_factor=(1.5, …, 16.5)" in done.stdout
+    assert "grow by its square" in done.stdout
+    done = explain(COHERE2, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.index("sliding_attention") < done.stdout.index("full_attention")
+    assert done.stdout.count("queries and keys are not turned") == 1
+    done = explain(COHERE2, "--layer-type", "full_attention", cwd=tmp_path)
+    assert "sliding_attention" not in done.stdout
+    done = explain(MULTIMODAL, cwd=tmp_path)
+    assert "16 pairs turn by time, 24 pairs turn by height, 24 pairs turn by width" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "alibi": True}])
+def test_explain_writes_json_and_a_picture(config, tmp_path):
+    done = explain(config, "--json", "x.json", "-o", "x.png", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    for layers in json.loads((tmp_path / "x.json").read_text(encoding="utf-8")):
+        for regime in layers["regimes"]:
+            assert len(regime["pairs"]) == layers["head_dim"] // 2
+            assert [len(loss["first_off"]) for loss in regime["losses"]] == [3, 3]
+
+
+def test_explain_tells_a_warning_once_in_a_line(tmp_path):
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "mscale": 1.0}
+    done = explain({"head_dim": 8, "rope_scaling": scaling, "rope_theta": 1e4}, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("posenc: `mscale` has no effect alone")
+
+
+WITHOUT = """
+import sys
+class Hidden:
+    def find_spec(self, name, path, target=None):
+        if name == {0!r}:
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Hidden())
+from posenc_backends.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("rich", ("explain", "config.json"), "report"),
+        ("rich", ("report",), "report"),
+        ("matplotlib", ("explain", "config.json", "-o", "x.png"), "plots"),
+        ("matplotlib", ("plot", "Integer(dim=2)", "-o", "x.png"), "plots"),
+    ],
+)
+def test_what_draws_and_is_not_installed_is_named(module, arguments, extra, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA31))
+    command = [sys.executable, "-c", WITHOUT.format(module), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f'is not installed; run `pip install "posenc[{extra}]"`.' in done.stderr
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_relayout_says_in_a_sentence_what_it_did(tmp_path):
+    weight = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
+    names = ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight", "norm.weight")
+    tensors = {
+        name: {"dtype": "F32", "shape": [8, 8], "data_offsets": [256 * i, 256 * i + 256]}
+        for i, name in enumerate(names)
+    }
+    header = json.dumps(tensors).encode()
+    data = len(header).to_bytes(8, "little") + header + 3 * weight.tobytes()
+    (tmp_path / "in.safetensors").write_bytes(data)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "head_dim": 8, "num_attention_heads": 1}))
+    arguments = ("relayout", "in.safetensors", "out.safetensors", "--config", "config.json")
+    done = posenc(*arguments, "--to", "half", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "out.safetensors rotates in layout 'half': 2 tensors re-laid, 1 copied.\n"
+    relaid = np.frombuffer((tmp_path / "out.safetensors").read_bytes()[-768:], np.float32).reshape(3, 8, 8)
+    np.testing.assert_array_equal(relaid, [weight[[0, 2, 4, 6, 1, 3, 5, 7]]] * 2 + [weight])
+    done = posenc(*arguments, "--to", "half", cwd=tmp_path)
+    assert (done.returncode, "`target` must not exist" in done.stderr) == (2, True)
+    done = posenc(*arguments, "--to", "half", "--from", "half", cwd=tmp_path)
+    assert (done.returncode, "nothing to do" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "message"),
+    [
+        ("[1]", (), "`config` must hold a JSON object, but config.json holds list."),
+        ("{,}", (), "`config` must be a file of JSON, but config.json is not"),
+        ('{"head_dim": 8, "rope_scaling": {"type": "cubic"}}', (), "`rope_type` must be one of 'default', 'linear'"),
+        ('{"head_dim": 7}', (), "`head_dim` must be even, got 7."),
+        ('{"head_dim": 8}', ("--layer-type", "full"), "`layer_type` must be left out"),
+        ('{"head_dim": 8}', ("-o", "missing/x.png"), "missing/x.png"),
+        ('{"head_dim": 8}', ("-o", "x.docx"), "Format 'docx' is not supported"),
+        ('{"head_dim": 8}', ("--json", "missing/x.json"), "missing/x.json"),
+        (None, (), "No such file or directory: 'config.json'"),
+    ],
+)
+def test_a_config_that_cannot_be_explained_is_told_in_a_sentence(config, arguments, message, tmp_path):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    done = posenc("explain", "config.json", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

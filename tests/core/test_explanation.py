@@ -1,0 +1,313 @@
+"""What is told of configs as published, against formulas written anew here and `tests/golden/rope_models.json`."""
+
+import json
+import math
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_core import NTK, Linear, Proportional, Rotary, rotate
+from posenc_core.explanation import SQUARED, explain
+from posenc_core.pairs import pairs_of, slowing
+
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
+LLAMA31 = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 131072,
+    "rope_theta": 500000.0,
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+}
+YARN = {
+    "type": "yarn",
+    "factor": 40,
+    "original_max_position_embeddings": 4096,
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+}
+DEEPSEEK = {
+    "model_type": "deepseek_v3",
+    "qk_rope_head_dim": 64,
+    "max_position_embeddings": 163840,
+    "rope_theta": 10000,
+    "rope_scaling": YARN,
+}
+PHI = {
+    "model_type": "phi3",
+    "head_dim": 8,
+    "max_position_embeddings": 131072,
+    "rope_scaling": {
+        "type": "longrope",
+        "short_factor": [1.0, 1.25, 1.25, 2.0],
+        "long_factor": [1.5, 4.0, 16.0, 64.0],
+        "original_max_position_embeddings": 4096,
+    },
+}
+GEMMA3 = {
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text",
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+        "max_position_embeddings": 131072,
+    },
+}
+QWEN2_VL = {
+    "model_type": "qwen2_vl",
+    "head_dim": 128,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+}
+COHERE2 = {"model_type": "cohere2", "head_dim": 128, "rope_theta": 50000, "sliding_window": 4096}
+
+
+def wavelengths(dim, base):
+    return math.tau * base ** (np.arange(0, dim, 2) / dim)
+
+
+def only(config, **options):
+    (layers,) = explain(config, **options)
+    return layers
+
+
+def column(pairs, name):
+    return np.array([getattr(pair, name) for pair in pairs], np.float64)
+
+
+def test_llama_31_keeps_blends_and_divides():
+    layers = only(LLAMA31)
+    (regime,) = layers.regimes
+    plain = wavelengths(128, 5e5)
+    kept = np.clip((8192 / plain - 1) / 3, 0, 1)
+    slowed = 1 / (kept + (1 - kept) / 8)
+    np.testing.assert_allclose(column(regime.pairs, "plain_wavelength"), plain, rtol=1e-13)
+    np.testing.assert_allclose(column(regime.pairs, "slowed_by"), slowed, rtol=1e-12)
+    np.testing.assert_allclose(column(regime.pairs, "wavelength"), plain * slowed, rtol=1e-12)
+    np.testing.assert_allclose(column(regime.pairs, "frequency"), math.tau / plain / slowed, rtol=1e-12)
+    np.testing.assert_allclose(column(regime.pairs, "turns_in_original"), 8192 / plain / slowed, rtol=1e-12)
+    np.testing.assert_allclose(column(regime.pairs, "turns_in_longest"), 131072 / plain / slowed, rtol=1e-12)
+    (fast,), (slow,) = np.nonzero(8192 / plain > 4), np.nonzero(8192 / plain < 1)
+    between = slowed[fast[-1] + 1 : slow[0]]
+    assert regime.slowing == (
+        f"kept: pairs 0–{fast[-1]}; blended, divided by {min(between):.3g} to {max(between):.3g}: "
+        f"pairs {fast[-1] + 1}–{slow[0] - 1}; divided by 8: pairs {slow[0]}–63"
+    )
+    assert (layers.original_length, layers.longest_length) == (8192, 131072)
+
+
+def test_llama_31_is_off_where_the_survey_has_it():
+    """SURVEY.md, section 5, has 1.9e-4 at 4096 and 6.2e-3 at 131072; in bfloat16, the first angle is off already."""
+    float32, bfloat16 = only(LLAMA31).regimes[0].losses
+    assert (float32.arithmetic, bfloat16.arithmetic) == ("float32", "bfloat16")
+    bounds, firsts = zip(*float32.first_off, strict=True)
+    assert bounds == (1e-3, 1e-2, 1e-1)
+    assert 4096 < firsts[0] < 131072 < firsts[1] < firsts[2] < 2**22
+    assert bfloat16.first_off[0] == (1e-3, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "seq_len"),
+    [
+        ("llama-3.1-8b", None),
+        ("deepseek-v3 (rope part)", None),
+        ("phi-3.5-mini", 4096),
+        ("phi-3.5-mini", 4097),
+        ("gemma-4 (full)", None),
+        ("gpt-oss-20b", None),
+        ("hunyuan-dense/moe", None),
+    ],
+)
+def test_frequencies_and_factors_are_the_golden_ones(name, seq_len):
+    case = next(case for case in CASES if case["name"] == name and case["seq_len"] == seq_len)
+    regimes = only(case["config"]).regimes
+    regime = regimes[seq_len is not None and seq_len > 4096]
+    np.testing.assert_allclose(column(regime.pairs, "frequency"), case["frequencies"], rtol=1e-14)
+    assert regime.attention_factor == pytest.approx(case["attention_factor"], rel=1e-14)
+    assert regime.score_factor == pytest.approx(case["attention_factor"] ** 2, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("config", "factor"),
+    [
+        (DEEPSEEK, (0.1 * math.log(40) + 1) ** 2),
+        (DEEPSEEK | {"model_type": "kimi_k2"}, (0.1 * math.log(40) + 1) ** 2),
+        (
+            DEEPSEEK
+            | {"model_type": "deepseek_v2", "rope_scaling": {**YARN, "mscale": 0.707, "mscale_all_dim": 0.707}},
+            (0.0707 * math.log(40) + 1) ** 2,
+        ),
+        (DEEPSEEK | {"rope_scaling": {k: v for k, v in YARN.items() if "mscale" not in k}}, 1),
+        (DEEPSEEK | {"rope_scaling": None}, 1),
+        (DEEPSEEK | {"model_type": "llama", "head_dim": 64}, 1),
+        (LLAMA31, 1),
+    ],
+)
+def test_the_softmax_scale_is_multiplied_by_some_models(config, factor):
+    assert only(config).softmax_factor == pytest.approx(factor, rel=1e-14)
+
+
+def test_every_model_with_a_softmax_factor_has_one():
+    for model_type in sorted(SQUARED):
+        config = DEEPSEEK | {"model_type": model_type, "qk_rope_head_dim": 8}
+        assert only(config).softmax_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2), model_type
+
+
+def test_longrope_has_two_regimes():
+    layers = only(PHI)
+    short, long = layers.regimes
+    np.testing.assert_allclose(column(short.pairs, "slowed_by"), [1, 1.25, 1.25, 2], rtol=1e-15)
+    np.testing.assert_allclose(column(long.pairs, "slowed_by"), [1.5, 4, 16, 64], rtol=1e-15)
+    for regime in (short, long):
+        assert regime.attention_factor == pytest.approx(math.sqrt(1 + math.log(32) / math.log(4096)), rel=1e-15)
+        assert regime.score_factor == pytest.approx(1 + 5 / 12, rel=1e-14)
+    assert (short.lengths, short.seq_len) == ("up to 4,096 positions", None)
+    assert (long.lengths, long.seq_len) == ("longer", 4097)
+    assert (short.losses[0].searched, long.losses[0].searched) == (4096, 2**22)
+    assert short.slowing == "kept: pair 0; divided by 1.25 to 2: pairs 1–3"
+    assert long.slowing == "divided by 1.5 to 64: pairs 0–3"
+    assert {pair.turns_in_longest for pair in short.pairs} == {None}
+    np.testing.assert_allclose(
+        column(long.pairs, "turns_in_longest"), 131072 / wavelengths(8, 1e4) / [1.5, 4, 16, 64], rtol=1e-14
+    )
+
+
+def test_dynamic_ntk_is_told_for_the_length_that_its_factor_is_for():
+    config = {"head_dim": 64, "max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 4.0}}
+    layers = only(config)
+    short, long = layers.regimes
+    base = 10000 * (4 * 16384 / 4096 - 3) ** (64 / 62)
+    np.testing.assert_allclose(column(short.pairs, "wavelength"), wavelengths(64, 10000), rtol=1e-13)
+    np.testing.assert_allclose(column(long.pairs, "wavelength"), wavelengths(64, base), rtol=1e-12)
+    assert (long.seq_len, long.lengths) == (16384, "e.g. 16,384 positions")
+    assert (short.losses[1].searched, long.losses[1].searched) == (4096, 16384)
+    assert short.slowing == "kept: pairs 0–31"
+    assert long.slowing == "kept: pair 0; divided by 1.09 to 13: pairs 1–31"
+
+
+def test_layer_types_are_told_one_by_one():
+    full, sliding = explain(GEMMA3)
+    assert (full.layer_type, sliding.layer_type) == ("full_attention", "sliding_attention")
+    np.testing.assert_allclose(column(full.regimes[0].pairs, "wavelength"), 8 * wavelengths(256, 1e6), rtol=1e-13)
+    np.testing.assert_allclose(column(sliding.regimes[0].pairs, "wavelength"), wavelengths(256, 1e4), rtol=1e-13)
+    assert full.regimes[0].slowing == "divided by 8: pairs 0–127"
+    assert (full.scaling, sliding.scaling) == ("Linear(factor=8.0)", "None")
+    assert only(GEMMA3, layer_type="sliding_attention") == sliding
+
+
+def test_layers_without_position_are_told():
+    sliding, full = explain(COHERE2)
+    assert (sliding.layer_type, sliding.kind, sliding.layout) == ("sliding_attention", "Rotary", "interleaved")
+    assert (full.layer_type, full.kind, full.regimes) == ("full_attention", None, ())
+    assert only({"model_type": "bloom", "n_head": 16, "hidden_size": 1024, "alibi": True}).kind is None
+
+
+def test_pairs_of_several_axes_name_theirs():
+    layers = only(QWEN2_VL)
+    assert layers.kind == "MultimodalRotary"
+    axes = [pair.axis for pair in layers.regimes[0].pairs]
+    assert axes == ["time"] * 16 + ["height"] * 24 + ["width"] * 24
+    assert only(DEEPSEEK).regimes[0].pairs[0].axis is None
+
+
+@pytest.mark.parametrize(
+    ("config", "layout", "source"),
+    [
+        (LLAMA31, "half", "model_type"),
+        (COHERE2 | {"sliding_window": None}, "interleaved", "model_type"),
+        ({"head_dim": 8}, "half", None),
+        ({"head_dim": 8, "model_type": "unheard_of", "rope_theta": 1e4}, "half", None),
+        (DEEPSEEK | {"rope_interleave": False}, "half", "rope_interleave"),
+        ({"head_dim": 8, "rotary_emb_interleaved": True}, "interleaved", "rotary_emb_interleaved"),
+    ],
+)
+def test_who_tells_the_layout_is_told(config, layout, source):
+    layers = explain(config)[0]
+    assert (layers.layout, layers.layout_from) == (layout, source)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half", "interleaved_to_half"])
+@pytest.mark.parametrize("options", [{}, {"rotary_dim": 4}, {"rotary_dim": 4, "placement": "trail"}])
+def test_channels_are_those_that_change(layout, options):
+    rotary = Rotary(head_dim=10, layout=layout, **options)
+    check_channels(rotary, layout, rotary.placement)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_channels_of_spread_pairs_are_those_that_change(layout):
+    rotary = Rotary(head_dim=12, layout=layout, placement="spread", scaling=Proportional(partial_rotary_factor=0.5))
+    check_channels(rotary, layout, "spread")
+    check_channels(Rotary(head_dim=12, rotary_dim=4, layout=layout, placement="spread"), layout, "spread")
+
+
+def check_channels(rotary, layout, placement):
+    """Turn one pair by half a turn: of ones, those in its two channels become -1, whatever place they go to."""
+    for pair in pairs_of(rotary)[: rotary.pairs]:
+        cos = np.ones((1, rotary.pairs))
+        cos[0, pair.index] = -1
+        for channel in range(rotary.head_dim):
+            turned = rotate(np.eye(rotary.head_dim)[[channel]], cos, 0 * cos, layout=layout, placement=placement)
+            assert (turned.sum() < 0) == (channel in pair.channels)
+
+
+def test_pairs_that_stand_still_are_told():
+    rotary = Rotary(
+        head_dim=16, layout="half", placement="spread", scaling=Proportional(partial_rotary_factor=0.25, factor=2)
+    )
+    pairs = pairs_of(rotary, longest=100)
+    assert slowing(rotary, pairs) == "divided by 2: pairs 0–1; standing still: pairs 2–7"
+    assert (pairs[7].frequency, pairs[7].wavelength, pairs[7].slowed_by, pairs[7].turns_in_longest) == (
+        0,
+        None,
+        None,
+        0,
+    )
+    np.testing.assert_allclose(column(pairs, "plain_wavelength"), wavelengths(16, 1e4), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "told"),
+    [
+        (None, "kept: pairs 0–2"),
+        (Linear(factor=1), "kept: pairs 0–2"),
+        (Linear(factor=2.5), "divided by 2.5: pairs 0–2"),
+        (NTK(factor=9), "kept: pair 0; divided by 3 to 9: pairs 1–2"),
+    ],
+)
+def test_slowing_is_told_in_words(scaling, told):
+    rotary = Rotary(head_dim=6, layout="half", scaling=scaling)
+    assert slowing(rotary, pairs_of(rotary)) == told
+
+
+@pytest.mark.parametrize("config", [LLAMA31, PHI, DEEPSEEK, GEMMA3, QWEN2_VL, COHERE2])
+def test_all_of_it_can_be_written_as_json(config):
+    layers = explain(config)
+    written = json.loads(json.dumps([asdict(each) for each in layers], allow_nan=False))
+    assert [each["base"] for each in written] == [each.base for each in layers]
+    assert written[0]["regimes"][0]["pairs"][1]["channels"] == list(layers[0].regimes[0].pairs[1].channels)
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "message"),
+    [
+        (
+            LLAMA31 | {"max_position_embeddings": "long"},
+            {},
+            "`max_position_embeddings` must be an integer, got 'long'.",
+        ),
+        (GEMMA3, {"layer_type": "global"}, "`layer_type` must be one of 'full_attention', 'sliding_attention'"),
+        ({"head_dim": 8, "rope_scaling": {"type": "ntk", "factor": 2}}, {}, "`rope_type` 'ntk' cannot be loaded"),
+    ],
+)
+def test_a_config_that_cannot_be_honoured_is_told(config, options, message):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        explain(config, **options)

@@ -1,0 +1,194 @@
+"""Narrow tables against formulas written anew here: angles rounded by `math`, sines of NumPy and mpmath."""
+
+import math
+import re
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_core import Linear, Llama3, LongRoPE, MultimodalRotary, Rotary
+from posenc_core.precision import LIMIT, errors, first_off, growing_errors, loss
+
+
+def to_float32(numbers):
+    return np.asarray(numbers, np.float64).astype(np.float32).astype(np.float64)
+
+
+def to_bfloat16(numbers):
+    """Eight bits, by way of the exponent; Python's `round` takes the even one of two."""
+    return np.vectorize(rounded_to_8_bits, otypes=[float])(to_float32(numbers))
+
+
+def rounded_to_8_bits(number):
+    mantissa, exponent = math.frexp(number)
+    return math.ldexp(round(mantissa * 256), exponent - 8)
+
+
+ROUNDED = {"float32": to_float32, "bfloat16": to_bfloat16}
+
+
+def off(frequencies, positions, arithmetic, factor=1.0):
+    """The largest error at each position; float64 is off by less than 1e-9 at these positions."""
+    rounded = ROUNDED[arithmetic]
+    angles = rounded(np.multiply.outer(rounded(positions), rounded(frequencies)))
+    exact = np.multiply.outer(np.asarray(positions, np.float64), frequencies)
+    both = np.abs(np.cos(angles) - np.cos(exact)), np.abs(np.sin(angles) - np.sin(exact))
+    return factor * np.maximum(*both).max(axis=-1)
+
+
+def series(dim, base):
+    return base ** (-np.arange(0, dim, 2) / dim)
+
+
+LLAMA3 = Llama3(factor=8, low_freq_factor=1, high_freq_factor=4, original_max_position_embeddings=8192)
+PLAIN = Rotary(head_dim=128, layout="half", base=5e5)
+
+
+CASES = [
+    (PLAIN, series(128, 5e5), 1.0),
+    (Rotary(head_dim=64, layout="half", direction="inverse"), series(64, 1e4), 1.0),
+    (Rotary(head_dim=20, rotary_dim=6, layout="interleaved", placement="trail"), series(6, 1e4), 1.0),
+    (Rotary(head_dim=16, layout="half", scaling=Linear(factor=2)), series(16, 1e4) / 2, 1.0),
+    (MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1)), series(8, 1e4), 1.0),
+    (
+        Rotary(
+            head_dim=6,
+            layout="half",
+            scaling=LongRoPE(
+                short_factor=[1.5, 1.25, 2],
+                long_factor=[3, 3, 3],
+                original_max_position_embeddings=2**20,
+                attention_factor=1.75,
+            ),
+        ),
+        series(6, 1e4) / [1.5, 1.25, 2],
+        1.75,
+    ),
+]
+
+
+@pytest.mark.parametrize(("rotary", "frequencies", "factor"), CASES)
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+def test_errors_are_those_of_rounded_angles(rotary, frequencies, factor, arithmetic):
+    positions = np.concatenate([np.arange(40), [255, 256, 257, 259, 1001, 4097, 65537, 2**20 + 3]])
+    exact = off(frequencies, positions, arithmetic, factor)
+    np.testing.assert_allclose(errors(rotary, positions, arithmetic=arithmetic), exact, rtol=0, atol=1.2e-7)
+
+
+@pytest.mark.parametrize(("rotary", "frequencies", "factor"), CASES)
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+def test_the_first_position_is_the_first(rotary, frequencies, factor, arithmetic):
+    by = 1e-3
+    found = first_off(rotary, by=by, arithmetic=arithmetic)
+    assert found is not None
+    before = off(frequencies, np.arange(found), arithmetic, factor)
+    assert before.max(initial=0) < by
+    assert off(frequencies, [found], arithmetic, factor) >= by
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+def test_other_bounds_have_other_first_positions(arithmetic):
+    """Bounds just above and below the largest error so far, wherever it grows."""
+    so_far = np.maximum.accumulate(off(series(128, 5e5), np.arange(3000), arithmetic))
+    (grown,) = np.nonzero(np.diff(so_far) > 1e-6)
+    assert len(grown) > 20
+    for position in grown:
+        low, high = so_far[position], so_far[position + 1]
+        if low > 1e-5:
+            for by in (low + 1e-6 * (high - low) + 1e-7, high - 1e-7):
+                assert first_off(PLAIN, by=by, arithmetic=arithmetic, limit=3000) == position + 1
+
+
+@pytest.mark.parametrize(("longest", "survey"), [(4096, 1.9e-4), (131072, 6.2e-3)])
+def test_float32_is_as_far_off_as_was_measured(longest, survey):
+    """SURVEY.md, section 5: exact frequencies, multiplied in float32."""
+    assert errors(PLAIN, np.arange(longest - 2048, longest)).max() == pytest.approx(survey, rel=0.01)
+
+
+@pytest.mark.parametrize("position", [2**20 + 1, 3_999_999, 2**22 - 1])
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+def test_far_positions_are_compared_with_the_true_cosine(position, arithmetic):
+    rotary = Rotary(head_dim=10, layout="half", base=7e4, scaling=LLAMA3)
+    rounded = ROUNDED[arithmetic]
+    with mpmath.workdps(40):
+        worst = mpmath.mpf(0)
+        for i in range(5):
+            frequency = mpmath.mpf(7e4) ** (-mpmath.mpf(2 * i) / 10)
+            turns = 8192 * frequency / (2 * mpmath.pi)
+            kept = min(max((turns - 1) / 3, 0), 1)
+            frequency = frequency * (kept + (1 - kept) / 8)
+            angle = mpmath.mpf(float(rounded(rounded(position) * rounded(float(frequency)))))
+            for function in (mpmath.cos, mpmath.sin):
+                worst = max(worst, abs(function(angle) - function(position * frequency)))
+    assert errors(rotary, np.array([position]), arithmetic=arithmetic)[0] == pytest.approx(float(worst), abs=1e-7)
+
+
+def test_a_search_can_start_later():
+    """The first of the following positions, not the first of all."""
+    worst = off(series(128, 5e5), np.arange(200), "bfloat16")
+    assert first_off(PLAIN, by=0.01, arithmetic="bfloat16", start=20) == 20 + np.argmax(worst[20:] >= 0.01)
+    assert first_off(PLAIN, by=0.01, arithmetic="bfloat16", start=20, limit=20) is None
+
+
+def test_bfloat16_has_no_257():
+    """The pair of frequency 1 alone: integers to 256 are exact, 257 becomes 256."""
+    one = Rotary(head_dim=2, layout="half")
+    assert errors(one, np.arange(257), arithmetic="bfloat16").max() < 1e-7
+    assert first_off(one, arithmetic="bfloat16") == 257
+    assert first_off(one, arithmetic="bfloat16", limit=257) is None
+    for start in range(258):  # wherever the first of the blocks ends
+        assert first_off(one, arithmetic="bfloat16", start=start) == 257
+    assert loss(one, arithmetic="bfloat16").first_off == ((1e-3, 257), (1e-2, 257), (1e-1, 257))
+    assert first_off(one) is None
+
+
+def test_growing_errors_grow_and_are_reached():
+    found = growing_errors(PLAIN, limit=5000)
+    positions, worst = (np.array(column) for column in zip(*found, strict=True))
+    every = np.maximum.accumulate(off(series(128, 5e5), np.arange(5000), "float32"))
+    assert positions[0] == 1
+    assert 4500 < positions[-1] < 5000
+    assert np.all(np.diff(positions) > 0)
+    assert np.all(np.diff(worst) >= 0)
+    assert np.all(worst <= every[positions] + 1e-7)
+    assert np.all(worst[positions > 100] > every[positions[positions > 100]] / 4)
+
+
+def test_a_scaling_for_short_sequences_is_searched_as_far_as_it_holds():
+    scaling = LongRoPE(
+        short_factor=[1, 2], long_factor=[4, 8], original_max_position_embeddings=300, attention_factor=1
+    )
+    rotary = Rotary(head_dim=4, layout="half", scaling=scaling)
+    assert loss(rotary).searched == 300
+    assert loss(rotary).first_off == ((1e-3, None), (1e-2, None), (1e-1, None))
+    assert max(position for position, _ in loss(rotary).growing) < 300
+    assert loss(rotary.at(301)).searched == LIMIT
+
+
+def test_slow_frequencies_are_searched_to_the_end():
+    """Angles are below 4195 radians: float32 rounds them by up to 2**-12, after frequencies by up to 2**-24 of each."""
+    rotary = Rotary(head_dim=128, layout="half", base=1e6, scaling=Linear(factor=1e3))
+    assert loss(rotary).searched == LIMIT
+    assert loss(rotary).first_off[0] == (1e-3, None)
+    assert 1e-4 < loss(rotary).growing[-1][1] < 2**-12 + 4195 * 2**-24
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": 1e-6}, "`by` must be a finite number of at least 1e-05, got 1e-06."),
+        ({"start": -1}, "`start` must be at least 0, got -1."),
+        ({"limit": 0}, "`limit` must be at least 1, got 0."),
+        ({"limit": 2**22 + 1}, "`limit` must be at most 4194304, got 4194305."),
+        ({"arithmetic": "float16"}, "`arithmetic` must be one of 'float32', 'bfloat16', got 'float16'."),
+    ],
+)
+def test_mistakes_are_told(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        first_off(PLAIN, **options)
+
+
+def test_an_unknown_arithmetic_is_told_by_errors_too():
+    with pytest.raises(ValueError, match="`arithmetic` must be one of 'float32', 'bfloat16', got 'float8'"):
+        errors(PLAIN, np.arange(3), arithmetic="float8")
