@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status: 0, 1 if a report has failures, 2 if the command cannot run."""
+    """Run the command; the exit status: 0, 1 if a report has failures, 2 if the command cannot run,
+    130 if it is interrupted.
+    """
     options = _parser().parse_args(arguments)
     try:
         with _telling_warnings():
@@ -26,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, TypeError, ValueError) as error:
         print(f"posenc: {error}", file=sys.stderr)  # noqa: T201
         return 2
+    except KeyboardInterrupt:
+        print("posenc: interrupted.", file=sys.stderr)  # noqa: T201
+        return 130
     return status
 
 
@@ -63,7 +68,7 @@ def _add_relayout(commands: Commands) -> None:
     relayout.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder of several")
     relayout.add_argument("--config", type=Path, required=True, metavar="CONFIG", help="its config.json")
     relayout.add_argument("--to", choices=("half", "interleaved"), required=True, help="the layout to rotate in")
-    relayout.add_argument("--from", dest="layout", choices=LAYOUTS, help="the layout now (the other one)")
+    relayout.add_argument("--from", dest="layout", choices=LAYOUTS, help="the layout now (that of its model_type)")
     relayout.set_defaults(run=_relayout)
 
 

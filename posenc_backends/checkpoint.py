@@ -5,12 +5,13 @@ Shapes and types stay. So the header of the new file is that of the old one, byt
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -21,24 +22,16 @@ import numpy.typing as npt
 from posenc_core._checks import check_known
 from posenc_core.rotation import LAYOUTS, Layout
 
-from .projections import ITEM_SIZES, KEYS, QUERIES, Order, Projections, order_of, projections
+from .projections import KEYS, QUERIES, Order, projections, shares_keys, trained_layout
+from .shards import Tensor, read_shards
+from .tensors import check_partners, order_of
 
 PIECE = 2**20  # bytes
-LONGEST_HEADER = 100_000_000  # bytes; the format allows no more
-
-
-class Tensor(NamedTuple):
-    """What the header says of a tensor; `start` and `stop` are counted in bytes from the start of the file."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
 
 Plan: TypeAlias = list[tuple[Tensor, "Order | None"]]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+_SHARD = re.compile(r".*-of-0*([2-9]|1\d)\d*\.safetensors")  # one of several
 
 
 class Relaid(NamedTuple):
@@ -65,25 +58,26 @@ def relayout_checkpoint(
         target: the file to write, or for several the folder; it must not exist.
         config: what describes the model: a `config.json`, a dict or a config object of transformers.
         to: the layout to rotate in from now on.
-        layout: the layout that the checkpoint is in; by default the other one.
+        layout: the layout that the checkpoint is in; by default that in which such a `model_type` is trained.
     Raises:
         ImportError: if `rich` is not installed.
         OSError: if a file cannot be read or written, or `target` exists.
-        ValueError: if the checkpoint is in that layout, if a tensor of an attention module is not known, is quantised or
-            does not have the shape that follows from the config, or if a file is not of the format.
+        ValueError: if the checkpoint is in that layout, or its layout is not known and not given; if a tensor of an
+            attention module is not known, is quantised or does not have the shape that follows from the config; if
+            queries or keys are missing; or if a file is not of the format.
     """
     old, new = Path(source), Path(target)
-    known = projections(config, source=_layout_before(to, layout), target=to)
-    shards = _shards(old)
+    known = projections(config, source=_layout_before(config, to, layout), target=to)
+    shards = read_shards(old)
     _check_absent(new)
-    plans = {shard: _plan(shard, known) for shard in shards}
+    plans = {shard: [(t, order_of(t.name, t.dtype, t.shape, known)) for t in shards[shard]] for shard in shards}
     steps = [step for plan in plans.values() for step in plan]
     result = Relaid(*(tuple(t.name for t, order in steps if (order is None) == copied) for copied in (False, True)))
-    if not result.relaid:
-        raise ValueError(
-            f"`source` must have queries and keys, named {', '.join(QUERIES + KEYS)} or the like, got {old}."
-        )
-    with _progress(sum(shard.stat().st_size for shard in shards)) as advance, _beside(new) as written:
+    _check_relaid(old, result.relaid, layout)
+    if not _SHARD.fullmatch(old.name):
+        check_partners(result.relaid, shared=shares_keys(config))
+    total = sum(shard.stat().st_size for shard in shards)
+    with _stoppable(), _progress(total) as advance, _beside(new) as written:
         if old in plans:
             _write(old, written, plans[old], advance)
         else:
@@ -94,31 +88,39 @@ def relayout_checkpoint(
     return result
 
 
-def _layout_before(to: Layout, layout: Layout | None) -> Layout:
+def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
     """The layout of the weights before; what goes out is of no matter to them, only the pairs that they go in by."""
-    before: Layout = layout or ("interleaved" if to == "half" else "half")
-    for name, word in (("to", to), ("layout", before)):
+    for name, word in (("to", to), ("layout", layout or to)):
         check_known(name, word, LAYOUTS)
-    if (before == "half") == (to == "half"):
+    model, trained = (None, layout) if layout else trained_layout(config)
+    if trained is None:
         raise ValueError(
-            f"`to` must be another layout than the weights are in, got {to!r} for {before!r}: nothing to do."
+            f"`layout` must be given for `model_type` {model!r}, which is not known: say `--from interleaved` or "
+            "`--from half`, as the weights are."
         )
-    return before
-
-
-def _shards(source: Path) -> list[Path]:
-    """The files of safetensors: `source` itself, or those that it is the index of."""
-    if source.suffix != ".json":
-        return [source]
-    try:
-        names = sorted(set(json.loads(source.read_text(encoding="utf-8"))["weight_map"].values()))
-        if any(Path(name).name != name for name in names):
-            raise ValueError("a shard lies outside of its folder")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    if (trained == "half") != (to == "half"):
+        return trained
+    if layout:
         raise ValueError(
-            f"`source` must be a file of safetensors or the index of several, got {source}: {error}."
-        ) from error
-    return [source.with_name(name) for name in names]
+            f"`to` must be another layout than the weights are in, got {to!r} for {layout!r}: nothing to do."
+        )
+    other = "interleaved" if to == "half" else "half"
+    raise ValueError(
+        f"`to` is {to!r}, which the weights of `model_type` {model!r} already have; say `--from {other}` if these do not."
+    )
+
+
+def _check_relaid(source: Path, relaid: tuple[str, ...], layout: Layout | None) -> None:
+    """Raise if there is nothing to re-lay, or the layout was known for files of another kind."""
+    if not relaid:
+        raise ValueError(
+            f"`source` must have queries and keys, named {', '.join(QUERIES + KEYS)} or the like, got {source}."
+        )
+    if layout is None and any({"wq", "wk"} & set(name.split(".")) for name in relaid):
+        raise ValueError(
+            "`layout` must be given for weights named `wq` and `wk`, which are not as transformers has them: say "
+            "`--from interleaved` or `--from half`."
+        )
 
 
 def _check_absent(target: Path) -> None:
@@ -128,51 +130,46 @@ def _check_absent(target: Path) -> None:
         raise FileNotFoundError(f"`target` must lie in a folder that exists, got {target}.")
 
 
-def _plan(path: Path, known: Projections) -> Plan:
-    return [(t, order_of(t.name, t.dtype, t.shape, known)) for t in read_header(path)]
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Leave by an exception, so that all is tidied up, where a signal would end the process; once, not while tidying.
 
-
-def read_header(path: Path) -> list[Tensor]:
-    """The tensors of a file of safetensors, in the order of their bytes.
-
-    Raises:
-        ValueError: if the file is of another format, or not complete.
+    Only for signals that nobody else cares for, and in the main thread, where alone they can be handled.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        first = 8 + int.from_bytes(file.read(8), "little")
-        header = file.read(min(first - 8, LONGEST_HEADER))
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.getsignal(number) for name in names if (number := getattr(signal, name, None))}
+    mine = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
+
+    def stop(number: int, _: object) -> None:
+        for each in mine:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
     try:
-        entries = json.loads(header)
-        tensors = [
-            Tensor(name, entry["dtype"], tuple(map(int, entry["shape"])), *(first + at for at in entry["data_offsets"]))
-            for name, entry in entries.items()
-            if name != "__metadata__"
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no file of safetensors: its header cannot be read ({error}).") from error
-    tensors.sort(key=lambda tensor: (tensor.start, tensor.stop))
-    bounds = [first, *(tensor.stop for tensor in tensors)]
-    contiguous = bounds[:-1] == [tensor.start for tensor in tensors] and bounds == sorted(bounds)
-    if not contiguous or bounds[-1] != size or not all(map(_is_filled, tensors)):
-        raise ValueError(f"{path} is no complete file of safetensors: its tensors do not fill its {size} bytes.")
-    return tensors
-
-
-def _is_filled(tensor: Tensor) -> bool:
-    """Whether there are as many bytes as the shape says; types that are never re-laid may have any number of bits."""
-    item = ITEM_SIZES.get(tensor.dtype)
-    return item is None or prod(tensor.shape) * item == tensor.stop - tensor.start
+        for number in mine:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, before[number])
 
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
     """A path to write to, which becomes `target` at the end, or is removed if anything goes wrong."""
-    with TemporaryDirectory(prefix=".posenc-", dir=target.absolute().parent) as folder:
-        written = Path(folder) / target.name
-        yield written
-        _check_absent(target)  # still
-        written.replace(target)
+    prefix = ".posenc-"
+    try:
+        with TemporaryDirectory(prefix=prefix, dir=target.absolute().parent) as folder:
+            written = Path(folder) / target.name
+            yield written
+            _check_absent(target)  # still
+            written.replace(target)
+    except OSError as error:
+        if prefix not in str(error.filename):
+            raise
+        raise type(error)(
+            f"`target` must be a place that can be written to, got {target}: {error.strerror}."
+        ) from error
 
 
 @contextmanager
@@ -182,7 +179,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
     except ModuleNotFoundError as error:
-        raise ImportError('`rich` is not installed; run `pip install "posenc[relayout]"`.') from error
+        raise ImportError('`rich` is not installed; run `pip install "posenc[report]"`.') from error
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -65,8 +65,9 @@ def check_width(name: str, x: Array, width: int) -> None:
 def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
     """Raise unless `x` broadcasts to `shape`, as far as a tracer knows the sizes, without making it larger."""
     sizes = _sizes(x)
-    pairs = zip(reversed(sizes), reversed(shape), strict=False)
-    fits = all(size in (1, wanted) for size, wanted in pairs if known(size) and known(wanted))
+    both = zip(reversed(sizes), reversed(shape), strict=False)
+    pairs = ((size, wanted) for size, wanted in both if known(size) and known(wanted))
+    fits = all(size == 1 or size == wanted for size, wanted in pairs)  # noqa: PLR1714 - symbols have no hash
     if len(sizes) > len(shape) or not fits:
         raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
 

@@ -23,9 +23,8 @@ class Value(ABC):  # noqa: B024 - those below it have abstract methods
     def __post_init__(self) -> None:
         """Take NumPy's numbers for what they are, so that a value prints and is written as any other."""
         for field in fields(self):
-            given = getattr(self, field.name)
-            if isinstance(given, np.generic):
-                object.__setattr__(self, field.name, given.item())
+            if field.init:
+                object.__setattr__(self, field.name, _own(getattr(self, field.name)))
 
     def __repr__(self) -> str:
         """The call that makes it, less what goes without saying."""
@@ -46,8 +45,11 @@ class Value(ABC):  # noqa: B024 - those below it have abstract methods
         """The value that `to_dict` described.
 
         Raises:
+            TypeError: if it is no dict.
             ValueError: if the kind is unknown, or a field is missing or not one of that kind's.
         """
+        if not isinstance(data, dict):
+            raise TypeError(f"`data` must be a dict, as `to_dict` makes it, got {data!r}.")
         kinds = {kind.__name__: kind for kind in _kinds(cls)}
         kind = data.get("kind")
         if kind not in kinds:
@@ -68,6 +70,13 @@ def _kinds(cls: type[V]) -> Iterator[type[V]]:
         yield cls
     for kind in cls.__subclasses__():
         yield from _kinds(kind)
+
+
+def _own(value: Any) -> Any:
+    """NumPy's numbers as numbers, lists and arrays as tuples."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    return tuple(map(_own, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _plain(value: Any) -> Any:

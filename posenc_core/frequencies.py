@@ -57,7 +57,8 @@ def chosen(frequencies: Iterable[float]) -> Frequencies:
         check_number("frequencies", frequency)
         if not 0 <= frequency < 2**31:
             raise ValueError(f"`frequencies` must be from 0 up to 2**31 radians per position, got {frequency!r}.")
-    return tuple(Decimal(frequency) for frequency in given)
+    with high_precision():
+        return tuple(Decimal(frequency) for frequency in given)
 
 
 def as_float64(frequencies: Frequencies) -> Float64s:

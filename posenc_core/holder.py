@@ -93,7 +93,10 @@ def host_values(given: Any, room: Room) -> Host | None:
     if not room.is_traced(given):
         return room.to_numpy(given)
     if dtype_name(given) not in ("int32", "int64", "None"):
-        raise TypeError(f"Traced positions and lengths must be int32 or int64, got {dtype_name(given)}; cast them.")
+        raise TypeError(
+            f"Traced positions and lengths must be int32 or int64, got {dtype_name(given)}; real positions must be known "
+            "when code is traced: give them as a NumPy array."
+        )
     return None
 
 

@@ -55,21 +55,21 @@ class TableLookup(Holder):
         return self._traced_rows(counted_from(self.native(start), length), other)
 
     def _rows_from(self, x: Any, start: int, length: int, other: Tabular | None) -> tuple[Any, ...]:
-        self.reached(start + length - 1, other or self.encoding)
+        self.reached(x, start + length - 1, other or self.encoding)
         if other is None and start >= 0 and self._reserve(x, start + length, length):
             return tuple(table[start : start + length, ...] for table in self.tables)
         return self._computed(x, sequence(length, start=start), other)
 
     def _rows_at(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         positions = whole(from_array(positions))
-        self.reached(positions.max(initial=-1).item(), other or self.encoding)
+        self.reached(x, positions.max(initial=-1).item(), other or self.encoding)
         held = other is None and positions.dtype.kind == "i" and positions.min(initial=0) >= 0
         if held and self._reserve(x, int(positions.max(initial=-1)) + 1, positions.size):
             indices = self.native(positions.astype(np.int32))
             return tuple(_taken(table, indices) for table in self.tables)
         return self._computed(x, positions, other)
 
-    def reached(self, last: float, encoding: Tabular) -> None:
+    def reached(self, x: Any, last: float, encoding: Tabular) -> None:
         """What is to be said of an encoding's use up to a position, if anything."""
 
     def _computed(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ class TableLookup(Holder):
                 f"`max_len` is {held}, but position {stop - 1} is asked for while the layer is traced; "
                 f"make it with `max_len={stop}` or more."
             )
-        if stop > 2 * max(held, count):
+        if stop > min(2 * max(held, count), self.encoding.held_limit):
             return False
         self.hold(self.encoding.constants(max(stop, 2 * held)))
         return True

@@ -165,6 +165,8 @@ def _exact(block: _Block, row: int, column: int, kind: int, factor: Decimal) -> 
     with high_precision():
         if block.envelope is None:
             return nearest_float32(int(exact * factor), error=VALUE_ERROR if position * turn else 0)
+        if exact == 0 and not position * turn:
+            return np.float32(0)
         distance = Decimal(position) - Decimal(block.envelope.center)
         grown = factor * (distance * block.envelope.rates[column]).exp()
         return nearest_float32(int(exact * grown), error=VALUE_ERROR * int(grown + 1))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ._arrays import A, Array, Namespace, aligned, namespace_of, shape_of
 from ._checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
-from .encodings import Rotating, XPos
+from .encodings import LearnedRotary, Rotating, XPos
 from .holder import batch_of, check_stated
-from .positions import from_array
+from .positions import LIMIT, from_array
 from .rotation import LAYOUTS, PLACEMENTS, Layout, Placement, rotate_pairs
 from .tables import Table
 
@@ -156,6 +156,10 @@ def _check_encodings(rotary: Rotating, to_rotary: Rotating) -> None:
     for name, encoding in (("rotary", rotary), ("to_rotary", to_rotary)):
         if not isinstance(encoding, Rotating):
             raise TypeError(f"`{name}` must be a rotary encoding, got {encoding!r}.")
+        if isinstance(encoding, LearnedRotary):
+            raise TypeError(
+                f"`{name}` must have frequencies of its own, but only a layer has what {encoding!r} learned."
+            )
     old, new = ((e.head_dim, e.turning, e.pairs, e.pairing, e.direction) for e in (rotary, to_rotary))
     if old != new:
         raise ValueError(
@@ -185,12 +189,22 @@ def _checked_positions(name: str, given: Any, rotary: Rotating, keys: Array, seq
 def _between(rotary: Rotating, old: Positions, to_rotary: Rotating, new: Positions) -> list[Table]:
     """Cosine and sine that turn keys of one encoding and positions into those of the other."""
     if rotary == to_rotary and rotary.precision == "exact" and not isinstance(rotary, XPos):
-        turn = [table / rotary.attention_factor for table in _key_tables(rotary, new - old)]
+        turn = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
     else:
         (cos, sin), (to_cos, to_sin) = _key_tables(rotary, old), _key_tables(to_rotary, new)
         size = cos * cos + sin * sin  # the tables' rounding is in the keys; what turned them is undone as it was
         turn = [(to_cos * cos + to_sin * sin) / size, (to_sin * cos - to_cos * sin) / size]
     return [table.astype(np.float32) for table in turn]
+
+
+def _difference(new: Positions, old: Positions) -> Positions:
+    """How far each token moves; rows of a batch that one of the two does not tell apart are alike."""
+    if new.ndim != old.ndim and min(new.ndim, old.ndim) == 2:  # on several axes, which come first
+        new, old = (positions[:, None] if positions.ndim == 2 else positions for positions in (new, old))
+    distance = new - old
+    if distance.size and np.abs(distance).max() >= LIMIT:
+        raise ValueError(f"`to_positions` must be less than 2**31 from `from_positions`, got {np.abs(distance).max()}.")
+    return distance
 
 
 def _key_tables(rotary: Rotating, positions: Positions) -> list[npt.NDArray[np.float64]]:

@@ -63,6 +63,6 @@ def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The attention layer, with these matrices (inputs × outputs) as its projections."""
 
     def chosen(path: Any, leaf: jax.Array) -> jax.Array:
-        return jnp.array(matrices[path[0].name]) if path[-1].name == "weight" else leaf
+        return jnp.array(matrices[path[0].name]) if getattr(path[-1], "name", "") == "weight" else leaf
 
     return jax.tree_util.tree_map_with_path(chosen, layer)

@@ -70,14 +70,19 @@ class MultiHeadAttention(layers.Attention, Block):
     def forward(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> Any:
         if arrays.is_traced(queries):
             return super().forward(queries, keys, values, valid_lens)
-        if not (self._active and queries.size):
+        if not (self._active and queries.size) or self._beyond(queries, keys):
             return self.attended(queries, keys, values, valid_lens, self.dropout)
         return super().forward(queries, keys, values, self._checked(queries, keys, values, valid_lens))
+
+    def _beyond(self, queries: Any, keys: Any) -> bool:
+        """Whether the sequence is longer than the frequencies are for that a graph has."""
+        longest = None if self.rotary is None else self.rotary.encoding.longest
+        return longest is not None and max(queries.shape[1], keys.shape[1]) > longest
 
     def _checked(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> mx.np.ndarray:
         """Lengths for the graph, which has them always, as it is made once for calls with and without them."""
         self.check(queries, keys, values)
-        if self.rotary is not None:
+        if self.rotary is not None and self.rotary.tables:
             for tokens in (queries, keys):
                 self.rotary.rows(tokens)  # grows the tables
         lengths: Any = np.full(len(keys), keys.shape[1]) if valid_lens is None else host_values(valid_lens, arrays)
@@ -88,7 +93,7 @@ class MultiHeadAttention(layers.Attention, Block):
         projected = self.W_q(queries), self.W_k(keys), self.W_v(values)
         q, k, v = (graph.split_heads(x, self.num_heads, self.head_dim) for x in projected)
         if self.rotary is not None:
-            q, k = self.rotary(q), self.rotary(k)
+            q, k = self.rotary(q), self.rotary(k, k)[1] if self.rotary.as_keys else self.rotary(k)
         bias = None if self.scoring is None else self.scoring.of(q, k)
         mask = None if valid_lens is None else graph.visible(valid_lens, q, k)
         attend = partial(self._attend, bias=bias, mask=mask)

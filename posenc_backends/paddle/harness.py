@@ -14,6 +14,10 @@ import paddle
 CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = ("ignore:Tensor do not have '.*' interface for pir graph mode:UserWarning",)  # of all that is traced
 
+_failed: list[
+    Exception
+] = []  # Paddle mixes a program up with one whose trace failed, if that is gone and had the same id
+
 
 def cast(array: paddle.Tensor, dtype: str) -> paddle.Tensor:
     """The array in the dtype of this name."""
@@ -32,7 +36,16 @@ def gradient(
 
 def compiled(layer: Any) -> Callable[..., Any]:
     """The layer, compiled without a fallback; `to_static` changes what it is given."""
-    return paddle.jit.to_static(copy(layer), full_graph=True)
+    static = paddle.jit.to_static(copy(layer), full_graph=True)
+
+    def call(*arrays: Any, **options: Any) -> Any:
+        try:
+            return static(*arrays, **options)
+        except Exception as error:
+            _failed.append(error)
+            raise
+
+    return call
 
 
 def evaluated(layer: Any, dtype: str = "float32") -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 from .._checks import check_even, check_known, check_number
 from .._exact import TWO_PI, Frequencies, high_precision
 from ..frequencies import geometric
-from ..rotation import Pairing, pairing_of
+from ..rotation import pairing_of
 from .rotating import Rotating
 
 Arrangement: TypeAlias = Literal["concat", "alternating", "blocks"]
@@ -47,13 +46,12 @@ class AxialRotary(Rotating):
     unit: Unit = "radian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axes_dims", tuple(self.axes_dims))
-        if not isinstance(self.base, (int, float)):
-            object.__setattr__(self, "base", tuple(self.base))
         super().__post_init__()
         check_known("arrangement", self.arrangement, ("concat", "alternating", "blocks"))
         check_known("series", self.series, ("own", "dealt"))
         check_known("unit", self.unit, ("radian", "turn"))
+        if not isinstance(self.axes_dims, tuple):
+            raise TypeError(f"`axes_dims` must be a list of numbers of channels, got {self.axes_dims!r}.")
         for channels in self.axes_dims:
             check_even("axes_dims", channels)
         if not self.axes_dims or self.turning > self.head_dim:
@@ -63,6 +61,7 @@ class AxialRotary(Rotating):
         for base in self._bases():
             check_number("base", base, above=1)
         self._check_turns()
+        self._settle(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
 
     def _check_turns(self) -> None:
         """Raise unless axes that take turns are of one size, and of one base."""
@@ -87,10 +86,6 @@ class AxialRotary(Rotating):
         if self.arrangement == "alternating":
             return tuple(range(self.num_axes)) * (self.axes_dims[0] // 2)
         return tuple(axis for axis, channels in enumerate(self.axes_dims) for _ in range(channels // 2))
-
-    @cached_property
-    def pairing(self) -> Pairing:
-        return pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1)
 
     def _bases(self) -> tuple[float, ...]:
         return self.base if isinstance(self.base, tuple) else (self.base,) * self.num_axes

@@ -54,7 +54,12 @@ class Tabular(Encoding):
 
     def constants(self, max_len: int) -> Tables:
         check_integer("max_len", max_len)
-        return self.rows(sequence(min(max_len, self.limit)))
+        return self.rows(sequence(min(max_len, self.held_limit)))
+
+    @property
+    def held_limit(self) -> int:
+        """The number of rows that a layer may hold: compiled code takes any of them without a question."""
+        return self.limit
 
     def _known(self, positions: Any, *, minimum: int = -LIMIT) -> npt.NDArray[Any]:
         """The positions as an array, all of them among those that the encoding has."""

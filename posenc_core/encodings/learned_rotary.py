@@ -26,7 +26,7 @@ class LearnedRotary(Rotary):
     Args:
         std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.
     Raises:
-        ValueError: if `std` is negative, or `precision` is not `"exact"`.
+        ValueError: if `std` is negative, `scaling` depends on the length, or `precision` is not `"exact"`.
 
     >>> LearnedRotary(head_dim=4, layout="half").parameters()
     {'alpha': Parameter(shape=(2,), std=0.0)}
@@ -37,6 +37,10 @@ class LearnedRotary(Rotary):
     def __post_init__(self, frequencies: Any) -> None:
         super().__post_init__(frequencies)
         check_number("std", self.std, minimum=0)
+        if self.longest is not None:
+            raise ValueError(
+                f"`scaling` must not depend on the length where frequencies are learned, got {self.scaling!r}."
+            )
         if self.precision != "exact":
             raise ValueError(f"`precision` must be left out where frequencies are learned, got {self.precision!r}.")
 

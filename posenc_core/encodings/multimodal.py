@@ -34,24 +34,29 @@ class MultimodalRotary(Rotary):
     arrangement: Sections = "chunked"
 
     def __post_init__(self, frequencies: Any) -> None:
-        object.__setattr__(self, "sections", tuple(self.sections))
         super().__post_init__(frequencies)
         check_known("arrangement", self.arrangement, ("chunked", "interleaved", "ernie"))
+        if not isinstance(self.sections, tuple):
+            raise TypeError(f"`sections` must be a list of numbers of pairs, got {self.sections!r}.")
         for section in self.sections:
             check_integer("sections", section, minimum=0)
         if self.pairs < self.turning // 2:
             raise ValueError(
                 f"`scaling` must leave no pair standing still where pairs have axes, got {self.scaling!r}."
             )
-        if sum(self.sections) != self.pairs or (self.arrangement != "chunked" and len(self.sections) != 3):
-            raise ValueError(
-                f"`sections` must add up to the {self.pairs} pairs that turn, and be three unless chunked, "
-                f"got {self.sections}."
-            )
-        if self.arrangement == "ernie" and self.sections[0] != self.sections[1]:
-            raise ValueError(
-                f"`sections` of Ernie's order must have as many pairs for height as for width, got {self.sections}."
-            )
+        self._check_sections()
+
+    def _check_sections(self) -> None:
+        if sum(self.sections) != self.pairs:
+            raise ValueError(f"`sections` must add up to the {self.pairs} pairs that turn, got {self.sections}.")
+        if self.arrangement == "chunked":
+            return
+        if len(self.sections) != 3:
+            raise ValueError(f"`sections` must be three unless they are chunked, got {self.sections}.")
+        wanted = (self.sections[2], *self.sections[:2]) if self.arrangement == "ernie" else self.sections
+        dealt = tuple(self.axes.count(axis) for axis in range(3))
+        if dealt != wanted:
+            raise ValueError(f"`sections` cannot be dealt {self.arrangement!r}: {wanted} pairs would become {dealt}.")
 
     @property
     def num_axes(self) -> int:
@@ -62,6 +67,6 @@ class MultimodalRotary(Rotary):
         if self.arrangement == "chunked":
             return tuple(k % 3 for k, section in enumerate(self.sections) for _ in range(section))
         if self.arrangement == "ernie":
-            return (1, 2) * self.sections[0] + (0,) * self.sections[2]
+            return (1, 2) * min(self.sections[:2]) + (0,) * self.sections[2]
         within = [3 * section for section in self.sections]
         return tuple(j % 3 if j < within[j % 3] else 0 for j in range(self.pairs))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from .. import frequencies as f
 from .._checks import check_even, check_number
 from .._exact import Frequencies
-from ..rotation import Pairing, pairing_of
+from ..rotation import LAYOUTS, pairing_of
 from ..scaling import AttentionFactor, Scaling
 from .rotating import Rotating
 
@@ -71,8 +70,9 @@ class Rotary(Rotating):
             self.scaling.check(self.turning // 2)
         if self.own is not None:
             self._check_own(self.own)
-        if self.pairs < self.turning // 2 and self.rotary_dim is not None:
-            raise ValueError(f"`rotary_dim` must be left out with {self.scaling!r}, got {self.rotary_dim}.")
+        if self.pairs < self.turning // 2:
+            self._check_still()
+            self._settle(pairing_of(self.layout, "spread"))
 
     def _check_own(self, own: tuple[float, ...]) -> None:
         if len(own) != self.turning // 2:
@@ -84,6 +84,17 @@ class Rotary(Rotating):
                 f"`scaling` must be an AttentionFactor or None where `frequencies` are given, got {self.scaling!r}."
             )
 
+    def _check_still(self) -> None:
+        """Raise unless the pairs that stand still are the last of the whole head."""
+        for name, needed in (("rotary_dim", (None,)), ("placement", ("lead", "spread")), ("layout", LAYOUTS[:2])):
+            if getattr(self, name) not in needed:
+                usual = "left out" if name == "rotary_dim" else f"one of {', '.join(map(repr, needed))}"
+                raise ValueError(f"`{name}` must be {usual} with {self.scaling!r}, got {getattr(self, name)!r}.")
+        if self.pairs == 0:
+            raise ValueError(
+                f"`scaling` must leave a pair that turns, got {self.scaling!r} for {self.turning} channels."
+            )
+
     @property
     def turning(self) -> int:
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
@@ -92,17 +103,13 @@ class Rotary(Rotating):
     def pairs(self) -> int:
         return self.turning // 2 if self.scaling is None else self.scaling.turning(self.turning // 2)
 
-    @cached_property
-    def pairing(self) -> Pairing:
-        return pairing_of(self.layout, "spread" if self.pairs < self.turning // 2 else self.placement)
-
     @property
     def longest(self) -> int | None:
         return None if self.scaling is None else self.scaling.longest
 
     def at(self, seq_len: int | None) -> Self:
         if seq_len is None or self.scaling is None:
-            return self
+            return super().at(seq_len)
         scaling = self.scaling.at(seq_len)
         return self if scaling is self.scaling else replace(self, scaling=scaling)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -34,15 +33,19 @@ class Rotating(Tabular):
     placement: Placement = "lead"
     direction: Direction = "forward"
     precision: Precision = "exact"
+    pairing: Pairing = field(init=False, repr=False, compare=False)  # worked out once, when all is checked
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("head_dim", self.head_dim)
         check_known("direction", self.direction, ("forward", "inverse"))
         check_known("precision", self.precision, ("exact", "float32"))
-        pairing_of(self.layout, self.placement)
+        self._settle(pairing_of(self.layout, self.placement))
         if self.placement == "spread":
             check_even("head_dim", self.head_dim)
+
+    def _settle(self, pairing: Pairing) -> None:
+        object.__setattr__(self, "pairing", pairing)
 
     @property
     @abstractmethod
@@ -64,11 +67,6 @@ class Rotating(Tabular):
         """How many axes positions have: `(length,)` for one, `(axes, length)` for more."""
         return 1
 
-    @cached_property
-    def pairing(self) -> Pairing:
-        """Which channels form a pair."""
-        return pairing_of(self.layout, self.placement)
-
     @property
     def longest(self) -> int | None:
         """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
@@ -76,6 +74,8 @@ class Rotating(Tabular):
 
     def at(self, seq_len: int | None) -> Self:
         """The encoding for sequences of `seq_len` positions; itself for None, or where lengths do not matter."""
+        if seq_len is not None:
+            check_integer("seq_len", seq_len)
         return self
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
@@ -112,6 +112,10 @@ class Rotating(Tabular):
         """The columns that turn; `cos_sin` has those of pairs that stand still, too."""
         cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs])
         return {"cos": cos, "sin": sin}
+
+    @property
+    def held_limit(self) -> int:
+        return self.limit if self.longest is None else min(self.limit, self.longest)
 
     def constants(self, max_len: int) -> Tables:
         tables = super().constants(max_len)

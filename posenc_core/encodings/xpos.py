@@ -26,6 +26,7 @@ class XPos(Rotary):
 
     Pair i of a query at p is multiplied by `z ** ((p - center) / scale_base)`, `z = (2i / d + 0.4) / 1.4`, that of a key
     by the inverse. The center is a number, not the middle of each call's tokens, so that cached keys stay right.
+    Far from it keys leave float16 (by `exp(11)`) before float32 (`exp(88)`).
 
     Args:
         scale_base: positions over which a pair shrinks by `z`.
@@ -46,6 +47,12 @@ class XPos(Rotary):
         super().__post_init__(frequencies)
         check_number("scale_base", self.scale_base, above=0)
         check_number("center", self.center)
+        if abs(self.center) > self.reach:
+            raise ValueError(
+                f"`center` must lie within {int(self.reach)} of 0, got {self.center!r}; a larger `scale_base` reaches farther."
+            )
+        if self.pairs < self.turning // 2:
+            raise ValueError(f"`scaling` of XPos must leave no pair standing still, got {self.scaling!r}.")
         if self.precision != "exact":
             raise ValueError(f"`precision` of XPos must be 'exact', got {self.precision!r}.")
 

@@ -48,10 +48,10 @@ class Attention:
         return self.W_o(merge_heads(attend(q, k, v, bias=bias, mask=mask, dropout=dropout)))
 
     def turned(self, q: Any, k: Any, rotary: Any) -> tuple[Any, Any]:
-        """Queries and keys, `(batch, heads, length, head_dim)`, rotated; the longer of the two is the sequence."""
-        lengths = shape_of(q)[2], shape_of(k)[2]
-        depends = rotary.encoding.longest is not None and all(map(known, lengths))
-        told = {"seq_len": max(lengths)} if depends else {}
+        """Queries and keys, `(batch, heads, length, head_dim)`, rotated, by frequencies for the longer of the two."""
+        lengths, longest = (shape_of(q)[2], shape_of(k)[2]), rotary.encoding.longest
+        beyond = longest is not None and all(map(known, lengths)) and max(lengths) > longest
+        told = {"seq_len": max(lengths)} if beyond else {}
         if isinstance(rotary.encoding, XPos):
             return rotary(q, **told), rotary(k, k, **told)[1]
         return rotary(q, **told), rotary(k, **told)

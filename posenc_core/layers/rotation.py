@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import A, aligned, namespace_of, shape_of
-from .._checks import check_floating, check_rank, check_width
+from .._checks import check_floating, check_rank, check_width, known
 from ..encodings import AxialRotary, Encoding, LearnedRotary, Rotating
 from ..holder import batch_of
 from ..lookup import TableLookup, sequence_axis
@@ -81,7 +81,7 @@ class Rotation(TableLookup):
         axes = self.encoding.num_axes
         if axes == 1 or len(given.shape) == 1:
             return [positions]
-        if given.shape[0] != axes:
+        if known(given.shape[0]) and given.shape[0] != axes:
             raise ValueError(f"`positions` must have shape ({axes}, ..., length), got {tuple(given.shape)}.")
         return [given[axis, ...] for axis in range(axes)]
 
@@ -96,13 +96,19 @@ class Rotation(TableLookup):
         cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
         return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
 
-    def reached(self, last: float, encoding: Any) -> None:
-        if encoding.longest is not None and last >= encoding.longest:
-            warnings.warn(
+    def reached(self, x: Any, last: float, encoding: Any) -> None:
+        if encoding.longest is None or last < encoding.longest:
+            return
+        if self.room.is_traced(x):
+            raise ValueError(
                 f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
-                "give `seq_len`, the length of the whole sequence.",
-                stacklevel=2,
+                "make the layer with `encoding.at(seq_len)`."
             )
+        warnings.warn(
+            f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
+            "give `seq_len`, the length of the whole sequence.",
+            stacklevel=2,
+        )
 
 
 def check_rotating(encoding: Encoding) -> None:

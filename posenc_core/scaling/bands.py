@@ -75,9 +75,9 @@ class YaRN(Scaling):
         return pairs * longest.ln() / Decimal(base).ln()
 
     def multiplier(self) -> Decimal:
-        if self.attention_factor is not None:
-            return Decimal(self.attention_factor)
         with high_precision():
+            if self.attention_factor is not None:
+                return Decimal(self.attention_factor)
             if self.mscale and self.mscale_all_dim:
                 return self._growth(self.mscale) / self._growth(self.mscale_all_dim)
             return self._growth(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -44,6 +45,8 @@ class LongRoPE(Scaling):
         for name in ("short_factor", "long_factor"):
             object.__setattr__(self, name, _numbers(name, getattr(self, name)))
         check_lengths(self.original_max_position_embeddings, self.seq_len)
+        beyond = self.original_max_position_embeddings + 1  # stands for all lengths that share its frequencies
+        object.__setattr__(self, "seq_len", beyond if self.seq_len is not None and self.seq_len >= beyond else None)
         if self.factor is not None:
             check_number("factor", self.factor, minimum=1)
         for name in ("attention_factor", "short_mscale", "long_mscale"):
@@ -59,7 +62,7 @@ class LongRoPE(Scaling):
     @property
     def is_long(self) -> bool:
         """Whether the frequencies are those of `long_factor`."""
-        return self.seq_len is not None and self.seq_len > self.original_max_position_embeddings
+        return self.seq_len is not None
 
     @property
     def longest(self) -> int | None:
@@ -67,9 +70,8 @@ class LongRoPE(Scaling):
 
     def at(self, seq_len: int) -> LongRoPE:
         check_integer("seq_len", seq_len)
-        beyond = self.original_max_position_embeddings + 1  # stands for all lengths that share its frequencies
-        told = beyond if seq_len >= beyond else None
-        return self if told == self.seq_len else replace(self, seq_len=told)
+        other = replace(self, seq_len=operator.index(seq_len))
+        return self if other == self else other
 
     def check(self, pairs: int) -> None:
         for name in ("short_factor", "long_factor"):
@@ -86,9 +88,9 @@ class LongRoPE(Scaling):
     def multiplier(self) -> Decimal:
         given = self.long_mscale if self.is_long else self.short_mscale
         given = self.attention_factor if given is None else given
-        if given is not None:
-            return Decimal(given)
         with high_precision():
+            if given is not None:
+                return Decimal(given)
             growth, original = Decimal(self.factor or 1).ln(), Decimal(self.original_max_position_embeddings).ln()
             return (1 + growth / original).sqrt()
 

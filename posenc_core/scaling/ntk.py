@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -28,7 +29,8 @@ class AttentionFactor(Scaling):
         return frequencies
 
     def multiplier(self) -> Decimal:
-        return Decimal(self.attention_factor)
+        with high_precision():
+            return Decimal(self.attention_factor)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,7 +65,7 @@ class NTK(Scaling):
         check_number("factor", self.factor, minimum=1)
 
     def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
-        return _rebased(frequencies, Decimal(self.factor))
+        return _rebased(frequencies, self.factor)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,7 +79,7 @@ class NTKAlpha(Scaling):
         check_number("alpha", self.alpha, minimum=1)
 
     def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
-        return _rebased(frequencies, Decimal(self.alpha))
+        return _rebased(frequencies, self.alpha)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,6 +101,8 @@ class DynamicNTK(Scaling):
         super().__post_init__()
         check_number("factor", self.factor, minimum=1)
         check_lengths(self.original_max_position_embeddings, self.seq_len)
+        if self.seq_len is not None and self.seq_len <= self.original_max_position_embeddings:
+            object.__setattr__(self, "seq_len", None)  # all of them have the same frequencies
 
     @property
     def longest(self) -> int:
@@ -106,8 +110,8 @@ class DynamicNTK(Scaling):
 
     def at(self, seq_len: int) -> DynamicNTK:
         check_integer("seq_len", seq_len)
-        told = seq_len if seq_len > self.original_max_position_embeddings else None
-        return self if told == self.seq_len else replace(self, seq_len=told)
+        other = replace(self, seq_len=operator.index(seq_len))
+        return self if other == self else other
 
     def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
@@ -145,8 +149,8 @@ class Proportional(Scaling):
         return slow + (Decimal(0),) * (len(frequencies) - turning)
 
 
-def _rebased(frequencies: Frequencies, growth: Decimal) -> Frequencies:
+def _rebased(frequencies: Frequencies, growth: float | Decimal) -> Frequencies:
     """`f[i] * growth ** (-i / (pairs - 1))`; one frequency alone is 1 whatever the base."""
     with high_precision():
-        step = -growth.ln() / max(len(frequencies) - 1, 1)
+        step = -Decimal(growth).ln() / max(len(frequencies) - 1, 1)
         return tuple(frequency * (step * i).exp() for i, frequency in enumerate(frequencies))

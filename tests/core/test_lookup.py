@@ -40,7 +40,8 @@ def test_rows_that_the_table_does_not_have_are_nan(xp, layer):
 def test_traced_positions_are_wide_integers(xp, layer):
     for dtype, name in ((xp.float32, "float32"), (xp.uint8, "uint8")):
         with pytest.raises(
-            TypeError, match=f"Traced positions and lengths must be int32 or int64, got {name}; cast them."
+            TypeError,
+            match=f"Traced positions and lengths must be int32 or int64, got {name}; real positions must be known",
         ):
             layer.rows(xp.zeros((1, 2, 2)), positions=xp.asarray([0, 1], dtype=dtype))
 

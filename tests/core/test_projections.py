@@ -1,18 +1,18 @@
 """A model whose projections were re-laid gives the same attention scores, whatever its attention is made of."""
 
-import re
 from types import SimpleNamespace as Model
 
 import numpy as np
 import pytest
 
-from posenc_backends.projections import order_of, projections
+from posenc_backends.projections import projections, shares_keys, trained_layout
+from posenc_backends.tensors import order_of
 
 RNG = np.random.default_rng(13)
 HIDDEN, LENGTH = 12, 7
 TOKENS = RNG.normal(size=(LENGTH, HIDDEN))
 LLAMA = {
-    "model_type": "llama", "hidden_size": 32, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "model_type": "llama", "hidden_size": HIDDEN, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
     "rope_theta": 10000.0, "max_position_embeddings": 64,
 }  # fmt: skip
 GROUPED = LLAMA | {"num_attention_heads": 6}
@@ -120,7 +120,7 @@ def all_in_one_by_head():
         return list(fused.transpose(2, 1, 0, 3))
 
     return Model(
-        config={"model_type": "gpt_neox", "hidden_size": 96, "num_attention_heads": 6, "rotary_pct": 0.25},
+        config={"model_type": "gpt_neox", "hidden_size": HIDDEN, "head_dim": 16, "num_attention_heads": 6, "rotary_pct": 0.25},
         tensors={f"{at}.{name}": RNG.normal(size=shape) for name, shape in shapes.items()}, turning=slice(0, 4),
         projected=lambda t: split(t)[:2], values=lambda t: split(t)[2],
     )  # fmt: skip
@@ -191,64 +191,11 @@ def test_attention_scores_stay(kind, source, target):
         np.testing.assert_array_equal(model.values(after), model.values(model.tensors))
 
 
-def test_usual_names_are_known():
-    found = projections(LLAMA, source="interleaved", target="half")
-    shapes = {"q_proj.weight": (32, 3), "k_proj.weight": (16, 3), "q_proj.bias": (32,), "q_norm.weight": (8,)}
-    for prefix in ("model.layers.3.self_attn", "transformer.h.0.attn", "language_model.model.layers.11.self_attn"):
-        for name, shape in shapes.items():
-            assert order_of(f"{prefix}.{name}", "BF16", shape, found) is not None
-    copied = (
-        "model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.bias", "model.norm.weight",
-        "model.layers.0.self_attn.q_proj.lora_A.default.weight", "model.layers.0.self_attn.sinks", "tok_embeddings.weight",
-        "model.layers.0.mlp.experts.3.down_proj.weight", "model.layers.0.mlp.experts.gate_up_proj_blocks",
-        "model.layers.0.block_sparse_moe.gate.weight", "layers.0.attention.wv.weight", "layers.0.attention_norm.weight",
-        "vision_tower.encoder.layers.0.self_attn.q_proj.weight", "visual.blocks.0.attn.qkv.weight", "lm_head.weight",
-        "model.layers.0.mlp.gate.e_score_correction_bias", "backbone.layers.0.mixer.in_proj.weight",
-    )  # fmt: skip
-    for name in copied:
-        assert order_of(name, "BF16", (32, 8), found) is None
-    assert order_of("model.layers.0.self_attn.q_proj.input_scale", "F32", (1,), found) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "dtype", "message"),
-    [
-        ("self_attn.q_proj.weight", (48, 3), "BF16", "must have 32 rows by the config, got shape (48, 3)."),
-        ("self_attn.k_proj.bias", (32,), "BF16", "must have 16 rows by the config, got shape (32,)."),
-        ("self_attn.q_norm.weight", (16,), "BF16", "must have 8 or 32 rows by the config, got shape (16,)."),
-        ("self_attn.k_proj.lora_B.weight", (8, 2), "F32", "must have 16 rows by the config, got shape (8, 2)."),
-        (
-            "self_attn.q_proj.qweight",
-            (32, 3),
-            "I32",
-            "is quantised (I32); re-lay the checkpoint before it is quantised.",
-        ),
-        ("self_attn.o_proj.scales", (32, 3), "F16", "is quantised (F16)"),
-        ("self_attn.k_proj.weight_scale_inv", (32, 3), "F32", "is quantised (F32)"),
-        ("self_attn.q_proj.weight", (32, 3), "U8", "is quantised (U8)"),
-        ("self_attn.q_proj.weight.absmax", (32,), "F32", "is quantised (F32)"),
-        ("self_attn.W_pack.weight", (96, 3), "F32", "may hold queries or keys, but in which order is not known"),
-        ("self_attn.qkv_proj.weight", (64, 3), "F32", "may hold queries or keys, but in which order is not known"),
-        ("attn.c_attn.weight", (96, 3), "F32", "may hold queries or keys"),
-        ("self_attn.indexer.k_norm.weight", (8,), "F32", "may hold queries or keys"),
-        ("cross_attn.q_proj.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("linear_attn.in_proj.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("attn1.to_q.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("mixer.q_proj.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("attn_q.weight", (32, 3), "F32", "may hold queries or keys"),
-    ],
-)
-def test_tensors_that_cannot_be_re_laid_are_named(name, shape, dtype, message):
-    full = f"model.layers.1.{name}"
-    with pytest.raises(ValueError, match=re.escape(f"`{full}` {message}")):
-        order_of(full, dtype, shape, projections(LLAMA, source="interleaved", target="half"))
-
-
 def test_layers_of_several_types_are_re_laid_alike_or_not_at_all():
     rope = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
     config = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
     found = projections(config | {"rope_parameters": rope}, source="half", target="interleaved")
-    np.testing.assert_array_equal(found["k_proj"][0][:8], [0, 4, 1, 5, 2, 6, 3, 7])
+    np.testing.assert_array_equal(found["k_proj"].order[:8], [0, 4, 1, 5, 2, 6, 3, 7])
     rope["full_attention"]["partial_rotary_factor"] = 0.5
     with pytest.raises(ValueError, match="`config` must have heads of one width in all layers to be re-laid, got"):
         projections(config | {"rope_parameters": rope}, source="half", target="interleaved")
@@ -258,9 +205,35 @@ def test_heads_whose_pairs_are_spread_are_re_laid_whole():
     rope = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.5}
     config = {key: value for key, value in LLAMA.items() if key != "rope_theta"} | {"rope_parameters": rope}
     found = projections(config, source="half", target="interleaved")
-    np.testing.assert_array_equal(found["k_proj"][0][:8], [0, 4, 1, 5, 2, 6, 3, 7])
+    np.testing.assert_array_equal(found["k_proj"].order[:8], [0, 4, 1, 5, 2, 6, 3, 7])
 
 
 def test_a_model_that_does_not_rotate_has_no_layout():
     with pytest.raises(ValueError, match="`config` describes a model that does not rotate: its weights have no layout"):
         projections({"num_attention_heads": 4, "hidden_size": 32, "alibi": True}, source="half", target="interleaved")
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, ("llama", "half")),
+        ({"model_type": "glm4"}, ("glm4", "interleaved")),
+        ({"model_type": "deepseek_v3"}, ("deepseek_v3", "interleaved_to_half")),
+        ({"model_type": "deepseek_v3", "rope_interleave": False}, ("deepseek_v3", "half")),
+        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, ("llama", "half")),
+        ({"model_type": "llava", "text_config": {"head_dim": 8}}, ("llava", None)),
+        ({"model_type": "unheard_of"}, ("unheard_of", None)),
+        ({"model_type": None}, ("", None)),
+    ],
+)
+def test_the_layout_of_a_model_is_known_or_it_is_not(changes, wanted):
+    config = LLAMA | changes
+    if "text_config" in changes:
+        config = {"model_type": "llava", "text_config": {**LLAMA, "model_type": None, **changes["text_config"]}}
+    assert trained_layout(config) == wanted
+
+
+def test_some_models_share_keys():
+    assert not shares_keys(LLAMA)
+    assert not shares_keys(LLAMA | {"num_kv_shared_layers": 0})
+    assert shares_keys(LLAMA | {"num_kv_shared_layers": 2})

@@ -63,6 +63,15 @@ def test_longrope_switches_strictly_above_the_original_length():
     assert longrope.at(4097).longest is None
 
 
+def test_lengths_that_share_frequencies_are_one_value():
+    lists = LISTS | {"factor": 2}
+    assert LongRoPE(**lists, seq_len=9000) == LongRoPE(**lists, seq_len=4097) == LongRoPE(**lists).at(np.int64(5000))
+    assert LongRoPE(**lists, seq_len=4096) == LongRoPE(**lists)
+    assert DynamicNTK(factor=2, **LENGTH, seq_len=4096) == DynamicNTK(factor=2, **LENGTH)
+    long = rotary(LongRoPE(**lists), head_dim=4).at(4097)
+    assert long.at(70000) is long
+
+
 def test_each_list_of_longrope_may_have_a_factor_of_its_own():
     both = rotary(LongRoPE(**LISTS, short_mscale=1.1, long_mscale=1.3), head_dim=4)
     assert (both.attention_factor, both.at(4097).attention_factor) == (1.1, 1.3)

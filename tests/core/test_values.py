@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import FrozenInstanceError, dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, FloatOperation, localcontext
 
 import numpy as np
 import pytest
@@ -93,6 +93,31 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_a_wider_head_turns_as_a_whole():
     assert replace(Rotary(head_dim=64, layout="half"), head_dim=128).frequencies().shape == (64,)
+
+
+def test_arrays_and_lists_are_tuples_of_numbers():
+    given = AxialRotary(head_dim=8, layout="half", axes_dims=np.array([4, 4]), base=np.float32(100))
+    assert given == AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=100)
+    assert json.loads(json.dumps(given.to_dict())) == given.to_dict()
+    sections = MultimodalRotary(head_dim=8, layout="half", sections=[np.int64(2), 1, 1])
+    assert repr(sections) == "MultimodalRotary(head_dim=8, layout='half', sections=(2, 1, 1))"
+    assert hash(Sine(dim=2, frequencies=[1.0, 0.5])) == hash(Sine(dim=2, frequencies=(1.0, 0.5)))
+
+
+def test_no_dict_is_refused():
+    with pytest.raises(TypeError, match="`data` must be a dict"):
+        Encoding.from_dict(None)
+
+
+def test_the_callers_decimal_context_is_their_own():
+    with localcontext() as context:
+        context.prec, context.traps[FloatOperation] = 3, True
+        scaled = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4.5, original_max_position_embeddings=4096))
+        inside = [
+            scaled.cos_sin([12345])[0].tobytes(),
+            Rotary(head_dim=2, layout="half", frequencies=[0.3]).frequencies(),
+        ]
+    assert inside == [scaled.cos_sin([12345])[0].tobytes(), [0.3]]
 
 
 def test_a_copy_keeps_the_frequencies_that_were_given():

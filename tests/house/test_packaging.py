@@ -256,7 +256,7 @@ def test_relayout_says_in_a_sentence_what_it_did(tmp_path):
     data = len(header).to_bytes(8, "little") + header + 3 * weight.tobytes()
     (tmp_path / "in.safetensors").write_bytes(data)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "head_dim": 8, "num_attention_heads": 1}))
-    arguments = ("relayout", "in.safetensors", "out.safetensors", "--config", "config.json")
+    arguments = ("relayout", "in.safetensors", "out.safetensors", "--config", "config.json", "--from", "interleaved")
     done = posenc(*arguments, "--to", "half", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "out.safetensors rotates in layout 'half': 2 tensors re-laid, 1 copied.\n"

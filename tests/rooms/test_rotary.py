@@ -94,6 +94,45 @@ def test_a_layer_that_is_traced_makes_no_other_tables(on, native, monkeypatch):
         layer.rows(x, encoding=LONGROPE.at(17))
 
 
+@pytest.mark.parametrize(
+    "encoding",
+    [XPos(head_dim=8, layout="half", scale_base=5), LONGROPE, DYNAMIC, LearnedRotary(head_dim=8, layout="half")],
+    ids=lambda encoding: type(encoding.scaling or encoding).__name__,
+)
+@pytest.mark.parametrize("length", [6, 20])
+def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, length):
+    if "compiled" in on.room.GAPS:
+        pytest.skip("nothing to compile")
+    made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
+    x = on.room.from_numpy(tokens(2, length, 16))
+    layer = on.harness.filled(on.harness.evaluated(on.room.MultiHeadAttention(16, 2, position=encoding)), made)
+    eager = on.room.to_numpy(layer(x, x, x))
+    try:
+        compiled = on.room.to_numpy(on.harness.compiled(layer)(x, x, x))
+    except Exception as error:  # noqa: BLE001 - compilers wrap what they met in errors of their own
+        compiled = str(error)
+    if isinstance(compiled, str):
+        assert encoding.longest is not None
+        assert "`seq_len` asks for other tables than a traced layer holds" in compiled
+    else:
+        np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5 * np.abs(eager).max())
+
+
+def test_traced_positions_past_the_length_are_no_numbers(on, native):
+    """In the room of MXNet positions are read by code that is not compiled, and are right."""
+    if "compiled" in on.room.GAPS:
+        pytest.skip("nothing to compile")
+    x = tokens(1, 1, 2, 8)
+    layer = on.harness.compiled(on.harness.evaluated(on.room.RotaryEmbedding(LONGROPE)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = on.room.to_numpy(layer(native(x), positions=native([15, 16])))
+    wanted = turned(x, LONGROPE, [15, 16])
+    np.testing.assert_allclose(result[:, :, 0], wanted[:, :, 0], rtol=0, atol=1e-6)
+    past = result[:, :, 1]
+    np.testing.assert_allclose(past, np.where(np.isnan(past).all(), np.nan, wanted[:, :, 1]), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("length", [16, 20])
 def test_attention_tells_its_rotation_how_long_it_is(on, native, length):
     made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}

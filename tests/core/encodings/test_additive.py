@@ -81,7 +81,7 @@ def test_wide_binary_codes():
         (lambda: Binary(dim=2, bit_order="big"), ValueError, "`bit_order` must be one of 'most_significant_first',"),
         (lambda: Sine(dim=2, frequencies="linear"), ValueError, "`frequencies` must be one of 'powers_of_two',"),
         (lambda: Binary(dim=64, start=2**31), ValueError, "`start` must be below 2**31 for 64 digits, got 2147483648."),
-        (lambda: Sine(dim=2, frequencies=[1.0, 0.5]), TypeError, "`frequencies` must be a tuple of numbers or a word"),
+        (lambda: Sine(dim=2, frequencies={1.0, 0.5}), TypeError, "`frequencies` must be a tuple of numbers or a word"),
         (lambda: Sine(dim=2, frequencies=None), TypeError, "`frequencies` must be a tuple of numbers or a word"),
         (lambda: Sinusoidal(dim=4, base=10**400), ValueError, "`base` must be a finite number greater than 1"),
         (lambda: Sine(dim=2, frequencies=(1.0,)), ValueError, "`frequencies` must be a tuple of 2 numbers"),

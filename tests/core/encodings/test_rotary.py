@@ -66,6 +66,21 @@ def test_the_layout_orders_channels_and_not_numbers():
             "`scaling` must be an AttentionFactor or None where `frequencies` are given, got Linear(factor=2).",
         ),
         (
+            {"head_dim": 8, "placement": "trail", "scaling": Proportional(partial_rotary_factor=0.5)},
+            ValueError,
+            "`placement` must be one of 'lead', 'spread' with Proportional(partial_rotary_factor=0.5), got 'trail'.",
+        ),
+        (
+            {"head_dim": 8, "layout": "interleaved_to_half", "scaling": Proportional(partial_rotary_factor=0.5)},
+            ValueError,
+            "`layout` must be one of 'interleaved', 'half' with Proportional(partial_rotary_factor=0.5), got",
+        ),
+        (
+            {"head_dim": 8, "scaling": Proportional(partial_rotary_factor=0.1)},
+            ValueError,
+            "`scaling` must leave a pair that turns, got Proportional(partial_rotary_factor=0.1) for 8 channels.",
+        ),
+        (
             {"head_dim": 8, "rotary_dim": 4, "scaling": Proportional(partial_rotary_factor=0.5)},
             ValueError,
             "`rotary_dim` must be left out with Proportional(partial_rotary_factor=0.5), got 4.",

@@ -1,0 +1,157 @@
+"""Tensors are re-laid, copied or refused by their names and shapes."""
+
+import re
+
+import pytest
+
+from posenc_backends.projections import projections
+from posenc_backends.tensors import check_partners, order_of
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 3, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "rope_theta": 10000.0,
+}  # fmt: skip
+
+
+def test_usual_names_are_known():
+    found = projections(LLAMA, source="interleaved", target="half")
+    shapes = {"q_proj.weight": (32, 3), "k_proj.weight": (16, 3), "q_proj.bias": (32,), "q_norm.weight": (8,)}
+    for prefix in ("model.layers.3.self_attn", "transformer.h.0.attn", "language_model.model.layers.11.self_attn"):
+        for name, shape in shapes.items():
+            assert order_of(f"{prefix}.{name}", "BF16", shape, found) is not None
+    copied = (
+        "model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.bias", "model.norm.weight",
+        "model.layers.0.self_attn.q_proj.lora_A.default.weight", "model.layers.0.self_attn.sinks", "tok_embeddings.weight",
+        "model.layers.0.mlp.experts.3.down_proj.weight", "model.layers.0.mlp.experts.gate_up_proj_blocks",
+        "model.layers.0.block_sparse_moe.gate.weight", "layers.0.attention.wv.weight", "layers.0.attention_norm.weight",
+        "vision_tower.encoder.layers.0.self_attn.q_proj.weight", "visual.blocks.0.attn.qkv.weight", "lm_head.weight",
+        "model.layers.0.mlp.gate.e_score_correction_bias", "backbone.layers.0.mixer.in_proj.weight",
+    )  # fmt: skip
+    for name in copied:
+        assert order_of(name, "BF16", (32, 8), found) is None
+    assert order_of("model.layers.0.self_attn.q_proj.input_scale", "F32", (1,), found) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "message"),
+    [
+        ("self_attn.q_proj.weight", (32, 2), "BF16", "must have shape (32, 3) by the config, got (32, 2)."),
+        ("self_attn.q_proj.weight", (32, 3, 1), "BF16", "must have shape (32, 3) by the config, got (32, 3, 1)."),
+        ("self_attn.q_proj.weight", (32,), "BF16", "must have shape (32, 3) by the config, got (32,)."),
+        ("self_attn.q_proj.weight", (32, 0), "BF16", "must have shape (32, 3) by the config, got (32, 0)."),
+        ("self_attn.q_proj.weight", (1,), "BF16", "must have shape (32, 3) by the config, got (1,)."),
+        ("self_attn.q_proj.weight", (), "BF16", "must have shape (32, 3) by the config, got ()."),
+        ("self_attn.q_proj.base_layer.weight", (3, 32), "BF16", "must have shape (32, 3) by the config, got (3, 32)."),
+        ("self_attn.q_proj.bias", (32, 1), "BF16", "must have shape (32,) by the config, got (32, 1)."),
+        ("self_attn.k_proj.lora_B.bias", (16, 2), "BF16", "must have shape (16,) by the config, got (16, 2)."),
+        (
+            "self_attn.q_norm.weight",
+            (8, 4),
+            "BF16",
+            "must have shape (8,) or (32,) or (4, 8) by the config, got (8, 4).",
+        ),
+        ("self_attn.q_proj.weight", (48, 3), "BF16", "must have shape (32, 3) by the config, got (48, 3)."),
+        ("self_attn.k_proj.bias", (32,), "BF16", "must have shape (16,) by the config, got (32,)."),
+        ("self_attn.q_norm.weight", (16,), "BF16", "must have shape (8,) or (32,) or (4, 8) by the config, got (16,)."),
+        ("self_attn.k_proj.lora_B.weight", (8, 2), "F32", "must have shape (16, *) by the config, got (8, 2)."),
+        (
+            "self_attn.q_proj.qweight",
+            (32, 3),
+            "I32",
+            "is quantised (I32); re-lay the checkpoint before it is quantised.",
+        ),
+        ("self_attn.o_proj.scales", (32, 3), "F16", "is quantised (F16)"),
+        ("self_attn.k_proj.weight_scale_inv", (32, 3), "F32", "is quantised (F32)"),
+        ("self_attn.q_proj.weight", (32, 3), "U8", "is quantised (U8)"),
+        ("self_attn.q_proj.weight.absmax", (32,), "F32", "is quantised (F32)"),
+        ("self_attn.W_pack.weight", (96, 3), "F32", "may hold queries or keys, but in which order is not known"),
+        ("self_attn.qkv_proj.weight", (64, 3), "F32", "may hold queries or keys, but in which order is not known"),
+        ("attn.c_attn.weight", (96, 3), "F32", "may hold queries or keys"),
+        ("self_attn.indexer.k_norm.weight", (8,), "F32", "may hold queries or keys"),
+        ("cross_attn.q_proj.weight", (32, 3), "F32", "may hold queries or keys"),
+        ("linear_attn.in_proj.weight", (32, 3), "F32", "may hold queries or keys"),
+        ("attn1.to_q.weight", (32, 3), "F32", "may hold queries or keys"),
+        ("mixer.q_proj.weight", (32, 3), "F32", "may hold queries or keys"),
+        ("attn_q.weight", (32, 3), "F32", "may hold queries or keys"),
+    ],
+)
+def test_tensors_that_cannot_be_re_laid_are_named(name, shape, dtype, message):
+    full = f"model.layers.1.{name}"
+    with pytest.raises(ValueError, match=re.escape(f"`{full}` {message}")):
+        order_of(full, dtype, shape, projections(LLAMA, source="interleaved", target="half"))
+
+
+def test_without_a_hidden_size_any_width_will_do_but_none():
+    config = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
+    known = projections(config, source="interleaved", target="half")
+    assert order_of("layers.0.attn.q_proj.weight", "F32", (32, 5), known) is not None
+    with pytest.raises(ValueError, match=re.escape("must have shape (32, *) by the config, got (32, 0).")):
+        order_of("layers.0.attn.q_proj.weight", "F32", (32, 0), known)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("q_b_proj", (60, 6)), ("q_proj", (60, 5)), ("kv_a_proj_with_mqa", (14, 5)), ("kv_a_proj_with_mqa", (10, 12))],
+)
+def test_latents_have_shapes_of_their_own(name, shape):
+    config = LLAMA | {
+        "model_type": "deepseek_v3", "hidden_size": 12, "num_attention_heads": 6, "qk_rope_head_dim": 4,
+        "qk_nope_head_dim": 6, "kv_lora_rank": 10, "q_lora_rank": 5,
+    }  # fmt: skip
+    known = projections(config, source="interleaved", target="half")
+    with pytest.raises(ValueError, match=re.escape(f"by the config, got {shape}.")):
+        order_of(f"model.layers.0.self_attn.{name}.weight", "F32", shape, known)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vpm.encoder.layers.0.self_attn", "apm.layers.0.self_attn", "vit.blocks.0.attn", "resampler.attn",
+        "model.vision_embed_tokens.img_processor.vision_model.encoder.layers.0.self_attn",
+    ],
+)  # fmt: skip
+def test_towers_are_copied(name):
+    known = projections(LLAMA, source="interleaved", target="half")
+    assert order_of(f"{name}.q_proj.weight", "F32", (32, 3), known) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("talker.model.layers.0.self_attn", "talker"),
+        ("depth_decoder.model.layers.0.self_attn", "depth_decoder"),
+        ("model.sam_model.blocks.0.attn", "sam_model"),
+        ("protein_encoder.layer.0.attention", "protein_encoder"),
+        ("encoder.layers.0.self_attn", "encoder"),
+        ("model.text_models.0.self_attn", "text_models"),
+    ],
+)
+def test_other_towers_are_refused(name, part):
+    known = projections(LLAMA, source="interleaved", target="half")
+    message = f"`{name}.k_proj.weight` is part of `{part}`, of which the config of the text model may not tell"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        order_of(f"{name}.k_proj.weight", "F32", (16, 3), known)
+
+
+@pytest.mark.parametrize(
+    ("names", "shared", "lacks"),
+    [
+        (["0.attn.q_proj.weight", "1.attn.k_proj.weight"], False, "`1.attn` lacks queries"),
+        (["0.attn.q_proj.weight", "0.attn.k_proj.bias"], False, "`0.attn` lacks keys"),
+        (["0.attn.q_proj.base_layer.weight"], True, "`0.attn` lacks keys"),
+        (["0.attn.q_b_proj.weight"], False, "`0.attn` lacks keys"),
+        (["0.attn.kv_a_proj_with_mqa.weight"], True, "`0.attn` lacks queries"),
+        (["0.attn.q_proj.weight", "0.attn.k_proj.weight", "1.attn.q_proj.weight"], False, "`1.attn` lacks keys"),
+        (["0.attn.q_proj.weight", "0.attn.k_proj.weight", "1.attn.q_proj.weight"], True, None),
+        (["0.attn.q_b_proj.weight", "0.attn.kv_a_proj_with_mqa.weight"], False, None),
+        (["0.attn.qkv_proj.weight"], False, None),
+        (["x.0.attn.q_proj.lora_B.weight", "x.0.attn.q_proj.lora_B.default.weight"], False, None),
+        (["attn.wq.weight", "attn.wk.weight", "attn.q_norm.weight"], False, None),
+    ],
+)
+def test_queries_need_keys(names, shared, lacks):
+    if lacks is None:
+        check_partners(names, shared=shared)
+    else:
+        with pytest.raises(ValueError, match=re.escape(lacks)):
+            check_partners(names, shared=shared)
