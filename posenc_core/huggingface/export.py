@@ -69,6 +69,8 @@ def _check_sayable(rotary: Rotary) -> None:
         raise ValueError(f"`seq_len` of `scaling` must be None, a config cannot say another, got {rotary.scaling!r}.")
     if isinstance(rotary, MultimodalRotary):
         check_known("arrangement", rotary.arrangement, ("chunked", "interleaved"))
+        if len(rotary.sections) != 3:
+            raise ValueError(f"`sections` must be three, a config cannot say another number, got {rotary.sections!r}.")
 
 
 def _share(rotary: Rotary) -> dict[str, float]:

@@ -64,7 +64,8 @@ def kind_of(parameters: Mapping[str, Any]) -> Kind:
         ValueError: if it is unknown, a key is missing, or there is one that it does not have.
     """
     given = stated(parameters, ("rope_type", "type"))
-    name = agreed({key: ALIASES.get(str(name), name) for key, name in given.items()}) or "default"
+    name = agreed({key: ALIASES.get(str(name), name) for key, name in given.items()})
+    name = "default" if name is None else name
     if str(name) in REFUSED:
         raise ValueError(f"`rope_type` {name!r} cannot be loaded: {REFUSED[name]}.")
     check_known("rope_type", name, [known for known in KINDS if known != WITH_ALPHA])

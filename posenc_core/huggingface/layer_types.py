@@ -28,6 +28,29 @@ def layer_types(config: Any) -> tuple[str, ...]:
     return tuple(_each(text, _rope(text))) or ((*only, "full_attention") if only else ())
 
 
+def attention_types(config: dict[str, Any]) -> tuple[str, ...]:
+    """The layer types of attention that a config names, or the model knows of.
+
+    Raises:
+        ValueError: if some of them are not among those that the rotary parameters are told apart by.
+    """
+    each, only = _each(config, _rope(config)), _only(config)
+    named = [name for name in dict.fromkeys(types_of(config)) if name not in NOT_ATTENTION]
+    if each and not each.keys() >= set(named):
+        raise ValueError(f"`layer_type` must be one of {_list(each)}, which not all layers are, got None.")
+    return tuple(each or named or ((*only, "full_attention") if only else ()))
+
+
+def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The type of each layer, where the config says it."""
+    given = config.get("layer_types")
+    if given is None:
+        return ()
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+        raise TypeError(f"`layer_types` must be a list of strings or None, got {given!r}.")
+    return tuple(given)
+
+
 def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Parameters | None, bool]:
     """The rotary parameters of these layers, None if they do not turn; and whether others have others.
 
@@ -36,7 +59,7 @@ def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Param
     """
     rope, only = _rope(config), _only(config)
     each = _each(config, rope)
-    known = {*each, *(config.get("layer_types") or ()), *((*only, "full_attention") if only else ())}
+    known = {*each, *types_of(config), *((*only, "full_attention") if only else ())}
     if layer_type is not None and not known:
         raise ValueError(f"`layer_type` must be left out, all layers of this config being alike, got {layer_type!r}.")
     if layer_type not in known and (layer_type is not None or each):
@@ -64,11 +87,27 @@ def _rope(config: Mapping[str, Any]) -> Parameters:
 
 def _each(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
     """The parameters by layer type; empty if all layers have the same."""
-    names = set(config.get("layer_types") or ())
-    if any(isinstance(value, Mapping) for value in rope.values()) or (rope and rope.keys() <= names):
-        return _nested(rope)
-    scheme = model_of(config).scheme or next(iter(stated(config, LOCAL_BASES)), "")
-    return {layer_type: _spelled_out(config, rope, series) for layer_type, series in SCHEMES.get(scheme, {}).items()}
+    local = stated(config, LOCAL_BASES)
+    if any(_is_layer(key, value, types_of(config)) for key, value in rope.items()):
+        nested = _nested(rope)
+        _check_used(
+            {key: base in [(own or {}).get("rope_theta") for own in nested.values()] for key, base in local.items()}
+        )
+        return nested
+    scheme = SCHEMES.get(model_of(config).scheme or next(iter(local), ""), {})
+    _check_used({key: key in [series.key for series in scheme.values()] for key in local})
+    return {layer_type: _spelled_out(config, rope, series) for layer_type, series in scheme.items()}
+
+
+def _is_layer(key: str, value: Any, names: tuple[str, ...]) -> bool:
+    """Whether a key among the rotary parameters is a layer type."""
+    return isinstance(value, Mapping) or key in names or (value is None and str(key).endswith("_attention"))
+
+
+def _check_used(used: Mapping[str, bool]) -> None:
+    for key, is_used in used.items():
+        if not is_used:
+            raise ValueError(f"`{key}` is the base of no layer type of this config: leave it out.")
 
 
 def _nested(rope: Parameters) -> dict[str, Parameters | None]:
@@ -98,4 +137,4 @@ def _only(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _list(names: Iterable[Any]) -> str:
-    return ", ".join(repr(name) for name in sorted(names))
+    return ", ".join(repr(name) for name in sorted(names, key=str))

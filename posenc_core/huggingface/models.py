@@ -26,6 +26,8 @@ class Model(NamedTuple):
         sections, arrangement: how pairs are dealt to time, height and width.
         scheme: how configs before `rope_parameters` spelled one base for each layer type.
         only: the layer types that turn, where others do not and the config does not say so.
+        word: the `position_embedding_type` without which nothing turns, if it decides.
+        head_key: what alone tells the width of a head, where the config has other keys of such names.
     """
 
     layout: Layout = "half"
@@ -39,6 +41,8 @@ class Model(NamedTuple):
     arrangement: Sections = "chunked"
     scheme: str | None = None
     only: tuple[str, ...] = ()
+    word: str | None = None
+    head_key: str | None = None
 
 
 class Series(NamedTuple):
@@ -171,6 +175,7 @@ MODELS = {
     "csm": Model(base=500_000),
     "cwm": Model(base=1_000_000, head_dim=128),
     "emu3": Model(base=1_000_000),
+    "esm": Model(word="rotary"),
     "evolla": Model(base=500_000),
     "flex_olmo": Model(base=500_000),
     "fuyu": Model(base=25000, share=0.5),
@@ -183,6 +188,7 @@ MODELS = {
     "gpt_oss": Model(base=150_000, head_dim=64),
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128),
+    "granitemoehybrid": Model(word="rope"),
     "hy_v3": Model(base=11_158_840, head_dim=128),
     "internlm3": Model(head_dim=128),
     "iquestcoder": Model(head_dim=128),
@@ -208,15 +214,17 @@ MODELS = {
     "solar_open": Model(base=1_000_000, head_dim=128),
     "stablelm": Model(share=0.25),
     "vaultgemma": Model(head_dim=256),
+    "zamba2": Model(head_key="attention_head_dim"),
 }
 _USUAL = (
-    "arcee", "aria", "chameleon", "dbrx", "diffllama", "doge", "dots1", "esm", "eurobert", "falcon", "falcon_h1",
-    "gpt_neox_japanese", "granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "hunyuan_v1_dense",
+    "arcee", "aria", "chameleon", "dbrx", "diffllama", "doge", "dots1", "eurobert", "falcon", "falcon_h1",
+    "gpt_neox_japanese", "granite", "granitemoe", "granitemoeshared", "hunyuan_v1_dense",
     "hunyuan_v1_moe", "hyperclovax", "idefics", "llama", "minicpm3", "ministral", "mistral", "moshi", "olmo", "olmo2",
-    "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2", "zamba2",
+    "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2",
 )  # fmt: skip
 MODELS |= dict.fromkeys(_USUAL, Model())
 SCALED = {"apertus", "cwm", "gemma4", "gpt_oss", "laguna", "mellum", "ministral3", "zaya"}  # even where no key says so
+NEVER = {"kimi_linear", "nemotron_h"}  # do not turn, whatever their configs say
 
 
 def model_type(config: Mapping[str, Any]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._checks import check_integer, check_number
+from .._checks import check_number
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, agreed, stated
+from .keys import check_size, check_values
 from .models import MODELS, model_of, model_type
 from .scalings import L0, LENGTH, warn
 
@@ -24,6 +25,7 @@ def completed(own: Mapping[str, Any], config: dict[str, Any], *, apart: bool) ->
     Raises:
         TypeError, ValueError: if numbers are none, or contradict each other.
     """
+    check_values(own)
     parameters = dict(own) | {"rotary_dim": agreed(stated(own, ("rotary_dim", "rope_dim")))}
     if not apart and None not in (original := own.get(L0), outer := config.get(L0)) and original != outer:
         warn(f"`{L0}` is {original!r} within the rotary parameters, but {outer!r} beside them, which is used.")
@@ -32,12 +34,22 @@ def completed(own: Mapping[str, Any], config: dict[str, Any], *, apart: bool) ->
         if not apart or parameters.get(key) is None:
             inner = {f"rope_parameters.{key}": parameters.get(key)}
             parameters[key] = agreed(inner | stated(config, names) | (_ratio(config) if key == "rope_theta" else {}))
-    lengths = [*stated(config, LENGTHS).values(), parameters.get(LENGTH)]
-    parameters[LENGTH] = next((length for length in lengths if length is not None), None)
+    parameters[LENGTH] = _longest(parameters, config)
     if parameters["rope_theta"] is None:
         parameters["rope_theta"] = _usual_base(config)
-    _check(parameters, config)
+    _check_layers(config, parameters["rope_theta"])
     return parameters
+
+
+def _longest(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
+    """The longest length, which goes by several names."""
+    lengths = stated(config, LENGTHS)
+    for name, length in lengths.items():
+        check_size(name, length, minimum=-1)  # -1: no limit
+    inner, outer = parameters.get(LENGTH), next(iter(lengths.values()), None)
+    if None not in (inner, outer) and inner != outer:
+        warn(f"`{LENGTH}` is {inner!r} within the rotary parameters, but {outer!r} beside them, which is used.")
+    return inner if outer is None else outer
 
 
 def _ratio(config: Mapping[str, Any]) -> dict[str, float]:
@@ -48,14 +60,11 @@ def _ratio(config: Mapping[str, Any]) -> dict[str, float]:
     return {"rope_ratio": 10000 * config["rope_ratio"]}
 
 
-def _check(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    base, share, width = (parameters[key] for key in ("rope_theta", "partial_rotary_factor", "rotary_dim"))
-    check_number("rope_theta", base, above=1)
-    if share is not None:
-        check_number("partial_rotary_factor", share, minimum=0)
-    if width is not None:
-        check_integer("rotary_dim", width, minimum=0)
-    for each in config.get("layer_rope_theta") or ():
+def _check_layers(config: Mapping[str, Any], base: float) -> None:
+    given = config.get("layer_rope_theta")
+    if not isinstance(given, list | tuple | None):
+        raise TypeError(f"`layer_rope_theta` must be a list of numbers or None, got {given!r}.")
+    for each in given or ():
         if each not in (0, base):  # 0: a layer that does not turn
             raise ValueError(f"`layer_rope_theta` must be `rope_theta` {base!r} or 0 in every layer, got {each!r}.")
 

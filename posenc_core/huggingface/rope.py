@@ -8,10 +8,11 @@ from typing import Any
 from ..encodings import MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
-from .config import ROPES, check_keys, is_rotary, read
+from .config import ROPES, read
 from .heads import head_of, turning_of
+from .keys import check_keys, is_rotary
 from .kinds import kind_of
-from .layer_types import parameters_of
+from .layer_types import attention_types, parameters_of
 from .models import SCALED, Model, model_of, model_type
 from .parameters import completed
 from .scalings import warn
@@ -22,7 +23,8 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
 
     Of a multimodal config the text model is meant (`text_config`). Every key that says something of the rotation is
     used, or refused by name. Where layers are told apart by index (`no_rope_layers`), the encoding is that of those
-    that turn, and of a model with a sparse indexer that of its attention. `llama_4_scaling_beta` is no rotation: there is a warning that queries are to be multiplied, too.
+    that turn, and of a model with a sparse indexer that of its attention. `llama_4_scaling_beta` is no rotation: there
+    is a warning that queries are to be multiplied, too.
 
     Args:
         config: a `config.json`, the folder it is in, the dict that it holds, or a config object of transformers.
@@ -45,10 +47,36 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     text = read(config)
     check_keys(text)
     _check_stated(text)
-    own, apart = parameters_of(text, layer_type)
-    if own is None or not is_rotary(text):
+    model = model_of(text)
+    if not is_rotary(text, model):
         return None
-    model, parameters = model_of(text), completed(own, text, apart=apart)
+    layer_type = layer_type or _any_type(text, model)
+    own, apart = parameters_of(text, layer_type)
+    return None if own is None else _made(completed(own, text, apart=apart), text, layer_type, layout)
+
+
+def _any_type(config: dict[str, Any], model: Model) -> str | None:
+    """One of the layer types, all of which turn alike; None if the config has none.
+
+    Raises:
+        ValueError: if they do not.
+    """
+    types = attention_types(config)
+    if len(types) < 2:
+        return next(iter(types), None)
+    each = [parameters_of(config, layer_type)[0] for layer_type in types]
+    heads = [head_of(config, model, one) for one, own in zip(types, each, strict=True) if own is not None]
+    if each != each[:1] * len(each) or len(set(heads)) > 1:
+        names = ", ".join(repr(name) for name in sorted(types, key=str))
+        raise ValueError(f"`layer_type` must be one of {names}, got None: they do not turn alike.")
+    return types[0]
+
+
+def _made(
+    parameters: dict[str, Any], text: dict[str, Any], layer_type: str | None, layout: Layout | None
+) -> Rotary | None:
+    """The encoding of layers with these parameters; None if no channel turns."""
+    model = model_of(text)
     scaling = kind_of(parameters).scaling(parameters)
     head = head_of(text, model, layer_type)
     turning = head if isinstance(scaling, Proportional) else turning_of(text, parameters, model, head)
@@ -81,20 +109,29 @@ def _layout(config: Mapping[str, Any], model: Model) -> Layout:
         return "interleaved_to_half" if config["rope_interleave"] else "half"
     if config.get("rotary_emb_interleaved") is not None:
         return "interleaved" if config["rotary_emb_interleaved"] else "half"
-    return model.layout
+    return "half" if config.get("use_mla") is False else model.layout
 
 
 def _dealt(fields: dict[str, Any], parameters: Mapping[str, Any], model: Model) -> Rotary:
     """The encoding, its pairs dealt to several axes if the model has them."""
-    sections = parameters.get("mrope_section") or model.sections
-    if not sections and parameters.get("mrope_interleaved"):
-        raise ValueError("`mrope_section` is missing: `mrope_interleaved` needs it.")
-    if not sections:
+    given, interleaved = parameters.get("mrope_section"), parameters.get("mrope_interleaved")
+    sections = model.sections if given is None else given
+    if sections == ():
+        _check_unsectioned(parameters)
         return Rotary(**fields)
+    if interleaved is False and model.arrangement == "interleaved":
+        raise ValueError("`mrope_interleaved` must be True or left out, as the model interleaves, got False.")
     if not isinstance(sections, list | tuple) or len(sections) != 3:
         raise ValueError(f"`mrope_section` must be three numbers, for time, height and width, got {sections!r}.")
-    arrangement = "interleaved" if parameters.get("mrope_interleaved") else model.arrangement
+    arrangement = "interleaved" if interleaved else model.arrangement
     try:
         return MultimodalRotary(**fields, sections=tuple(sections), arrangement=arrangement)
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("`sections`", "`mrope_section`")) from error
+
+
+def _check_unsectioned(parameters: Mapping[str, Any]) -> None:
+    """Raise if pairs are to be dealt, and no sections say how."""
+    needing = "`mrope_interleaved`" if parameters.get("mrope_interleaved") else "`rope_type` 'mrope'"
+    if parameters.get("mrope_interleaved") or "mrope" in (parameters.get("rope_type"), parameters.get("type")):
+        raise ValueError(f"`mrope_section` is missing: {needing} needs it.")

@@ -284,8 +284,15 @@ def test_a_file_a_folder_and_an_object(tmp_path):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(kind, match=r"`config` must .*config\.json"):
             load_rope(path)
-    with pytest.raises(FileNotFoundError, match="other"):
-        load_rope(tmp_path / "other.json")
+    path.write_text(json.dumps(Config().to_dict()), encoding="utf-8-sig")
+    assert load_rope(path) == half(64, 1e6)
+    path.write_text("[" * 200_000, encoding="utf-8")
+    with pytest.raises(ValueError, match="`config` must be a file of JSON"):
+        load_rope(path)
+    for missing in (tmp_path / "other.json", "meta-llama/Llama-3.1-8B"):
+        message = f"`config` must be a path to config.json, .* no file {missing}, and nothing is downloaded"
+        with pytest.raises(FileNotFoundError, match=message):
+            load_rope(missing)
     with pytest.raises(TypeError, match="`config` must be a path, a dict or a config object"):
         load_rope(64)
 
@@ -303,6 +310,47 @@ def test_the_text_part_of_a_nested_config():
         assert load_rope(config) == half(64, 1e6)
     nameless = {"model_type": "qwen3_vl_moe", "text_config": {"head_dim": 128}}
     assert load_rope(nameless).arrangement == "interleaved"
+
+
+def test_rotary_keys_in_dicts_of_their_own():
+    dbrx = {"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "attn_config": {"rope_theta": 500000}}
+    assert load_rope(dbrx) == half(128, 500000)
+    assert load_rope({"lm_config": {**SMALL, "rope_theta": 5e5}}) == half(64, 5e5)
+    others = {
+        "vision_config": {"rope_theta": 1e2},
+        "audio_tower": {"rope_theta": 1e2},
+        "mtp": {"model_type": "", "theta": 1},
+    }
+    assert load_rope({"text_config": {**SMALL, "rope_theta": 5e5}, **others}) == half(64, 5e5)
+
+
+def test_configs_that_hold_themselves():
+    config = {**SMALL}
+    config["text_config"] = config
+    with pytest.raises(ValueError, match="`config` must not be nested so deeply"):
+        load_rope(config)
+
+
+def test_flags_that_are_true_where_the_model_turns():
+    for flag in ({"use_rotary_pos_emb": True}, {"model_type": "esm", "position_embedding_type": "rotary"}):
+        assert load_rope({**SMALL, **flag}) == half(64, 10000)
+    plain = {"model_type": "deepseek_v2", "use_mla": False, "qk_rope_head_dim": 32, "rope_theta": 10000}
+    assert load_rope({**SMALL, **plain}) == half(64, 10000)
+    assert load_rope({**SMALL, **plain, "use_mla": True}) == Rotary(head_dim=32, layout="interleaved")
+
+
+def test_published_keys_that_change_no_angle():
+    for one in (
+        {"qk_nope_head_dim": 32, "properties": 1, "rope_scaling": None, "rotary_value": False},
+        {"rotary_emb_scale_base": None, "use_dynamic_ntk": False, "position_encoding_2d": False},
+        {"rope_scaling_layers": [0, 1], "num_hidden_layers": 2, "dual_chunk_attention_config": None},
+    ):
+        assert load_rope({**SMALL, **one}) == half(64, 10000)
+
+
+def test_layer_types_that_turn_alike_need_no_name():
+    alike = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e6}}
+    assert load_rope({**SMALL, "rope_parameters": alike}) == half(64, 1e6)
 
 
 def test_the_part_of_a_share_is_its_whole_part():
@@ -366,8 +414,11 @@ def test_layers_that_a_model_does_not_turn():
     config = {"head_dim": 128, "model_type": "cohere2", "rope_theta": 50000, "sliding_window": 4096}
     turning = Rotary(head_dim=128, layout="interleaved", base=50000)
     assert layer_types(config) == ("sliding_attention", "full_attention")
-    assert load_rope(config) == load_rope(config, layer_type="sliding_attention") == turning
+    assert load_rope(config, layer_type="sliding_attention") == turning
     assert load_rope(config, layer_type="full_attention") is None
+    with pytest.raises(ValueError, match="`layer_type` must be one of 'full_attention', 'sliding_attention', got None"):
+        load_rope(config)
+    assert load_rope({**config, "layer_types": ["sliding_attention"]}) == turning
     assert load_rope({**config, "sliding_window": None}, layer_type=None) == turning
     assert layer_types({"model_type": "cohere2"}) == layer_types(config)
     exaone = {"head_dim": 64, "model_type": "exaone4", "sliding_window": None, "layer_types": ["full_attention"]}
@@ -418,6 +469,7 @@ def test_layers_told_apart_by_index_that_turn_or_do_not():
         ({"head_dim": 80, "attention_head_dim": 80, "hidden_size": 64, "num_heads": 2}, 80),
         ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16}, 128),  # a default of the class
         ({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16, "head_dim": None}, 64),
+        ({"model_type": "zamba2", "attention_head_dim": 160, "kv_channels": 80}, 160),
         ({"model_type": "jetmoe", "kv_channels": 24, "hidden_size": 96, "num_attention_heads": 2}, 24),
     ],
 )
@@ -465,6 +517,13 @@ def test_per_layer_truncate_is_honoured():  # transformers 5.23 reads it from th
         {"use_mem_rope": False},
         {"partial_rotary_factor": 0.0},
         {"rotary_emb_fraction": 0.0},
+        {"use_rotary_pos_emb": False},
+        {"attn_config": {"alibi": True}},
+        {"mla_use_nope": True, "model_type": "kimi_linear", "rope_theta": 10000.0},
+        {"model_type": "nemotron_h", "rope_theta": 10000},
+        {"model_type": "esm", "position_embedding_type": "absolute", "rope_parameters": {"rope_theta": 10000.0}},
+        {"model_type": "granitemoehybrid", "position_embedding_type": None, "rope_theta": 10000},
+        {"model_type": "llama", "rope_parameters": {"full_attention": None}},
     ],
 )
 def test_models_that_do_not_turn(config):
@@ -520,6 +579,10 @@ WARNED = {
     ),
     "mscale": ({"rope_scaling": {**YARN, "mscale": 0.7}}, "`mscale` has no effect alone"),
     "llama 4": ({"rope_scaling": {**YARN, "llama_4_scaling_beta": 0.1}}, "`llama_4_scaling_beta` is no rotation"),
+    "two lengths": (
+        {"rope_scaling": {"type": "default", "max_position_embeddings": 1024}},
+        "`max_position_embeddings` is 1024 within the rotary parameters, but 4096 beside them",
+    ),
     "base": ({"model_type": "new", "partial_rotary_factor": 0.5}, "`rope_theta` is missing, .* 'new': 10000 is used"),
 }
 
@@ -555,6 +618,7 @@ def test_what_the_warnings_say_is_used():
         "dynamic": DynamicNTK(factor=2, original_max_position_embeddings=4096),
         "mscale": YaRN(factor=4, **L0, mscale=0.7),
         "llama 4": YaRN(factor=4, **L0),
+        "two lengths": None,
         "base": None,
     }
 
@@ -611,6 +675,34 @@ REFUSED = [
     ({"use_dynamic_ntk": True}, "`use_dynamic_ntk` is a scaling of Qwen's own"),
     ({"layer_rope_theta": [10000.0, 0, 1e6]}, "`layer_rope_theta` must be `rope_theta` 10000 or 0 in every layer, got"),
     ({"text_config": {"rope_theta": 1e5, **SMALL}, "rope_theta": 1e6}, "`rope_theta` is .*`text_config.rope_theta`"),
+    ({"attn_config": {"rope_theta": 1e5}, "rope_theta": 1e6}, "`rope_theta` is 1000000.0, but `attn_config.rope_theta`"),
+    ({"position": {"part": {"rope_theta": 1e5}}}, "`position.part.rope_theta` is not looked for there, got 100000.0"),
+    ({"rope_parameters": {"rope_type": False}}, "`rope_type` must be one of .*, got False"),
+    ({"rope_parameters": {"rope_type": ""}}, "`rope_type` must be one of .*, got ''"),
+    ({"rope_parameters": {"rope_type": []}}, r"`rope_type` must be one of .*, got \[\]"),
+    ({"rope_parameters": {"mrope_section": []}}, r"`mrope_section` must be three numbers, .* got \[\]"),
+    ({"rope_scaling": {"type": "mrope"}}, "`mrope_section` is missing: `rope_type` 'mrope' needs it"),
+    ({"model_type": "qwen3_vl", "head_dim": 128, "rope_parameters": {"mrope_interleaved": False}},
+     "`mrope_interleaved` must be True or left out, as the model interleaves, got False"),
+    ({"ropetheta": 1e6}, "`ropetheta` is not known here"),
+    ({"rope-theta": 1e6}, "`rope-theta` is not known here"),
+    ({"RoPE_theta": 1e6}, "`RoPE_theta` is not known here"),
+    ({"ropescaling": {"factor": 2.0}}, "`ropescaling` is not known here"),
+    ({"theta": 1e6}, "`theta` is not known here"),
+    ({"position_encoding_2d": True}, "`position_encoding_2d` gives each half of a head positions of its own"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}}, "`dual_chunk_attention_config` moves positions by chunks"),
+    ({"model_type": "gemma3", "local_rope_theta": 1e4}, "`local_rope_theta` is the base of no layer type"),
+    ({"rope_local_base_freq": 5.0, "rope_parameters": {"full_attention": {"rope_theta": 1e4}}},
+     "`rope_local_base_freq` is the base of no layer type"),
+    ({"head_dim": 10**400}, "`head_dim` must be less than 2147483648, got 1000"),
+    ({"max_position_embeddings": 10**400}, "`max_position_embeddings` must be less than 2147483648, got 1000"),
+    ({"rope_theta": 10**5000}, "`config` must be nested less deeply and have shorter numbers"),
+    ({"head_dim": None, "n_embd": 100, "n_head": 3}, "`n_embd` 100 is no multiple of `n_head` 3: add `head_dim`"),
+    ({"model_type": "zamba2", "head_dim": None, "kv_channels": 80}, "`attention_head_dim` is missing"),
+    ({"rope_scaling_layers": [0, 2], "num_hidden_layers": 3}, r"`rope_scaling_layers` is not known here, got \[0, 2\]"),
+    ({"layer_types": ["full_attention", "sliding_attention"], "swa_head_dim": 32},
+     "`layer_type` must be one of 'full_attention', 'sliding_attention', got None"),
+    ({"rope_parameters": {1: {}, "a": {"rope_theta": 1e5}}}, "`layer_type` must be one of 1, 'a', got None"),
 ]  # fmt: skip
 
 
@@ -634,9 +726,32 @@ def test_refused_by_name(config, message):
         ({"rotary_dim": 16.5}, "`rotary_dim` must be an integer, got 16.5"),
         ({"head_dim": "64"}, "`head_dim` must be an integer, got '64'"),
         ({"head_dim": None, "hidden_size": "64", "n_head": 2}, "`hidden_size` must be an integer, got '64'"),
-        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, "`num_attention_heads` must be an integer, got 2.5"),
+        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, "`n_head` must be an integer, got 2.5"),
         ({"rope_parameters": {"mrope_section": ["8", 12, 12]}}, "`mrope_section` must be an integer, got '8'"),
         ({"rope_parameters": {"full_attention": {}, "sliding": 3}}, "`sliding` must be a dict or None beside"),
+        ({"global_rope_theta": "x"}, "`global_rope_theta` must be a number, got 'x'"),
+        ({"rope_local_base_freq": "x"}, "`rope_local_base_freq` must be a number, got 'x'"),
+        ({"rotary_pct": "x"}, "`rotary_pct` must be a number, got 'x'"),
+        ({"attn_rotary_emb": 1.5}, "`attn_rotary_emb` must be an integer, got 1.5"),
+        ({"global_head_dim": "x", "layer_types": ["full_attention", "sliding_attention"]}, "`global_head_dim` must"),
+        ({"n_positions": "x"}, "`n_positions` must be an integer, got 'x'"),
+        ({"qk_nope_head_dim": "8", "qk_rope_head_dim": 64}, "`qk_nope_head_dim` must be an integer, got '8'"),
+        ({"head_dim": {}, "qk_rope_head_dim": 64}, "`head_dim` must be an integer, got {}"),
+        ({"qk_rope_head_dim": ""}, "`qk_rope_head_dim` must be an integer, got ''"),
+        ({"layer_types": True}, "`layer_types` must be a list of strings or None, got True"),
+        ({"layer_types": ["a", 1]}, r"`layer_types` must be a list of strings or None, got \['a', 1\]"),
+        ({"layer_rope_theta": 5}, "`layer_rope_theta` must be a list of numbers or None, got 5"),
+        (
+            {"layer_types": ["full_attention"], "per_layer_config": [1]},
+            r"`per_layer_config` must be a dict or None, got",
+        ),
+        ({"layer_types": ["full_attention"], "per_layer_config": {"a": {}}}, "`per_layer_config` must have a dict for"),
+        ({"model_type": 5}, "`model_type` must be a string or None, got 5"),
+        ({"text_config": "qwen2"}, "`text_config` must be a dict or None, got 'qwen2'"),
+        ({"rope_interleave": "false"}, "`rope_interleave` must be True or False, got 'false'"),
+        ({"use_rope": "False"}, "`use_rope` must be True or False, got 'False'"),
+        ({"use_alibi": "no"}, "`use_alibi` must be True or False, got 'no'"),
+        ({"rope_parameters": {"mrope_interleaved": "no"}}, "`mrope_interleaved` must be True or False, got 'no'"),
     ],
 )
 def test_refused_by_type(config, message):
@@ -723,5 +838,8 @@ def test_to_config_takes_rotary_encodings_whose_pairs_a_config_can_deal():
     ernie = MultimodalRotary(head_dim=64, layout="interleaved", sections=(11, 11, 10), arrangement="ernie")
     with pytest.raises(ValueError, match="`arrangement` must be one of 'chunked', 'interleaved', got 'ernie'"):
         to_config(ernie)
+    two = MultimodalRotary(head_dim=64, layout="half", sections=(16, 16))
+    with pytest.raises(ValueError, match=r"`sections` must be three, .*, got \(16, 16\)"):
+        to_config(two)
     with pytest.raises(TypeError, match=re.escape("`rotary` must be a Rotary, got dict.")):
         to_config({})

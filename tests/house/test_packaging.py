@@ -279,7 +279,7 @@ def test_relayout_says_in_a_sentence_what_it_did(tmp_path):
         ('{"head_dim": 8}', ("-o", "missing/x.png"), "missing/x.png"),
         ('{"head_dim": 8}', ("-o", "x.docx"), "Format 'docx' is not supported"),
         ('{"head_dim": 8}', ("--json", "missing/x.json"), "missing/x.json"),
-        (None, (), "No such file or directory: 'config.json'"),
+        (None, (), "there is no file config.json"),
     ],
 )
 def test_a_config_that_cannot_be_explained_is_told_in_a_sentence(config, arguments, message, tmp_path):
