@@ -68,23 +68,6 @@ class Attention:
 @pytest.mark.parametrize(("source", "target"), [LAYOUTS, LAYOUTS[::-1]])
 @pytest.mark.parametrize("norm", ["head", "whole"])
 @pytest.mark.parametrize(("head_dim", "rotary_dim", "placement"), WIDTHS)
-def test_rows_of_a_batch_and_all_of_them_alike_are_moved_on_axes():
-    rotary = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
-    keys = np.random.default_rng(5).normal(size=(3, 1, 4, 8))
-    old, new = np.arange(36).reshape(3, 3, 4), np.arange(12).reshape(3, 4) + 1000
-    both = np.broadcast_to(new[:, None], old.shape)
-    for batch in (3, 2):
-        got = rerotate(keys[:batch], old[:, :batch], new, rotary=rotary)
-        wanted = rerotate(keys[:batch], old[:, :batch], both[:, :batch], rotary=rotary)
-        np.testing.assert_array_equal(got, wanted)
-
-
-def test_what_a_layer_learned_is_not_known_outside_it():
-    learned = LearnedRotary(head_dim=8, layout="half")
-    with pytest.raises(TypeError, match="`rotary` must have frequencies of its own, but only a layer has what"):
-        rerotate(np.ones((1, 8)), [0], [1], rotary=learned)
-
-
 def test_attention_scores_stay(source, target, norm, head_dim, rotary_dim, placement):
     attention, tokens = Attention(head_dim, norm), RNG.normal(size=(9, Attention.hidden))
     turning = rotary_dim or head_dim
@@ -378,3 +361,20 @@ def test_keys_that_do_not_fit(changes, kind, message):
     } | changes
     with pytest.raises(kind, match=re.escape(message)):
         rerotate(given.pop("keys"), given.pop("from_positions"), given.pop("to_positions"), **given)
+
+
+def test_rows_of_a_batch_and_all_of_them_alike_are_moved_on_axes():
+    rotary = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
+    keys = np.random.default_rng(5).normal(size=(3, 1, 4, 8))
+    old, new = np.arange(36).reshape(3, 3, 4), np.arange(12).reshape(3, 4) + 1000
+    both = np.broadcast_to(new[:, None], old.shape)
+    for batch in (3, 2):
+        got = rerotate(keys[:batch], old[:, :batch], new, rotary=rotary)
+        wanted = rerotate(keys[:batch], old[:, :batch], both[:, :batch], rotary=rotary)
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_what_a_layer_learned_is_not_known_outside_it():
+    learned = LearnedRotary(head_dim=8, layout="half")
+    with pytest.raises(TypeError, match="`rotary` must have frequencies of its own, but only a layer has what"):
+        rerotate(np.ones((1, 8)), [0], [1], rotary=learned)
