@@ -330,6 +330,17 @@ def test_what_was_begun_is_removed_if_it_fails(failure, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [source]
 
 
+@pytest.fixture
+def usual_signals():
+    """Signals handled as Python does by itself, whatever a shell or a runner in the background has them ignored."""
+    usual = {"SIGTERM": signal.SIG_DFL, "SIGHUP": signal.SIG_DFL, "SIGINT": signal.default_int_handler}
+    before = {name: signal.signal(getattr(signal, name), handler) for name, handler in usual.items()}
+    yield
+    for name, handler in before.items():
+        signal.signal(getattr(signal, name), handler)
+
+
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(
     ("name", "error"), [("SIGTERM", SystemExit), ("SIGHUP", SystemExit), ("SIGINT", KeyboardInterrupt)]
 )
