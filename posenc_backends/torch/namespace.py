@@ -3,7 +3,36 @@
 from __future__ import annotations
 
 import torch
-from array_api_compat.torch import *
+from array_api_compat.torch import (  # noqa: F401
+    arange,
+    asarray,
+    astype,
+    broadcast_to,
+    concat,
+    expand_dims,
+    matmul,
+    matrix_transpose,
+    max,  # noqa: A004
+    maximum,
+    minimum,
+    permute_dims,
+    reshape,
+    sum,  # noqa: A004
+    take,
+    where,
+)
+from torch import (  # noqa: F401
+    abs,  # noqa: A004
+    cos,
+    exp,
+    float32,
+    full_like,
+    int32,
+    ones_like,
+    sin,
+    stack,
+    zeros_like,
+)
 
 
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
