@@ -146,9 +146,10 @@ def _table(sections: list[Section]) -> Table:
         title="Native results against golden numbers; errors in units in the last place",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
+        show_edge=False,
     )
     table.add_column("encoding", no_wrap=True)
-    for column in (*_COLUMNS, "seconds"):
+    for column in (*_COLUMNS, "sec"):
         table.add_column(column, justify="right")
     for section in sections:
         table.add_row(f"[bold]{section.target.name} {_version(section.target)}")
