@@ -11,6 +11,7 @@ import numpy.typing as npt
 from posenc_core.encodings import Rotary
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import read
+from posenc_core.huggingface.heads import SIZES
 from posenc_core.huggingface.models import MODELS, model_type
 from posenc_core.rotation import Layout
 from posenc_core.weights import relayout
@@ -30,7 +31,6 @@ BUFFERS = {"sinks", "bias", "masked_bias", "rotary_emb.inv_freq"}
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
-INPUTS = ("hidden_size", "n_embd", "d_model")
 
 
 class Projection(NamedTuple):
@@ -152,7 +152,7 @@ def _ropes(config: Any) -> list[Rotary]:
 
 def _inputs(text: dict[str, Any]) -> int | None:
     """How wide the inputs of projections are, if the config says so."""
-    return next((text[name] for name in INPUTS if text.get(name) is not None), None)
+    return next((text[name] for name in SIZES if text.get(name) is not None), None)
 
 
 def _size(text: dict[str, Any], names: Sequence[str], default: int | None = None) -> int:

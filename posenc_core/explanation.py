@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -145,7 +144,7 @@ def _lengths(rotary: Rotary, text: dict[str, Any]) -> tuple[int | None, int | No
 def _softmax_factor(rotary: Rotary, text: dict[str, Any]) -> float:
     if not isinstance(rotary.scaling, YaRN) or model_type(text) not in SQUARED:
         return 1.0
-    return (0.1 * (rotary.scaling.mscale_all_dim or 0) * math.log(rotary.scaling.factor) + 1) ** 2
+    return float(rotary.scaling.growth(rotary.scaling.mscale_all_dim or 0)) ** 2
 
 
 def _seq_lens(rotary: Rotary, longest: int | None) -> Iterator[tuple[int | None, str]]:

@@ -75,12 +75,12 @@ class TableLookup(Holder):
     def _computed(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         """Rows for this call alone: exact for any position that the encoding has."""
         if other is not None and self.room.is_traced(x):
-            raise ValueError(_other(other))
+            raise ValueError(other_tables(other))
         return tuple(self.native(rows) for rows in self.exact_rows(positions, other or self.encoding).values())
 
     def _traced_rows(self, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         if other is not None:
-            raise ValueError(_other(other))
+            raise ValueError(other_tables(other))
         return tuple(_taken_or_nan(table, positions) for table in self.tables)
 
     def _reserve(self, x: Any, stop: int, count: int) -> bool:
@@ -104,17 +104,18 @@ class TableLookup(Holder):
         return True
 
 
-def _other(encoding: Tabular) -> str:
+def other_tables(encoding: Tabular) -> str:
+    """What to say where code that is traced asks for the rows of another encoding than its layer's."""
     return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
 
 
-def sequence_axis(x: Array, seq_axis: int) -> int:
+def sequence_axis(x: Array, seq_axis: int, *, name: str = "x") -> int:
     """The axis of the sequence, counted from the first; errors if there is none, or it is that of the width."""
     rank = len(x.shape)
     if type(seq_axis) is not int:
         raise TypeError(f"`seq_axis` must be an integer, got {seq_axis!r}.")
     if not -rank <= seq_axis < rank or seq_axis % rank == rank - 1:
-        raise ValueError(f"`seq_axis` must be an axis of `x` before its last, got {seq_axis} for {rank} axes.")
+        raise ValueError(f"`seq_axis` must be an axis of `{name}` before its last, got {seq_axis} for {rank} axes.")
     return seq_axis % rank
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from .encodings import MultimodalRotary, Rotary
+from .rotation import channel_pairs
 from .scaling import Linear, Llama3, Proportional, YaRN
 
 AXES = ("time", "height", "width")
@@ -49,11 +50,12 @@ def pairs_of(rotary: Rotary, *, original: int | None = None, longest: int | None
     [6.283185307179586, 628.3185307179587]
     """
     plain, slow = replace(rotary, scaling=None).frequencies().tolist(), rotary.frequencies().tolist()
+    first, second = channel_pairs(rotary.head_dim, len(slow), rotary.pairing, rotary.pairing.split).tolist()
     axes = [AXES[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(slow)
     return tuple(
         Pair(
             index=i,
-            channels=_channels(rotary, i),
+            channels=(first[i], second[i]),
             axis=axes[i],
             frequency=slow[i],
             wavelength=math.tau / slow[i] if slow[i] else None,
@@ -76,14 +78,6 @@ def slowing(rotary: Rotary, pairs: tuple[Pair, ...]) -> str:
     """
     runs = [(treatment, list(run)) for treatment, run in groupby(pairs, lambda pair: _treatment(rotary, pair))]
     return "; ".join(f"{treatment}{_range(treatment, run)}: {_numbers(run)}" for treatment, run in runs)
-
-
-def _channels(rotary: Rotary, index: int) -> tuple[int, int]:
-    start = rotary.head_dim - rotary.turning if rotary.placement == "trail" else 0
-    if rotary.pairing.split == "interleaved":
-        return start + 2 * index, start + 2 * index + 1
-    width = rotary.head_dim if rotary.pairing.placement == "spread" else rotary.turning
-    return start + index, start + index + width // 2
 
 
 def _treatment(rotary: Rotary, pair: Pair) -> str:

@@ -68,8 +68,7 @@ def errors(rotary: Rotating, positions: npt.NDArray[np.int64], *, arithmetic: st
     """How far the table is off at each position, in its worst entry, if angles are computed in narrow numbers.
 
     Positions and frequencies are rounded once, and so is their product, the angle; cosine, sine and attention factor
-    are exact. Models that round on the way to the frequencies, too, as most do, may be off by twice as much: by 1e-3
-    from 12,974 on and not from 20,121, with the buffer that transformers 5.23 makes for Llama 3.1.
+    are exact. Models that round on the way to the frequencies, too, as most do, are off by more, and earlier.
 
     Args:
         rotary: the encoding, for the length that it is at.

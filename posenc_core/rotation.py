@@ -175,16 +175,21 @@ def routes(width: int, pairs: int, pairing: Pairing) -> Routes:
     >>> routes(6, 2, pairing_of("half")).partner
     array([2, 3, 0, 1])
     """
-    first, second = _channels(width, pairs, pairing, pairing.split)
-    turned = _channels(width, pairs, pairing, pairing.join).ravel()
+    first, second = channel_pairs(width, pairs, pairing, pairing.split)
+    turned = channel_pairs(width, pairs, pairing, pairing.join).ravel()
     order = np.argsort(turned)
     sign = np.repeat(np.array([-1, 1], np.float32), pairs)
     source, partner = np.r_[first, second][order], np.r_[second, first][order]
     return Routes(width, turned[order], source, partner, order % pairs, sign[order])
 
 
-def _channels(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:
-    """The first and the second channel of each pair, `(2, pairs)`."""
+def channel_pairs(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:
+    """The first and the second channel of each pair where they lie in this layout, `(2, pairs)`.
+
+    >>> channel_pairs(6, 2, pairing_of("half", "trail"), "half")
+    array([[2, 3],
+           [4, 5]])
+    """
     size = pairs // pairing.blocks
     block, i = np.divmod(np.arange(pairs), max(size, 1))
     first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + size)

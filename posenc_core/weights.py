@@ -12,6 +12,7 @@ from ._arrays import A, Array, Namespace, aligned, namespace_of, shape_of
 from ._checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
 from .encodings import LearnedRotary, Rotating, XPos
 from .holder import batch_of, check_stated
+from .lookup import sequence_axis
 from .positions import LIMIT, from_array
 from .rotation import LAYOUTS, PLACEMENTS, Layout, Placement, rotate_pairs
 from .tables import Table
@@ -172,10 +173,8 @@ def _check_keys(keys: Array, head_dim: int, seq_axis: int) -> None:
     check_rank("keys", keys, minimum=2, axes="(..., length, head_dim)")
     check_width("keys", keys, head_dim)
     check_floating("keys", keys)
-    rank = len(keys.shape)
-    check_integer("seq_axis", seq_axis, minimum=-rank)
-    if seq_axis >= rank or seq_axis % rank == rank - 1:
-        raise ValueError(f"`seq_axis` must be an axis of `keys` before its last, got {seq_axis} for {rank} axes.")
+    check_integer("seq_axis", seq_axis, minimum=-len(keys.shape))
+    sequence_axis(keys, seq_axis, name="keys")
 
 
 def _checked_positions(name: str, given: Any, rotary: Rotating, keys: Array, seq_axis: int) -> Positions:

@@ -10,6 +10,7 @@ from mxnet.gluon import nn
 from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, LearnedRotary, Rotating, Scoring
+from posenc_core.lookup import other_tables
 from posenc_core.rotation import routes
 
 from . import arrays, graph
@@ -116,11 +117,10 @@ class RotaryEmbedding(layers.Rotation, Layer):
 
     def computes(self, q: Any, seq_len: int | None) -> bool:
         """Whether a call needs more than the one pair of tables that a graph has."""
-        other = self.encoding.at(seq_len) != self.encoding
+        encoding = self.encoding.at(seq_len)
+        other = encoding != self.encoding
         if other and arrays.is_traced(q):
-            raise ValueError(
-                f"`seq_len` {seq_len} asks for other tables than a hybridized block holds; use {self.encoding.at(seq_len)!r}."
-            )
+            raise ValueError(other_tables(encoding))
         return other or (bool(self.as_keys) and not arrays.is_traced(q))
 
     def _turned_by_graph(self, x: Any, start: int, seq_axis: int, prefix: str = "") -> Any:

@@ -79,11 +79,13 @@ class YaRN(Scaling):
             if self.attention_factor is not None:
                 return Decimal(self.attention_factor)
             if self.mscale and self.mscale_all_dim:
-                return self._growth(self.mscale) / self._growth(self.mscale_all_dim)
-            return self._growth(1)
+                return self.growth(self.mscale) / self.growth(self.mscale_all_dim)
+            return self.growth(1)
 
-    def _growth(self, scale: float) -> Decimal:
-        return Decimal(scale) * Decimal(self.factor).ln() / 10 + 1
+    def growth(self, scale: float) -> Decimal:
+        """`0.1 * scale * ln(factor) + 1`: what the attention factors of the paper and of DeepSeek are made of."""
+        with high_precision():
+            return Decimal(scale) * Decimal(self.factor).ln() / 10 + 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
-import numpy as np
-
-from .._checks import check_integer, check_number
+from .._checks import check_number
 from .._exact import Frequencies, high_precision
-from .scaling import Scaling, check_lengths
+from .scaling import Scaling, check_lengths, told
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,7 +40,7 @@ class LongRoPE(Scaling):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("short_factor", "long_factor"):
-            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+            _check_divisors(name, getattr(self, name))
         check_lengths(self.original_max_position_embeddings, self.seq_len)
         beyond = self.original_max_position_embeddings + 1  # stands for all lengths that share its frequencies
         object.__setattr__(self, "seq_len", beyond if self.seq_len is not None and self.seq_len >= beyond else None)
@@ -69,9 +66,7 @@ class LongRoPE(Scaling):
         return None if self.is_long else self.original_max_position_embeddings
 
     def at(self, seq_len: int) -> LongRoPE:
-        check_integer("seq_len", seq_len)
-        other = replace(self, seq_len=operator.index(seq_len))
-        return self if other == self else other
+        return told(self, seq_len)
 
     def check(self, pairs: int) -> None:
         for name in ("short_factor", "long_factor"):
@@ -95,12 +90,9 @@ class LongRoPE(Scaling):
             return (1 + growth / original).sqrt()
 
 
-def _numbers(name: str, given: object) -> tuple[float, ...]:
-    """The numbers of a list, each above 0, as a tuple."""
-    listed = given.tolist() if isinstance(given, np.ndarray) else given
-    if not isinstance(listed, (list, tuple)):
+def _check_divisors(name: str, given: object) -> None:
+    """Raise unless it is a tuple, as every list has become, of numbers above 0."""
+    if not isinstance(given, tuple):
         raise TypeError(f"`{name}` must be a list of numbers, got {given!r}.")
-    numbers = tuple(number.item() if isinstance(number, np.generic) else number for number in listed)
-    for number in numbers:
+    for number in given:
         check_number(name, number, above=0)
-    return numbers

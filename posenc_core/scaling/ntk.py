@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
-from .._checks import check_integer, check_number
+from .._checks import check_number
 from .._exact import Frequencies, high_precision
-from .scaling import Scaling, check_lengths
+from .scaling import Scaling, check_lengths, told
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -109,9 +108,7 @@ class DynamicNTK(Scaling):
         return max(self.original_max_position_embeddings, self.seq_len or 0)
 
     def at(self, seq_len: int) -> DynamicNTK:
-        check_integer("seq_len", seq_len)
-        other = replace(self, seq_len=operator.index(seq_len))
-        return self if other == self else other
+        return told(self, seq_len)
 
     def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from .._checks import check_integer
 from .._exact import Frequencies
-from .._values import Value
+from .._values import V, Value
 
 if TYPE_CHECKING:
     from typing import Self
@@ -47,6 +48,13 @@ class Scaling(Value):
     def multiplier(self) -> Decimal:
         """The attention factor, which multiplies cos and sin, so that scores grow by its square; to 110 digits."""
         return Decimal(1)
+
+
+def told(scaling: V, seq_len: int) -> V:
+    """The scaling with this `seq_len`; itself where that changes nothing."""
+    check_integer("seq_len", seq_len)
+    other = replace(scaling, seq_len=operator.index(seq_len))  # type: ignore[call-arg]  # its callers have it
+    return scaling if other == scaling else other
 
 
 def check_lengths(original: int, seq_len: int | None) -> None:

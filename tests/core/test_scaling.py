@@ -167,7 +167,8 @@ def test_a_length_is_a_positive_integer(seq_len):
             scaling.at(seq_len)
 
 
-def test_values_tell_no_length_without_a_warning():
+def test_without_a_length_positions_past_it_have_the_short_frequencies_and_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rotary(LongRoPE(**LISTS, factor=2), head_dim=4).cos_sin([5000])
+        cos, _ = rotary(LongRoPE(**LISTS, attention_factor=1.0, factor=2), head_dim=4).cos_sin([5000])
+    assert cos.tolist() == [[np.float32(mp.cos(5000)), np.float32(mp.cos(mp.mpf(5000) / 200))]]

@@ -62,13 +62,15 @@ def test_a_layer_may_be_made_for_one_length(room, native):
 
 
 def test_positions_past_the_length_are_told_of(room, native):
-    layer, x = room.RotaryEmbedding(LONGROPE), native(tokens(1, 1, 4, 8))
+    layer, x = room.RotaryEmbedding(LONGROPE), tokens(1, 1, 4, 8)
     with pytest.warns(UserWarning, match="Position 16 lies past the 16 that these frequencies .*; give `seq_len`"):
-        layer(x, start=13)
+        past = layer(native(x), start=13)
+    np.testing.assert_array_equal(room.to_numpy(past), turned(x, LONGROPE, range(13, 17)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        layer(x, start=12)
-        layer(x, start=13, seq_len=17)
+        short, long = layer(native(x), start=12), layer(native(x), start=13, seq_len=17)
+    np.testing.assert_array_equal(room.to_numpy(short), turned(x, LONGROPE, range(12, 16)))
+    np.testing.assert_array_equal(room.to_numpy(long), turned(x, LONGROPE, range(13, 17), 17))
 
 
 def test_a_length_is_a_positive_integer(room, native):
