@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from posenc_core import __version__
 from posenc_core.rotation import LAYOUTS
 
+TASKS = ("dates", "copy", "reverse", "addition")
+TRAINING = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
+
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status: 0, 1 if a report has failures, 2 if the command cannot run,
+    """Run the command; the exit status: 0, 1 if a report has failures or a training misses its target, 2 if the command cannot run,
     130 if it is interrupted.
     """
     options = _parser().parse_args(arguments)
@@ -50,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     plot.set_defaults(run=_plot)
     _add_explain(commands)
     _add_relayout(commands)
+    _add_train(commands)
     return parser
 
 
@@ -70,6 +75,23 @@ def _add_relayout(commands: Commands) -> None:
     relayout.add_argument("--to", choices=("half", "interleaved"), required=True, help="the layout to rotate in")
     relayout.add_argument("--from", dest="layout", choices=LAYOUTS, help="the layout now (that of its model_type)")
     relayout.set_defaults(run=_relayout)
+
+
+def _add_train(commands: Commands) -> None:
+    train = commands.add_parser("train", help="train the Transformer of the texts on a made-up task")
+    train.add_argument("task", metavar="TASK", choices=TASKS, help=f"one of {', '.join(TASKS)}")
+    train.add_argument(
+        "--backend", required=True, choices=TRAINING, metavar="NAME", help=f"one of {', '.join(TRAINING)}"
+    )
+    train.add_argument("--position", default="Sinusoidal(dim=64)", metavar="ENCODING", help="an encoding, or none")
+    train.add_argument("--steps", type=int, metavar="N", help="number of steps (as the task needs)")
+    train.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and batches (0)")
+    train.add_argument(
+        "--target", type=float, default=0.99, metavar="SHARE", help="of exact answers, below which to fail"
+    )
+    train.add_argument("--json", type=Path, metavar="FILE", help="write the losses there")
+    train.add_argument("--picture", type=Path, metavar="FILE", help="draw where the decoder looks: PNG, SVG or PDF")
+    train.set_defaults(run=_train)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -102,6 +124,23 @@ def _relayout(options: argparse.Namespace) -> int:
         f"{options.target} rotates in layout {options.to!r}: {len(relaid)} tensors re-laid, {len(copied)} copied."
     )
     return 0
+
+
+def _train(options: argparse.Namespace) -> int:
+    from posenc_core.notation import parse
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # matrices so small are not worth a second thread
+    with _naming_rich():
+        from posenc_backends.train import Outputs, recipe_of, train
+    position = None if options.position == "none" else parse(options.position)
+    return train(
+        options.task,
+        options.backend,
+        position,
+        recipe_of(options.task, steps=options.steps, seed=options.seed),
+        target=options.target,
+        outputs=Outputs(options.json, options.picture),
+    )
 
 
 @contextmanager

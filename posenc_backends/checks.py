@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from posenc_core.encodings import Encoding
+from posenc_core.resizing import resize_bias_table, resize_table
 
 from .measures import (
     EXACT,
+    RESIZED,
     Entry,
     Outcome,
     Subject,
-    attended,
-    attention_of,
     batch,
     layer_of,
     near,
@@ -117,17 +117,6 @@ def bias_gradient(on: Subject, entry: Entry) -> Outcome:
     return Outcome(ulps(on.room.to_numpy(got), weights), EXACT)
 
 
-def attention(on: Subject, entry: Entry) -> Outcome:
-    """A `MultiHeadAttention` with the projections given, in units in the last place of its largest number."""
-    layer = attention_of(on, entry)
-    return attended(on, layer, entry)
-
-
-def compiled_attention(on: Subject, entry: Entry) -> Outcome:
-    """The same, compiled by its framework."""
-    return attended(on, on.harness.compiled(attention_of(on, entry)), entry)
-
-
 def learned(on: Subject, entry: Entry) -> Outcome:
     """What a `Learned` encoding adds to zeros from position 1 on: the rows that it holds, bit for bit."""
     layer = on.harness.evaluated(layer_of(on, entry))
@@ -142,6 +131,14 @@ def learned_gradient(on: Subject, entry: Entry) -> Outcome:
     x, weights = (on.room.from_numpy(np.array(entry[name], np.float32)) for name in ("x", "weights"))
     got = on.harness.parameter_gradient(layer, "table", x, weights)
     return Outcome(ulps(on.room.to_numpy(got), entry["gradient"]), EXACT)
+
+
+def resized(on: Subject, entry: Entry) -> Outcome:
+    """A learned table carried over to other sizes, in units in the last place of its largest number."""
+    resize = resize_bias_table if "window" in entry["arguments"] else resize_table
+    got = resize(tokens(on, entry, "table"), **entry["arguments"])
+    largest = np.full(np.shape(entry["result"]), np.max(np.abs(entry["table"])))
+    return Outcome(off(on, got, entry, "result", scale=largest), RESIZED[entry["dtype"]])
 
 
 def learned_rotary(on: Subject, entry: Entry) -> Outcome:

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 
-from posenc_backends import checks, defects, load
+from posenc_backends import additive_checks, attention_checks, checks, content_checks, defects, load, scoring_checks
 from posenc_backends.measures import ROTARY_KINDS, Entry, Outcome, Subject
 
 
@@ -55,7 +55,7 @@ def cases() -> Iterator[Case]:
         yield _case("table", entry, checks.additive_table)
     for entry in golden("rope_models") + golden("scalings"):
         yield _case("table", entry, checks.rotary_table)
-    for entry in golden("addition") + golden("rotation") + golden("turns"):
+    for entry in golden("addition") + golden("additive_sums") + golden("rotation") + golden("turns"):
         yield _case("forward", entry, checks.forward)
         yield _case("gradient", entry, checks.gradient)
         yield from _compiled(entry)
@@ -64,16 +64,29 @@ def cases() -> Iterator[Case]:
         yield _case("compiled", entry, checks.compiled_bias)
         if entry["dtype"] == "float32":
             yield _case("gradient", entry, checks.bias_gradient)
+    for entry in golden("content_scoring"):
+        yield from _content(entry)
+    yield from _position_scoring()
+    for entry in golden("attention"):
+        yield from _attention(entry)
+    for entry in golden("attend"):
+        yield _case("forward", entry, attention_checks.alone)
+        if entry["gradient"]:
+            yield _case("gradient", entry, attention_checks.alone_gradient)
     for check, name, measure in _REST:
         for entry in golden(name):
             yield _case(check, entry, measure)
 
 
 _REST: tuple[tuple[str, str, Callable[..., Outcome]], ...] = (
-    ("forward", "attention", checks.attention),
-    ("compiled", "attention", checks.compiled_attention),
     ("forward", "learned", checks.learned),
     ("gradient", "learned", checks.learned_gradient),
+    ("resized", "resizing", checks.resized),
+    ("table", "additive_tables", additive_checks.table),
+    ("gradient", "position_gradients", additive_checks.position_gradient),
+    ("forward", "learned_sinusoidal", checks.learned_rotary),
+    ("compiled", "learned_sinusoidal", checks.compiled_learned_rotary),
+    ("gradient", "learned_sinusoidal", additive_checks.learned_gradient),
     ("forward", "learned_rotary", checks.learned_rotary),
     ("compiled", "learned_rotary", checks.compiled_learned_rotary),
     ("gradient", "learned_rotary", checks.learned_rotary_gradient),
@@ -93,6 +106,39 @@ def _compiled(entry: Entry) -> Iterator[Case]:
             yield _case("compiled", beyond, checks.compiled_past_the_table)
     elif entry["encoding"].get("unit") != "turn":  # whose positions are real
         yield _case("compiled", entry, checks.compiled_positions)
+
+
+def _content(entry: Entry) -> Iterator[Case]:
+    """An encoding that looks at queries and keys, as a layer of its own and inside attention."""
+    inside = entry | {"name": f"{entry['name']}, in attention"}
+    yield _case("forward", entry, content_checks.biased)
+    yield _case("compiled", entry, content_checks.compiled_biased)
+    yield _case("gradient", entry, content_checks.biased_gradient)
+    yield _case("forward", inside, content_checks.attended)
+    yield _case("gradient", inside, content_checks.attended_gradient)
+
+
+def _attention(entry: Entry) -> Iterator[Case]:
+    """A `MultiHeadAttention` in one call, or piece by piece with a cache."""
+    if entry["cuts"]:
+        yield _case("forward", entry, attention_checks.cut)
+        return
+    yield _case("forward", entry, attention_checks.attention)
+    if "positions" not in entry["options"]:  # those of rotary encodings lie past the table
+        yield _case("compiled", entry, attention_checks.compiled_attention)
+    yield _case("gradient", entry, attention_checks.attention_gradient)
+
+
+def _position_scoring() -> Iterator[Case]:
+    """Encodings that look at positions alone; compiled once for each kind and each formula."""
+    constants, learned = golden("scoring_constants"), golden("position_scoring")
+    formulas = [entry for entry in learned if entry["dtype"] == "float32"]
+    for entry in constants + learned:
+        yield _case("forward", entry, scoring_checks.scored)
+    for entry in [*{entry["encoding"]["kind"]: entry for entry in constants}.values(), *formulas]:
+        yield _case("compiled", entry, scoring_checks.compiled_scored)
+    for entry in formulas:
+        yield _case("gradient", entry, scoring_checks.scored_gradient)
 
 
 def _case(check: str, entry: Entry, measure: Callable[..., Outcome]) -> Case:

@@ -17,7 +17,7 @@ ROTARY_KINDS = ("Rotary", "XPos", "MultimodalRotary", "AxialRotary", "LearnedRot
 EXACT = 0.0
 CONTRACTED = 1.0  # of the length of the pair: a fused multiply-add leaves out one rounding of a product
 LEARNED = 8.0  # six roundings before the sine, of angles to 6, and a sine that each framework rounds as it likes
-ATTENTION = 8.0  # some forty roundings, in an order that each framework chooses
+RESIZED = {"float32": 4.0, "float16": 1.0, "bfloat16": 1.0}  # some ten roundings to float32 on each axis, and one more
 
 
 class Subject(NamedTuple):
@@ -66,22 +66,6 @@ def layer_of(on: Subject, entry: Entry) -> Any:
     if isinstance(encoding, Additive):
         return on.room.PositionalEncoding(encoding.dim, encoding=encoding)
     return (on.room.RotaryEmbedding if isinstance(encoding, Rotating) else on.room.AttentionBias)(encoding)
-
-
-def attention_of(on: Subject, entry: Entry) -> Any:
-    """The room's attention layer, with the projections of an entry."""
-    position = Encoding.from_dict(entry["position"]) if entry["position"] else None
-    layer = on.harness.evaluated(on.room.MultiHeadAttention(4, 2, position=position))
-    return on.harness.filled(layer, {name: np.array(w, np.float32) for name, w in entry["matrices"].items()})
-
-
-def attended(on: Subject, layer: Any, entry: Entry) -> Outcome:
-    """How far a result of attention is off, in units in the last place of its largest number."""
-    tokens = (np.array(entry[name], np.float32) for name in ("queries", "keys", "values"))
-    lengths = () if entry["valid_lens"] is None else (np.array(entry["valid_lens"], np.int32),)
-    got = on.room.to_numpy(layer(*(on.room.from_numpy(array) for array in (*tokens, *lengths))))
-    largest = np.full(np.shape(entry["result"]), np.max(np.abs(entry["result"])))
-    return Outcome(ulps(got, entry["result"], scale=largest), ATTENTION)
 
 
 def zeros(on: Subject, entry: Entry) -> Any:

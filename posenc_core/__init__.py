@@ -2,24 +2,37 @@
 
 from ._arrays import namespace_of, register_namespace
 from .addition import combine
-from .attention import attend
+from .attention import attend, attention_weights
 from .encodings import (
     Alibi,
     AxialRotary,
     Binary,
+    Cope,
+    Fire,
+    FourierFeatures,
+    GridSinusoidal,
     Integer,
+    Kerple,
     Learned,
     LearnedRotary,
+    LearnedSinusoidal,
     MultimodalRotary,
     Normalized,
+    RandomFourierFeatures,
     Rotary,
+    ShawBias,
     Sine,
     Sinusoidal,
+    SwinBias,
+    T5Bias,
+    Timestep,
+    TransformerXLBias,
     XPos,
 )
 from .grids import Multimodal, grid, left_padded, multimodal, normalized_grid
-from .masks import causal, padding, valid_lengths
-from .positions import counted_from, from_cu_seqlens, from_mask, sequence, shard
+from .masks import causal, padding, same_sequence, valid_lengths
+from .positions import counted_from, from_cu_seqlens, from_mask, sequence, sequence_ids, shard
+from .resizing import resize_bias_table, resize_table
 from .rotation import rotate, unrotate
 from .scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .weights import relayout, rerotate
@@ -32,10 +45,16 @@ __all__ = [
     "AttentionFactor",
     "AxialRotary",
     "Binary",
+    "Cope",
     "DynamicNTK",
+    "Fire",
+    "FourierFeatures",
+    "GridSinusoidal",
     "Integer",
+    "Kerple",
     "Learned",
     "LearnedRotary",
+    "LearnedSinusoidal",
     "Linear",
     "Llama3",
     "LongRoPE",
@@ -44,13 +63,20 @@ __all__ = [
     "NTKAlpha",
     "Normalized",
     "Proportional",
+    "RandomFourierFeatures",
     "Rotary",
     "Scaling",
+    "ShawBias",
     "Sine",
     "Sinusoidal",
+    "SwinBias",
+    "T5Bias",
+    "Timestep",
+    "TransformerXLBias",
     "XPos",
     "YaRN",
     "attend",
+    "attention_weights",
     "causal",
     "combine",
     "counted_from",
@@ -65,8 +91,12 @@ __all__ = [
     "register_namespace",
     "relayout",
     "rerotate",
+    "resize_bias_table",
+    "resize_table",
     "rotate",
+    "same_sequence",
     "sequence",
+    "sequence_ids",
     "shard",
     "unrotate",
     "valid_lengths",

@@ -6,7 +6,10 @@ write it, for reading, for drawing and for positions that are only known while a
 
 from __future__ import annotations
 
-from ._arrays import Array, namespace_of
+import numpy as np
+import numpy.typing as npt
+
+from ._arrays import Array, dtype_name, namespace_of
 
 
 def angles(positions: Array, frequencies: Array) -> Array:
@@ -22,3 +25,15 @@ def angles(positions: Array, frequencies: Array) -> Array:
     """
     xp = namespace_of(positions)
     return xp.expand_dims(positions, axis=-1) * frequencies
+
+
+def angles_of(positions: Array, frequencies: npt.NDArray[np.float64]) -> Array:
+    """`angles` in the library of `positions`, of frequencies that are known: in float64 where positions are, else float32.
+
+    >>> angles_of(np.array([2**20], np.float32), np.array([1.0, 0.5]))
+    array([[1.048576e+06, 5.242880e+05]], dtype=float32)
+    """
+    xp = namespace_of(positions)
+    wide = "float64" if dtype_name(positions) == "float64" else "float32"
+    known = xp.asarray(frequencies.astype(wide), device=getattr(positions, "device", None))
+    return angles(xp.astype(positions, known.dtype), known)

@@ -34,6 +34,15 @@ def endpoint(count: int, *, base: float = 10000) -> Frequencies:
     return _powers(base, [Fraction(i, max(count - 1, 1)) for i in range(count)])
 
 
+def spaced(count: int, *, spans: Fraction, base: float = 10000) -> Frequencies:
+    """`base ** (-i / spans)` for `i = 0 … count - 1`: of diffusion timesteps.
+
+    >>> as_float64(spaced(3, spans=Fraction(1, 2), base=10))
+    array([1.e+00, 1.e-02, 1.e-04])
+    """
+    return _powers(base, [i / spans for i in range(count)])
+
+
 def powers_of_two(count: int) -> Frequencies:
     """`2 ** -i`: each column takes twice as long as the one before it.
 

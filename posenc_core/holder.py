@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, dtype_name, namespace_of, shape_of
+from ._arrays import Array, dtype_name, is_floating, namespace_of, shape_of
 from ._checks import known
 from .encodings import Encoding
 from .encodings.encoding import Tables
@@ -28,6 +28,9 @@ class Room(Protocol):
 
     def is_traced(self, array: Any, /) -> bool:
         """Whether a tracer stands in for the array, so that its numbers are not known."""
+
+    def detached(self, array: Any, /) -> Any:
+        """The same numbers, through which no gradient flows; the array itself where none can."""
 
 
 class Holder:
@@ -54,6 +57,11 @@ class Holder:
     def exact_rows(self, positions: Host, encoding: Any) -> Tables:
         """Rows by an encoding itself; a room keeps its compiler out of here."""
         rows: Tables = encoding.rows(positions)
+        return rows
+
+    def computed_there(self, encoding: Any, *positions: Any) -> tuple[Any, ...]:
+        """Rows of real positions that only a tracer knows; a room whose compiler does not get through refuses."""
+        rows: tuple[Any, ...] = encoding.traced_rows(*positions)
         return rows
 
     def check_array(self, name: str, x: Any) -> None:
@@ -98,6 +106,11 @@ def host_values(given: Any, room: Room) -> Host | None:
             "when code is traced: give them as a NumPy array."
         )
     return None
+
+
+def is_real(given: Any) -> bool:
+    """Whether it is a framework's array of floating-point numbers, which may have a gradient; NumPy's have none."""
+    return hasattr(given, "shape") and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
 
 
 def whole(array: Host) -> Host:

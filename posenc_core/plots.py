@@ -5,6 +5,7 @@ And of a config: how long the turns of each pair are, and how far tables of narr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ._checks import check_integer
-from .encodings import Additive, Alibi, Encoding, Learned, Rotary
+from .encodings import (
+    Additive,
+    Alibi,
+    Encoding,
+    FourierFeatures,
+    GridSinusoidal,
+    Learned,
+    RandomFourierFeatures,
+    Rotary,
+)
 from .explanation import Layers
+from .grids import grid, normalized_grid
 from .pairs import Pair
 
 if TYPE_CHECKING:
@@ -32,7 +43,8 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
 
     Args:
         encoding: an additive or rotary encoding with a fixed table, or `Alibi`.
-        length: number of positions; no more are drawn than the encoding has.
+        length: number of positions; no more are drawn than the encoding has. Where it has several axes, about as many
+            cells of a square or cube, row by row; coordinates of Fourier features go from -1 to 1.
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
@@ -50,6 +62,8 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
         _plot_bias(panels, encoding, length)
     else:
         _plot_table(panels, _rows(encoding, length))
+        if isinstance(encoding, Additive) and encoding.num_axes == 2:
+            _plot_square(panels[3], _rows(encoding, length))
     return figure
 
 
@@ -90,12 +104,16 @@ def _figure(width: float, height: float) -> Figure:
 
 def _rows(encoding: Encoding, length: int) -> npt.NDArray[np.float32]:
     """The table of an encoding; of a rotary one, the pairs (1, 0) turned, which are (cos, sin)."""
-    positions = np.arange(length)
+    positions: npt.NDArray[Any] = np.arange(length)
     if isinstance(encoding, Rotary):
         cos, sin = encoding.cos_sin(positions)
         return np.stack([cos, sin], axis=-1).reshape(length, -1)
     if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
         raise TypeError(f"`encoding` must have a fixed table to draw, got {encoding!r}.")
+    if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
+        sizes = (max(round(length ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
+        positions = grid(*sizes) if isinstance(encoding, GridSinusoidal) else normalized_grid(*sizes)
+        positions = positions if encoding.num_axes > 1 else positions[0]
     return encoding.table(positions)
 
 
@@ -115,6 +133,15 @@ def _plot_table(panels: Any, rows: npt.NDArray[np.float32]) -> None:
     products.plot(rows @ rows[len(rows) // 2])
     products.axvline(len(rows) // 2, color="gray", linewidth=0.5)
     products.set(title=f"dot product with row {len(rows) // 2}", xlabel="position", ylabel="dot product")
+
+
+def _plot_square(axes: Axes, rows: npt.NDArray[np.float32]) -> None:
+    """The products with the cell in the middle, where they lie."""
+    side = math.isqrt(len(rows))
+    middle = (side + 1) * (side // 2)
+    axes.clear()
+    _heat_map(axes, (rows @ rows[middle]).reshape(side, side), "second axis", "first axis")
+    axes.set_title(f"dot product with row {middle}, in the middle")
 
 
 def _plot_bias(panels: Any, encoding: Alibi, length: int) -> None:

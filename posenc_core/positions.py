@@ -44,6 +44,7 @@ def from_array(positions: Any) -> npt.NDArray[Any]:
         raise TypeError(f"`positions` must be integers or real numbers, got {given.dtype}.")
     if given.ndim == 0:
         raise ValueError(f"`positions` must have shape (..., length), got the single number {given}.")
+    given = given.astype(np.float64, copy=False) if given.dtype.kind == "f" else given
     outside = given[~((given > -LIMIT) & (given < LIMIT))]
     if outside.size:
         raise ValueError(f"`positions` must be finite and below 2**31 in size, got {outside[0]}.")
@@ -110,6 +111,21 @@ def from_cu_seqlens(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArra
     positions = np.zeros(total if length is None else length, np.int64)
     positions[:total] = np.arange(total) - np.repeat(bounds[:-1], np.diff(bounds))
     return positions
+
+
+def sequence_ids(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[np.int64]:
+    """Which sequence of a packed batch each token is of, counted from 0; -1 after the last one: for `same_sequence`.
+
+    Arguments and errors are those of `from_cu_seqlens`.
+
+    >>> sequence_ids([0, 3, 5], length=6)
+    array([ 0,  0,  0,  1,  1, -1])
+    """
+    bounds = _bounds(cu_seqlens)
+    positions = from_cu_seqlens(cu_seqlens, length=length)
+    ids = np.full(positions.shape, -1)
+    ids[: bounds[-1]] = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    return ids
 
 
 def counted_from(start: Any, length: Any) -> Array:

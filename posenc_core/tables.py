@@ -18,6 +18,7 @@ from ._exact import (
     Float64s,
     Frequencies,
     Turns,
+    decide,
     exact_cos_sin,
     high_precision,
     nearest_float32,
@@ -48,10 +49,11 @@ class Envelope(NamedTuple):
 class _Block(NamedTuple):
     positions: Positions
     turns: Turns
+    factors: Frequencies  # one for each frequency
+    envelope: Envelope | None
     angles: Float64s
     reach: Float64s
     floor: Float64s
-    envelope: Envelope | None
 
 
 # Libraries promise 4 units in the last place: of at most 1 for the cosine, of at most the angle for the sine.
@@ -117,35 +119,53 @@ def write_cos_sin(
     *,
     cos: Table | None = None,
     sin: Table | None = None,
-    factor: Decimal = _ONE,
+    factor: Decimal | Frequencies = _ONE,
     envelope: Envelope | None = None,
 ) -> None:
-    """Write `cos_sin` into arrays or views `(length, columns)`, each taking the first of the frequencies."""
+    """Write `cos_sin` into arrays or views `(length, columns)`, each taking the first of the frequencies.
+
+    `factor` is one number, or one for each of the frequencies, none negative.
+    """
     turns = turns_of(frequencies)
+    factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
     step = max(_BLOCK // max(len(frequencies), 1), 1)
     for first in range(0, len(positions), step):
         rows = slice(first, first + step)
-        block = _Block(positions[rows], turns, *wrapped_angles(positions[rows, None], turns), envelope)
+        block = _Block(positions[rows], turns, factors, envelope, *wrapped_angles(positions[rows, None], turns))
         if cos is not None:
-            _write(cos[rows], _COS, block, factor)
+            _write(cos[rows], _COS, block)
         if sin is not None:
-            _write(sin[rows], _SIN, block, factor)
+            _write(sin[rows], _SIN, block)
 
 
-def _write(out: Table, function: _Function, block: _Block, factor: Decimal) -> None:
+def write_derivatives(
+    positions: Positions, frequencies: Frequencies, *, cos: Table | None = None, sin: Table | None = None
+) -> None:
+    """Write the derivatives of `cos_sin` with respect to the positions as `write_cos_sin` writes these.
+
+    >>> from posenc_core.frequencies import geometric
+    >>> of_sin, of_cos = np.empty((2, 1, 2), np.float32)
+    >>> write_derivatives(np.array([1]), geometric(4), sin=of_sin, cos=of_cos)
+    >>> of_sin, of_cos
+    (array([[0.5403023, 0.0099995]], dtype=float32), array([[-8.4147096e-01, -9.9998331e-05]], dtype=float32))
+    """
+    write_cos_sin(positions, frequencies, cos=sin, sin=cos, factor=frequencies)
+    if cos is not None:
+        np.negative(cos, out=cos)
+
+
+def _write(out: Table, function: _Function, block: _Block) -> None:
     """Write one function of a block of angles, `(rows, columns)`, and mend what float64 cannot decide."""
     columns = slice(out.shape[-1])
     value = function.float64(block.angles[:, columns])
     slack = block.reach[:, columns] * 2.0**-48 + (2 * block.floor[columns] + function.slack)
-    if factor != 1:
-        value *= float(factor)
-        slack *= float(factor)
+    if any(factor != 1 for factor in block.factors):
+        factors = np.array([float(factor) for factor in block.factors[columns]])
+        value *= factors
+        slack *= factors
     if block.envelope is not None:
         value, slack = _enveloped(value, slack, _exponents(block, block.envelope)[:, columns])
-    upper = (value + slack).astype(np.float32)
-    np.subtract(value, slack, out=out, casting="same_kind")
-    for row, column in zip(*np.nonzero(out != upper), strict=True):
-        out[row, column] = _exact(block, row, column, function.kind, factor)
+    decide(out, value, slack, lambda row, column: _exact(block, row, column, function.kind))
 
 
 def _exponents(block: _Block, envelope: Envelope) -> Float64s:
@@ -158,9 +178,9 @@ def _enveloped(value: Float64s, slack: Float64s, exponents: Float64s) -> tuple[F
     return value * grown, (slack + np.abs(value) * (np.abs(exponents) + 8) * 2.0**-50) * grown
 
 
-def _exact(block: _Block, row: int, column: int, kind: int, factor: Decimal) -> np.float32:
+def _exact(block: _Block, row: int, column: int, kind: int) -> np.float32:
     """One entry, by big integers; where the angle is 0, it is 0 or the factor itself."""
-    position, turn = block.positions[row].item(), block.turns.exact[column]
+    position, turn, factor = block.positions[row].item(), block.turns.exact[column], block.factors[column]
     exact = exact_cos_sin(position, turn)[kind]
     with high_precision():
         if block.envelope is None:

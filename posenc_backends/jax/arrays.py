@@ -32,3 +32,8 @@ def to_numpy(array: Any, /) -> npt.NDArray[Any]:
 def is_traced(array: Any, /) -> bool:
     """Whether the numbers are unknown: under `jit`, `grad`, `vmap` and the like."""
     return isinstance(array, jax.core.Tracer)
+
+
+def detached(array: Any, /) -> jax.Array:
+    """The same numbers, through which no gradient flows; only tracers have one."""
+    return jax.lax.stop_gradient(array) if is_traced(array) else array

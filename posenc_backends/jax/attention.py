@@ -10,7 +10,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from posenc_core import layers
-from posenc_core.encodings import Rotary, Scoring
+from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
 from .holder import Module, dropped, normal, split
@@ -18,13 +18,13 @@ from .layers import AttentionBias, RotaryEmbedding
 
 
 class Linear(Module):
-    """`x @ weight`, plus a bias if there is one: `(..., width) -> (..., width)`."""
+    """`x @ weight`, plus a bias if there is one: `(..., width) -> (..., out)`."""
 
     children = ("weight", "bias")
 
-    def __init__(self, width: int, bias: bool, key: Array) -> None:
-        self.weight = normal(key, (width, width), 1 / math.sqrt(width))
-        self.bias = jnp.zeros(width, jnp.float32) if bias else None
+    def __init__(self, width: int, out: int, bias: bool, key: Array) -> None:
+        self.weight = normal(key, (width, out), 1 / math.sqrt(width))
+        self.bias = jnp.zeros(out, jnp.float32) if bias else None
 
     def __call__(self, x: Array) -> Array:
         product = x @ self.weight
@@ -40,6 +40,7 @@ class MultiHeadAttention(layers.Attention, Module):
         dropout: probability that an attention weight is dropped in calls that bring a `key`.
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         key: what parameters are drawn from; `jax.random.key(0)` by default.
 
     >>> MultiHeadAttention(100, 5, 0.5)(*[jnp.ones((2, 4, 100))] * 3, jnp.array([3, 2])).shape
@@ -56,18 +57,39 @@ class MultiHeadAttention(layers.Attention, Module):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotary | Scoring | None = None,
+        position: Rotating | Scoring | None = None,
+        num_kv_heads: int | None = None,
         key: Any = None,
     ) -> None:
-        layers.check_attention(num_hiddens, num_heads, position)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
         *keys, scoring_key = split(key, 5)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
-        self.W_q, self.W_k, self.W_v, self.W_o = (Linear(num_hiddens, bias, key) for key in keys)
+        self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
+        narrow = kv_heads * num_hiddens // num_heads
+        widths = (num_hiddens, narrow, narrow, num_hiddens)
+        made = (Linear(num_hiddens, out, bias, key) for out, key in zip(widths, keys, strict=True))
+        self.W_q, self.W_k, self.W_v, self.W_o = made
         self.dropout = dropout
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None
+        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
         self.scoring = AttentionBias(position, key=scoring_key) if isinstance(position, Scoring) else None
 
-    def __call__(self, queries: Array, keys: Array, values: Array, valid_lens: Any = None, *, key: Any = None) -> Array:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, partial(dropped, rate=self.dropout, key=key))
+    def __call__(  # noqa: PLR0913 - all that can be said of a call
+        self,
+        queries: Array,
+        keys: Array,
+        values: Array,
+        valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        mask: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+        key: Any = None,
+    ) -> Any:
+        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
+        dropout = partial(dropped, rate=self.dropout, key=key) if self.dropout and key is not None else None
+        return self.attended(queries, keys, values, options, dropout)

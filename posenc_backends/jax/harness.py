@@ -52,9 +52,9 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(make()), leaves)
 
 
-def parameter_gradient(layer: Any, name: str, x: jax.Array, weights: jax.Array) -> jax.Array:
-    """The gradient of `sum(layer(x) * weights)` with respect to the layer's parameter of this name."""
-    _, pull_back = jax.vjp(lambda layer: layer(x), layer)
+def parameter_gradient(layer: Any, name: str, x: jax.Array, weights: jax.Array, **options: Any) -> jax.Array:
+    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    _, pull_back = jax.vjp(lambda layer: layer(x, **options), layer)
     (result,) = pull_back(weights)
     return result.parameters[name]
 
@@ -64,5 +64,14 @@ def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
 
     def chosen(path: Any, leaf: jax.Array) -> jax.Array:
         return jnp.array(matrices[path[0].name]) if getattr(path[-1], "name", "") == "weight" else leaf
+
+    return jax.tree_util.tree_map_with_path(chosen, layer)
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The layer, with these numbers as its parameters of these names."""
+
+    def chosen(path: Any, leaf: jax.Array) -> jax.Array:
+        return jnp.array(numbers.get(getattr(path[-1], "key", ""), leaf))
 
     return jax.tree_util.tree_map_with_path(chosen, layer)

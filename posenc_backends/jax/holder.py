@@ -63,7 +63,9 @@ class Layer(Holder, Module):
         self.hold(encoding.constants(max_len))
         named = encoding.parameters().items()
         keys = split(key, len(named))
-        self.parameters = {name: normal(key, p.shape, p.std) for (name, p), key in zip(named, keys, strict=True)}
+        self.parameters = {
+            name: p.mean + normal(key, p.shape, p.std) for (name, p), key in zip(named, keys, strict=True)
+        }
 
     def hold(self, constants: Tables) -> None:
         ours = {name: arrays.from_numpy(constant) for name, constant in constants.items()}

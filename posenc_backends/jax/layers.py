@@ -48,7 +48,7 @@ class PositionalEncoding(layers.Addition, Layer):
     @property
     def P(self) -> Array:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.tables[0][None]
+        return self.held_table[None]
 
     def __call__(self, x: Array, start: Any = 0, positions: Any = None, *, key: Any = None) -> Array:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -107,6 +107,18 @@ class AttentionBias(layers.Bias, Layer):
         layers.check_scoring(encoding)
         super().__init__(encoding, key=key)
 
-    def __call__(self, scores: Array, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Array:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
-        return self.biased(jnp.asarray(scores), start, query_positions, key_positions)
+    def __call__(
+        self,
+        scores: Array,
+        start: Any = 0,
+        query_positions: Any = None,
+        key_positions: Any = None,
+        q: Array | None = None,
+        k: Array | None = None,
+    ) -> Array:
+        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
+
+        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
+        """
+        content = [None if x is None else jnp.asarray(x) for x in (q, k)]
+        return self.biased(jnp.asarray(scores), start, query_positions, key_positions, *content)

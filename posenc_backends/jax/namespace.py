@@ -17,6 +17,7 @@ from jax.numpy import (  # noqa: F401
     float32,
     full_like,
     int32,
+    log,
     matmul,
     matrix_transpose,
     max,  # noqa: A004
@@ -43,3 +44,9 @@ def asarray(x: Any, /, *, device: Any = None) -> jax.Array:
 def arange(stop: Any, /, *, device: Any = None) -> jax.Array:
     """`0 … stop - 1`, bound to no device: like a table, it follows the arrays that it meets, sharded or not."""
     return jnp.arange(stop)
+
+
+def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:
+    """That of JAX, whose heads come after the sequence."""
+    tokens = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+    return jnp.swapaxes(jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask), 1, 2)

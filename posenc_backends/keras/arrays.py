@@ -18,3 +18,4 @@ namespace = _room.namespace
 from_numpy = _room.from_numpy
 to_numpy = _room.to_numpy
 is_traced = _room.is_traced
+detached = import_module(f"{_room.__name__}.arrays").detached

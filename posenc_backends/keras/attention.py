@@ -8,10 +8,10 @@ from typing import Any
 import keras
 
 from posenc_core import layers
-from posenc_core.encodings import Rotary, Scoring
+from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
-from .holder import Shape, Shell, Tensor, register
+from .holder import Shell, Tensor, register
 from .layers import AttentionBias, RotaryEmbedding
 
 
@@ -25,6 +25,7 @@ class MultiHeadAttention(layers.Attention, Shell):
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         options: those of every Keras layer: `name`, `dtype`, `trainable`.
 
     >>> tuple(MultiHeadAttention(100, 5, 0.5)(*[keras.ops.ones((2, 4, 100))] * 3, [3, 2]).shape)
@@ -40,45 +41,72 @@ class MultiHeadAttention(layers.Attention, Shell):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotary | Scoring | None = None,
+        position: Rotating | Scoring | None = None,
+        num_kv_heads: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        layers.check_attention(num_hiddens, num_heads, position)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads, self.bias, self.position = num_hiddens, num_heads, bias, position
+        self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
+        self.bias, self.position = bias, position
         linear = partial(projection, num_hiddens, use_bias=bias, dtype=self.dtype_policy)
-        self.W_q, self.W_k, self.W_v, self.W_o = linear(), linear(), linear(), linear()
+        narrow = kv_heads * num_hiddens // num_heads
+        self.W_q, self.W_k, self.W_v = linear(num_hiddens), linear(narrow), linear(narrow)
+        self.W_o = linear(num_hiddens)
         self.dropout = keras.layers.Dropout(dropout, autocast=False)
-        self.rotary = RotaryEmbedding(position, dtype=self.dtype_policy) if isinstance(position, Rotary) else None
+        self.rotary = RotaryEmbedding(position, dtype=self.dtype_policy) if isinstance(position, Rotating) else None
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
-    def call(
+    def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
+        """`call`, whose `visible` is `mask`: Keras takes an argument of that name for the padding of the result."""
+        return super().__call__(*tokens, **options if mask is None else {**options, "visible": mask})
+
+    def call(  # noqa: PLR0913 - all that can be said of a call
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
         valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        visible: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
         keys_mask: Any = None,
         training: bool | None = None,
-    ) -> Tensor:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count.
+    ) -> Any:
+        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all.
 
         Keras itself gives `keys_mask`, where the keys come from a layer with a mask.
         """
-        return self.attended(queries, keys, values, valid_lens, partial(self.dropout, training=training), keys_mask)
+        dropout = partial(self.dropout, training=True) if training and self.dropout.rate else None
+        options = layers.Options(valid_lens, start, positions, key_positions, visible, causal, cache, weights)
+        return self.attended(queries, keys, values, options, dropout, keys_mask)
 
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return input_shape
+    def compute_output_spec(self, queries: Tensor, keys: Tensor, *rest: Any, **options: Any) -> Any:
+        """What a model has before its tokens come; how long a cache is, it does not know."""
+        spec, cache, weights = partial(keras.KerasTensor, dtype=self.compute_dtype), options.get("cache"), ()
+        (batch, length, _), count = queries.shape, keys.shape[1] if cache is None else None
+        if cache is None and not options.get("weights"):
+            return spec(queries.shape)
+        if options.get("weights"):
+            weights = spec((batch, self.num_heads, length, count))
+        held = (batch, self.num_kv_heads, None, self.num_hiddens // self.num_heads)
+        return layers.Attended(spec(queries.shape), weights, () if cache is None else (spec(held), spec(held)))
 
     def get_config(self) -> dict[str, Any]:
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
         position = None if self.position is None else self.position.to_dict()
-        return {**super().get_config(), **sizes, "bias": self.bias, "position": position}
+        sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads}
+        return {**super().get_config(), **sizes, "position": position}
 
 
-def projection(num_hiddens: int, **options: Any) -> keras.layers.Dense:
+def projection(width: int, out: int, **options: Any) -> keras.layers.Dense:
     """A `Dense` layer that has its weights from the start."""
-    dense = keras.layers.Dense(num_hiddens, **options)
-    dense.build((None, num_hiddens))
+    dense = keras.layers.Dense(out, **options)
+    dense.build((None, width))
     return dense

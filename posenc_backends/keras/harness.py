@@ -41,16 +41,28 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     return keras.saving.load_model(folder / "model.keras").get_layer(layer.name)
 
 
-def parameter_gradient(layer: Any, name: str, x: Any, weights: Any) -> Any:
-    """The gradient of `sum(layer(x) * weights)` with respect to the layer's parameter of this name."""
+def parameter_gradient(layer: Any, name: str, x: Any, weights: Any, **options: Any) -> Any:
+    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
     parameter = arrays.from_numpy(layer.learned[name].numpy())
-    return gradient(lambda value: layer.stateless_call([value], [], x)[0], parameter, weights)
+    held = {other: variable.value for other, variable in layer.learned.items()}
+
+    def call(value: Any) -> Any:
+        return layer.stateless_call([*(held | {name: value}).values()], [], x, **options)[0]
+
+    return gradient(call, parameter, weights)
 
 
 def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The attention layer, with these matrices (inputs × outputs) as its projections."""
     for name, matrix in matrices.items():
         getattr(layer, name).set_weights([matrix])
+    return layer
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The layer, with these numbers as its parameters of these names."""
+    for name, array in numbers.items():
+        layer.learned[name].assign(array)
     return layer
 
 

@@ -53,7 +53,7 @@ class Layer(Holder, Shell):
         self.learned = {
             name: self.add_weight(
                 shape=parameter.shape,
-                initializer=keras.initializers.RandomNormal(stddev=parameter.std),
+                initializer=keras.initializers.RandomNormal(parameter.mean, parameter.std),
                 autocast=False,
                 name=name,
             )

@@ -48,7 +48,7 @@ class PositionalEncoding(layers.Addition, Layer):
     @property
     def P(self) -> Tensor:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.tables[0][None]
+        return self.held_table[None]
 
     def call(self, x: Tensor, start: Any = 0, positions: Any = None, training: bool | None = None) -> Tensor:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -123,9 +123,21 @@ class AttentionBias(layers.Bias, Layer):
         layers.check_scoring(encoding)
         super().__init__(encoding, **options)
 
-    def call(self, scores: Tensor, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Tensor:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
-        return self.biased(self.tokens(scores), start, query_positions, key_positions)
+    def call(
+        self,
+        scores: Tensor,
+        start: Any = 0,
+        query_positions: Any = None,
+        key_positions: Any = None,
+        q: Tensor | None = None,
+        k: Tensor | None = None,
+    ) -> Tensor:
+        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
+
+        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
+        """
+        content = [None if x is None else self.tokens(x) for x in (q, k)]
+        return self.biased(self.tokens(scores), start, query_positions, key_positions, *content)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape

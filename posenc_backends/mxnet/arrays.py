@@ -6,6 +6,7 @@ from typing import Any
 
 import mxnet as mx
 import numpy.typing as npt
+from mxnet import autograd
 
 from posenc_core import register_namespace
 
@@ -28,3 +29,8 @@ def to_numpy(array: Any, /) -> npt.NDArray[Any]:
 def is_traced(array: Any, /) -> bool:
     """Whether the numbers are unknown, as they are of a symbol while a block is hybridized."""
     return isinstance(array, mx.sym.Symbol)
+
+
+def detached(array: Any, /) -> mx.np.ndarray:
+    """The same numbers, through which no gradient flows; the array itself where none is recorded."""
+    return array.detach() if autograd.is_recording() else array

@@ -12,7 +12,7 @@ from mxnet.gluon import nn
 
 from posenc_core import layers
 from posenc_core.attention import weigh
-from posenc_core.encodings import Rotary, Scoring
+from posenc_core.encodings import ContentScoring, Rotating, Scoring
 from posenc_core.holder import host_values
 
 from . import arrays, graph
@@ -30,6 +30,7 @@ class MultiHeadAttention(layers.Attention, Block):
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
 
     >>> mx.npx.set_np()
     >>> attention = MultiHeadAttention(100, 5, 0.5)
@@ -49,53 +50,96 @@ class MultiHeadAttention(layers.Attention, Block):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotary | Scoring | None = None,
+        position: Rotating | Scoring | None = None,
+        num_kv_heads: int | None = None,
     ) -> None:
         super().__init__()
-        layers.check_attention(num_hiddens, num_heads, position)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
+        self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         self.head_dim = num_hiddens // num_heads
-        linear = partial(nn.Dense, num_hiddens, use_bias=bias, flatten=False, in_units=num_hiddens)
+        linear = partial(nn.Dense, use_bias=bias, flatten=False, in_units=num_hiddens)
+        narrow = kv_heads * self.head_dim
         with self.name_scope():
-            self.W_q, self.W_k, self.W_v, self.W_o = linear(), linear(), linear(), linear()
+            self.W_q, self.W_k, self.W_v, self.W_o = map(linear, (num_hiddens, narrow, narrow, num_hiddens))
             self.dropout = nn.Dropout(dropout)
-            self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None
+            self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
             self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
-    def __call__(self, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return super().__call__(queries, keys, values, valid_lens)
+    def __call__(  # type: ignore[override]  # noqa: PLR0913 - all that can be said of a call
+        self,
+        queries: Any,
+        keys: Any,
+        values: Any,
+        valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        mask: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+    ) -> Any:
+        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
+        return super().__call__(queries, keys, values, options)
 
-    def forward(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> Any:
+    def forward(self, queries: Any, keys: Any, values: Any, options: layers.Options) -> Any:
         if arrays.is_traced(queries):
-            return super().forward(queries, keys, values, valid_lens)
-        if not (self._active and queries.size) or self._beyond(queries, keys):
-            return self.attended(queries, keys, values, valid_lens, self.dropout)
-        return super().forward(queries, keys, values, self._checked(queries, keys, values, valid_lens))
+            self._check_plain(options)
+            return super().forward(queries, keys, values, options.valid_lens, options.causal)
+        if not (self._active and queries.size and self._is_plain(options)) or self._beyond(queries, keys):
+            return self.attended(queries, keys, values, options, self.dropout)
+        return super().forward(queries, keys, values, self._lengths(queries, keys, values, options))
+
+    def _is_plain(self, options: layers.Options) -> bool:
+        """Whether a graph says it all: positions from 0 on, and keys hidden by lengths or causally."""
+        _, start, *given, _, cache, weights = options._replace(causal=False)
+        counts = isinstance(start, int) and start == 0 and all(x is None for x in (*given, cache))
+        return counts and not weights and not (self.scoring and isinstance(self.scoring.encoding, ContentScoring))
+
+    def _check_plain(self, options: layers.Options) -> None:
+        if not self._is_plain(options):
+            raise ValueError(
+                "In a hybridized block `MultiHeadAttention` takes `valid_lens` and `causal` alone, and no encoding that "
+                "looks at queries and keys; call it from a block that is not hybridized."
+            )
 
     def _beyond(self, queries: Any, keys: Any) -> bool:
         """Whether the sequence is longer than the frequencies are for that a graph has."""
         longest = None if self.rotary is None else self.rotary.encoding.longest
         return longest is not None and max(queries.shape[1], keys.shape[1]) > longest
 
-    def _checked(self, queries: Any, keys: Any, values: Any, valid_lens: Any) -> mx.np.ndarray:
-        """Lengths for the graph, which has them always, as it is made once for calls with and without them."""
+    def _lengths(self, queries: Any, keys: Any, values: Any, options: layers.Options) -> mx.np.ndarray:
+        """Lengths for the graph, which has them always, as it is made once for all calls; causal ones are lengths, too."""
         self.check(queries, keys, values)
         if self.rotary is not None and self.rotary.tables:
             for tokens in (queries, keys):
                 self.rotary.rows(tokens)  # grows the tables
-        lengths: Any = np.full(len(keys), keys.shape[1]) if valid_lens is None else host_values(valid_lens, arrays)
-        layers.check_valid_lens(lengths.shape, lengths, (len(queries), queries.shape[1], keys.shape[1]))
+        given, sizes = options.valid_lens, (len(queries), queries.shape[1], keys.shape[1])
+        lengths: Any = np.full(len(keys), keys.shape[1]) if given is None else host_values(given, arrays)
+        layers.check_valid_lens(lengths.shape, lengths, sizes)
+        if options.causal:
+            lengths = np.minimum(lengths.reshape(len(lengths), -1), 1 + np.arange(queries.shape[1]))
         return arrays.from_numpy(lengths.astype(np.float32), like=queries)
 
-    def hybrid_forward(self, F: Any, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:  # noqa: N803
-        projected = self.W_q(queries), self.W_k(keys), self.W_v(values)
-        q, k, v = (graph.split_heads(x, self.num_heads, self.head_dim) for x in projected)
+    def hybrid_forward(
+        self,
+        F: Any,  # noqa: N803
+        queries: Any,
+        keys: Any,
+        values: Any,
+        valid_lens: Any = None,
+        causal: bool = False,
+    ) -> Any:
+        q = graph.split_heads(self.W_q(queries), self.num_heads, self.head_dim)
+        k, v = (graph.split_heads(x, self.num_kv_heads, self.head_dim) for x in (self.W_k(keys), self.W_v(values)))
         if self.rotary is not None:
             q, k = self.rotary(q), self.rotary(k, k)[1] if self.rotary.as_keys else self.rotary(k)
+        k, v = (graph.grouped(x, self.num_heads // self.num_kv_heads) for x in (k, v))
         bias = None if self.scoring is None else self.scoring.of(q, k)
-        mask = None if valid_lens is None else graph.visible(valid_lens, q, k)
+        mask = graph.visible(valid_lens, q, k, causal=causal) if causal or valid_lens is not None else None
         attend = partial(self._attend, bias=bias, mask=mask)
         return self.W_o(graph.merge_heads(self.in_float32(attend, q, k, v)))
 

@@ -83,8 +83,16 @@ def merge_heads(x: Symbol) -> Symbol:
     return mx.sym.npx.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (-2, -2, -5))  # -5: two axes as one
 
 
-def visible(valid_lens: Symbol, q: Symbol, k: Symbol) -> Symbol:
+def grouped(x: Symbol, groups: int) -> Symbol:
+    """Each head as many times as there are queries' heads for it: `(batch, heads, …) -> (batch, heads * groups, …)`."""
+    return x if groups == 1 else mx.sym.np.repeat(x, repeats=groups, axis=1)
+
+
+def visible(valid_lens: Symbol | None, q: Symbol, k: Symbol, *, causal: bool = False) -> Symbol:
     """The mask of `valid_lens`, `(batch,)` or `(batch, queries)`, on scores `(batch, heads, queries, keys)`."""
+    before = xp.expand_dims(counted(q, axis=-2) + 1, axis=0)  # (1, queries): what a causal mask leaves
+    if valid_lens is None:
+        return valid_per_query(before, counted(k, axis=-2))
     lengths = mx.sym.npx.reshape(xp.astype(valid_lens, "float32"), (-2, -1))  # (batch,) becomes (batch, 1)
-    per_query = lengths + xp.zeros_like(counted(q, axis=-2))  # MXNet crashes where a mask is spread over no queries
-    return valid_per_query(per_query, counted(k, axis=-2))
+    per_query = lengths + xp.zeros_like(before)  # MXNet crashes where a mask is spread over no queries
+    return valid_per_query(xp.minimum(per_query, before) if causal else per_query, counted(k, axis=-2))

@@ -60,10 +60,12 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     return fresh
 
 
-def parameter_gradient(layer: Any, name: str, x: mx.np.ndarray, weights: mx.np.ndarray) -> mx.np.ndarray:
-    """The gradient of `sum(layer(x) * weights)` with respect to the layer's parameter of this name."""
+def parameter_gradient(
+    layer: Any, name: str, x: mx.np.ndarray, weights: mx.np.ndarray, **options: Any
+) -> mx.np.ndarray:
+    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
     with autograd.record(train_mode=False):
-        result = layer(x)
+        result = layer(x, **options)
     result.backward(weights)
     return getattr(layer, name).grad()
 
@@ -72,4 +74,11 @@ def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The attention layer, with these matrices (inputs × outputs) as its projections."""
     for name, matrix in matrices.items():
         getattr(layer, name).weight.set_data(mx.np.array(matrix.T))
+    return layer
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The layer, with these numbers as its parameters of these names."""
+    for name, array in numbers.items():
+        getattr(layer, name).set_data(mx.np.array(array))
     return layer

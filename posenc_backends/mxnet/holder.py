@@ -44,6 +44,17 @@ class Constant(gluon.Parameter):
         return self._data[0].copyto(mx.cpu())  # Gluon's is the mean over the devices, which rounds
 
 
+class Normal(mx.init.Initializer):
+    """Normally distributed numbers; MXNet's own have mean 0."""
+
+    def __init__(self, mean: float, std: float) -> None:
+        super().__init__(mean=mean, std=std)
+        self.mean, self.std = mean, std
+
+    def _init_weight(self, name: str, array: mx.np.ndarray) -> None:
+        array[:] = mx.np.random.normal(self.mean, self.std, array.shape)
+
+
 class Block(gluon.HybridBlock):
     """A block that remembers the dtype that it was cast to, because symbols do not tell theirs.
 
@@ -87,7 +98,8 @@ class Layer(Holder, Block):
         self.encoding = encoding
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            setattr(self, name, self.params.get(name, shape=parameter.shape, init=mx.init.Normal(parameter.std)))
+            init = Normal(parameter.mean, parameter.std)
+            setattr(self, name, self.params.get(name, shape=parameter.shape, init=init))
 
     def hold(self, constants: Mapping[str, npt.NDArray[Any]]) -> None:
         for name, numbers in constants.items():

@@ -9,7 +9,15 @@ from mxnet.gluon import nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, LearnedRotary, Rotating, Scoring
+from posenc_core.encodings import (
+    Additive,
+    ContentScoring,
+    LearnedRotary,
+    LearnedSinusoidal,
+    PositionScoring,
+    Rotating,
+    Scoring,
+)
 from posenc_core.lookup import other_tables
 from posenc_core.rotation import routes
 
@@ -50,7 +58,7 @@ class PositionalEncoding(layers.Addition, Layer):
     @property
     def P(self) -> mx.np.ndarray:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.tables[0][None]
+        return self.held_table[None]
 
     def __call__(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -59,12 +67,16 @@ class PositionalEncoding(layers.Addition, Layer):
     def forward(self, x: Any, start: Any, positions: Any) -> Any:
         if not self.in_graph(x, start, positions):
             return self.dropout(self.added(x, start, positions))
+        self.check_start(positions)
         if not arrays.is_traced(x):
             self.looked_up(x)
         return self.run_graph(x, start)
 
-    def hybrid_forward(self, F: Any, x: Any, start: int = 0, *, table: Any) -> Any:  # noqa: N803
-        rows = graph.rows(table, x, start)
+    def hybrid_forward(self, F: Any, x: Any, start: int = 0, **weights: Any) -> Any:  # noqa: N803
+        if isinstance(self.encoding, LearnedSinusoidal):
+            (rows,) = self.encoding.rows_of(weights, graph.counted(x, axis=-2) + start)
+        else:
+            rows = graph.rows(weights["table"], x, start + self.encoding.offset)
         return self.dropout(x + rows if self.combine == "add" else graph.appended(x, rows))
 
 
@@ -154,22 +166,42 @@ class AttentionBias(layers.Bias, Layer):
         layers.check_scoring(encoding)
         super().__init__(encoding)
 
-    def __call__(self, scores: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
-        return super().__call__(scores, start, query_positions, key_positions)
+    def __call__(
+        self,
+        scores: Any,
+        start: Any = 0,
+        query_positions: Any = None,
+        key_positions: Any = None,
+        q: Any = None,
+        k: Any = None,
+    ) -> Any:
+        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
 
-    def forward(self, scores: Any, start: Any, query_positions: Any, key_positions: Any) -> Any:
-        if not self.in_graph(scores, start, query_positions, key_positions):
-            return self.biased(scores, start, query_positions, key_positions)
+        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
+        """
+        return super().__call__(scores, start, query_positions, key_positions, q, k)
+
+    def forward(self, scores: Any, start: Any, query_positions: Any, key_positions: Any, q: Any, k: Any) -> Any:
+        in_graph = self.in_graph(scores, start, query_positions, key_positions)
+        if not in_graph or (isinstance(self.encoding, ContentScoring) and not arrays.is_traced(scores)):
+            return self.biased(scores, start, query_positions, key_positions, q, k)
         if not arrays.is_traced(scores):
-            self.check(scores)
+            self.check(scores, q, k)
         return self.run_graph(scores, start)
 
     def hybrid_forward(self, F: Any, scores: Any, start: int = 0, **weights: Any) -> Any:  # noqa: N803
-        queries, keys = graph.counted(scores, axis=-2) + start, graph.counted(scores, axis=-1)
-        return scores + self.encoding.score(weights, queries, keys)
+        return scores + self._score(weights, graph.counted(scores, axis=-2) + start, graph.counted(scores, axis=-1))
 
     def of(self, q: Any, k: Any) -> Any:
-        """`between` for the queries and keys of a graph."""
+        """What is added to the scores of the queries and keys of a graph."""
         weights = {name: parameter.var() for name, parameter in self._reg_params.items()}
-        return self.encoding.score(weights, graph.counted(q, axis=-2), graph.counted(k, axis=-2))
+        return self._score(weights, graph.counted(q, axis=-2), graph.counted(k, axis=-2))
+
+    def _score(self, weights: dict[str, Any], queries: Any, keys: Any) -> Any:
+        """The score that a graph computes, without a shape, from positions alone."""
+        if isinstance(self.encoding, PositionScoring):
+            return self.encoding.score(weights, queries, keys)
+        raise ValueError(
+            f"{self.encoding!r} needs the sizes of queries and keys, which a hybridized block does not tell; "
+            "call the layer from a block that is not hybridized."
+        )

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 from numpy import float32, int32
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "float32",
     "full_like",
     "int32",
+    "log",
     "matmul",
     "matrix_transpose",
     "max",
@@ -55,6 +57,7 @@ cos = _shared("cos")
 exp = _shared("exp")
 expand_dims = _shared("expand_dims")
 full_like = _shared("full_like")
+log = _shared("log")
 matmul = _shared("matmul")
 max = _shared("max")  # noqa: A001
 maximum = _shared("maximum")
@@ -74,7 +77,14 @@ def asarray(x: Any, /, *, device: Any = None) -> mx.np.ndarray:
 
 
 def astype(x: Any, dtype: Any, /) -> Any:
-    return x if dtype is None else x.astype(dtype)  # None: the dtype of a symbol
+    """`None` is the dtype of a symbol. Through integers there is no gradient, which MXNet would pass on, and `take` refuse."""
+    if dtype is None:
+        return x
+    return (_detached(x) if np.dtype(dtype).kind in "iu" else x).astype(dtype)
+
+
+def _detached(x: Any) -> Any:
+    return mx.sym.BlockGrad(x.as_nd_ndarray()).as_np_ndarray() if isinstance(x, mx.sym.Symbol) else x.detach()
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int) -> Any:

@@ -25,3 +25,8 @@ def to_numpy(array: Any, /) -> npt.NDArray[Any]:
 def is_traced(array: Any, /) -> bool:
     """Never: NumPy knows its numbers."""
     return False
+
+
+def detached(array: Any, /) -> npt.NDArray[Any]:
+    """The array itself: NumPy has no gradient."""
+    return array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc_core import layers
-from posenc_core.encodings import Rotary, Scoring
+from posenc_core.encodings import Rotating, Scoring
 from posenc_core.holder import Room
 
 from . import arrays
@@ -23,6 +23,7 @@ class MultiHeadAttention(layers.Attention):
         dropout: checked, and not applied.
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
 
     >>> import numpy as np
     >>> tokens = np.ones((2, 4, 100), np.float32)
@@ -41,30 +42,47 @@ class MultiHeadAttention(layers.Attention):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotary | Scoring | None = None,
+        position: Rotating | Scoring | None = None,
+        num_kv_heads: int | None = None,
     ) -> None:
-        layers.check_attention(num_hiddens, num_heads, position)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
-        self.W_q = Linear(num_hiddens, self.room, bias=bias)
-        self.W_k = Linear(num_hiddens, self.room, bias=bias)
-        self.W_v = Linear(num_hiddens, self.room, bias=bias)
-        self.W_o = Linear(num_hiddens, self.room, bias=bias)
-        self.rotary = self.rotary_layer(position) if isinstance(position, Rotary) else None
+        self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
+        narrow = kv_heads * num_hiddens // num_heads
+        self.W_q = Linear(num_hiddens, num_hiddens, self.room, bias=bias)
+        self.W_k = Linear(num_hiddens, narrow, self.room, bias=bias)
+        self.W_v = Linear(num_hiddens, narrow, self.room, bias=bias)
+        self.W_o = Linear(num_hiddens, num_hiddens, self.room, bias=bias)
+        self.rotary = self.rotary_layer(position) if isinstance(position, Rotating) else None
         self.scoring = self.scoring_layer(position) if isinstance(position, Scoring) else None
 
-    def __call__(self, queries: Any, keys: Any, values: Any, valid_lens: Any = None) -> Any:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, lambda weights: weights)
+    def __call__(  # noqa: PLR0913 - all that can be said of a call
+        self,
+        queries: Any,
+        keys: Any,
+        values: Any,
+        valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        mask: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+    ) -> Any:
+        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
+        return self.attended(queries, keys, values, options, None)
 
 
 class Linear:
     """A projection: `x @ kernel + bias`."""
 
-    def __init__(self, width: int, room: Room, *, bias: bool) -> None:
-        drawn = np.random.default_rng().uniform(-1, 1, (width, width)) / np.sqrt(width)
+    def __init__(self, width: int, out: int, room: Room, *, bias: bool) -> None:
+        drawn = np.random.default_rng().uniform(-1, 1, (width, out)) / np.sqrt(width)
         self.kernel = room.from_numpy(drawn.astype(np.float32))
-        self.bias = room.from_numpy(np.zeros(width, np.float32)) if bias else None
+        self.bias = room.from_numpy(np.zeros(out, np.float32)) if bias else None
 
     def __call__(self, x: Any) -> Any:
         y = x @ self.kernel

@@ -23,7 +23,7 @@ class Layer(Holder):
         self.held: dict[str, Any] = {}
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            drawn = np.random.default_rng().normal(scale=parameter.std, size=parameter.shape)
+            drawn = np.random.default_rng().normal(parameter.mean, parameter.std, parameter.shape)
             self.hold({name: drawn.astype(np.float32)})
 
     def hold(self, constants: Tables) -> None:

@@ -43,7 +43,7 @@ class PositionalEncoding(layers.Addition, Layer):
     @property
     def P(self) -> Any:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.tables[0][None, ...]
+        return self.held_table[None, ...]
 
     def __call__(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -103,6 +103,17 @@ class AttentionBias(layers.Bias, Layer):
         layers.check_scoring(encoding)
         super().__init__(encoding)
 
-    def __call__(self, scores: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0."""
-        return self.biased(scores, start, query_positions, key_positions)
+    def __call__(
+        self,
+        scores: Any,
+        start: Any = 0,
+        query_positions: Any = None,
+        key_positions: Any = None,
+        q: Any = None,
+        k: Any = None,
+    ) -> Any:
+        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
+
+        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
+        """
+        return self.biased(scores, start, query_positions, key_positions, q, k)

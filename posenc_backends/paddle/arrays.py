@@ -35,3 +35,8 @@ def to_numpy(array: Any, /) -> npt.NDArray[Any]:
 def is_traced(array: Any, /) -> bool:
     """Whether the numbers are unknown: in static mode, under `to_static` or `jit.save`."""
     return not isinstance(array, paddle.Tensor)
+
+
+def detached(array: Any, /) -> paddle.Tensor:
+    """The same numbers, through which no gradient flows; the tensor itself if it asks for none."""
+    return array if array.stop_gradient else array.detach()

@@ -8,7 +8,7 @@ import paddle
 from paddle import Tensor, nn
 
 from posenc_core import layers
-from posenc_core.encodings import Rotary, Scoring
+from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
 from .layers import AttentionBias, RotaryEmbedding
@@ -24,6 +24,7 @@ class MultiHeadAttention(layers.Attention, nn.Layer):
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
 
     >>> import paddle
     >>> MultiHeadAttention(100, 5, 0.5)(*[paddle.ones([2, 4, 100])] * 3, paddle.to_tensor([3, 2])).shape
@@ -39,21 +40,37 @@ class MultiHeadAttention(layers.Attention, nn.Layer):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotary | Scoring | None = None,
+        position: Rotating | Scoring | None = None,
+        num_kv_heads: int | None = None,
     ) -> None:
         super().__init__()
-        layers.check_attention(num_hiddens, num_heads, position)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
+        self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         bias_attr = None if bias else False
+        narrow = kv_heads * num_hiddens // num_heads
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
-        self.W_k = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
-        self.W_v = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
+        self.W_k = nn.Linear(num_hiddens, narrow, bias_attr=bias_attr)
+        self.W_v = nn.Linear(num_hiddens, narrow, bias_attr=bias_attr)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None
+        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Any = None) -> Tensor:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, self.dropout)
+    def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Any = None,
+        start: Any = 0,
+        positions: Any = None,  # not by keyword alone, as elsewhere: `to_static` takes such arrays for constants
+        key_positions: Any = None,
+        mask: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+    ) -> Any:
+        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
+        return self.attended(queries, keys, values, options, self.dropout if self.training and self.dropout.p else None)

@@ -12,7 +12,9 @@ import numpy.typing as npt
 import paddle
 
 CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
-WARNINGS = ("ignore:Tensor do not have '.*' interface for pir graph mode:UserWarning",)  # of all that is traced
+WARNINGS = (
+    "ignore:Tensor do not have '.*' interface for (pir|static) graph mode:UserWarning",
+)  # of all that is traced
 
 _failed: list[
     Exception
@@ -63,9 +65,11 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     return fresh
 
 
-def parameter_gradient(layer: Any, name: str, x: paddle.Tensor, weights: paddle.Tensor) -> paddle.Tensor:
-    """The gradient of `sum(layer(x) * weights)` with respect to the layer's parameter of this name."""
-    (result,) = paddle.grad(layer(x), getattr(layer, name), weights)
+def parameter_gradient(
+    layer: Any, name: str, x: paddle.Tensor, weights: paddle.Tensor, **options: Any
+) -> paddle.Tensor:
+    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    (result,) = paddle.grad(layer(x, **options), getattr(layer, name), weights)
     return result
 
 
@@ -73,4 +77,11 @@ def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The attention layer, with these matrices (inputs × outputs) as its projections."""
     for name, matrix in matrices.items():
         getattr(layer, name).weight.set_value(matrix)
+    return layer
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The layer, with these numbers as its parameters of these names."""
+    for name, array in numbers.items():
+        getattr(layer, name).set_value(array)
     return layer

@@ -27,7 +27,7 @@ class Layer(Holder, nn.Layer):
         self.encoding = encoding
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            normal = nn.initializer.Normal(std=parameter.std)
+            normal = nn.initializer.Normal(parameter.mean, parameter.std)
             self.add_parameter(name, self.create_parameter(parameter.shape, default_initializer=normal))
 
     def hold(self, constants: Tables) -> None:

@@ -14,7 +14,7 @@ from paddle import (
     cos,
     float32,
     int32,
-    matmul,
+    log,
     matrix_transpose,
     maximum,
     minimum,
@@ -40,6 +40,7 @@ __all__ = [
     "float32",
     "full_like",
     "int32",
+    "log",
     "matmul",
     "matrix_transpose",
     "max",
@@ -91,6 +92,12 @@ def full_like(x: Tensor, value: float, /) -> Tensor:
     return paddle.full_like(x, 0 if math.isnan(value) else math.copysign(1, value)) / zeros_like(x)
 
 
+def matmul(x: Tensor, y: Tensor, /) -> Tensor:
+    """With as many axes on both sides, without which Paddle has no gradient; a lone matrix may stand on the right."""
+    missing = len(x.shape) - len(y.shape)
+    return paddle.matmul(x, paddle.unsqueeze(y, [0] * missing) if missing > 0 and len(y.shape) > 2 else y)
+
+
 def max(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001
     return paddle.max(x, axis, keepdims)
 
@@ -114,3 +121,16 @@ def sum(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
     return paddle.index_select(x, indices, axis)
+
+
+def _fused_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, /) -> Tensor:
+    """That of Paddle, whose heads come after the sequence. A number for what is hidden, as `jit.save` writes no infinity."""
+    if bias is not None and mask is not None:
+        bias = where(mask, bias, paddle.full_like(bias, -1e30))
+    tokens = (permute_dims(x, (0, 2, 1, 3)) for x in (q, k, v))
+    mixed = paddle.nn.functional.scaled_dot_product_attention(*tokens, attn_mask=mask if bias is None else bias)
+    return permute_dims(mixed, (0, 2, 1, 3))
+
+
+if not paddle.is_compiled_with_cuda():  # there Paddle takes other kernels, on which no case has been run
+    fused_attention = _fused_attention

@@ -27,3 +27,9 @@ def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     for name, matrix in matrices.items():
         getattr(layer, name).kernel = layer.room.from_numpy(matrix)
     return layer
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The layer, with these numbers as its parameters of these names."""
+    layer.hold(numbers)
+    return layer

@@ -30,3 +30,8 @@ def to_numpy(array: Any, /) -> npt.NDArray[Any]:
 def is_traced(array: Any, /) -> bool:
     """Whether the numbers are unknown: in a `tf.function`, a Keras `fit`, or a `tf.data` pipeline."""
     return tf.is_symbolic_tensor(array) or not (tf.executing_eagerly() or isinstance(array, tf.Tensor))
+
+
+def detached(array: Any, /) -> tf.Tensor:
+    """The same numbers, through which no gradient flows."""
+    return tf.stop_gradient(array)

@@ -27,6 +27,7 @@ from tensorflow import (  # noqa: F401
 
 astype = tf.cast
 cumulative_sum = tf.cumsum
+log = tf.math.log
 matrix_transpose = tf.linalg.matrix_transpose
 max = tf.reduce_max  # noqa: A001
 permute_dims = tf.transpose

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.autograd import forward_ad
 
 from posenc_core import register_namespace
 
@@ -34,3 +35,9 @@ def is_traced(array: Any, /) -> bool:
         return True
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(array)
     return wrapped or array.is_meta or type(array) not in (torch.Tensor, torch.nn.Parameter)
+
+
+def detached(array: Any, /) -> torch.Tensor:
+    """The same numbers, through which no gradient flows; the tensor itself if it asks for none, and has no tangent."""
+    has_none = not array.requires_grad and forward_ad.unpack_dual(array).tangent is None
+    return array if has_none else array.detach()

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from posenc_core import layers
-from posenc_core.encodings import Rotary, Scoring
+from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
 from .layers import AttentionBias, RotaryEmbedding
@@ -22,6 +22,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
 
     >>> import torch
     >>> MultiHeadAttention(100, 5, 0.5)(*[torch.ones(2, 4, 100)] * 3, torch.tensor([3, 2])).shape
@@ -37,20 +38,37 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotary | Scoring | None = None,
+        position: Rotating | Scoring | None = None,
+        num_kv_heads: int | None = None,
     ) -> None:
         super().__init__()
-        layers.check_attention(num_hiddens, num_heads, position)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
-        self.num_hiddens, self.num_heads = num_hiddens, num_heads
+        self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
+        narrow = kv_heads * num_hiddens // num_heads
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
-        self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)
-        self.W_v = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_k = nn.Linear(num_hiddens, narrow, bias=bias)
+        self.W_v = nn.Linear(num_hiddens, narrow, bias=bias)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotary) else None
+        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Any = None) -> Tensor:
-        """`(batch, queries, num_hiddens)`; `valid_lens`, `(batch,)` or `(batch, queries)`, says how many keys count."""
-        return self.attended(queries, keys, values, valid_lens, self.dropout)
+    def forward(  # noqa: PLR0913 - all that can be said of a call
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        mask: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+    ) -> Any:
+        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
+        return self.attended(queries, keys, values, options, self.dropout if self.training and self.dropout.p else None)

@@ -45,9 +45,9 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     return fresh
 
 
-def parameter_gradient(layer: Any, name: str, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The gradient of `sum(layer(x) * weights)` with respect to the layer's parameter of this name."""
-    (result,) = torch.autograd.grad(layer(x), getattr(layer, name), weights)
+def parameter_gradient(layer: Any, name: str, x: torch.Tensor, weights: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    (result,) = torch.autograd.grad(layer(x, **options), getattr(layer, name), weights)
     return result
 
 
@@ -56,4 +56,12 @@ def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     with torch.no_grad():
         for name, matrix in matrices.items():
             getattr(layer, name).weight.copy_(torch.from_numpy(matrix.T.copy()))
+    return layer
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """The layer, with these numbers as its parameters of these names."""
+    with torch.no_grad():
+        for name, array in numbers.items():
+            getattr(layer, name).copy_(torch.from_numpy(array))
     return layer

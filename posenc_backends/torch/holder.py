@@ -26,7 +26,7 @@ class Layer(Holder, nn.Module):
         self.encoding = encoding
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            self.register_parameter(name, nn.Parameter(torch.randn(parameter.shape) * parameter.std))
+            self.register_parameter(name, nn.Parameter(torch.randn(parameter.shape) * parameter.std + parameter.mean))
 
     def hold(self, constants: Tables) -> None:
         for name, constant in constants.items():
@@ -39,6 +39,11 @@ class Layer(Holder, nn.Module):
     @torch.compiler.disable
     def exact_rows(self, positions: Host, encoding: Any) -> Tables:
         return super().exact_rows(positions, encoding)
+
+    @torch.compiler.disable
+    def computed_there(self, encoding: Any, *positions: Tensor) -> tuple[Tensor, ...]:
+        """Outside of what is compiled: no compiler gets through the arithmetic of exact frequencies."""
+        return super().computed_there(encoding, *positions)
 
     def extra_repr(self) -> str:
         return repr(self.encoding)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from array_api_compat.torch import (  # noqa: F401
     arange,
@@ -28,6 +31,7 @@ from torch import (  # noqa: F401
     float32,
     full_like,
     int32,
+    log,
     ones_like,
     sin,
     stack,
@@ -38,3 +42,11 @@ from torch import (  # noqa: F401
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
     """That of `array_api_compat` asks for the namespace of `x`, which `torch.compile` does not get through."""
     return torch.cumsum(x, axis)
+
+
+def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any, mask: Any, /) -> torch.Tensor:
+    """Attention in one kernel where the device has one; its scores and weights are never all in memory."""
+    if bias is not None and mask is not None:
+        bias = torch.where(mask, bias, -math.inf)
+    seen = mask if bias is None else bias
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=q.shape[1] != k.shape[1])

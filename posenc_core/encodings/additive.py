@@ -1,4 +1,4 @@
-"""The additive encodings, from the simplest to the one of the paper."""
+"""The simplest additive encodings: the position itself, whole, normalized, or in binary digits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .. import frequencies as f
-from .._checks import check_integer, check_known, check_number
-from .._exact import Frequencies
+from .._arrays import Array, namespace_of
+from .._checks import check_integer, check_known
+from ..angles import angles_of
 from ..positions import LIMIT
-from ..tables import write_cos_sin
 from .encoding import Additive, Tables
 
-Table = npt.NDArray[np.float32]
-
 BIT_ORDERS = ("most_significant_first", "least_significant_first")
-SPACINGS = ("powers_of_two", "endpoint")
-CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -35,10 +30,16 @@ class Integer(Additive):
     def rows(self, positions: Any) -> Tables:
         return {"table": _repeated(self._known(positions), self.dim)}
 
+    def derivatives(self, positions: Any) -> Tables:
+        return {"table": _repeated(np.ones_like(self._known(positions)), self.dim)}
+
+    def traced_rows(self, positions: Array) -> tuple[Array, ...]:
+        return (angles_of(positions, np.ones(self.dim)),)
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Normalized(Additive):
-    """Every column is position / `length`, from 0 up to but not including 1. Steps shrink as `length` grows.
+    """Every column is position / `length`, from 0 to below 1, which float32 may round to 1. Steps shrink as `length` grows.
 
     Raises:
         ValueError: if a position is negative or not below `length`.
@@ -61,6 +62,15 @@ class Normalized(Additive):
 
     def rows(self, positions: Any) -> Tables:
         return {"table": _repeated(self._known(positions, minimum=0) / self.length, self.dim)}
+
+    def derivatives(self, positions: Any) -> Tables:
+        return {"table": _repeated(np.ones_like(self._known(positions, minimum=0)) / self.length, self.dim)}
+
+    def traced_rows(self, positions: Array) -> tuple[Array, ...]:
+        """Those that the encoding does not have are NaN."""
+        shares = angles_of(positions, np.full(self.dim, 1 / self.length))
+        xp = namespace_of(shares)
+        return (xp.where((shares >= 0) & (shares < 1), shares, xp.full_like(shares, float("nan"))),)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -105,116 +115,5 @@ class Binary(Additive):
         return {"table": (numbers[..., None] >> places & 1).astype(np.float32)}
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Sine(Additive):
-    """The sine of position × frequency, in every column. Bounded and smooth; no linear map leads from row to row.
-
-    Args:
-        dim: number of columns.
-        frequencies: radians per position: `"powers_of_two"` (1, 1/2, 1/4, …), `"endpoint"` (from 1 to exactly
-            1 / `base`, evenly in the exponent), or numbers, one per column.
-        base: for `"endpoint"`.
-
-    >>> Sine(dim=2, frequencies="powers_of_two").table([0, 1])
-    array([[0.        , 0.        ],
-           [0.84147096, 0.47942555]], dtype=float32)
-    """
-
-    frequencies: Literal["powers_of_two", "endpoint"] | tuple[float, ...]
-    base: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.frequencies, str):
-            check_known("frequencies", self.frequencies, SPACINGS)
-        elif not isinstance(self.frequencies, tuple):
-            raise TypeError(f"`frequencies` must be a tuple of numbers or a word, got {self.frequencies!r}.")
-        elif len(self.frequencies) != self.dim:
-            raise ValueError(
-                f"`frequencies` must be a tuple of {self.dim} numbers, one for each column, got {self.frequencies!r}."
-            )
-        if self.frequencies == "endpoint":
-            object.__setattr__(self, "base", 10000 if self.base is None else self.base)
-            check_number("base", self.base, above=1)
-        elif self.base is not None:
-            raise ValueError(f"`base` is used with 'endpoint' frequencies only, got {self.base!r}; leave it out.")
-        self._frequencies()
-
-    def _frequencies(self) -> Frequencies:
-        if self.frequencies == "powers_of_two":
-            return f.powers_of_two(self.dim)
-        if isinstance(self.frequencies, tuple):
-            return f.chosen(self.frequencies)
-        return f.endpoint(self.dim, base=self.base or 10000)
-
-    def rows(self, positions: Any) -> Tables:
-        known = self._known(positions)
-        table = np.empty((known.size, self.dim), np.float32)
-        write_cos_sin(known.ravel(), self._frequencies(), sin=table)
-        return {"table": table.reshape(*known.shape, self.dim)}
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Sinusoidal(Additive):
-    """Sine and cosine of position × frequency, from fast columns to slow ones. A rotation leads from row to row.
-
-    Args:
-        dim: number of columns.
-        base: the slowest wavelength is about 2π × `base` positions.
-        convention: how the columns stand, and where the frequencies end; with h = dim // 2:
-
-            * `"interleaved"`: sin, cos, sin, cos, …, frequencies `base ** (-2i / dim)`; an odd `dim` ends in a sine.
-              Vaswani et al. 2017, section 3.5; d2l.
-            * `"concatenated"`: the same numbers, all sines first. Marian, Pegasus, RoFormer.
-            * `"tensor2tensor"`: all sines first, frequencies `base ** (-i / (h - 1))`; an odd `dim` ends in zeros.
-              tensor2tensor, fairseq, DDPM.
-            * `"timestep"`: all cosines first, frequencies `base ** (-i / h)`; an odd `dim` ends in zeros. Improved
-              DDPM, DiT, diffusers with `flip_sin_to_cos=True, downscale_freq_shift=0`.
-            * `"column_index"`: as `"interleaved"`, but column j, not pair i, sets the frequency `base ** (-2j / dim)`, and
-              the row of position 0 is all zeros. A widespread slip in tutorials, kept for those who must read it.
-    Raises:
-        ValueError: if the convention is unknown, `base` not above 1, or `dim` too small for the convention.
-
-    >>> Sinusoidal(dim=2).table([0, 2**20])
-    array([[0.        , 1.        ],
-           [0.33049315, 0.9438084 ]], dtype=float32)
-    """
-
-    base: float = 10000
-    convention: Literal["interleaved", "concatenated", "tensor2tensor", "timestep", "column_index"] = "interleaved"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("base", self.base, above=1)
-        check_known("convention", self.convention, CONVENTIONS)
-        check_integer("dim", self.dim, minimum=2 if self.convention in ("tensor2tensor", "timestep") else 1)
-
-    def rows(self, positions: Any) -> Tables:
-        known = self._known(positions)
-        table = np.zeros((known.size, self.dim), np.float32)
-        self._write(known.ravel(), table)
-        return {"table": table.reshape(*known.shape, self.dim)}
-
-    def _write(self, positions: npt.NDArray[Any], table: Table) -> None:
-        half, more = self.dim // 2, (self.dim + 1) // 2
-        if self.convention == "interleaved":
-            pairs = f.geometric(self.dim, base=self.base)
-            write_cos_sin(positions, pairs, sin=table[:, 0::2], cos=table[:, 1::2])
-        elif self.convention == "concatenated":
-            pairs = f.geometric(self.dim, base=self.base)
-            write_cos_sin(positions, pairs, sin=table[:, :more], cos=table[:, more:])
-        elif self.convention == "tensor2tensor":
-            pairs = f.endpoint(half, base=self.base)
-            write_cos_sin(positions, pairs, sin=table[:, :half], cos=table[:, half : 2 * half])
-        elif self.convention == "timestep":
-            pairs = f.geometric(2 * half, base=self.base)
-            write_cos_sin(positions, pairs, cos=table[:, :half], sin=table[:, half : 2 * half])
-        else:
-            columns = f.geometric(self.dim, base=self.base, count=self.dim)
-            write_cos_sin(positions, columns[0::2], sin=table[:, 0::2])
-            write_cos_sin(positions, columns[1::2], cos=table[:, 1::2])
-            table[positions == 0] = 0
-
-
-def _repeated(column: npt.NDArray[Any], dim: int) -> Table:
+def _repeated(column: npt.NDArray[Any], dim: int) -> npt.NDArray[np.float32]:
     return np.repeat(column[..., None].astype(np.float32), dim, axis=-1)

@@ -29,7 +29,7 @@ class LearnedRotary(Rotary):
         ValueError: if `std` is negative, `scaling` depends on the length, or `precision` is not `"exact"`.
 
     >>> LearnedRotary(head_dim=4, layout="half").parameters()
-    {'alpha': Parameter(shape=(2,), std=0.0)}
+    {'alpha': Parameter(shape=(2,), std=0.0, mean=0.0)}
     """
 
     std: float = 0.0

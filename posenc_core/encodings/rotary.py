@@ -135,4 +135,7 @@ def _given(frequencies: Any) -> tuple[float, ...] | None:
     if frequencies is None or callable(frequencies):
         own: tuple[float, ...] | None = getattr(getattr(frequencies, "__self__", None), "own", None)
         return own
-    return tuple(float(frequency) for frequency in f.as_float64(f.chosen(np.asarray(frequencies).tolist())))
+    given = np.asarray(frequencies)
+    if given.ndim != 1:
+        raise TypeError(f"`frequencies` must be one number for each pair, got {frequencies!r}.")
+    return tuple(float(frequency) for frequency in f.as_float64(f.chosen(given.tolist())))

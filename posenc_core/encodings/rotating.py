@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import frequencies as f
+from .._arrays import Array, namespace_of
 from .._checks import check_even, check_integer, check_known
-from .._exact import Frequencies
+from .._exact import Frequencies, high_precision
+from ..angles import angles_of
 from ..rotation import Layout, Pairing, Placement, pairing_of
-from ..tables import Table, cos_sin, cos_sin_of_float32
+from ..tables import Table, cos_sin, cos_sin_of_float32, write_cos_sin
 from .encoding import Tables, Tabular
 
 if TYPE_CHECKING:
@@ -112,6 +114,24 @@ class Rotating(Tabular):
         """The columns that turn; `cos_sin` has those of pairs that stand still, too."""
         cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs])
         return {"cos": cos, "sin": sin}
+
+    def derivatives(self, positions: Any) -> Tables:
+        """By `frequencies`, of positions on all axes alike; `precision` rounds no derivative."""
+        known, frequencies = self._known(positions), self._frequencies()[: self.pairs]
+        with high_precision():
+            rates = tuple(frequency * self._factor() for frequency in frequencies)
+        cos, sin = (np.empty((known.size, len(rates)), np.float32) for _ in "cs")
+        write_cos_sin(known.ravel(), frequencies, cos=sin, sin=cos, factor=rates)
+        cos, sin = (each.reshape(*known.shape, len(rates)) for each in (-cos, sin))
+        return {"cos": cos, "sin": -sin if self.direction == "inverse" else sin}
+
+    def rates(self) -> npt.NDArray[np.float64]:
+        return f.as_float64(self._frequencies()[: self.pairs])
+
+    def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
+        xp, factor = namespace_of(positions), self.attention_factor
+        turned = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
+        return xp.cos(turned) * factor, xp.sin(turned) * (-factor if self.direction == "inverse" else factor)
 
     @property
     def held_limit(self) -> int:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._arrays import Array
 from .._checks import check_number
 from .._exact import high_precision
 from ..positions import LIMIT
 from ..tables import Envelope, cos_sin
-from .encoding import Tables
+from .encoding import Tables, Tabular
 from .rotary import Rotary
 
 LARGEST_EXPONENT = 87  # float32 holds exp(88)
@@ -64,6 +65,13 @@ class XPos(Rotary):
             for prefix, sign in (("", 1), ("key_", -1))
             for name, table in zip((f"{prefix}cos", f"{prefix}sin"), self._enveloped(known, sign), strict=True)
         }
+
+    def derivatives(self, positions: Any) -> Tables:
+        """None: no gradient reaches the positions of XPos."""
+        return {}
+
+    def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
+        return Tabular.traced_rows(self, positions)
 
     def _cos_sin(self, positions: npt.NDArray[Any], *_: Any) -> tuple[Any, Any]:
         return self._enveloped(positions, 1)

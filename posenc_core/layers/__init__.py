@@ -1,14 +1,17 @@
 """Layers: what the public layers of every room do, so that a room only adds its framework's shell."""
 
 from .addition import Addition, additive_for, check_dropout
-from .attention import Attention, check_attention, check_valid_lens
+from .attention import Attention
 from .bias import Bias, check_scoring
+from .options import Attended, Options, check_attention, check_valid_lens
 from .rotation import Rotation, check_rotating
 
 __all__ = [
     "Addition",
+    "Attended",
     "Attention",
     "Bias",
+    "Options",
     "Rotation",
     "additive_for",
     "check_attention",

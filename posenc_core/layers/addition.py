@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays import A
+import numpy as np
+
+from .._arrays import A, shape_of
 from .._checks import check_floating, check_integer, check_known, check_number, check_rank, check_width
 from ..addition import COMBINES, Combine, combine
-from ..encodings import Additive, Encoding, Sinusoidal
-from ..lookup import TableLookup
+from ..encodings import Additive, Encoding, LearnedSinusoidal, Sinusoidal
+from ..holder import batch_of, check_stated, is_real
+from ..lookup import TableLookup, check_axes
+from ..positions import from_array
 
 
 class Addition(TableLookup):
@@ -28,8 +32,46 @@ class Addition(TableLookup):
         check_floating("x", x)
         if self.combine == "add":
             check_width("x", x, self.encoding.dim)
-        (rows,) = self.rows(x, start=start, positions=positions)
+        self.check_start(positions)
+        (rows,) = self._rows(x, start, positions)
         return rows
+
+    def check_start(self, positions: Any) -> None:
+        """Raise if positions can be no count from a start and are not given."""
+        axes = self.encoding.num_axes
+        if axes > 1 and positions is None:
+            raise ValueError(f"`positions` must be given to {self.encoding!r}: ({axes}, length), as `grid` makes them.")
+
+    @property
+    def held_table(self) -> Any:
+        """The rows held, `(positions, dim)`."""
+        if not self.tables:
+            raise TypeError(
+                f"`P` is a table, and a layer of {self.encoding!r} holds none: it computes what it is asked for."
+            )
+        return self.tables[0]
+
+    def _rows(self, x: Any, start: Any, positions: Any) -> tuple[Any, ...]:
+        if isinstance(self.encoding, LearnedSinusoidal):
+            return self.encoding.rows_of(self.held, self.positions_of(x, start, positions))
+        if positions is None:
+            return self.rows(x, start=start)
+        return self._mixed_rows(x, positions) if self.encoding.mixes_axes else self.rows_by_axis(x, positions)
+
+    def _mixed_rows(self, x: Any, positions: Any) -> tuple[Any, ...]:
+        """Rows whose columns change with all axes at once; no table can have them."""
+        length, batch, axes = shape_of(x)[-2], batch_of(x, len(x.shape) - 2), self.encoding.num_axes
+        given = positions if hasattr(positions, "shape") else np.asarray(positions)
+        check_axes(given, axes)
+        each = [given[axis, ...] for axis in range(axes)]
+        check_stated("positions", each[0], (length,), batch)
+        if not isinstance(given, np.ndarray) and self.room.is_traced(given):
+            return self.computed_there(self.encoding, *each)
+        host = from_array(given if isinstance(given, np.ndarray) else self.room.to_numpy(given))
+        rows = self.native(self.exact_rows(host, self.encoding)["table"])
+        if is_real(given) and self.room.detached(given) is not given:
+            rows = self.followed(rows, each, self.encoding.derivatives(host)["table"], self.encoding.rates())
+        return (rows,)
 
 
 def additive_for(num_hiddens: int, encoding: Encoding | None, combine: str) -> Additive:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .._arrays import namespace_of, shape_of
-from .._checks import check_broadcasts, check_floating, check_integer, check_rank, check_width, known
-from ..attention import attend, merge_heads, split_heads
-from ..encodings import Encoding, Rotary, Scoring, XPos
-from ..holder import Room, host_values, whole
-from ..masks import valid_lengths
+from .._checks import check_broadcasts, check_floating, check_rank, check_width, known
+from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
+from ..encodings import XPos
+from ..holder import Room, host_values, stated_start
+from ..masks import all_of, valid_lengths
 from ..positions import counted
 from .bias import Bias
+from .options import Attended, Options, cached_length, check_valid_lens
+from .places import Places, native, stated_positions
 
 Function = Callable[..., Any]
 
@@ -23,38 +25,32 @@ class Attention:
     room: Room
     num_hiddens: int
     num_heads: int
+    num_kv_heads: int
     W_q: Function
     W_k: Function
     W_v: Function
     W_o: Function
-    rotary: Function | None
+    rotary: Any
     scoring: Bias | None
 
     def attended(
-        self, queries: Any, keys: Any, values: Any, valid_lens: Any, dropout: Function, keys_mask: Any = None
+        self, queries: Any, keys: Any, values: Any, options: Options, dropout: Function | None, keys_mask: Any = None
     ) -> Any:
-        """Multi-head attention, `(batch, queries, num_hiddens)`; `keys_mask` is True for keys that count, `(batch, keys)`."""
+        """Multi-head attention, `(batch, queries, num_hiddens)`, or `Attended`; `keys_mask` is True for keys that count."""
         self.check(queries, keys, values)
         q = split_heads(self.W_q(queries), self.num_heads)  # (batch, heads, queries, head_dim)
-        k = split_heads(self.W_k(keys), self.num_heads)
-        v = split_heads(self.W_v(values), self.num_heads)
-        if self.rotary is not None:
-            q, k = self.turned(q, k, self.rotary)
-        bias = None if self.scoring is None else self.scoring.between(shape_of(q)[2], shape_of(k)[2])
-        mask = None if valid_lens is None else self.visible(valid_lens, q, k)
-        if keys_mask is not None:
-            spread = namespace_of(q).expand_dims(namespace_of(q).expand_dims(keys_mask, axis=1), axis=1)
-            mask = spread if mask is None else mask & spread
-        return self.W_o(merge_heads(attend(q, k, v, bias=bias, mask=mask, dropout=dropout)))
-
-    def turned(self, q: Any, k: Any, rotary: Any) -> tuple[Any, Any]:
-        """Queries and keys, `(batch, heads, length, head_dim)`, rotated, by frequencies for the longer of the two."""
-        lengths, longest = (shape_of(q)[2], shape_of(k)[2]), rotary.encoding.longest
-        beyond = longest is not None and all(map(known, lengths)) and max(lengths) > longest
-        told = {"seq_len": max(lengths)} if beyond else {}
-        if isinstance(rotary.encoding, XPos):
-            return rotary(q, **told), rotary(k, k, **told)[1]
-        return rotary(q, **told), rotary(k, **told)
+        k = split_heads(self.W_k(keys), self.num_kv_heads)
+        v = split_heads(self.W_v(values), self.num_kv_heads)
+        places = self._places(q, k, options)
+        q, k = self.turned(q, k, places)
+        if places.cached:
+            k, v = (namespace_of(k).concat(list(pair), axis=2) for pair in zip(options.cache, (k, v), strict=True))
+        position, mask = self._scoring_at(places), self._visible(options, places, keys_mask, q)
+        result = self.W_o(merge_heads(attend(q, k, v, position=position, mask=mask, dropout=dropout)))
+        if options.cache is None and not options.weights:
+            return result
+        weights = attention_weights(q, k, position=position, mask=mask) if options.weights else ()
+        return Attended(result, weights, () if options.cache is None else (k, v))
 
     def check(self, queries: Any, keys: Any, values: Any) -> None:
         """Raise unless all are tokens of one batch, and there is a value for every key."""
@@ -66,39 +62,58 @@ class Attention:
         if known(keys.shape[1]) and known(values.shape[1]) and keys.shape[1] != values.shape[1]:
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
-    def visible(self, valid_lens: Any, q: Any, k: Any) -> Any:
-        """The mask of `valid_lens`, `(batch,)` or `(batch, queries)`, on scores `(batch, heads, queries, keys)`."""
-        (batch, _, queries, _), keys = shape_of(q), shape_of(k)[2]
+    def _places(self, q: Any, k: Any, options: Options) -> Places:
+        """Where queries and keys stand, `(batch, heads, length, head_dim)`, the new keys after those of the cache."""
+        batch, _, queries, _ = shape_of(q)
+        start = stated_start(options.start, batch, self.room)
+        cached = cached_length(options.cache, start, k)
+        keys, axes = shape_of(k)[2] + cached, 1 if self.rotary is None else self.rotary.encoding.num_axes
+        if options.positions is not None and options.key_positions is None:
+            raise ValueError("`key_positions` must be given with `positions`; those of self-attention are the same.")
+        at_queries = stated_positions("positions", options.positions, (batch, queries), axes, self.room)
+        at_keys = stated_positions("key_positions", options.key_positions, (batch, keys), axes, self.room)
+        return Places((batch, queries, keys), start, cached, at_queries, at_keys, axes)
+
+    def turned(self, q: Any, k: Any, places: Places) -> tuple[Any, Any]:
+        """Queries and new keys, `(batch, heads, length, head_dim)`, rotated, by frequencies for the whole sequence."""
+        if self.rotary is None:
+            return q, k
+        longest = self.rotary.encoding.longest
+        told = {} if longest is None or places.reach <= longest else {"seq_len": places.reach}
+        at_keys = {"start": places.cached, "positions": places.new_key_positions, **told}
+        turned = self.rotary(q, start=places.start, positions=places.positions, **told)
+        as_keys = isinstance(self.rotary.encoding, XPos)
+        return turned, self.rotary(k, k, **at_keys)[1] if as_keys else self.rotary(k, **at_keys)
+
+    def _scoring_at(self, places: Places) -> Any:
+        if self.scoring is None:
+            return None
+        batch, queries, keys = places.sizes
+        return self.scoring.at(queries, keys, batch, places.start, places.positions, places.key_positions)
+
+    def _visible(self, options: Options, places: Places, keys_mask: Any, q: Any) -> Any:
+        """All that hides keys from queries, as one mask that broadcasts to `(batch, heads, queries, keys)`, if anything."""
+        batch, queries, keys = places.sizes
+        masks = []
+        if options.valid_lens is not None:
+            masks.append(self._counting(options.valid_lens, places, q))
+        if options.causal:
+            masks.append(places.causal(self.room, q))
+        if options.mask is not None:
+            masks.append(native(options.mask, self.room, q))
+            check_mask(masks[-1], (batch, self.num_heads, queries, keys))
+        if keys_mask is not None and not (places.cached and options.mask is not None):
+            if places.cached:
+                raise ValueError(
+                    "`mask` must say which keys count, those of the `cache` too, got that of new tokens alone."
+                )
+            check_broadcasts("keys_mask", keys_mask, (batch, keys))
+            xp = namespace_of(q)
+            masks.append(xp.expand_dims(xp.expand_dims(keys_mask, axis=1), axis=1))
+        return all_of(*masks) if masks else None
+
+    def _counting(self, valid_lens: Any, places: Places, q: Any) -> Any:
         host = host_values(valid_lens, self.room)
         lengths = valid_lens if host is None else self.room.from_numpy(host, like=q)
-        check_valid_lens(shape_of(lengths), host, (batch, queries, keys))
-        return valid_lengths(lengths, counted(keys, like=q))
-
-
-def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]) -> None:
-    """Raise unless lengths of this shape and these values (None: unknown) fit `(batch, queries, keys)`."""
-    batch, queries, keys = sizes
-    if all(map(known, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
-        raise ValueError(f"`valid_lens` must have shape ({batch},) or ({batch}, {queries}), got {shape}.")
-    if values is None:
-        return
-    if whole(values).dtype.kind != "i":
-        raise TypeError(f"`valid_lens` must be integers, got {values.dtype}: {values.ravel()[:3]} …")
-    if known(keys) and values.size and not 0 <= values.min() <= values.max() <= keys:
-        wrong = values.max() if values.max() > keys else values.min()
-        raise ValueError(f"`valid_lens` must lie from 0 to the number of keys {keys}, got {wrong}.")
-
-
-def check_attention(num_hiddens: int, num_heads: int, position: Encoding | None) -> None:
-    """Raise unless the hidden units divide into heads and the encoding of positions fits them."""
-    check_integer("num_hiddens", num_hiddens)
-    check_integer("num_heads", num_heads)
-    if num_hiddens % num_heads:
-        raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
-    head_dim = num_hiddens // num_heads
-    if isinstance(position, Rotary) and position.head_dim != head_dim:
-        raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {position!r}.")
-    if isinstance(position, Scoring) and position.num_heads != num_heads:
-        raise ValueError(f"`position` must have `num_heads` {num_heads}, got {position!r}.")
-    if not isinstance(position, Rotary | Scoring | None):
-        raise TypeError(f"`position` must be a rotary or scoring encoding or None, got {position!r}.")
+        check_valid_lens(shape_of(lengths), host, places.sizes)
+        return valid_lengths(lengths, counted(places.sizes[2], like=q))

@@ -5,13 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
-
-from .._arrays import A, aligned, namespace_of, shape_of
-from .._checks import check_floating, check_rank, check_width, known
+from .._arrays import A, aligned
+from .._checks import check_floating, check_rank, check_width
 from ..encodings import AxialRotary, Encoding, LearnedRotary, Rotating
-from ..holder import batch_of
-from ..lookup import TableLookup, sequence_axis
+from ..lookup import TableLookup
 from ..rotation import rotate_pairs
 
 
@@ -51,11 +48,10 @@ class Rotation(TableLookup):
         if isinstance(encoding, LearnedRotary):
             if encoding != self.encoding:
                 raise ValueError(f"`seq_len` {seq_len} asks for other frequencies than are learned; use {encoding!r}.")
-            return encoding.rows_of(self.held, self._positions_of(q, start, positions, seq_axis))
+            return encoding.rows_of(self.held, self.positions_of(q, start, positions, seq_axis))
         if positions is None:
             return self.rows(q, seq_axis=seq_axis, start=start, encoding=encoding)
-        axes = [self.rows(q, seq_axis=seq_axis, positions=p, encoding=encoding) for p in self._by_axis(positions)]
-        return axes[0] if len(axes) == 1 else tuple(map(self._dealt, zip(*axes, strict=True)))
+        return self.rows_by_axis(q, positions, seq_axis=seq_axis, encoding=encoding)
 
     def _check(self, name: str, x: Any) -> None:
         self.check_array(name, x)
@@ -63,34 +59,11 @@ class Rotation(TableLookup):
         check_width(name, x, self.encoding.head_dim)
         check_floating(name, x)
 
-    def _positions_of(self, x: Any, start: Any, positions: Any, seq_axis: int) -> Any:
-        """The positions of the tokens in `x`, as an array of the framework."""
-        sequence = sequence_axis(x, seq_axis)
-        length, batch = shape_of(x)[sequence], batch_of(x, sequence)
-        return self.positions("positions", positions, length, start, batch)
-
     def check_start(self, positions: Any) -> None:
         """Raise if positions can be no count from a start and are not given."""
         axes, on_a_grid = self.encoding.num_axes, isinstance(self.encoding, AxialRotary)
         if on_a_grid and positions is None:
             raise ValueError(f"`positions` must be given to {self.encoding!r}: ({axes}, length), as `grid` makes them.")
-
-    def _by_axis(self, positions: Any) -> list[Any]:
-        """The positions on each axis; all the same where they are `(length,)`."""
-        given = positions if hasattr(positions, "shape") else np.asarray(positions)
-        axes = self.encoding.num_axes
-        if axes == 1 or len(given.shape) == 1:
-            return [positions]
-        if known(given.shape[0]) and given.shape[0] != axes:
-            raise ValueError(f"`positions` must have shape ({axes}, ..., length), got {tuple(given.shape)}.")
-        return [given[axis, ...] for axis in range(axes)]
-
-    def _dealt(self, rows: tuple[Any, ...]) -> Any:
-        """From the rows of each axis the columns of the pairs that turn by it."""
-        xp, turns_by, dealt = namespace_of(rows[0]), self.held["turns_by"], rows[0]
-        for axis, others in enumerate(rows[1:], start=1):
-            dealt = xp.where(turns_by[axis, ...] > 0, others, dealt)
-        return dealt
 
     def _turned(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
         cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)

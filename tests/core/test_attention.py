@@ -1,10 +1,12 @@
 import re
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from posenc_core import attend, causal
-from posenc_core.attention import merge_heads, split_heads, weigh
+from posenc_core import Alibi, Rotary, attend, attention_weights, causal, namespace_of
+from posenc_core.attention import Content, merge_heads, split_heads, weigh
+from posenc_core.encodings import Placed, ShawBias
 
 RNG = np.random.default_rng(3)
 
@@ -67,7 +69,127 @@ def test_heads_are_split_and_merged(xp):
     np.testing.assert_array_equal(np.asarray(merge_heads(heads)), x)
 
 
-@pytest.mark.parametrize("shapes", [((2, 4), (3, 5), (3, 5)), ((2, 4), (3, 4), (2, 4))])
-def test_shapes_that_do_not_fit_are_refused(shapes):
-    with pytest.raises(ValueError, match=re.escape(f"got shapes {shapes[0]}, {shapes[1]} and {shapes[2]}.")):
+def test_heads_of_keys_serve_neighbouring_heads_of_queries(xp):
+    q, k, v = RNG.normal(size=(2, 6, 4, 8)), RNG.normal(size=(2, 2, 5, 8)), RNG.normal(size=(2, 2, 5, 3))
+    got = np.asarray(attend(*map(xp.asarray, (q, k, v))))
+    for head in range(6):
+        np.testing.assert_allclose(got[:, head], plain(q[:, head], k[:, head // 3], v[:, head // 3]), atol=1e-14)
+    weights = np.asarray(attention_weights(xp.asarray(q), xp.asarray(k)))
+    np.testing.assert_allclose(weights @ np.repeat(v, 3, axis=1), got, atol=1e-14)
+
+
+def test_weights_add_up_to_one_or_to_nothing(xp):
+    q, k = RNG.normal(size=(3, 4)).astype(np.float32), RNG.normal(size=(5, 4)).astype(np.float32)
+    mask = np.array([[True] * 5, [False] * 5, [False, True, False, True, False]])
+    weights = np.asarray(attention_weights(xp.asarray(q), xp.asarray(k), mask=xp.asarray(mask)))
+    np.testing.assert_allclose(weights.sum(-1), [1, 0, 1], atol=1e-6)
+    assert (weights[~mask] == 0).all()
+    np.testing.assert_allclose(weights[[0, 2]], plain(q[[0, 2]], k, np.eye(5), mask=mask[[0, 2]]), atol=1e-6)
+    assert attention_weights(xp.asarray(q), xp.asarray(k[:0])).shape == (3, 0)
+
+
+def test_a_rotary_encoding_turns_queries_and_keys_by_their_positions(xp):
+    q, k, v = RNG.normal(size=(2, 1, 3, 2)), RNG.normal(size=(2, 1, 4, 2)), RNG.normal(size=(2, 1, 4, 5))
+    at, of_keys = np.array([[2, 3, 4], [7, 7, -1]]), np.array([0, 1, 2, 9])
+
+    def turned(x, p):
+        p = np.broadcast_to(p, (2, p.shape[-1]))[:, None]
+        return np.stack(
+            [x[..., 0] * np.cos(p) - x[..., 1] * np.sin(p), x[..., 1] * np.cos(p) + x[..., 0] * np.sin(p)], -1
+        )
+
+    position = Placed(Rotary(head_dim=2, layout="half"), xp.asarray(at), of_keys)
+    got = attend(*map(xp.asarray, (q, k, v)), position=position)
+    np.testing.assert_allclose(
+        np.asarray(got), plain(turned(q, at), turned(k, of_keys), v), atol=2e-6
+    )  # a float32 table
+
+
+def test_causal_positions_with_a_bias_and_a_query_that_sees_nothing(xp):
+    q, k, v = RNG.normal(size=(2, 2, 3, 4)), RNG.normal(size=(2, 2, 4, 4)), RNG.normal(size=(2, 2, 4, 4))
+    at, of_keys = np.array([3, -1, 1]), np.arange(4)
+    position = Placed(Alibi(num_heads=2), at, of_keys)
+    mask = causal(xp.asarray(at), xp.asarray(of_keys))
+    got = np.asarray(attend(*map(xp.asarray, (q, k, v)), position=position, mask=mask))
+    slopes = 2.0 ** -np.array([4, 8])[:, None, None]
+    bias, rows = -slopes * np.abs(at[:, None] - of_keys), [0, 2]
+    wanted = plain(q[:, :, rows], k, v, bias[:, rows], (at[:, None] >= of_keys)[rows])
+    np.testing.assert_allclose(got[:, :, rows], wanted, atol=1e-14)
+    np.testing.assert_array_equal(got[:, :, 1], 0)
+
+
+def kernel_of(calls):
+    """A kernel that gives NaN where a query sees no key, and remembers what it was called with."""
+
+    def fused(q, k, v, bias, mask):
+        calls.append((q.dtype, k.shape, None if bias is None else bias.ndim, None if mask is None else mask.ndim))
+        k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+        with np.errstate(invalid="ignore"):
+            return plain(q, k, v, 0 if bias is None else bias, True if mask is None else mask).astype(q.dtype)
+
+    return fused
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    made = []
+    namespace = ModuleType("namespace")
+    vars(namespace).update(vars(namespace_of(np.zeros(1))), fused_attention=kernel_of(made))
+    monkeypatch.setattr("posenc_core.attention.namespace_of", lambda x: namespace)
+    return made
+
+
+def test_a_kernel_is_used_where_it_gives_the_same(calls):
+    q, k = RNG.normal(size=(2, 4, 3, 4)).astype(np.float16), RNG.normal(size=(2, 2, 5, 4)).astype(np.float16)
+    mask = RNG.random((3, 5)) < 0.5
+    mask[1] = False
+    alibi = Placed(Alibi(num_heads=4), range(2, 5), range(5))
+    got = attend(q, k, k, position=alibi, mask=mask)
+    assert calls == [(np.float32, (2, 2, 5, 4), 4, 4)]
+    assert got.dtype == np.float16
+    by_core = attend(q, k, k, bias=alibi.scores(Content(q, k, q.astype(np.float32))), mask=mask)
+    np.testing.assert_allclose(got.astype(float), by_core.astype(float), atol=2**-11)
+    np.testing.assert_array_equal(got[:, :, 1], 0)
+    assert len(calls) == 1
+
+
+def test_a_kernel_is_not_used_where_it_does_not_do(calls):
+    q, v = RNG.normal(size=(2, 2, 3, 4)), RNG.normal(size=(2, 2, 3, 5))
+    shaw = ShawBias(num_heads=2, head_dim=4, max_distance=1, applies_to="keys")
+    shaw = Placed(shaw, range(3), range(3), {"key_table": np.ones((3, 4))})
+    attend(q, q, q, dropout=lambda weights: weights)
+    attend(q, q, q, bias=np.zeros((3, 3)))
+    attend(q, q, q, position=shaw)
+    attend(q, q, v)
+    attend(q[0], q[0], q[0])
+    attend(q[:, :, :0], q, q)
+    attend(q, q[:1], q[:1])
+    attention_weights(q, q)
+    assert not calls
+    attend(q, q, q)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((2, 4), (3, 5), (3, 5)), "`k` must be as wide as `q`, got shapes (3, 5) and (2, 4)."),
+        (((2, 4), (3, 4), (2, 4)), "`v` must be as long as `k`, got shapes (2, 4) and (3, 4)."),
+        (((1, 4, 2, 4), (1, 3, 2, 4), (1, 3, 2, 4)), "`k` and `v` must have heads that divide the 4 of `q`, got 3."),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(shapes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         attend(*(np.zeros(shape) for shape in shapes))
+
+
+def test_masks_and_biases_that_do_not_fit_are_refused():
+    q = np.zeros((2, 3, 4))
+    with pytest.raises(TypeError, match=r"`mask` must be bool, True where a query sees a key, got float64\."):
+        attend(q, q, q, mask=np.zeros((3, 3)))
+    with pytest.raises(ValueError, match=re.escape("`mask` must broadcast to shape (2, 3, 3), got (2, 3).")):
+        attend(q, q, q, mask=np.ones((2, 3), bool))
+    with pytest.raises(ValueError, match=re.escape("`bias` must broadcast to shape (2, 3, 3), got (4,).")):
+        attend(q, q, q, bias=np.zeros(4))
+    with pytest.raises(TypeError, match=r"`q` must be floating-point, got int64; cast it first\."):
+        attend(q.astype(int), q, q)

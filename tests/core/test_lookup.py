@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_core import Sinusoidal
+from posenc_core import Binary, Sinusoidal
 from posenc_core.lookup import TableLookup
 
 
@@ -38,12 +38,26 @@ def test_rows_that_the_table_does_not_have_are_nan(xp, layer):
 
 
 def test_traced_positions_are_wide_integers(xp, layer):
-    for dtype, name in ((xp.float32, "float32"), (xp.uint8, "uint8")):
-        with pytest.raises(
-            TypeError,
-            match=f"Traced positions and lengths must be int32 or int64, got {name}; real positions must be known",
-        ):
-            layer.rows(xp.zeros((1, 2, 2)), positions=xp.asarray([0, 1], dtype=dtype))
+    with pytest.raises(
+        TypeError,
+        match="Traced positions and lengths must be int32 or int64, got uint8; real positions must be known",
+    ):
+        layer.rows(xp.zeros((1, 2, 2)), positions=xp.asarray([0, 1], dtype=xp.uint8))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_real_positions_that_are_traced_are_computed_with_in_their_dtype(xp, layer, dtype):
+    positions = xp.asarray([[0.5, 1000.25]], dtype=getattr(xp, dtype))
+    (rows,) = layer.rows(xp.zeros((1, 2, 2)), positions=positions)
+    assert str(rows.dtype).endswith(dtype)
+    wanted = [[[np.sin(0.5), np.cos(0.5)], [np.sin(1000.25), np.cos(1000.25)]]]
+    np.testing.assert_allclose(np.asarray(rows), wanted, rtol=0, atol=2e-7 if dtype == "float32" else 2e-16)
+
+
+def test_where_rows_are_not_smooth_real_positions_must_be_known(xp, layer):
+    layer.encoding = Binary(dim=2)
+    with pytest.raises(TypeError, match=r"Traced positions of Binary\(dim=2\) must be int32 or int64, got float32"):
+        layer.rows(xp.zeros((1, 2, 2)), positions=xp.asarray([0.5, 1.0], dtype=xp.float32))
 
 
 def test_a_traced_layer_does_not_grow(xp, layer):

@@ -1,6 +1,8 @@
 import numpy as np
+import pytest
 
-from posenc_core import causal, padding, valid_lengths
+from posenc_core import causal, from_cu_seqlens, padding, same_sequence, sequence_ids, valid_lengths
+from posenc_core.masks import all_of
 
 
 def test_causal(xp):
@@ -8,6 +10,8 @@ def test_causal(xp):
     np.testing.assert_array_equal(np.asarray(got), [[True, True, True, False], [True] * 4])
     batch = causal(xp.asarray([[0], [1]]), xp.asarray([[0, 1], [0, 1]]))
     np.testing.assert_array_equal(np.asarray(batch), [[[[True, False]]], [[[True, True]]]])
+    one = causal(xp.asarray([1]), xp.asarray([[0, 1], [2, 1]]))
+    np.testing.assert_array_equal(np.asarray(one), [[[[True, True]]], [[[False, True]]]])
 
 
 def test_valid_lengths(xp):
@@ -20,3 +24,27 @@ def test_valid_lengths(xp):
 def test_padding(xp):
     got = np.asarray(padding(xp.asarray([[7, 0, 0], [7, 7, 0]]), 0))
     np.testing.assert_array_equal(got[:, 0, 0], [[True, False, False], [True, True, False]])
+
+
+def test_sequences_of_a_packed_row_see_themselves_alone(xp):
+    bounds = [0, 2, 2, 5]
+    ids = sequence_ids(bounds, length=6)
+    np.testing.assert_array_equal(ids, [0, 0, 2, 2, 2, -1])
+    got = np.asarray(same_sequence(xp.asarray(ids), xp.asarray(ids)))
+    wanted = np.zeros((6, 6), bool)
+    for begin, end in ((0, 2), (2, 5)):
+        wanted[begin:end, begin:end] = True
+    np.testing.assert_array_equal(got, wanted)
+    batch = np.asarray(same_sequence(xp.asarray([[0], [2]]), xp.asarray([ids.tolist(), [2, 2, 1, 1, 0, 0]])))
+    np.testing.assert_array_equal(batch[:, 0, 0].astype(int), [[1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(sequence_ids([0]), from_cu_seqlens([0]))
+    with pytest.raises(ValueError, match=r"`length` must hold the 5 packed tokens, got 4\."):
+        sequence_ids(bounds, length=4)
+
+
+def test_all_of_several_masks(xp):
+    rows, columns, both = np.array([[True], [False]]), np.array([True, False, True]), np.ones((2, 3), bool)
+    both[0, 2] = False
+    got = np.asarray(all_of(*map(xp.asarray, (rows, columns, both))))
+    np.testing.assert_array_equal(got, rows & columns & both)
+    np.testing.assert_array_equal(np.asarray(all_of(xp.asarray(both))), both)

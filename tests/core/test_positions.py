@@ -219,3 +219,7 @@ class Unsized:
 def test_a_length_that_a_tracer_does_not_know_is_not_cut():
     with pytest.raises(ValueError, match=re.escape("`positions` must have a known length to be cut, got None.")):
         shard(Unsized(), 0, 2)
+
+
+def test_half_precision_is_no_reason_to_warn():
+    np.testing.assert_array_equal(from_array(np.array([0.5, 3.0], np.float16)), [0.5, 3.0])

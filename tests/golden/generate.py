@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
+from additive import additive_sums, additive_tables, learned_sinusoidal, position_gradients
+from attention import attend, attention
+from content_scoring import content_scoring
 from defects import defects
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
+from position_scoring import position_scoring, scoring_constants
+from resizing import resizing
 from rope import learned_rotary, rope_models, scalings, turns
 
 HERE = Path(__file__).parent
@@ -186,41 +191,16 @@ def alibi() -> Iterator[dict[str, Any]]:
             }
 
 
-def attention() -> Iterator[dict[str, Any]]:
-    """Multi-head attention of two heads of two, by its formula, with each kind of position and a row that sees nothing."""
-    numbers = random.Random(19560101)
-
-    def draw(*shape: int) -> Any:
-        return [draw(*shape[1:]) for _ in range(shape[0])] if shape else rounded(numbers.gauss(0, 1))
-
-    matrices = {name: draw(4, 4) for name in ("W_q", "W_k", "W_v", "W_o")}
-    queries, keys, values = draw(2, 3, 4), draw(2, 5, 4), draw(2, 5, 4)
-    rotary = {"kind": "Rotary", "head_dim": 2, "layout": "half", "base": 10000}
-    for name, position in (("no position", None), ("Rotary", rotary), ("Alibi", {"kind": "Alibi", "num_heads": 2})):
-        for valid_lens in (None, [4, 0], [[1, 2, 5], [0, 3, 4]]):
-            result = [
-                attended(queries[b], keys[b], values[b], matrices, position, _lengths(valid_lens, b)) for b in range(2)
-            ]
-            yield {
-                "name": f"MultiHeadAttention, {name}, valid_lens {valid_lens}",
-                "position": position,
-                "matrices": matrices,
-                "queries": queries,
-                "keys": keys,
-                "values": values,
-                "valid_lens": valid_lens,
-                "result": [[[float(value) for value in row] for row in tokens] for tokens in result],
-            }
-
-
 def learned() -> Iterator[dict[str, Any]]:
     """The gradient of a learned table: whole numbers, which add up without rounding."""
     weights = [[[float(10 * b + 3 * i + j) for j in range(2)] for i in range(3)] for b in range(2)]
     sums = [[weights[0][i][j] + weights[1][i][j] for j in range(2)] for i in range(3)]
-    encoding = {"kind": "Learned", "dim": 2, "length": 5}
     zeros = [[[0.0] * 2] * 3] * 2
-    gradient = sums + [[0.0] * 2] * 2
-    yield {"name": "Learned", "encoding": encoding, "x": zeros, "weights": weights, "gradient": gradient}
+    for offset in (0, 2):
+        encoding = {"kind": "Learned", "dim": 2, "length": 5, **({"offset": offset} if offset else {})}
+        gradient = [[0.0] * 2] * offset + sums + [[0.0] * 2] * 2
+        name = f"Learned, offset {offset}" if offset else "Learned"
+        yield {"name": name, "encoding": encoding, "x": zeros, "weights": weights, "gradient": gradient}
 
 
 def saved() -> Iterator[dict[str, Any]]:
@@ -228,50 +208,17 @@ def saved() -> Iterator[dict[str, Any]]:
     for encoding in (
         {"kind": "Sinusoidal", "dim": 4},
         {"kind": "Learned", "dim": 4, "length": 5},
+        {"kind": "LearnedSinusoidal", "dim": 4, "std": 0.5},
         {"kind": "Rotary", "head_dim": 4, "layout": "half"},
         {"kind": "LearnedRotary", "head_dim": 4, "layout": "half", "std": 0.5},
         {"kind": "Alibi", "num_heads": 1},
+        {"kind": "T5Bias", "num_heads": 1},
+        {"kind": "Kerple", "num_heads": 1},
+        {"kind": "Fire", "num_heads": 1},
+        {"kind": "SwinBias", "num_heads": 1, "window": (2, 2)},
     ):
         x = [[[float(i + j) for j in range(4)] for i in range(3)]]
         yield {"name": encoding["kind"], "encoding": encoding, "x": [x]}
-
-
-def _lengths(valid_lens: Any, batch: int) -> list[int]:
-    row = 5 if valid_lens is None else valid_lens[batch]
-    return row if isinstance(row, list) else [row] * 3
-
-
-def attended(queries: Any, keys: Any, values: Any, w: Any, position: Any, lengths: list[int]) -> list[Any]:
-    """Attention of one batch row, entirely in 50 digits."""
-    q, k, v = (_product(x, w[name]) for x, name in ((queries, "W_q"), (keys, "W_k"), (values, "W_v")))
-    merged = [[mp.mpf(0)] * 4 for _ in q]
-    for head in range(2):
-        part = slice(2 * head, 2 * head + 2)
-        slope = mp.power(2, -4 * (head + 1)) if position and position["kind"] == "Alibi" else 0
-        turned = [[_turned(row[part], p, position) for p, row in enumerate(x)] for x in (q, k)]
-        for i, length in enumerate(lengths):
-            scores = [_dot(turned[0][i], turned[1][j]) / mp.sqrt(2) - slope * abs(i - j) for j in range(length)]
-            total = mp.fsum(mp.exp(score) for score in scores)
-            for column in range(2):
-                parts = [mp.exp(score) / total * v[j][part][column] for j, score in enumerate(scores)]
-                merged[i][2 * head + column] = mp.fsum(parts)
-    return _product(merged, w["W_o"])
-
-
-def _turned(pair: list[Any], p: int, position: Any) -> list[Any]:
-    if not position or position["kind"] != "Rotary":
-        return pair
-    (a, b), cos, sin = pair, mp.cos(p), mp.sin(p)
-    return [a * cos - b * sin, b * cos + a * sin]
-
-
-def _product(rows: Any, matrix: Any) -> list[list[Any]]:
-    columns = [list(column) for column in zip(*matrix, strict=True)]
-    return [[_dot(row, column) for column in columns] for row in rows]
-
-
-def _dot(a: Any, b: Any) -> Any:
-    return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
 
 
 def written(entries: Iterator[dict[str, Any]]) -> str:
@@ -288,6 +235,10 @@ def main(check: bool) -> int:
         rope_models,
         scalings,
         addition,
+        additive_tables,
+        additive_sums,
+        position_gradients,
+        learned_sinusoidal,
         rotation,
         turns,
         learned_rotary,
@@ -295,7 +246,12 @@ def main(check: bool) -> int:
         defects,
         alibi,
         attention,
+        attend,
+        content_scoring,
         learned,
+        resizing,
+        scoring_constants,
+        position_scoring,
         saved,
     ):
         path, text = HERE / f"{make.__name__}.json", written(make())

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from posenc_backends import checks
+from posenc_backends import additive_checks, attention_checks, checks, scoring_checks
 from posenc_backends.checks import Outcome, ulps
 from posenc_backends.conformance import golden, subject
 
@@ -36,12 +36,14 @@ def test_what_is_no_number_or_of_another_shape_does_not_pass():
     [
         (checks.additive_table, "sinusoidal", "table"),
         (checks.additive_table, "seeds", "table"),
+        (additive_checks.table, "additive_tables", "table"),
         (checks.rotary_table, "rope_models", "cos_sin"),
         (checks.rotary_table, "rope_models", "frequencies"),
         (checks.forward, "addition", "result"),
         (checks.forward, "rotation", "result"),
         (checks.bias, "alibi", "bias"),
-        (checks.attention, "attention", "result"),
+        (attention_checks.attention, "attention", "result"),
+        (scoring_checks.scored, "scoring_constants", "bias"),
     ],
     ids=lambda given: getattr(given, "__name__", given),
 )
@@ -51,7 +53,7 @@ def test_a_golden_number_that_is_changed_a_little_fails(check, name, key):
     row = entry[key]
     while isinstance(row[-1], list):
         row = row[-1]
-    row[-1] = row[-1] * (1 + 2e-6) + 1e-30
+    row[-1] += 2e-6 * np.abs(entry[key]).max() + 1e-30
     assert not check(ON, entry).passed
 
 
@@ -62,3 +64,11 @@ def test_a_layout_swapped_or_a_position_off_by_one_fails():
     assert entry["encoding"]["layout"] == "interleaved"
     assert not checks.forward(ON, swapped).passed
     assert not checks.forward(ON, shifted).passed
+
+
+def test_a_bias_of_learned_numbers_that_is_a_little_steeper_fails():
+    for entry in golden("position_scoring"):
+        if entry["dtype"] == "float32":
+            assert scoring_checks.scored(ON, entry).passed
+            steeper = entry | {"bias": (np.array(entry["bias"]) * (1 + 2e-6)).tolist()}
+            assert not scoring_checks.scored(ON, steeper).passed

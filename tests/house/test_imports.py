@@ -15,11 +15,12 @@ BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
 GROUND = {"_arrays", "_checks", "_exact", "_values"}
 STAGES = {
-    "positions", "grids", "frequencies", "scaling", "angles", "tables", "addition", "rotation", "bias", "masks",
+    "positions", "grids", "frequencies", "scaling", "angles", "tables", "sums", "resampling", "addition", "rotation", "bias", "buckets", "relative", "masks",
     "attention",
 }  # fmt: skip
 ROOF = {
-    "holder", "lookup", "layers", "notation", "huggingface", "weights", "pairs", "precision", "explanation", "plots",
+    "holder", "lookup", "layers", "notation", "huggingface", "weights", "resizing", "pairs", "precision", "explanation", "plots",
+    "architecture", "placing", "transformer", "decoding", "tasks", "attention_plot",
 }  # fmt: skip
 FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}

@@ -92,6 +92,9 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
     assert kinds == {
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
         "AxialRotary", "LearnedRotary", "MultimodalRotary", "XPos",
+        "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
+        "Fire", "Kerple", "SwinBias", "T5Bias",
+        "Cope", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
     for target in TARGETS:
         assert target.name in done.stdout
@@ -135,7 +138,15 @@ def test_the_report_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "encoding", ["Sinusoidal(dim=32)", "Binary(dim=3)", "Rotary(head_dim=16, layout='half')", "Alibi(num_heads=4)"]
+    "encoding",
+    [
+        "Sinusoidal(dim=32)",
+        "Binary(dim=3)",
+        "GridSinusoidal(dim=8, convention='mae')",
+        "RandomFourierFeatures(dim=8, scale=1.0, seed=0, num_axes=3)",
+        "Rotary(head_dim=16, layout='half')",
+        "Alibi(num_heads=4)",
+    ],
 )
 def test_plot_writes_a_picture(encoding, tmp_path):
     done = posenc("plot", encoding, "-o", "picture.png", cwd=tmp_path)

@@ -1,13 +1,28 @@
+"""Scoring encodings that look at positions alone: what they are made of, and what they cost."""
+
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from posenc_core import Alibi
+from posenc_backends.numpy import AttentionBias
+from posenc_core import Alibi, Fire, Kerple, SwinBias, T5Bias, attend, from_mask
+from posenc_core.encodings import Placed
+
+LONG = 1024
+HEADS = 32
+RESULT = HEADS * LONG * LONG * 4
 
 
-def test_the_slopes_of_twelve_heads_are_those_of_eight_and_every_other_of_sixteen():
-    slopes = Alibi(num_heads=12).constants(1)["slopes"]
-    np.testing.assert_array_equal(slopes[:8], 2.0 ** -np.arange(1, 9))
-    np.testing.assert_array_equal(slopes[8:], (2.0 ** -np.arange(0.5, 4)).astype(np.float32))
+def layer_of(encoding):
+    layer, numbers = AttentionBias(encoding), np.random.default_rng(7)
+    drawn = {name: numbers.normal(p.mean, p.std, p.shape) for name, p in encoding.parameters().items()}
+    layer.hold({name: array.astype(np.float32) for name, array in drawn.items()})
+    return layer
+
+
+def plain(encoding, queries, keys):
+    return layer_of(encoding)(np.zeros((encoding.num_heads, queries, keys), np.float32))
 
 
 def test_far_positions_keep_their_distance():
@@ -15,7 +30,167 @@ def test_far_positions_keep_their_distance():
     np.testing.assert_array_equal(bias, [[[-1 / 256, 0]]])
 
 
-@pytest.mark.parametrize("num_heads", [0, -1])
-def test_bad_input(num_heads):
-    with pytest.raises(ValueError, match="`num_heads` must be at least 1"):
-        Alibi(num_heads=num_heads)
+def test_keys_after_a_query_count_or_do_not():
+    assert Alibi(num_heads=1).bias([1], [0, 1, 4]).tolist() == [[[-1 / 256, 0, -3 / 256]]]
+    assert Alibi(num_heads=1, sides="past").bias([1], [0, 1, 4]).tolist() == [[[-1 / 256, 0, 0]]]
+    table = np.arange(8, dtype=np.float32)[:, None]
+    for sides, expected in (("both", [1, 0, 6]), ("past", [1, 0, 0])):
+        layer = layer_of(T5Bias(num_heads=1, num_buckets=8, max_distance=8, sides=sides))
+        layer.hold({"table": table})
+        got = layer(np.zeros((1, 1, 3), np.float32), query_positions=[1], key_positions=[0, 1, 4])
+        assert got.ravel().tolist() == expected
+
+
+def test_padded_rows_are_told_by_positions_from_a_mask():
+    mask = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    positions = from_mask(mask)
+    layer = layer_of(Alibi(num_heads=2))
+    padded = layer(np.zeros((2, 2, 5, 5), np.float32), query_positions=positions, key_positions=positions)
+    np.testing.assert_array_equal(padded[0, :, 2:, 2:], layer(np.zeros((2, 3, 3), np.float32)))
+    np.testing.assert_array_equal(padded[1], layer(np.zeros((2, 5, 5), np.float32)))
+    q, k, v = np.random.default_rng(0).normal(size=(3, 1, 2, 5, 4))
+    seen = mask[:1, None, None].astype(bool)
+    whole = attend(q, k, v, position=Placed(Alibi(num_heads=2), positions[:1], positions[:1]), mask=seen)
+    short = [x[..., 2:, :] for x in (q, k, v)]
+    alone = attend(*short, position=Placed(Alibi(num_heads=2), range(3), range(3)))
+    np.testing.assert_allclose(whole[..., 2:, :], alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        Alibi(num_heads=3),
+        T5Bias(num_heads=3),
+        Kerple(num_heads=3),
+        Kerple(num_heads=3, variant="power"),
+        Fire(num_heads=3),
+    ],
+    ids=str,
+)
+def test_given_positions_have_the_biases_of_plain_ones(encoding):
+    """By the way of single positions, which are given, and that of offsets, which are spread."""
+    layer, scores = layer_of(encoding), np.zeros((3, 7, 300), np.float32)
+    given = layer(scores, query_positions=list(range(290, 297)), key_positions=list(range(300)))
+    np.testing.assert_array_equal(layer(scores, start=290), given)
+
+
+def test_blocks_of_queries_are_those_of_single_ones():
+    layer = layer_of(Fire(num_heads=2, threshold=100))
+    whole = layer(np.zeros((2, 300, 40), np.float32))
+    rows = [layer(np.zeros((2, 1, 40), np.float32), start=row) for row in range(300)]
+    np.testing.assert_allclose(whole, np.concatenate(rows, axis=1), rtol=0, atol=2.0**-22)
+    batch = layer(np.zeros((1, 2, 300, 40), np.float32), query_positions=np.arange(300)[None])
+    np.testing.assert_array_equal(batch[0], whole)
+
+
+def test_fire_is_its_formula():
+    """As Li et al. 2024 write it, in float64."""
+    encoding = Fire(num_heads=3, hidden=5, rate=0.2, threshold=50)
+    layer = layer_of(encoding)
+    w = {name: array.astype(np.float64) for name, array in layer.held.items()}
+    i, j = np.arange(90)[:, None], np.arange(120)
+    farthest = np.log1p(np.abs(w["c"] * np.maximum(i, np.abs(w["l"] * 50)))) + 1e-6
+    shares = np.log1p(np.abs(w["c"] * (i - j))) / farthest
+    units = np.maximum(shares[..., None] * w["hidden_weight"] + w["hidden_bias"], 0)
+    expected = (units @ w["head_weight"].T + w["head_bias"]).transpose(2, 0, 1)
+    np.testing.assert_allclose(layer(np.zeros((3, 90, 120), np.float32)), expected, rtol=0, atol=4e-6)
+
+
+def test_learned_numbers_of_kerple_stay_positive():
+    layer = layer_of(Kerple(num_heads=3, variant="power"))
+    layer.hold({"r1": np.float32([-1, 1, 1]), "r2": np.float32([1, -3, 9])})
+    got = layer(np.zeros((3, 1, 1), np.float32), query_positions=[4], key_positions=[0])
+    np.testing.assert_allclose(got.ravel(), [-0.04, -(4**0.01), -16], rtol=1e-6)
+
+
+def test_a_window_has_a_number_for_each_offset_and_three_for_the_class_token():
+    layer = layer_of(SwinBias(num_heads=1, window=(2, 3), prefix_tokens=1))
+    layer.hold({"table": np.arange(18, dtype=np.float32)[:, None]})
+    bias = layer(np.zeros((1, 7, 7), np.float32))[0]
+    np.testing.assert_array_equal(bias[0], [17, *[15] * 6])
+    np.testing.assert_array_equal(bias[1:, 0], [16] * 6)
+    assert (bias[1, 6], bias[6, 1], bias[3, 3]) == (0, 14, 7)  # from the first cell to the last, and back
+
+
+def test_tokens_of_no_window_are_refused():
+    layer = layer_of(SwinBias(num_heads=1, window=(2, 2)))
+    with pytest.raises(ValueError, match=r"`query_positions` of .* must lie from 0 to 3, got 4\."):
+        layer(np.zeros((1, 5, 4), np.float32))
+    with pytest.raises(ValueError, match=r"`key_positions` of .* must lie from 0 to 3, got -1\."):
+        layer(np.zeros((1, 4, 2), np.float32), key_positions=[0, -1])
+    with pytest.raises(ValueError, match=r"`query_positions` of .* must lie from 0 to 3, got 4\."):
+        Placed(layer.encoding, [0, 4], [1, -1], layer.held)
+
+
+def test_tokens_of_no_window_that_nobody_can_look_at_give_nan(xp):
+    layer = layer_of(SwinBias(num_heads=1, window=(2, 2)))
+    weights = {name: xp.asarray(array) for name, array in layer.held.items()}
+    bias = layer.encoding.score(weights, xp.asarray([0, 4]), xp.asarray([1, -1]))
+    assert np.isnan(np.from_dlpack(bias)).tolist() == [[[False, True], [True, True]]]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "results"),
+    [
+        (Alibi(num_heads=HEADS), 1.25),
+        (T5Bias(num_heads=HEADS), 1.25),
+        (Kerple(num_heads=HEADS), 1.25),
+        (Kerple(num_heads=HEADS, variant="power"), 1.25),
+        (Fire(num_heads=HEADS), 2.1),
+    ],
+    ids=str,
+)
+def test_a_bias_costs_little_more_memory_than_itself(encoding, results):
+    placed = layer_of(encoding).at(LONG, LONG, None)
+    content = np.broadcast_to(np.float32(0), (HEADS, LONG, LONG))
+    tracemalloc.start()
+    try:
+        bias = placed.scores(type("Content", (), {"scores": content}))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert bias.nbytes == RESULT
+    assert peak <= results * RESULT
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Alibi(num_heads=0), "`num_heads` must be at least 1, got 0."),
+        (lambda: Alibi(num_heads=-1), "`num_heads` must be at least 1, got -1."),
+        (lambda: Alibi(num_heads=2, slopes=2), "`slopes` must be one of 'press', 'geometric', got 2."),
+        (lambda: Alibi(num_heads=2, max_bias=0), "`max_bias` must be a finite number greater than 0, got 0."),
+        (lambda: Alibi(num_heads=2, sides="left"), "`sides` must be one of 'both', 'past', got 'left'."),
+        (lambda: T5Bias(num_heads=2, num_buckets=1), "`num_buckets` must be at least 2, got 1."),
+        (
+            lambda: T5Bias(num_heads=2, num_buckets=31),
+            "`num_buckets` must be even where both sides have some, got 31; add",
+        ),
+        (lambda: T5Bias(num_heads=2, max_distance=8), "`max_distance` must be greater than 8, up to which"),
+        (lambda: T5Bias(num_heads=2, max_distance=16, sides="past"), "`max_distance` must be greater than 16, up to"),
+        (lambda: T5Bias(num_heads=2, sides="after"), "`sides` must be one of 'both', 'past', got 'after'."),
+        (lambda: T5Bias(num_heads=2, std=-1), "`std` must be a finite number of at least 0, got -1."),
+        (lambda: Kerple(num_heads=0), "`num_heads` must be at least 1, got 0."),
+        (lambda: Kerple(num_heads=2, variant="log"), "`variant` must be one of 'logarithmic', 'power', got 'log'."),
+        (lambda: Kerple(num_heads=2, sides=None), "`sides` must be one of 'both', 'past', got None."),
+        (lambda: Fire(num_heads=2, hidden=0), "`hidden` must be at least 1, got 0."),
+        (lambda: Fire(num_heads=2, rate=0), "`rate` must be a finite number greater than 0, got 0."),
+        (lambda: Fire(num_heads=2, threshold=-5), "`threshold` must be a finite number greater than 0, got -5."),
+        (lambda: SwinBias(num_heads=2, window=(7,)), "`window` must be a height and a width, got (7,)."),
+        (lambda: SwinBias(num_heads=2, window=7), "`window` must be a height and a width, got 7."),
+        (lambda: SwinBias(num_heads=2, window=(0, 7)), "`window` must be at least 1, got 0."),
+        (lambda: SwinBias(num_heads=2, window=(7, 7), prefix_tokens=2), "`prefix_tokens` must be 0 or 1, for a class"),
+        (lambda: SwinBias(num_heads=2, window=(7, 7), std=-1), "`std` must be a finite number of at least 0, got -1."),
+    ],
+)
+def test_bad_input_is_told_by_name(make, message):
+    with pytest.raises(ValueError, match=r"^`") as told:
+        make()
+    assert str(told.value).startswith(message)
+
+
+def test_what_is_learned_only_a_layer_has():
+    with pytest.raises(TypeError, match="ask a layer that holds it"):
+        T5Bias(num_heads=2).bias([0], [0])
+    with pytest.raises(ValueError, match=r"`weights` must have what .* learns, got none called 'table'"):
+        Placed(T5Bias(num_heads=2), range(2), range(2))

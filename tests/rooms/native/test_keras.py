@@ -29,8 +29,9 @@ def test_no_policy_reaches_tables_or_positions(policy):
         RotaryEmbedding(ROTARY, max_len=7),
         MultiHeadAttention(8, 2, 0.1, True, position=Alibi(num_heads=2)),
         MultiHeadAttention(8, 1, position=ROTARY),
+        MultiHeadAttention(8, 4, num_kv_heads=2),
     ],
-    ids=["addition", "concat", "rotation", "attention with Alibi", "attention with Rotary"],
+    ids=["addition", "concat", "rotation", "attention with Alibi", "attention with Rotary", "attention in groups"],
 )
 def test_a_layer_is_made_again_from_its_config(layer):
     config = layer.get_config()
@@ -64,3 +65,33 @@ def test_attention_does_not_see_masked_keys():
     long, short = (tokens(np.array([row])) for row in ([1, 2, 3, 0, 0], [1, 2, 3]))
     got, wanted = to_numpy(attention(long, long, long)), to_numpy(attention(short, short, short))
     np.testing.assert_allclose(got[:, :3], wanted, atol=1e-6)
+
+
+def test_a_model_of_attention_gives_weights_and_cache_and_is_saved(tmp_path):
+    tokens, seen = keras.Input((None, 8)), keras.Input((None, None), dtype="bool")
+    attention = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"), num_kv_heads=1)
+    options = {"causal": True, "weights": True, "cache": ()}
+    told = attention(tokens, tokens, tokens, mask=keras.ops.expand_dims(seen, 1), **options)
+    keras.Model([tokens, seen], [told.result, told.weights, *told.cache]).save(tmp_path / "model.keras")
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
+    mask = np.random.default_rng(1).random((2, 5, 5)) < 0.6
+    again = keras.saving.load_model(tmp_path / "model.keras")([x, mask])
+    direct = attention(x, x, x, mask=mask[:, None], **options)
+    for got, wanted in zip(again, (direct.result, direct.weights, *direct.cache), strict=True):
+        np.testing.assert_allclose(to_numpy(got), to_numpy(wanted), rtol=0, atol=1e-6)
+
+
+def test_a_mask_of_attention_is_not_taken_for_the_padding_of_its_result():
+    tokens = keras.layers.Embedding(6, 8, mask_zero=True)(np.array([[1, 2, 0]]))
+    result = MultiHeadAttention(8, 2)(tokens, tokens, tokens, mask=np.ones((3, 3), bool))
+    pooled = keras.layers.GlobalAveragePooling1D()(result)
+    np.testing.assert_allclose(to_numpy(pooled)[0], to_numpy(result)[0, :2].mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("asked", [{"weights": True}, {"cache": ()}, {"weights": True, "cache": ()}], ids=str)
+def test_a_functional_model_gives_what_was_asked_for(asked):
+    tokens, layer = keras.Input((5, 8)), MultiHeadAttention(8, 4)
+    model = keras.Model(tokens, layer(tokens, tokens, tokens, **asked))
+    x = keras.random.normal((2, 5, 8))
+    for got, wanted in zip(keras.tree.flatten(model(x)), keras.tree.flatten(layer(x, x, x, **asked)), strict=True):
+        np.testing.assert_allclose(to_numpy(got), to_numpy(wanted), rtol=1e-6)

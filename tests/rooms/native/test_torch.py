@@ -8,7 +8,17 @@ import pytest
 import torch
 
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Learned, Rotary, Sinusoidal
+from posenc_core import (
+    GridSinusoidal,
+    Learned,
+    LearnedSinusoidal,
+    Normalized,
+    RandomFourierFeatures,
+    Rotary,
+    Sinusoidal,
+    Timestep,
+    grid,
+)
 
 TABLE = Sinusoidal(dim=8).table(range(1000))
 
@@ -92,3 +102,73 @@ def test_attention_drops_in_training_alone():
     assert not torch.equal(layer(x, x, x), layer(x, x, x))
     layer.eval()
     assert torch.equal(layer(x, x, x), layer(x, x, x))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        GridSinusoidal(dim=8, convention="mae"),
+        RandomFourierFeatures(dim=8, scale=1.0, seed=0, num_axes=2),
+        LearnedSinusoidal(dim=8, convention="concatenated"),
+    ],
+    ids=repr,
+)
+def test_whatever_a_layer_holds_is_filled_after_the_meta_device(encoding):
+    positions = {"positions": grid(1, 3)} if encoding.num_axes > 1 else {}
+    here = PositionalEncoding(8, encoding=encoding)
+    with torch.device("meta"):
+        there = PositionalEncoding(8, encoding=encoding)
+    there.to_empty(device="cpu").load_state_dict(here.state_dict())
+    x = torch.zeros(1, 3, 8)
+    assert torch.equal(there(x, **positions), here(x, **positions))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # forward mode's own
+def test_real_positions_in_forward_mode_under_vmap_and_compiled():
+    encoding, times = Timestep(dim=4, shift=1), [0.25, 17.5, 1234.5]
+    layer, x, positions = PositionalEncoding(4, encoding=encoding), torch.zeros(1, 3, 4), torch.tensor(times)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(positions, torch.ones(3))
+        primal, tangent = torch.autograd.forward_ad.unpack_dual(layer(x, positions=dual))
+    np.testing.assert_array_equal(primal[0].numpy(), encoding.table(times))
+    np.testing.assert_array_equal(tangent[0].numpy(), encoding.derivatives(np.array(times))["table"])
+    each = torch.func.vmap(lambda given: layer(x, positions=given))(positions.expand(2, 3))
+    torch.compiler.reset()
+    for rows in (each[1, 0], torch.compile(layer)(x, positions=positions)[0]):
+        np.testing.assert_allclose(rows, encoding.table(times), rtol=0, atol=1234.5 * 2.0**-23)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "second"),
+    [
+        (Sinusoidal(dim=3), lambda p: [-np.sin(p), -np.cos(p), -np.sin(p * 1e4 ** (-2 / 3)) * 1e4 ** (-4 / 3)]),
+        (Timestep(dim=3, scale=0.5), lambda p: [-np.sin(p / 2) / 4, -np.cos(p / 2) / 4, 0 * p]),
+        (Normalized(dim=2, length=4), lambda p: [0 * p, 0 * p]),
+    ],
+    ids=repr,
+)
+def test_second_derivatives_of_rows_are_right(encoding, second):
+    layer, p = PositionalEncoding(encoding.dim, encoding=encoding), torch.tensor([0.5, 1.5, 2.5])
+    for column, wanted in enumerate(second(p.numpy().astype(np.float64))):
+        hessian = torch.autograd.functional.hessian(
+            lambda p, column=column: layer(torch.zeros(1, 3, encoding.dim), positions=p)[..., column].sum(), p
+        )
+        np.testing.assert_allclose(hessian.numpy(), np.diag(wanted), rtol=0, atol=2.0**-23)
+
+
+def test_second_derivatives_of_mixed_axes_are_right():
+    """With c the cosine at one point, the matrix of second derivatives is -c times that of the products of frequencies."""
+    encoding = RandomFourierFeatures(dim=2, scale=0.1, seed=0, num_axes=2)
+    layer, p = PositionalEncoding(2, encoding=encoding), torch.tensor([[0.5], [1.5]])
+    hessian = torch.autograd.functional.hessian(lambda p: layer(torch.zeros(1, 1, 2), positions=p)[0, 0, 0], p)
+    w = 2 * np.pi * encoding.mixture()[0]
+    wanted = -np.cos(w @ [0.5, 1.5]) * np.outer(w, w)
+    np.testing.assert_allclose(hessian.numpy()[:, 0, :, 0], wanted, rtol=2.0**-21)
+
+
+def test_second_derivatives_of_a_rotation_are_right():
+    rope, p = RotaryEmbedding(Rotary(head_dim=2, layout="half", direction="inverse")), torch.tensor([0.5, 1.5, 2.5])
+    x = torch.ones(1, 1, 3, 2) * torch.tensor([1.0, 0.0])
+    for column, sign in ((0, np.cos), (1, lambda p: -np.sin(p))):
+        hessian = torch.autograd.functional.hessian(lambda p, column=column: rope(x, positions=p)[..., column].sum(), p)
+        np.testing.assert_allclose(hessian.numpy(), np.diag(-sign(p.numpy())), rtol=0, atol=2.0**-23)

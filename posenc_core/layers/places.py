@@ -1,0 +1,96 @@
+"""Where the tokens of one call of `MultiHeadAttention` stand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._arrays import Array, shape_of
+from .._checks import known
+from ..holder import Room, check_stated, host_values, is_real, whole
+from ..masks import causal
+from ..positions import counted, counted_from, from_array
+
+
+class Places(NamedTuple):
+    """Queries count from `start` and keys from 0, those of the cache first, unless their positions are given.
+
+    Attributes:
+        sizes: batch, number of queries, number of keys, those of the cache too.
+        start: of the queries, an integer, or one for each row.
+        cached: the number of keys that are in the cache.
+        positions: of the queries, `(queries,)` or `(batch, queries)`, an axis before where an encoding has several; or None.
+        key_positions: of all keys, likewise; or None.
+        axes: how many axes positions have.
+    """
+
+    sizes: tuple[Any, Any, Any]
+    start: Any
+    cached: int
+    positions: Any
+    key_positions: Any
+    axes: int
+
+    @property
+    def new_key_positions(self) -> Any:
+        """The positions of the keys that are not in the cache, if they were given."""
+        return None if self.key_positions is None else self.key_positions[..., self.cached :]
+
+    @property
+    def reach(self) -> int:
+        """How long the sequence is, as far as its numbers are known where code is traced."""
+        _, queries, keys = self.sizes
+        ends = []
+        for given, start, length in ((self.positions, self.start, queries), (self.key_positions, 0, keys)):
+            if isinstance(given, np.ndarray):
+                ends.append(given.max(initial=-1) + 1)
+            elif given is None and isinstance(start, (int, np.ndarray)) and known(length):
+                ends.append((start if isinstance(start, int) else start.max(initial=0)) + length)
+        return math.ceil(max(ends, default=0))
+
+    def causal(self, room: Room, like: Array) -> Array:
+        """No key after its query; in the order of the sequence where a position is a point on several axes."""
+        given = [x for x in (self.positions, self.key_positions) if x is not None]
+        ordered = self.axes > 1 and any(len(x.shape) > 1 for x in given)
+        queries, keys = (None, None) if ordered else (self.positions, self.key_positions)
+        return causal(self._of_queries(queries, room, like), self._of_keys(keys, room, like))
+
+    def _of_queries(self, given: Any, room: Room, like: Array) -> Array:
+        if given is not None:
+            return native(given, room, like)
+        if type(self.start) is int:
+            return counted(self.sizes[1], like=like) + self.start
+        return counted_from(native(self.start, room, like), self.sizes[1])
+
+    def _of_keys(self, given: Any, room: Room, like: Array) -> Array:
+        return counted(self.sizes[2], like=like) if given is None else native(given, room, like)
+
+
+def native(given: Any, room: Room, like: Array) -> Any:
+    """A list or a NumPy array as an array of the framework."""
+    numbers = isinstance(given, (list, tuple, np.ndarray, np.generic))
+    return room.from_numpy(np.asarray(given), like=like) if numbers else given
+
+
+def stated_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, room: Room) -> Any:
+    """Positions that were given, checked, as a NumPy array; as they are if traced, or real and so with a gradient.
+
+    Args:
+        sizes: of the batch and the sequence.
+        axes: how many a position has.
+    Raises:
+        TypeError, ValueError: if they are no positions, or not as many as the tokens.
+    """
+    if given is None:
+        return None
+    (batch, length), host = sizes, host_values(given, room)
+    positions = given if host is None or is_real(given) else whole(from_array(host))
+    if axes == 1 or len(positions.shape) == 1:
+        check_stated(name, positions, (length,), batch)
+        return positions
+    if known(shape_of(positions)[0]) and positions.shape[0] != axes:
+        raise ValueError(f"`{name}` must have shape ({axes}, ..., length), got {tuple(positions.shape)}.")
+    check_stated(name, positions[0, ...], (length,), batch)
+    return positions

@@ -1,0 +1,57 @@
+import math
+
+import numpy as np
+import pytest
+
+from posenc_core.buckets import by_offset, by_pair, gathered, t5_buckets, window_index
+
+
+def test_published_thresholds():
+    past = t5_buckets(16, 128, sides="past")[127::-1]
+    begins = [1, *(np.flatnonzero(np.diff(past)) + 2)]
+    np.testing.assert_array_equal(begins, [*range(1, 9), 12, 16, 23, 32, 46, 64, 91])
+
+
+@pytest.mark.parametrize(
+    ("buckets", "farthest", "distance"), [(32, 128, 64), (32, 800, 80), (16, 400, 40), (256, 100, 80)]
+)
+def test_where_logarithms_of_float32_part(buckets, farthest, distance):
+    """Where distance ** shared is a whole power, its bucket begins: XLA's logarithms are below it there."""
+    single = buckets // 4
+    table = t5_buckets(buckets, farthest)[farthest:]
+    step = math.log(distance / single) / math.log(farthest / single) * single
+    if abs(step - round(step)) < 1e-9:
+        assert table[distance] > table[distance - 1]
+    assert table[distance] == buckets // 2 + min(single + math.floor(step + 1e-9), 2 * single - 1)
+
+
+@pytest.mark.parametrize("farthest", [2**20, 10**6 + 3])
+def test_long_distances_are_found_by_bisection(farthest):
+    table = t5_buckets(64, farthest, sides="past")[farthest::-1]
+    exact = [n for n in (1, 31, 32, farthest - 1, farthest) for _ in "x"]
+    assert (np.diff(table) >= 0).all()
+    assert table[exact].tolist()[:3] == [1, 31, 32]
+    assert table[-1] == 63
+
+
+def test_all_offsets_beyond_the_last_share_its_bucket():
+    index = t5_buckets(8, 8)
+    got = by_offset(index, np.array([2**30]), np.array([0, 2**30 - 1, 2**30, 2**30 + 2, 2**31 - 1]), reach=8)
+    np.testing.assert_array_equal(got, [[3, 1, 0, 6, 7]])
+
+
+def test_distances_that_are_no_integers_count_as_the_integer_below():
+    got = by_offset(t5_buckets(8, 8), np.array([0.5]), np.array([0.0, -0.5, 2.4, 2.6]), reach=8)
+    np.testing.assert_array_equal(got, [[0, 1, 5, 6]])
+
+
+def test_tokens_outside_a_window_are_in_its_frame():
+    index = np.pad(window_index(1, 2), 1, constant_values=3).ravel()
+    got = by_pair(index, np.array([0, 1, 2, -1, 2**30]), np.array([0, 1, -7]), tokens=2)
+    np.testing.assert_array_equal(got, [[1, 0, 3], [2, 1, 3], [3, 3, 3], [3, 3, 3], [3, 3, 3]])
+
+
+def test_batches_lead_the_heads():
+    table, index = np.arange(12.0).reshape(4, 3), np.array([[[0, 1]], [[3, 2]]])
+    assert gathered(table, index).shape == (2, 3, 1, 2)
+    np.testing.assert_array_equal(gathered(table, index)[1, 2], [[11, 8]])

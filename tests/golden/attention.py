@@ -1,0 +1,246 @@
+"""Golden numbers of attention: every kind of position, masks, groups, caches; and their gradients."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath as mp
+from numbers_of import DTYPES, power, rounded
+
+WIDTH, HEADS, HEAD_DIM = 8, 2, 4
+STEP = mp.mpf(10) ** -16  # of the differences: their error is its square, 1e-32, and 34 digits are left of 50
+ROTARY = {"kind": "Rotary", "head_dim": HEAD_DIM, "layout": "half"}
+XPOS = {"kind": "XPos", "head_dim": HEAD_DIM, "layout": "interleaved", "scale_base": 4}
+ALIBI = {"kind": "Alibi", "num_heads": HEADS}
+T5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
+SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
+ROWS, QUERIES = [4, 0], [[1, 2, 5], [0, 3, 4]]
+FAR = {"positions": [[1048577, 5, 3], [0, -2, 7]], "key_positions": [[1048576, 1048577, 4, 0, 9], [1, 0, -2, 3, 7]]}
+
+Entry = dict[str, Any]
+
+
+def attention() -> Iterator[Entry]:
+    """Multi-head attention of two heads of four, by its formula, with each kind of position, and rows that see nothing."""
+    numbers = random.Random(19560101)
+    for name, position, kv_heads, options in (
+        ("no position", None, 2, {}),
+        ("no position, lengths of rows", None, 2, {"valid_lens": ROWS}),
+        ("no position, groups, lengths of queries", None, 1, {"valid_lens": QUERIES}),
+        ("Rotary half, lengths of rows, causal", ROTARY, 2, {"valid_lens": ROWS, "causal": True}),
+        (
+            "Rotary interleaved, groups, given positions, causal",
+            ROTARY | {"layout": "interleaved"},
+            1,
+            FAR | {"causal": True},
+        ),
+        ("Rotary half, groups, from 2 on, causal", ROTARY, 1, {"start": 2, "causal": True}),
+        ("XPos, lengths of queries", XPOS, 2, {"valid_lens": QUERIES}),
+        ("Alibi, groups, lengths of queries, from 2 on", ALIBI, 1, {"valid_lens": QUERIES, "start": 2}),
+        ("Alibi, given positions, causal", ALIBI, 2, FAR | {"causal": True}),
+        ("T5Bias, a mask for each query and head, causal", T5, 2, {"mask": True, "causal": True, "start": 2}),
+        ("ShawBias, groups, lengths of rows", SHAW, 1, {"valid_lens": ROWS}),
+    ):
+        yield _whole(name, position, kv_heads, options, numbers)
+    for position in (ROTARY, XPOS, ALIBI, T5, SHAW):
+        yield _cut(position, numbers)
+
+
+def attend() -> Iterator[Entry]:
+    """`attend` alone, on numbers of every dtype: computed in float32 and rounded once, or in float64."""
+    numbers = random.Random(20170612)
+    for name, position, heads in (("no position, groups", None, 1), ("Rotary", ROTARY, 2), ("Alibi", ALIBI, 1)):
+        for dtype, bits in DTYPES.items():
+            if dtype != "float64" or position is not ROTARY:  # whose table is of float32
+                yield {"name": f"attend, {name}, {dtype}", "dtype": dtype} | _alone(position, heads, bits, numbers)
+
+
+def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> Entry:
+    q, k, v = (_drawn(numbers, 2, n, length, HEAD_DIM) for n, length in ((HEADS, 3), (heads, 5), (heads, 5)))
+    weights = _drawn(numbers, 2, HEADS, 3, HEAD_DIM)
+    formula = _Formula(position, {}, {"start": 1, "causal": True}, bits)
+
+    def of(b: int, h: int, i: int) -> Any:
+        return lambda row: formula.mixed(row, k, v, (b, h, i), heads)
+
+    smooth = formula.kind != "Rotary" or bits >= 24  # else a query is rounded when it is turned
+    result, gradient = _each(q, of, weights if smooth else None)
+    tokens = {"position": position, "q": q, "k": k, "v": v, "weights": weights, "start": 1}
+    return tokens | {"result": _rounded(result, bits), "gradient": _rounded(gradient, bits) if smooth else None}
+
+
+def _whole(name: str, position: Any, kv_heads: int, options: Entry, numbers: random.Random) -> Entry:
+    made = _made(position, kv_heads, numbers)
+    queries, keys, values, weights = (_drawn(numbers, 2, length, WIDTH) for length in (3, 5, 5, 3))
+    if "mask" in options:
+        options = options | {
+            "mask": [[[[numbers.random() < 0.7 for _ in range(5)] for _ in range(3)] for _ in "hh"] for _ in "bb"]
+        }
+    result, gradient = _attended(made, queries, keys, values, options, weights)
+    tokens = {"queries": queries, "keys": keys, "values": values, "weights": weights}
+    told = {"options": options, "cuts": None, "result": result, "gradient": gradient}
+    return {"name": f"MultiHeadAttention, {name}"} | made | tokens | told
+
+
+def _cut(position: Any, numbers: random.Random) -> Entry:
+    """Causal self-attention, to be computed piece by piece with a cache."""
+    made, tokens = _made(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
+    result, _ = _attended(made, tokens, tokens, tokens, {"causal": True}, None)
+    names = {"queries": tokens, "keys": tokens, "values": tokens}
+    told = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
+    return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | told
+
+
+def _made(position: Any, kv_heads: int, numbers: random.Random) -> Entry:
+    narrow, kind = kv_heads * HEAD_DIM, position and position["kind"]
+    shapes = {"W_q": (WIDTH, WIDTH), "W_k": (WIDTH, narrow), "W_v": (WIDTH, narrow), "W_o": (WIDTH, WIDTH)}
+    learned = {"T5Bias": {"table": (8, HEADS)}, "ShawBias": {"key_table": (5, HEAD_DIM), "value_table": (5, HEAD_DIM)}}
+    return {
+        "position": position,
+        "kv_heads": kv_heads,
+        "matrices": {name: _scaled(_drawn(numbers, *shape)) for name, shape in shapes.items()},
+        "parameters": {name: _drawn(numbers, *shape) for name, shape in learned.get(kind, {}).items()},
+    }
+
+
+def _drawn(numbers: random.Random, *shape: int) -> Any:
+    """Multiples of 1/16, which are numbers of any dtype."""
+    return [_drawn(numbers, *shape[1:]) for _ in range(shape[0])] if shape else round(numbers.gauss(0, 1) * 16) / 16
+
+
+def _scaled(matrix: Any) -> Any:
+    """A quarter of it, as layers begin: scores are of size 1, and softmax does not take one key alone."""
+    return [[number / 4 for number in row] for row in matrix]
+
+
+def _attended(made: Entry, queries: Any, keys: Any, values: Any, options: Entry, weights: Any) -> tuple[Any, Any]:
+    formula, w, heads = _Formula(made["position"], made["parameters"], options), made["matrices"], made["kv_heads"]
+    k, v = ([_heads(_product(x, w[name]), heads) for x in tokens] for tokens, name in ((keys, "W_k"), (values, "W_v")))
+
+    def of(b: int, _: int, i: int) -> Any:
+        def result(row: list[Any]) -> list[Any]:
+            q = _product([row], w["W_q"])[0]
+            parts = (q[HEAD_DIM * h : HEAD_DIM * (h + 1)] for h in range(HEADS))
+            merged = [x for h, part in enumerate(parts) for x in formula.mixed(part, k, v, (b, h, i), heads)]
+            return _product([merged], w["W_o"])[0]
+
+        return result
+
+    single = None if weights is None else [[rows] for rows in weights]
+    result, gradient = _each([[rows] for rows in queries], of, single)
+    return ([head[0] for head in _rounded(x, 53)] if x is not None else None for x in (result, gradient))
+
+
+def _each(queries: Any, of: Any, weights: Any) -> tuple[Any, Any]:
+    """The result of each query, `(batch, heads, queries, width)`, and its gradient by central differences."""
+    result, gradient = [], []
+    for b, heads in enumerate(queries):
+        result.append([[of(b, h, i)(row) for i, row in enumerate(rows)] for h, rows in enumerate(heads)])
+        if weights is not None:
+            gradient.append(
+                [
+                    [_slope(of(b, h, i), row, weights[b][h][i]) for i, row in enumerate(rows)]
+                    for h, rows in enumerate(heads)
+                ]
+            )
+    return result, gradient if weights is not None else None
+
+
+def _slope(function: Any, row: list[Any], weights: list[Any]) -> list[Any]:
+    def moved(column: int, step: Any) -> Any:
+        return _dot(function([mp.mpf(x) + (step if j == column else 0) for j, x in enumerate(row)]), weights)
+
+    return [(moved(column, STEP) - moved(column, -STEP)) / (2 * STEP) for column in range(len(row))]
+
+
+class _Formula:
+    """The formula of attention for one query, in 50 digits."""
+
+    def __init__(self, position: Any, parameters: Entry, options: Entry, bits: int = 53) -> None:
+        self.position, self.parameters, self.options, self.bits = position, parameters, options, bits
+        self.kind = position and position["kind"]
+
+    def mixed(self, q: list[Any], keys: Any, values: Any, at: tuple[int, int, int], kv_heads: int) -> list[Any]:
+        """What query `i` of head `h` of row `b` takes of the values, `(batch, kv_heads, keys, width)`."""
+        b, h, _ = at
+        group = h * kv_heads // HEADS
+        k, v = keys[b][group], values[b][group]
+        p = self.place("positions", b, at[2], self.options.get("start", 0))
+        places = [self.place("key_positions", b, j, 0) for j in range(len(k))]
+        seen = [j for j in range(len(k)) if self.sees(at, j, p, places[j])]
+        turned = self.turned(q, p, 1)
+        scores = {j: self.score(turned, self.turned(k[j], places[j], -1), h, p, places[j]) for j in seen}
+        total = mp.fsum(mp.exp(score) for score in scores.values())
+        rows = {j: self.value(v[j], p, places[j]) for j in seen}
+        return [mp.fsum(mp.exp(scores[j]) / total * rows[j][c] for j in seen) for c in range(HEAD_DIM)]
+
+    def place(self, name: str, b: int, i: int, start: int) -> int:
+        given = self.options.get(name)
+        return start + i if given is None else given[b][i]
+
+    def sees(self, at: tuple[int, int, int], j: int, p: int, place: int) -> bool:
+        (b, h, i), lengths, mask = at, self.options.get("valid_lens"), self.options.get("mask")
+        length = j + 1 if lengths is None else lengths[b][i] if isinstance(lengths[b], list) else lengths[b]
+        return j < length and (not self.options.get("causal") or p >= place) and (mask is None or mask[b][h][i][j])
+
+    def turned(self, x: list[Any], p: int, sign: int) -> list[Any]:
+        """A query (sign 1) or key (-1), turned; XPos has one shrink and the other grow."""
+        if self.kind not in ("Rotary", "XPos"):
+            return x
+        turned, half = list(x), self.position["layout"] == "half"
+        for i in range(HEAD_DIM // 2):
+            first, second = (i, i + HEAD_DIM // 2) if half else (2 * i, 2 * i + 1)
+            angle, factor = p * power(10000, 2 * i, HEAD_DIM), mp.mpf(1)
+            if self.kind == "XPos":
+                zeta = (mp.mpf(2 * i) / HEAD_DIM + mp.mpf("0.4")) / mp.mpf("1.4")
+                factor = zeta ** (sign * mp.mpf(p) / self.position["scale_base"])
+            cos, sin = factor * mp.cos(angle), factor * mp.sin(angle)
+            turned[first], turned[second] = x[first] * cos - x[second] * sin, x[second] * cos + x[first] * sin
+        return [rounded(number, self.bits) for number in turned] if self.bits < 24 else turned
+
+    def score(self, q: list[Any], k: list[Any], head: int, p: int, place: int) -> Any:
+        score = _dot(q, k) / mp.sqrt(HEAD_DIM)
+        if self.kind == "Alibi":
+            return score - mp.power(2, -mp.mpf(8) * (head + 1) / HEADS) * abs(p - place)
+        if self.kind == "T5Bias":
+            return score + self.parameters["table"][self.bucket(place - p)][head]
+        if self.kind == "ShawBias":
+            return score + _dot(q, self.parameters["key_table"][self.offset(p, place)]) / mp.sqrt(HEAD_DIM)
+        return score
+
+    def value(self, v: list[Any], p: int, place: int) -> list[Any]:
+        if self.kind != "ShawBias":
+            return v
+        return [a + b for a, b in zip(v, self.parameters["value_table"][self.offset(p, place)], strict=True)]
+
+    def offset(self, p: int, place: int) -> int:
+        farthest = self.position["max_distance"]
+        return max(-farthest, min(farthest, place - p)) + farthest
+
+    def bucket(self, offset: int) -> int:
+        """Raffel et al.: half of the buckets for each side, half of these for one distance each, the others ever wider."""
+        side = self.position["num_buckets"] // 2
+        single, distance, first = side // 2, abs(offset), side if offset > 0 else 0
+        if distance < single:
+            return first + distance
+        far = mp.log(mp.mpf(distance) / single) / mp.log(mp.mpf(self.position["max_distance"]) / single)
+        return first + min(side - 1, single + int(mp.floor(far * (side - single))))
+
+
+def _heads(rows: list[Any], heads: int) -> list[Any]:
+    return [[row[HEAD_DIM * h : HEAD_DIM * (h + 1)] for row in rows] for h in range(heads)]
+
+
+def _product(rows: Any, matrix: Any) -> list[list[Any]]:
+    columns = [list(column) for column in zip(*matrix, strict=True)]
+    return [[_dot(row, column) for column in columns] for row in rows]
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
+
+
+def _rounded(x: Any, bits: int) -> Any:
+    return [_rounded(part, bits) for part in x] if isinstance(x, list) else rounded(x, bits)

@@ -1,0 +1,194 @@
+"""Golden numbers of the scoring encodings that look at queries and keys: whole attention, and its gradients."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import mpmath as mp
+from numbers_of import power, rounded
+
+BATCH, HEADS, QUERIES, KEYS, WIDTH = 2, 2, 3, 5, 4
+LENGTHS = {"q": QUERIES, "k": KEYS, "values": KEYS}
+STEP = mp.mpf(10) ** -16  # of the differences: their error is its square, 1e-32, and 34 digits are left of 50
+GIVEN = {
+    "query_positions": [[4, 0, 1048577], [-3, 2, 2]],
+    "key_positions": [[0, 1, 4, 1048576, 9], [2, 2, -5, 3, 1048576]],
+}
+SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": WIDTH, "max_distance": 2}
+XL = {"kind": "TransformerXLBias", "num_heads": HEADS, "head_dim": WIDTH, "max_distance": 3}
+COPE = {"kind": "Cope", "num_heads": HEADS, "head_dim": WIDTH}
+
+Arrays = dict[str, Any]
+
+
+def content_scoring() -> Iterator[dict[str, Any]]:
+    """Two rows of a batch, two heads, three queries and five keys; plain positions, a cache, and given ones."""
+    numbers = random.Random(20180306)
+    one_row = {"query_positions": [7, 5, 5], "key_positions": [5, 6, 7, 3, 9]}
+    for name, encoding, placed, causal in (
+        ("ShawBias", SHAW, {"start": 0}, False),
+        ("ShawBias, cached keys", SHAW, {"start": 2}, True),
+        ("ShawBias of keys alone, positions of one row", SHAW | {"applies_to": "keys"}, one_row, False),
+        ("ShawBias, positions of each row", SHAW, GIVEN, False),
+        ("TransformerXLBias", XL, {"start": 0}, False),
+        ("TransformerXLBias, cached keys, 6 columns", XL | {"dim": 6}, {"start": 2}, True),
+        ("TransformerXLBias, positions of each row", XL, GIVEN, False),
+        ("Cope", COPE | {"max_position": 6}, {"start": 2}, True),
+        ("Cope cut off", COPE | {"max_position": 2}, {"start": 2}, True),
+    ):
+        weights = {key: _draw(numbers, *shape, std=0.5) for key, shape in _shapes(encoding).items()}
+        tokens = {key: _draw(numbers, BATCH, HEADS, length, WIDTH) for key, length in LENGTHS.items()}
+        entry = {"name": name, "encoding": encoding, **placed, "causal": causal}
+        yield entry | _numbers(numbers, entry, tokens | weights) | {"weights": weights} | tokens
+
+
+def _shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    if encoding["kind"] == "Cope":
+        return {"table": (encoding["max_position"], WIDTH)}
+    if encoding["kind"] == "TransformerXLBias":
+        columns = HEADS * WIDTH
+        return {"u": (HEADS, WIDTH), "v": (HEADS, WIDTH), "W_r": (encoding.get("dim", columns), columns)}
+    rows = (2 * encoding["max_distance"] + 1, WIDTH)
+    return {"key_table": rows} | ({} if encoding.get("applies_to") == "keys" else {"value_table": rows})
+
+
+def _draw(numbers: random.Random, *shape: int, std: float = 1) -> Any:
+    if not shape:
+        return rounded(numbers.gauss(0, std))
+    return [_draw(numbers, *shape[1:], std=std) for _ in range(shape[0])]
+
+
+def _numbers(numbers: random.Random, entry: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """What is added to given scores, the result of attention, and gradients of both."""
+    scores = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
+    weights = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
+    result_weights = _draw(numbers, BATCH, HEADS, QUERIES, WIDTH)
+    told = {
+        "scores": scores,
+        "score_weights": _each(lambda b, h, i, j: weights[b][h][i][j] if _seen(entry, i, j) else 0.0),
+        "biased": _each(lambda b, h, i, j: float(_biased(entry, arrays, scores, b, h, i, j))),
+        "result_weights": result_weights,
+        "result": [[_floats(_attended(entry, arrays, b, h)) for h in range(HEADS)] for b in range(BATCH)],
+    }
+
+    def of_scores() -> Any:
+        terms = (_biased(entry, arrays, scores, b, h, i, j) * weights[b][h][i][j] for b, h, i, j in _indices(entry))
+        return mp.fsum(terms)
+
+    def of_result() -> Any:
+        pairs = [(_attended(entry, arrays, b, h), result_weights[b][h]) for b in range(BATCH) for h in range(HEADS)]
+        return mp.fsum(_dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
+
+    told["scores_gradient"] = _gradient(of_scores, scores)
+    told["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
+    return told
+
+
+def _indices(entry: dict[str, Any]) -> Iterator[tuple[int, int, int, int]]:
+    for b in range(BATCH):
+        for h in range(HEADS):
+            yield from ((b, h, i, j) for i in range(QUERIES) for j in range(KEYS) if _seen(entry, i, j))
+
+
+def _each(number: Callable[[int, int, int, int], float]) -> Any:
+    return [
+        [[[number(b, h, i, j) for j in range(KEYS)] for i in range(QUERIES)] for h in range(HEADS)]
+        for b in range(BATCH)
+    ]
+
+
+def _gradient(function: Callable[[], Any], array: Any) -> Any:
+    """Central differences with respect to every number of nested lists, which are left as they were."""
+    if isinstance(array[0], list):
+        return [_gradient(function, part) for part in array]
+    slopes = []
+    for index, number in enumerate(array):
+        ends = []
+        for sign in (1, -1):
+            array[index] = number + sign * STEP
+            ends.append(function())
+        array[index] = number
+        slopes.append(float((ends[0] - ends[1]) / (2 * STEP)))
+    return slopes
+
+
+def _seen(entry: dict[str, Any], i: int, j: int) -> bool:
+    return not entry["causal"] or j <= i + entry["start"]
+
+
+def _place(entry: dict[str, Any], name: str, b: int, index: int) -> int:
+    given = entry.get(name)
+    if given is None:
+        return index + (entry["start"] if name == "query_positions" else 0)
+    return given[b][index] if isinstance(given[0], list) else given[index]
+
+
+def _row(entry: dict[str, Any], b: int, i: int, j: int) -> int:
+    """The row of the offset of key j for query i, cut off as the paper cuts it."""
+    limit = entry["encoding"]["max_distance"]
+    offset = _place(entry, "key_positions", b, j) - _place(entry, "query_positions", b, i)
+    return max(-limit, min(limit, offset)) + limit
+
+
+def _attended(entry: dict[str, Any], arrays: Arrays, b: int, h: int) -> list[list[Any]]:
+    """Attention of one head: equations 3 to 5 of Shaw et al., with the scores of the others."""
+    q, k, v = (arrays[name][b][h] for name in LENGTHS)
+    result = []
+    scores = [[_dot(a, c) / mp.sqrt(WIDTH) for c in k] for a in q]
+    for i in range(QUERIES):
+        seen = [j for j in range(KEYS) if _seen(entry, i, j)]
+        grown = {j: mp.exp(scores[i][j] + _added(entry, arrays, scores, b, h, i, j)) for j in seen}
+        total = mp.fsum(grown.values())
+        sums = [mp.fsum(grown[j] * (v[j][c] + _value(entry, arrays, b, i, j, c)) for j in seen) for c in range(WIDTH)]
+        result.append([x / total for x in sums])
+    return result
+
+
+def _value(entry: dict[str, Any], arrays: Arrays, b: int, i: int, j: int, column: int) -> Any:
+    return arrays["value_table"][_row(entry, b, i, j)][column] if "value_table" in arrays else 0
+
+
+def _biased(entry: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
+    return scores[b][h][i][j] + _added(entry, arrays, scores[b][h], b, h, i, j) if _seen(entry, i, j) else 0
+
+
+def _added(entry: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
+    q, k = arrays["q"][b][h][i], arrays["k"][b][h][j]
+    if entry["encoding"]["kind"] == "ShawBias":
+        return _dot(q, arrays["key_table"][_row(entry, b, i, j)]) / mp.sqrt(WIDTH)
+    if entry["encoding"]["kind"] == "Cope":
+        return _contextual(q, arrays["table"], [scores[i][l] for l in range(j, KEYS) if _seen(entry, i, l)])
+    distance = entry["encoding"]["max_distance"] - _row(entry, b, i, j)
+    r = _projected([row[WIDTH * h : WIDTH * (h + 1)] for row in arrays["W_r"]], distance)
+    turned = mp.fsum((a + c) * e for a, c, e in zip(q, arrays["v"][h], r, strict=True))
+    return (_dot(arrays["u"][h], k) + turned) / mp.sqrt(WIDTH)
+
+
+def _projected(matrix: Any, distance: int) -> list[Any]:
+    """The sinusoid of a distance, sines first, times the matrix."""
+    return [_dot(_sinusoid(distance, len(matrix) // 2), column) for column in zip(*matrix, strict=True)]
+
+
+@cache
+def _sinusoid(distance: int, half: int) -> list[Any]:
+    angles = [distance * power(10000, i, half) for i in range(half)]
+    return [mp.mpf(rounded(f(angle))) for f in (mp.sin, mp.cos) for angle in angles]  # a table of float32
+
+
+def _contextual(q: Any, table: Any, scores: Any) -> Any:
+    """Listing 1 of Golovneva et al.: the gates from a key on, cut off, between floor and ceiling."""
+    position = min(mp.fsum(1 / (1 + mp.exp(-score)) for score in scores), len(table) - 1)
+    low, high = int(mp.floor(position)), int(mp.ceil(position))
+    part = position - low
+    return _dot(q, table[high]) * part + _dot(q, table[low]) * (1 - part)
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
+
+
+def _floats(rows: Any) -> list[list[float]]:
+    return [[float(value) for value in row] for row in rows]

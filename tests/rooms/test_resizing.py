@@ -1,0 +1,93 @@
+"""A trained table carried over to another grid, by each framework's own means; compiled; trained through."""
+
+import numpy as np
+import pytest
+
+from posenc_core import Learned, resize_bias_table, resize_table
+
+OLD, NEW = Learned(dim=8, length=1 + 14 * 14, std=1.0), Learned(dim=8, length=1 + 16 * 20)
+
+
+def load_torch(layer, table):
+    layer.load_state_dict({"table": table})
+    return layer
+
+
+def load_keras(layer, table):
+    layer.learned["table"].assign(table)
+    return layer
+
+
+def load_paddle(layer, table):
+    layer.set_state_dict({"table": table})
+    return layer
+
+
+def load_mxnet(layer, table):
+    layer.table.set_data(table)
+    return layer
+
+
+def load_jax(layer, table):
+    import jax
+
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(layer), [table])
+
+
+def load_numpy(layer, table):
+    layer.held["table"] = table
+    return layer
+
+
+LOAD = {
+    "torch": load_torch,
+    "keras": load_keras,
+    "paddle": load_paddle,
+    "mxnet": load_mxnet,
+    "jax": load_jax,
+    "numpy": load_numpy,
+    "strict": load_numpy,
+}
+
+
+def made(on, encoding):
+    return on.harness.evaluated(on.room.PositionalEncoding(encoding.dim, encoding=encoding))
+
+
+def test_a_trained_layer_is_carried_over_to_another_grid(on, room, native):
+    trained = made(on, OLD)
+    resized = resize_table(trained.P, size=(16, 20), prefix_tokens=1)[0, ...]
+    layer = LOAD[room.__name__.rpartition(".")[2]](made(on, NEW), resized)
+    added = room.to_numpy(layer(native(np.zeros((2, NEW.length, 8), np.float32))))
+    np.testing.assert_array_equal(added, [room.to_numpy(resized)] * 2)
+    rows = room.to_numpy(trained.P)[0]
+    np.testing.assert_array_equal(added[0], resize_table(rows, size=(16, 20), prefix_tokens=1))
+    assert np.abs(added[0, 1:] - added[0, :1]).min() > 0
+    assert added[0, 0].tobytes() == rows[0].tobytes()
+
+
+@pytest.mark.parametrize("method", ["antialiased_cubic", "aligned_linear"])
+def test_tables_are_resized_in_compiled_code(on, room, native, method):
+    if "compiled" in room.GAPS or room.__name__.endswith("mxnet"):
+        pytest.skip("This framework compiles no functions.")
+    table = np.random.default_rng(2).normal(size=(13, 3)).astype(np.float32)
+
+    def resized(table):
+        return resize_table(table, size=(5, 2), old_size=(3, 4), prefix_tokens=1, method=method)
+
+    got = room.to_numpy(on.harness.compiled(resized)(native(table)))
+    np.testing.assert_allclose(got, resized(table), rtol=0, atol=2.0**-22 * np.abs(table).max())
+
+
+@pytest.mark.parametrize("method", ["antialiased_cubic", "geometric"])
+def test_gradients_come_back_by_the_weights(on, room, native, method):
+    """The weights are what a table of zeros with a single 1 is resized to."""
+    if "gradient" in room.GAPS:
+        pytest.skip("This framework has no gradients.")
+    words = {"window": (3, 4), "old_window": (3, 2), "prefix_tokens": 1, "method": method}
+    table, cotangent = (np.random.default_rng(4).normal(size=(n, 2)).astype(np.float32) for n in (18, 38))
+    got = on.harness.gradient(lambda table: resize_bias_table(table, **words), native(table), native(cotangent))
+    weights = resize_bias_table(np.eye(18), **words)
+    wanted = weights.T @ cotangent
+    np.testing.assert_allclose(room.to_numpy(got), wanted, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(room.to_numpy(got)[-3:], cotangent[-3:])
