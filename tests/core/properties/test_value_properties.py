@@ -1,0 +1,45 @@
+"""Encodings and scalings are values: whatever they hold, JSON and `repr` keep it."""
+
+import json
+from inspect import isabstract
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from posenc_core import Scaling, encodings, scaling
+from posenc_core._values import Value
+from posenc_core.encodings import Encoding
+from posenc_core.notation import parse
+
+from .kinds import ADDITIVE, INSIDE
+from .rotary_kinds import FLOAT32, SCALINGS
+
+KINDS = ADDITIVE | INSIDE | SCALINGS | {"Rotary of float32": FLOAT32}
+NAMES = vars(encodings) | vars(scaling)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15)
+@given(st.data())
+def test_json_and_repr_keep_a_value(kind, data):
+    value = data.draw(KINDS[kind])
+    for again in (Value.from_dict(json.loads(json.dumps(value.to_dict()))), eval(repr(value), NAMES)):
+        assert again == value
+        assert type(again) is type(value)
+        assert (hash(again), repr(again), again.to_dict()) == (hash(value), repr(value), value.to_dict())
+    if isinstance(value, Encoding):
+        assert parse(repr(value)) == value
+
+
+def test_every_kind_is_here():
+    own = {kind for kind in (*kinds(Encoding), *kinds(Scaling)) if kind.__module__.startswith("posenc_core")}
+    assert {kind.__name__ for kind in own} == KINDS.keys() - {"Rotary of float32"}
+
+
+def kinds(cls):
+    """The classes below one that are not abstract."""
+    for kind in cls.__subclasses__():
+        yield from kinds(kind)
+        if not isabstract(kind):
+            yield kind

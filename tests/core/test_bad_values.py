@@ -1,0 +1,225 @@
+"""What encodings, scalings and functions refuse: every field of every kind, by errors that name it, the value and the fix."""
+
+import math
+import re
+from dataclasses import fields
+from inspect import isabstract
+
+import numpy as np
+import pytest
+
+from posenc_core import encodings as e
+from posenc_core import scaling as s
+from posenc_core.architecture import Transformer
+
+COUNT = (0, -1, 1.5, "3", None, True, math.nan, np.float64(2), [2], 2j)
+MAYBE_COUNT = tuple(wrong for wrong in COUNT if wrong is not None)
+SIZE = (-1, 0.5, "0", None, False, math.inf, (1, 2))
+FINITE = (math.nan, math.inf, -math.inf, "1", None, True, 1j, [1.0])
+POSITIVE = (*FINITE, 0, -0.5)
+NOT_NEGATIVE = (*FINITE, -1e-9)
+ABOVE_1 = (*FINITE, 1, 1.0, 0, -10000)
+AT_LEAST_1 = (*FINITE, 0.999, 0, -4)
+MAYBE_POSITIVE = tuple(wrong for wrong in POSITIVE if wrong is not None)
+MAYBE_NOT_NEGATIVE = tuple(wrong for wrong in NOT_NEGATIVE if wrong is not None)
+WORD = ("", "Half", "unknown", 3, None, True, ("half",), b"half", {"a": 1})
+EVEN = (*COUNT, 3)
+MAYBE_EVEN = tuple(wrong for wrong in EVEN if wrong is not None)
+LENGTH = (*COUNT, 1)
+NUMBERS = (None, 1.0, "1", (1.0, math.nan), (1.0, -1.0), (1.0, "x"), (1.0,), (1.0, 1.0, 1.0))
+CELLS = (None, 7, "77", (7,), (7, 7, 7), (0, 7), (7, -1), (7, 1.5), (7, True), (7, math.nan))
+FLAG = (None, 0, 1, "yes", 1.0)
+
+ROTARY = {"layout": WORD, "placement": WORD, "direction": WORD, "precision": WORD}
+HEAD = {"head_dim": COUNT}
+RATIO = {"original_max_position_embeddings": LENGTH, "factor": AT_LEAST_1}
+
+BASES = {"base": ABOVE_1, "scaling": ("linear", 2.0, {"factor": 2}), "rotary_dim": MAYBE_EVEN}
+ROTATING = HEAD | ROTARY | BASES | {"frequencies": ((1.0,), (1.0, -1.0), (1.0, math.nan), (1.0, "x"), "ab")}
+
+SWEEP = [
+    (e.Integer, {"dim": 4}, {"dim": COUNT}),
+    (e.Normalized, {"dim": 4, "length": 4}, {"dim": COUNT, "length": COUNT}),
+    (e.Binary, {"dim": 4}, {"dim": COUNT, "start": (*SIZE, 16), "bit_order": WORD}),
+    (e.Sine, {"dim": 2, "frequencies": (1.0, 0.5)}, {"dim": COUNT, "frequencies": (*NUMBERS, "half")}),
+    (e.Sine, {"dim": 2, "frequencies": "endpoint"}, {"base": tuple(x for x in ABOVE_1 if x is not None)}),
+    (e.Sinusoidal, {"dim": 4}, {"dim": COUNT, "base": ABOVE_1, "convention": WORD}),
+    (e.Sinusoidal, {"dim": 4, "convention": "timestep"}, {"dim": LENGTH}),
+    (
+        e.Timestep,
+        {"dim": 6},
+        {"dim": LENGTH, "base": ABOVE_1, "order": WORD, "shift": (*FINITE, 3, 3.0, 4), "scale": (*POSITIVE, 2**31)},
+    ),
+    (
+        e.GridSinusoidal,
+        {"dim": 8, "convention": "timm"},
+        {"dim": (*COUNT, 6), "convention": WORD, "num_axes": (*COUNT, 1, 3), "base": ABOVE_1},
+    ),
+    (e.FourierFeatures, {"dim": 8}, {"dim": (*EVEN, 130), "num_axes": COUNT, "convention": WORD}),
+    (
+        e.RandomFourierFeatures,
+        {"dim": 8, "scale": 1.0, "seed": 0},
+        {"dim": EVEN, "scale": (*POSITIVE, 2.0**31), "seed": (*SIZE, 2**32), "num_axes": COUNT, "order": WORD},
+    ),
+    (
+        e.Learned,
+        {"dim": 4, "length": 4},
+        {"dim": COUNT, "length": COUNT, "std": NOT_NEGATIVE, "offset": SIZE},
+    ),
+    (
+        e.LearnedSinusoidal,
+        {"dim": 4},
+        {"dim": COUNT, "base": ABOVE_1, "convention": (*WORD, "column_index"), "std": NOT_NEGATIVE},
+    ),
+    (e.Rotary, {"head_dim": 4, "layout": "half"}, ROTATING),
+    (
+        e.XPos,
+        {"head_dim": 4, "layout": "half"},
+        ROTATING | {"scale_base": POSITIVE, "center": (*FINITE, 1e9), "precision": (*WORD, "float32")},
+    ),
+    (
+        e.LearnedRotary,
+        {"head_dim": 4, "layout": "half"},
+        ROTATING | {"std": NOT_NEGATIVE, "precision": (*WORD, "float32")},
+    ),
+    (
+        e.MultimodalRotary,
+        {"head_dim": 4, "layout": "half", "sections": (1, 1, 0)},
+        ROTATING | {"sections": (None, 2, (1, 1, 1), (3, -1, 0), (2.0, 0, 0), (True, 1, 0)), "arrangement": WORD},
+    ),
+    (
+        e.AxialRotary,
+        {"head_dim": 8, "layout": "half", "axes_dims": (4, 4)},
+        HEAD
+        | ROTARY
+        | {
+            "axes_dims": (None, 4, (), (8, 8), (4, 3), (4, 0), (4, 4.0), (4, "4"), (True, 2)),
+            "base": (*(x for x in ABOVE_1 if x != [1.0]), (100,), (100, 1), (100, math.nan)),
+            "arrangement": WORD,
+            "series": WORD,
+            "unit": WORD,
+        },
+    ),
+    (
+        e.Alibi,
+        {"num_heads": 4},
+        {"num_heads": COUNT, "slopes": WORD, "max_bias": POSITIVE, "sides": WORD},
+    ),
+    (
+        e.T5Bias,
+        {"num_heads": 4},
+        {
+            "num_heads": COUNT,
+            "num_buckets": (*LENGTH, 31),
+            "max_distance": (*COUNT, 8),
+            "sides": WORD,
+            "std": NOT_NEGATIVE,
+        },
+    ),
+    (e.Kerple, {"num_heads": 4}, {"num_heads": COUNT, "variant": WORD, "sides": WORD}),
+    (
+        e.Fire,
+        {"num_heads": 4},
+        {"num_heads": COUNT, "hidden": COUNT, "rate": POSITIVE, "threshold": POSITIVE},
+    ),
+    (
+        e.SwinBias,
+        {"num_heads": 4, "window": (7, 7)},
+        {"num_heads": COUNT, "window": CELLS, "prefix_tokens": (*SIZE, 2), "std": NOT_NEGATIVE},
+    ),
+    (
+        e.ShawBias,
+        {"num_heads": 4, "head_dim": 8, "max_distance": 4},
+        {"num_heads": COUNT, "head_dim": COUNT, "max_distance": COUNT, "applies_to": WORD, "std": NOT_NEGATIVE},
+    ),
+    (
+        e.TransformerXLBias,
+        {"num_heads": 4, "head_dim": 8, "max_distance": 4},
+        {"num_heads": COUNT, "head_dim": COUNT, "max_distance": COUNT, "dim": MAYBE_EVEN, "std": NOT_NEGATIVE},
+    ),
+    (
+        e.Cope,
+        {"num_heads": 4, "head_dim": 8, "max_position": 4},
+        {"num_heads": COUNT, "head_dim": COUNT, "max_position": COUNT},
+    ),
+    (s.AttentionFactor, {"attention_factor": 1.5}, {"attention_factor": POSITIVE}),
+    (s.Linear, {"factor": 2}, {"factor": AT_LEAST_1}),
+    (s.NTK, {"factor": 2}, {"factor": AT_LEAST_1}),
+    (s.NTKAlpha, {"alpha": 2}, {"alpha": AT_LEAST_1}),
+    (
+        s.DynamicNTK,
+        {"factor": 2, "original_max_position_embeddings": 8},
+        RATIO | {"seq_len": MAYBE_COUNT},
+    ),
+    (
+        s.YaRN,
+        {"factor": 2, "original_max_position_embeddings": 8},
+        RATIO
+        | {"beta_fast": (*POSITIVE, 0.5), "beta_slow": (*POSITIVE, 64), "truncate": FLAG}
+        | {"mscale": MAYBE_NOT_NEGATIVE, "mscale_all_dim": MAYBE_NOT_NEGATIVE, "attention_factor": MAYBE_POSITIVE},
+    ),
+    (
+        s.Llama3,
+        {"factor": 2, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8},
+        RATIO | {"low_freq_factor": POSITIVE, "high_freq_factor": (*POSITIVE, 0.5)},
+    ),
+    (
+        s.LongRoPE,
+        {"short_factor": (1.0,), "long_factor": (2.0,), "original_max_position_embeddings": 8, "factor": 2},
+        {
+            "short_factor": (None, 1.0, (0.0,), (math.nan,), ("x",), (True,)),
+            "long_factor": (None, 1.0, (-1.0,), (math.inf,), ("x",)),
+            "original_max_position_embeddings": LENGTH,
+            "factor": AT_LEAST_1,
+            "attention_factor": MAYBE_POSITIVE,
+            "short_mscale": MAYBE_POSITIVE,
+            "long_mscale": MAYBE_POSITIVE,
+            "seq_len": MAYBE_COUNT,
+        },
+    ),
+    (
+        s.Proportional,
+        {"partial_rotary_factor": 0.5},
+        {"partial_rotary_factor": (*POSITIVE, 1.5), "factor": AT_LEAST_1},
+    ),
+    (
+        Transformer,
+        {"vocabulary": 8, "max_len": 8},
+        dict.fromkeys(("vocabulary", "max_len", "num_hiddens", "ffn_hiddens", "num_heads", "num_blocks"), COUNT)
+        | {"position": ("rotary", 3, e.Sinusoidal(dim=3), e.Alibi(num_heads=3))},
+    ),
+]
+WRONG = [
+    pytest.param(kind, valid, name, wrong, id=f"{kind.__name__}-{name}-{wrong!r}")
+    for kind, valid, sweep in SWEEP
+    for name, values in sweep.items()
+    for wrong in values
+]
+
+
+@pytest.mark.parametrize(("kind", "valid", "name", "wrong"), WRONG)
+def test_a_wrong_value_is_named(kind, valid, name, wrong):
+    kind(**valid)
+    with pytest.raises((TypeError, ValueError)) as told:
+        kind(**valid | {name: wrong})
+    message = str(told.value)
+    assert f"`{name}`" in message
+    assert re.fullmatch(r"`[^\n]*\.", message), message
+
+
+def test_every_field_of_every_kind_is_tried():
+    tried = {}
+    for kind, _, sweep in SWEEP:
+        tried.setdefault(kind, set()).update(sweep)
+    own = {kind for kind in (*below(e.Encoding), *below(s.Scaling)) if kind.__module__.startswith("posenc_core")}
+    assert own <= tried.keys()
+    for kind in own:
+        assert {field.name for field in fields(kind) if field.init} <= tried[kind], kind
+
+
+def below(kind):
+    """The kinds below one that can be made."""
+    for other in kind.__subclasses__():
+        yield from below(other)
+        if not isabstract(other):
+            yield other

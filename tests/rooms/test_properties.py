@@ -1,0 +1,109 @@
+"""What `tests/core/properties` tries at random, by a few examples in every room, in float32."""
+
+import numpy as np
+import pytest
+
+from posenc_core import Alibi, Rotary, Sinusoidal
+from posenc_core.encodings import Cope, Fire, Kerple, ShawBias, SwinBias, TransformerXLBias
+
+RNG = np.random.default_rng(23)
+UNIT = 2.0**-24
+FAR = 2**20
+HEADS = {"num_heads": 4}
+ONE_OF_EACH = [
+    Rotary(head_dim=4, layout="half"),
+    Alibi(**HEADS),
+    ShawBias(**HEADS, head_dim=4, max_distance=3),
+]
+CACHED = [  # the others are in `test_attention.py`
+    Kerple(**HEADS),
+    Fire(**HEADS, threshold=2),
+    SwinBias(**HEADS, window=(3, 3)),
+    TransformerXLBias(**HEADS, head_dim=4, max_distance=5),
+    Cope(**HEADS, head_dim=4, max_position=4),
+]
+
+
+def named(encoding):
+    return type(encoding).__name__
+
+
+def tokens(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def attention(on, position=None):
+    """A layer of four heads with known numbers."""
+    rng = np.random.default_rng(5)
+    layer = on.harness.evaluated(on.room.MultiHeadAttention(16, 4, position=position))
+    if position is not None and position.parameters():
+        numbers = {
+            name: (parameter.mean + max(parameter.std, 0.3) * rng.normal(size=parameter.shape)).astype(np.float32)
+            for name, parameter in position.parameters().items()
+        }
+        if on.harness.with_parameters(layer.scoring, numbers) is not layer.scoring:  # where layers are values
+            layer = on.harness.with_parameters(layer, numbers)
+    names = ("W_q", "W_k", "W_v", "W_o")
+    return on.harness.filled(layer, {name: rng.normal(size=(16, 16)).astype(np.float32) / 4 for name in names})
+
+
+def close(on, got, wanted):
+    """Numbers of 2 or 3, each of 16 products that are rounded."""
+    np.testing.assert_allclose(on.room.to_numpy(got), wanted, rtol=0, atol=4e-6)
+
+
+@pytest.mark.parametrize("convention", ["interleaved", "concatenated", "tensor2tensor", "timestep"])
+def test_products_of_rows_see_only_the_distance(on, native, convention):
+    layer = on.harness.evaluated(on.room.PositionalEncoding(10, encoding=Sinusoidal(dim=10, convention=convention)))
+    rows = [
+        on.room.to_numpy(layer(native(np.zeros((1, 3, 10))), positions=np.array([0, 5, 300]) + by))[0]
+        for by in (0, 77, FAR)
+    ]
+    here, *there = ((each.astype(np.float64)) @ each.astype(np.float64).T for each in rows)
+    for products in there:
+        np.testing.assert_allclose(products, here, rtol=0, atol=5 * 4 * UNIT)  # five pairs, each off by 2**-24.5
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_rotation_keeps_norms_and_its_scores_see_only_the_distance(on, native, layout):
+    layer, x = on.room.RotaryEmbedding(Rotary(head_dim=8, layout=layout)), tokens(1, 1, 4, 8)
+    scores, norms = [], np.linalg.norm(x[0, 0].astype(np.float64), axis=-1)
+    for by in (0, 77, FAR):
+        turned = on.room.to_numpy(layer(native(x), positions=np.array([0, 5, 300, 9]) + by))[0, 0].astype(np.float64)
+        np.testing.assert_allclose(np.linalg.norm(turned, axis=-1), norms, rtol=4 * UNIT)  # table, products and sum
+        scores.append(turned @ turned.T)
+    for there in scores[1:]:
+        np.testing.assert_array_less(np.abs(there - scores[0]), 16 * UNIT * np.outer(norms, norms))
+
+
+def test_a_projection_of_tokens_and_rows_is_the_sum_of_their_projections(on, native):
+    layer = on.harness.evaluated(on.room.PositionalEncoding(6, combine="concat"))
+    x, matrix = tokens(2, 3, 5), RNG.normal(size=(11, 4))
+    both = on.room.to_numpy(layer(native(x)))
+    np.testing.assert_array_equal(both[..., :5], x)
+    rows = Sinusoidal(dim=6).table(range(3)).astype(np.float64)
+    np.testing.assert_allclose(both @ matrix, x @ matrix[:5] + rows @ matrix[5:], rtol=0, atol=1e-13)
+
+
+def test_attention_follows_a_permutation_of_its_tokens(on, native):
+    layer, x, order = attention(on), tokens(2, 6, 16), np.array([3, 0, 5, 1, 4, 2])
+    wanted = on.room.to_numpy(layer(*[native(x)] * 3))
+    close(on, layer(*[native(x[:, order])] * 3), wanted[:, order])
+
+
+@pytest.mark.parametrize("position", ONE_OF_EACH, ids=named)
+def test_attention_with_positions_does_not(on, native, position):
+    layer, x, order = attention(on, position), tokens(2, 6, 16), np.array([3, 0, 5, 1, 4, 2])
+    wanted = on.room.to_numpy(layer(*[native(x)] * 3))
+    mixed = on.room.to_numpy(layer(*[native(x[:, order])] * 3))
+    assert np.abs(mixed - wanted[:, order]).max() > 1e-3
+
+
+@pytest.mark.parametrize("position", CACHED, ids=named)
+def test_pieces_with_a_cache_are_the_whole(on, native, position):
+    layer, x = attention(on, position), tokens(2, 7, 16)
+    whole, cache = on.room.to_numpy(layer(*[native(x)] * 3, causal=True)), ()
+    for begin, end in ((0, 4), (4, 7)):
+        piece = native(x[:, begin:end])
+        result, _, cache = layer(piece, piece, piece, start=begin, causal=True, cache=cache)
+        close(on, result, whole[:, begin:end])
