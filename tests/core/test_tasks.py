@@ -1,0 +1,114 @@
+"""The tasks: fixed by their seeds, right, within their lengths, and never asked in the test as in training."""
+
+import re
+from datetime import date
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from posenc_core.architecture import END, PAD
+from posenc_core.tasks import MONTHS, TASKS, addition, copy, dates, reverse
+
+FROZEN = [84742082, 2724514221, 2262714954, 469984613, 1012799209, 3468952452, 2345358440, 2562965704]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_batches_are_those_of_their_seed(name):
+    task = TASKS[name]()
+    first, again, other = (task.batch(50, seed=seed) for seed in ((0, 3), (0, 3), (0, 4)))
+    assert all(np.array_equal(*both) for both in zip(first, again, strict=True))
+    assert not np.array_equal(first.source, other.source)
+    assert first.source.dtype == first.target.dtype == np.int32
+
+
+def test_the_stream_is_frozen():
+    batches = [TASKS[name]().batch(100, seed=(7, 7), split=split) for name in TASKS for split in ("train", "test")]
+    assert [crc32(b.source.tobytes() + b.target.tobytes()) for b in batches] == FROZEN
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_pairs_come_back_from_their_tokens(name):
+    task = TASKS[name]()
+    pairs, batch = task.pairs(200, seed=(1,)), task.batch(200, seed=(1,))
+    assert batch.source.shape == (200, task.source_len)
+    assert batch.target.shape == (200, task.target_len)
+    assert task.max_len == max(task.source_len, task.target_len)
+    for (question, answer), source, target in zip(pairs, batch.source, batch.target, strict=True):
+        assert (task.text(source), task.text(target)) == (question, answer)
+        assert target[len(answer)] == END
+        assert (target[len(answer) + 1 :] == PAD).all()
+        assert max(*source, *target) < task.vocabulary
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_the_test_asks_is_in_no_batch_of_the_training(name):
+    """By answers for dates, of which each has several wordings; by questions elsewhere."""
+    task, which = TASKS[name](), int(name == "dates")
+    trained = {pair[which] for pair in task.pairs(20000, seed=(0,))}
+    tested = {pair[which] for pair in task.pairs(2000, seed=(0,), split="test")}
+    assert len(tested) > 200
+    assert not trained & tested
+
+
+def test_answers_are_right():
+    for question, answer in addition(digits=3).pairs(300, seed=(2,)):
+        a, b = question.split("+")
+        assert int(a) + int(b) == int(answer[::-1])
+    assert all(question == answer for question, answer in copy().pairs(50, seed=(2,)))
+    assert all(list(question) == list(reversed(answer)) for question, answer in reverse().pairs(50, seed=(2,)))
+    assert {len(question) for question, _ in reverse(shortest=3, longest=6).pairs(200, seed=(2,))} == {3, 4, 5, 6}
+
+
+def numbers(wording):
+    """Year, month and day of a wording, by rules of its own."""
+    text = wording
+    for place, month in enumerate(MONTHS, 1):
+        text = re.sub(rf"\b{month}\b|\b{month[:3]}\b", f"m{place} ", text)
+    text = re.sub(
+        r"[〇一二三四五六七八九]{4}", lambda year: "".join(str("〇一二三四五六七八九".index(c)) for c in year[0]), text
+    )
+    text = re.sub(
+        r"([二三]?)十([一二三四五六七八九]?)",
+        lambda n: str(10 * (" 一二三".index(n[1]) if n[1] else 1) + (" 一二三四五六七八九".index(n[2]) if n[2] else 0)),
+        text,
+    )
+    text = re.sub(r"[一二三四五六七八九]", lambda n: str(" 一二三四五六七八九".index(n[0])), text)
+    year = int(re.search(r"(?<!\d)(\d{4})", text)[1])
+    named = re.search(r"m(\d+)", text)
+    rest = [int(n) for n in re.findall(r"(?<![\dm])\d{1,2}(?!\d)", text)]
+    if named:
+        return year, int(named[1]), rest[0]
+    if "/" in text and "day first" not in text:
+        return year, *rest
+    return year, *(rest if "月" in text else rest[::-1])
+
+
+def test_dates_say_what_they_mean():
+    pairs = dates().pairs(3000, seed=(3,))
+    for question, answer in pairs:
+        assert date(*numbers(question)).isoformat() == answer, question
+    kinds = {
+        re.sub(
+            r"[〇一二三四五六七八九十]+",
+            "N",
+            re.sub(
+                r"\d+(st|nd|rd|th)?",
+                "D",
+                re.sub("|".join(m + "|" + m[:3] for m in MONTHS), lambda m: "M" if m[0] in MONTHS else "m", question),
+            ),
+        )
+        for question, _ in pairs
+    }
+    assert len(kinds) >= 12
+
+
+def test_what_cannot_be_is_told():
+    with pytest.raises(ValueError, match="`split` must be one of 'train', 'test', got 'validation'"):
+        dates().batch(2, seed=(0,), split="validation")
+    with pytest.raises(ValueError, match="`longest` must be at least 5, got 4"):
+        reverse(longest=4)
+    with pytest.raises(ValueError, match=r"`text` must be made of .*, got 'k'"):
+        copy().tokens("ak")
+    with pytest.raises(ValueError, match="`size` must be at least 1, got 0"):
+        copy().batch(0, seed=(0,))

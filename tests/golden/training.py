@@ -1,0 +1,56 @@
+"""Makes `training.json` again: the loss of the first steps of a training in float64, which every framework follows.
+
+    JAX_ENABLE_X64=1 python tests/golden/training.py           # in an environment with JAX
+    JAX_ENABLE_X64=1 python tests/golden/training.py --check   # exits with 1 if a loss changes by more than 1e-9
+
+Apart from `generate.py`, as it needs a framework for the derivatives; which one does not matter to 12 digits.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from posenc_backends.jax.training import Trainer
+from posenc_backends.training import Recipe, model_of, steps
+from posenc_core.notation import parse
+from posenc_core.tasks import TASKS
+from posenc_core.transformer import loss
+
+FILE = Path(__file__).with_suffix(".json")
+STEPS = 100
+POSITIONS = {"dates": "Sinusoidal(dim=64)", "reverse": "Rotary(head_dim=16, layout='half')"}
+
+
+def curve(name: str) -> dict[str, object]:
+    """The losses of a task, to nine digits after the point."""
+    task, recipe = TASKS[name](), Recipe()
+    model = model_of(task, parse(POSITIONS[name]))
+    wide = (
+        {key: array.astype(np.float64) for key, array in arrays.items()}
+        for arrays in (model.initial(seed=0), model.constants())
+    )
+    trainer = Trainer(partial(loss, model), *wide, recipe.rates())
+    losses = list(islice(steps(trainer, task, recipe), STEPS))
+    return {"task": name, "position": POSITIONS[name], "losses": [round(value, 9) for value in losses]}
+
+
+def main(check: bool) -> int:
+    """Write the file, or compare it; returns the exit status."""
+    curves = [curve(name) for name in POSITIONS]
+    if check:
+        before = json.loads(FILE.read_text(encoding="utf-8"))
+        return int(
+            any(np.abs(np.subtract(a["losses"], b["losses"])).max() > 1e-9 for a, b in zip(curves, before, strict=True))
+        )
+    FILE.write_text("[\n" + ",\n".join(map(json.dumps, curves)) + "\n]\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
