@@ -19,6 +19,8 @@ ENVIRONMENTS = {  # in which the suite runs on a room, once each
     "jax": [{}, {"JAX_ENABLE_X64": "1"}],
     "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
 }
+ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
+BESIDE = {"jax": ("flax", "optax"), "keras": tuple(KERAS_BACKENDS.values())}  # what a room's framework runs on or with
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 ROOMS = [name for name in EXTRAS if name not in ("plots", "report", "strict")]
 
@@ -58,13 +60,16 @@ def old_numpy(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
 def room(session: nox.Session, name: str) -> None:
-    """A framework's room in an environment of its own: the exact tables, the suite, the examples in docstrings."""
-    install(session, name, *(KERAS_BACKENDS.values() if name == "keras" else ()), constraints=name)
+    """A framework's room in an environment of its own: the exact tables, the suite, examples, originals, a training."""
+    install(session, name, "report", *BESIDE.get(name, ()), constraints=name)
+    session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first, *others = ENVIRONMENTS.get(name, [{}])
     for environment in (first, *others):
         session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
+    session.run("pytest", "tests/originals", "--backend", name, *session.posargs, env=first)
+    session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
 @nox.session
