@@ -54,7 +54,7 @@ def core(session: nox.Session) -> None:
 def old_numpy(session: nox.Session) -> None:
     """The core on NumPy 1.26: the same bytes. The room of MXNet does this on 1.23.5."""
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
-    session.run("pytest", "tests/core", *session.posargs)
+    session.run("pytest", "tests/core", "--ignore", "tests/core/test_bad_values.py", *session.posargs)
 
 
 @nox.session
@@ -65,8 +65,10 @@ def room(session: nox.Session, name: str) -> None:
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first, *others = ENVIRONMENTS.get(name, [{}])
-    for environment in (first, *others):
-        session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=environment)
+    session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=first)
+    for environment in others:  # trained once
+        again = ("--ignore", "tests/rooms/test_training.py")
+        session.run("pytest", "tests/rooms", "--backend", name, *again, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
     session.run("pytest", "tests/originals", "--backend", name, *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
