@@ -61,6 +61,7 @@ def old_numpy(session: nox.Session) -> None:
 @nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
 def room(session: nox.Session, name: str) -> None:
     """A framework's room in an environment of its own: the exact tables, the suite, examples, originals, a training."""
+    session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
     install(session, name, "report", *BESIDE.get(name, ()), constraints=name)
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)

@@ -154,7 +154,7 @@ def test_a_kernel_is_used_where_it_gives_the_same(calls):
 
 
 def test_a_kernel_is_not_used_where_it_does_not_do(calls):
-    q, v = RNG.normal(size=(2, 2, 3, 4)), RNG.normal(size=(2, 2, 3, 5))
+    q, v = (RNG.normal(size=(2, 2, 3, width)).astype(np.float32) for width in (4, 5))
     shaw = ShawBias(num_heads=2, head_dim=4, max_distance=1, applies_to="keys")
     shaw = Placed(shaw, range(3), range(3), {"key_table": np.ones((3, 4))})
     attend(q, q, q, dropout=lambda weights: weights)
@@ -164,6 +164,7 @@ def test_a_kernel_is_not_used_where_it_does_not_do(calls):
     attend(q[0], q[0], q[0])
     attend(q[:, :, :0], q, q)
     attend(q, q[:1], q[:1])
+    attend(*(x.astype(np.float64) for x in (q, q, q)))
     attention_weights(q, q)
     assert not calls
     attend(q, q, q)

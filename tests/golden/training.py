@@ -1,9 +1,10 @@
 """Makes `training.json` again: the loss of the first steps of a training in float64, which every framework follows.
 
-    JAX_ENABLE_X64=1 python tests/golden/training.py           # in an environment with JAX
-    JAX_ENABLE_X64=1 python tests/golden/training.py --check   # exits with 1 if a loss changes by more than 1e-9
+    python tests/golden/training.py           # in an environment with PyTorch
+    python tests/golden/training.py --check   # exits with 1 if a loss changes by more than 1e-9
 
-Apart from `generate.py`, as it needs a framework for the derivatives; which one does not matter to 12 digits.
+Apart from `generate.py`, as it needs a framework for the derivatives: PyTorch computes all of it in float64, which the
+attention of JAX does not.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc_backends.jax.training import Trainer
+from posenc_backends.torch.training import Trainer
 from posenc_backends.training import Recipe, model_of, steps
 from posenc_core.notation import parse
 from posenc_core.tasks import TASKS

@@ -20,6 +20,7 @@ from posenc_core import (
     same_sequence,
     sequence_ids,
 )
+from posenc_core.attention import attend
 from posenc_core.encodings import Encoding, LearnedRotary, Rotating, ShawBias, T5Bias
 
 RNG = np.random.default_rng(17)
@@ -412,3 +413,13 @@ def test_the_golden_numbers_are_met_without_the_kernel_too(on, monkeypatch, case
         pytest.skip("no kernel, or a gap")
     monkeypatch.delattr(on.room.namespace, "fused_attention")
     assert case.run(on).passed
+
+
+def test_float64_is_not_rounded_on_the_way(room):
+    q = np.random.default_rng(0).normal(size=(1, 2, 5, 4))
+    x = room.from_numpy(q)
+    if "float64" not in str(x.dtype):
+        pytest.skip("The framework has no float64 unless it is told to.")
+    parts = np.exp(q @ q.swapaxes(-1, -2) / 2)
+    wanted = parts / parts.sum(axis=-1, keepdims=True) @ q
+    np.testing.assert_allclose(room.to_numpy(attend(x, x, x)), wanted, rtol=0, atol=1e-14)
