@@ -19,3 +19,4 @@ from_numpy = _room.from_numpy
 to_numpy = _room.to_numpy
 is_traced = _room.is_traced
 detached = import_module(f"{_room.__name__}.arrays").detached
+uncompiled = getattr(_room.arrays, "uncompiled", lambda function: function)  # only PyTorch traces what it runs

@@ -68,5 +68,10 @@ class Layer(Holder, Shell):
     def held(self) -> dict[str, Any]:
         return {**self.constants, **{name: variable.value for name, variable in self.learned.items()}}
 
+    @arrays.uncompiled
+    def computed_there(self, encoding: Any, *positions: Any) -> tuple[Any, ...]:
+        """Outside of what PyTorch compiles: it does not get through the arithmetic of exact frequencies."""
+        return super().computed_there(encoding, *positions)
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoding": self.encoding.to_dict()}

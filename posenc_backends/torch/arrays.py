@@ -13,6 +13,8 @@ from posenc_core import register_namespace
 
 from . import namespace
 
+uncompiled = torch.compiler.disable  # for what no compiler gets through
+
 register_namespace(torch.Tensor, namespace)  # found without a call that `torch.compile` would warn about
 
 

@@ -36,11 +36,11 @@ class Layer(Holder, nn.Module):
     def held(self) -> dict[str, Any]:
         return {**self._buffers, **self._parameters}
 
-    @torch.compiler.disable
+    @arrays.uncompiled
     def exact_rows(self, positions: Host, encoding: Any) -> Tables:
         return super().exact_rows(positions, encoding)
 
-    @torch.compiler.disable
+    @arrays.uncompiled
     def computed_there(self, encoding: Any, *positions: Tensor) -> tuple[Tensor, ...]:
         """Outside of what is compiled: no compiler gets through the arithmetic of exact frequencies."""
         return super().computed_there(encoding, *positions)
