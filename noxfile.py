@@ -19,6 +19,7 @@ ENVIRONMENTS = {  # in which a room is tested; all of it in the first
     "jax": [{}, {"JAX_ENABLE_X64": "1"}],
     "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
 }
+TWO = ("-n", "2", "--dist", "worksteal")  # processes: the machines of CI have as many cores
 ONCE = ("training", "resizing", "properties")  # functions of arrays, without layers: no environment changes them
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {"jax": ("flax", "optax"), "keras": tuple(KERAS_BACKENDS.values())}  # what a room's framework runs on or with
@@ -46,9 +47,9 @@ def core(session: nox.Session) -> None:
     """Core and house, the NumPy and the strict room; the golden numbers made again."""
     install(session, "plots", "report", "strict", "safetensors", constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
-    session.run("pytest", "tests/core", "tests/house", *session.posargs)
+    session.run("pytest", "tests/core", "tests/house", *TWO, *session.posargs)
     for name in ("numpy", "strict"):
-        session.run("pytest", "tests/rooms", "--backend", name, *session.posargs)
+        session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs)
 
 
 @nox.session
@@ -67,10 +68,10 @@ def room(session: nox.Session, name: str) -> None:
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first, *others = ENVIRONMENTS.get(name, [{}])
-    session.run("pytest", "tests/rooms", "--backend", name, *session.posargs, env=first)
+    session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs, env=first)
     for environment in others:
         once = [f"--ignore=tests/rooms/test_{part}.py" for part in ONCE]
-        session.run("pytest", "tests/rooms", "--backend", name, *once, *session.posargs, env=environment)
+        session.run("pytest", "tests/rooms", "--backend", name, *TWO, *once, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
     session.run("pytest", "tests/originals", "--backend", name, *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
@@ -82,6 +83,14 @@ def peers(session: nox.Session) -> None:
     install(session, "torch", constraints="peers", group="peers")
     session.install("--no-deps", "-c", "constraints/peers.txt", *LONE_PEERS)
     session.run("pytest", "tests/peers", *session.posargs)
+
+
+@nox.session
+def arrays(session: nox.Session) -> None:
+    """Arrays of libraries without a room: dask, on a cluster of two workers too, ndonnx, bare JAX and PyTorch."""
+    session.env["OMP_NUM_THREADS"] = "1"
+    install(session, "strict", "jax", "torch", constraints="arrays", group="arrays")
+    session.run("pytest", "tests/arrays", *session.posargs)
 
 
 @nox.session

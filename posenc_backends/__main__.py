@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="test every encoding in every installed framework")
     report.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    report.add_argument("--modes", action="store_true", help="compile, export, save, … every encoding, too: minutes")
     report.set_defaults(run=_report)
     plot = commands.add_parser("plot", help="draw an encoding")
     plot.add_argument("encoding", metavar="ENCODING", help="for example 'Sinusoidal(dim=32)'")
@@ -97,7 +98,7 @@ def _add_train(commands: Commands) -> None:
 def _report(options: argparse.Namespace) -> int:
     with _naming_rich():
         from posenc_backends.report import report
-    return report(options.json)
+    return report(options.json, modes=options.modes)
 
 
 def _plot(options: argparse.Namespace) -> int:

@@ -9,34 +9,45 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 
-from posenc_backends import additive_checks, attention_checks, checks, content_checks, defects, load, scoring_checks
+from posenc_backends import (
+    additive_checks,
+    attention_checks,
+    checks,
+    content_checks,
+    defects,
+    load,
+    modes,
+    scoring_checks,
+)
 from posenc_backends.measures import ROTARY_KINDS, Entry, Outcome, Subject
 
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: what is checked (`table`, `forward`, `gradient`, …), of which encoding, in which dtype."""
+    """One comparison: what is checked (`table`, `forward`, `gradient`, …, or a mode), of which encoding, in which dtype."""
 
     check: str
     encoding: str
     subject: str
     dtype: str
     run: Callable[[Subject], Outcome]
+    is_mode: bool = False
 
     @property
     def name(self) -> str:
         return self.subject if self.subject.startswith(self.check) else f"{self.check}: {self.subject}"
 
     def gap(self, room: ModuleType) -> str | None:
-        """Why the room cannot pass, if it says so of this case, its check, its dtype or its encoding."""
-        told = (room.GAPS.get(key) for key in (self.name, self.check, self.dtype, self.encoding))
+        """Why the room cannot pass, if it says so of this case, its check, its dtype, its encoding, or a check of it."""
+        keys = (self.name, self.check, self.dtype, self.encoding, f"{self.check}: {self.encoding}")
+        told = (room.GAPS.get(key) for key in keys)
         return next((reason for reason in told if reason), None)
 
 
@@ -46,11 +57,23 @@ def subject(name: str) -> Subject:
     Raises:
         ImportError: if its framework is not installed.
     """
-    return Subject(load(name), import_module(f"posenc_backends.{name}.harness"))
+    room = load(name)
+    return Subject(room, *(import_module(f"posenc_backends.{name}.{part}") for part in ("harness", "modes")))
+
+
+def in_modes(on: Subject) -> Iterator[Case]:
+    """Every layer with every encoding in each of the modes that a framework has."""
+    for mode in on.modes.MODES:
+        for entry in golden("modes"):
+            yield replace(_case(mode, entry, partial(modes.forward, mode=mode)), is_mode=True)
+    for mode in on.modes.GRADIENT_MODES:
+        for entry in golden("modes"):
+            if entry["gradient"] is not None:
+                yield replace(_case(f"gradient, {mode}", entry, partial(modes.gradient, mode=mode)), is_mode=True)
 
 
 def cases() -> Iterator[Case]:
-    """All cases, from tables to attention, and then what peers get wrong."""
+    """All cases that every room has, from tables to attention, and then what peers get wrong."""
     for entry in golden("seeds") + golden("sinusoidal"):
         yield _case("table", entry, checks.additive_table)
     for entry in golden("rope_models") + golden("scalings"):
@@ -155,12 +178,15 @@ def golden(name: str) -> list[Entry]:
     return entries
 
 
-def results(name: str) -> Iterator[dict[str, object]]:
-    """The outcome of every case in the room of this name, as plain data; a failure says why."""
+def results(name: str, *, modes: bool = False) -> Iterator[dict[str, object]]:
+    """The number of cases in the room of this name, and the outcome of each, as plain data; a failure says why."""
     on = subject(name)
-    for case in cases():
+    chosen = [*cases(), *(in_modes(on) if modes else ())]
+    yield {"cases": len(chosen)}
+    for case in chosen:
         began = time.perf_counter()
         told: dict[str, object] = {"case": case.name, "check": case.check, "encoding": case.encoding}
+        told["is_mode"] = case.is_mode
         gap = case.gap(on.room)
         try:
             outcome = case.run(on)
@@ -171,5 +197,5 @@ def results(name: str) -> Iterator[dict[str, object]]:
 
 
 if __name__ == "__main__":
-    for line in results(sys.argv[1]):
+    for line in results(sys.argv[1], modes="--modes" in sys.argv[2:]):
         print(json.dumps(line), flush=True)  # noqa: T201

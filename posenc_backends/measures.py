@@ -21,10 +21,11 @@ RESIZED = {"float32": 4.0, "float16": 1.0, "bfloat16": 1.0}  # some ten rounding
 
 
 class Subject(NamedTuple):
-    """A room, with what the suite asks of its framework."""
+    """A room, with what the suite asks of its framework, and what its framework's tools do with a layer."""
 
     room: ModuleType
     harness: ModuleType
+    modes: ModuleType
 
 
 class Outcome(NamedTuple):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,11 +18,10 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from posenc_backends import HOST_NAMES, NAMES
-from posenc_backends.conformance import cases
 
 Result = dict[str, Any]
 
@@ -64,7 +64,7 @@ TARGETS = tuple(
     if {target.room, target.backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
 )
 
-_COLUMNS = ("tables", "forward", "gradient", "compiled", "saved", "defect")
+_COLUMNS = ("tables", "forward", "gradient", "compiled", "saved", "defect", "modes")
 
 
 @dataclass
@@ -73,6 +73,7 @@ class Section:
 
     target: Target
     results: list[Result] = field(default_factory=list)
+    cases: int = 0
     crash: str = ""
 
     @property
@@ -83,7 +84,7 @@ class Section:
     @property
     def complete(self) -> bool:
         """Whether the room ran to its end and nothing failed."""
-        return not self.crash and not self.failed and len(self.results) == _number_of_cases()
+        return not self.crash and not self.failed and len(self.results) == self.cases > 0
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One row per encoding: whether tables are equal, worst errors by check, seconds, gaps, failures."""
@@ -93,45 +94,58 @@ class Section:
                 "room": self.target.name,
                 "version": _version(self.target),
                 "encoding": encoding,
-                "tables": _count(of, "table"),
-                **{check: _worst(of, check) for check in _COLUMNS if check != "tables"},
+                "tables": _count([result for result in of if result["check"] == "table"]),
+                **{check: _worst(of, check) for check in _COLUMNS if check not in ("tables", "modes")},
+                "modes": _count([result for result in of if result["is_mode"] and not result["gap"]]),
                 "seconds": sum(result["seconds"] for result in of),
                 "gaps": sorted({result["gap"] for result in of if result["gap"]}),
                 "failed": [result for result in self.failed if result["encoding"] == encoding],
             }
 
 
-def run(target: Target, advance: Callable[[], object]) -> Section:
-    """Run the cases of a room in a new process; `advance` is called after each."""
+def run(target: Target, advance: Callable[[int, int], object], *options: str) -> Section:
+    """Run the cases of a room in a new process; `advance` is told after each how many are done, and of how many."""
     section = Section(target)
-    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.room]
+    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.room, *options]
     environment = os.environ | ({"KERAS_BACKEND": target.backend} if target.backend else {})
     with tempfile.TemporaryFile("w+") as said:
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process:
             for line in process.stdout or ():
                 if line.startswith("{"):
-                    section.results.append(json.loads(line))
-                    advance()
+                    _take(section, json.loads(line))
+                    advance(len(section.results), section.cases)
         said.seek(0)
         last = said.read().strip().rpartition("\n")[2]
-    if process.returncode or len(section.results) < _number_of_cases():
+    if process.returncode or not 0 < section.cases <= len(section.results):
         section.crash = f"ended with status {process.returncode} after {len(section.results)} cases: {last}"
     return section
 
 
-def report(path: Path | None) -> int:
-    """Run all rooms, draw the results in the terminal and write them to `path` as JSON; the exit status."""
+def _take(section: Section, told: dict[str, Any]) -> None:
+    """The first line says how many cases there are, every other one what became of one."""
+    if "cases" in told:
+        section.cases = told["cases"]
+    else:
+        section.results.append(told)
+
+
+def report(path: Path | None, *, modes: bool = False) -> int:
+    """Run all rooms, draw the results in the terminal and write them to `path` as JSON; the exit status.
+
+    With `modes`, every encoding is also compiled, exported, saved, … by its framework's own tools, which takes minutes.
+    """
     if path is not None:
         path.touch()  # tell of a mistake before the rooms run
     console = Console()
     present = [target for target in TARGETS if target.missing is None]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(present) * _number_of_cases())
         sections = []
         for target in present:
-            progress.update(task, description=target.name)
-            sections.append(run(target, lambda: progress.advance(task)))
+            task = progress.add_task(target.name, total=None)
+            told = partial(_show, progress, task)
+            sections.append(run(target, told, *(["--modes"] if modes else [])))
+            progress.remove_task(task)
     console.print(_table(sections))
     _print_remarks(console, sections)
     if path is not None:
@@ -139,6 +153,10 @@ def report(path: Path | None) -> int:
         crashes = [{"room": section.target.name, "crash": section.crash} for section in sections if section.crash]
         path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
     return 0 if all(section.complete for section in sections) else 1
+
+
+def _show(progress: Progress, task: TaskID, done: int, cases: int) -> None:
+    progress.update(task, completed=done, total=cases)
 
 
 def _table(sections: list[Section]) -> Table:
@@ -184,14 +202,13 @@ def _why(result: Result) -> str:
     return result.get("error") or f"off by {result['worst']:g}, allowed are {result['limit']:g}"
 
 
-def _count(results: list[Result], check: str) -> str | None:
-    of = [result for result in results if result["check"] == check]
+def _count(of: list[Result]) -> str | None:
     return f"{sum(result['passed'] for result in of)}/{len(of)}" if of else None
 
 
 def _worst(results: list[Result], check: str) -> float | str | None:
     """The worst error of a check; "gap" where none of its cases can pass, None where it has none."""
-    of = [result for result in results if result["check"] == check]
+    of = [result for result in results if result["check"] == check and not result["is_mode"]]
     able = [result.get("worst", math.inf) for result in of if not result["gap"]]
     if not able:
         return "gap" if of else None
@@ -205,10 +222,6 @@ def _without_infinities(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_infinities(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _number_of_cases() -> int:
-    return sum(1 for _ in cases())
 
 
 def _cell(value: object) -> str:

@@ -67,9 +67,10 @@ def namespace_of(*arrays: object) -> Namespace:
 
 
 def shape_of(x: Array) -> tuple[int, ...]:
-    """The sizes of `x`; where a tracer does not know a size, what the namespace offers in its place."""
+    """The sizes of `x`; where a tracer does not know a size, what the namespace offers in its place, or -1 for None."""
     xp = namespace_of(x)
-    return tuple(xp.shape(x)) if hasattr(xp, "shape") else tuple(x.shape)
+    sizes: tuple[Any, ...] = xp.shape(x) if hasattr(xp, "shape") else x.shape
+    return tuple(-1 if size is None else size for size in sizes)
 
 
 def dtype_of(x: Array) -> Any:

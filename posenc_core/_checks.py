@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
-from ._arrays import Array, dtype_name, is_floating
+from ._arrays import Array, dtype_name, is_floating, namespace_of
 
 
 def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
@@ -62,6 +62,22 @@ def check_width(name: str, x: Array, width: int) -> None:
         raise ValueError(f"`{name}` must be {width} wide, got shape {_sizes(x)}.")
 
 
+def check_sized(name: str, x: Array) -> None:
+    """Raise if a size of `x` is NaN, which is how libraries that compute later say that they do not know it yet."""
+    if any(isinstance(size, float) for size in x.shape):
+        raise ValueError(
+            f"`{name}` must have known sizes, got shape {_sizes(x)}; call its `compute_chunk_sizes` first."
+        )
+
+
+def check_as_long(name: str, x: Array, other: str, y: Array) -> None:
+    """Raise unless `x` and `y`, called `other`, have one length, on the axis before the last."""
+    check_sized(name, x)
+    check_sized(other, y)
+    if x.shape[-2] != y.shape[-2]:
+        raise ValueError(f"`{name}` must be as long as `{other}`, got shapes {_sizes(x)} and {_sizes(y)}.")
+
+
 def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
     """Raise unless `x` broadcasts to `shape`, as far as a tracer knows the sizes, without making it larger."""
     sizes = _sizes(x)
@@ -75,6 +91,12 @@ def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
 def known(size: Any) -> bool:
     """Whether a tracer knows the size of an axis; frameworks that do not say None say -1, or give an array."""
     return isinstance(size, int) and size >= 0
+
+
+def fixed(size: Any, like: Array) -> bool:
+    """Whether the size is known and stays; tracers whose integers change have a namespace that tells which do."""
+    stays = getattr(namespace_of(like), "is_fixed", None)
+    return known(size) and (stays is None or stays(size))
 
 
 def _sizes(x: Array) -> tuple[Any, ...]:

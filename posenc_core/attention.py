@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ._arrays import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
-from ._checks import check_broadcasts, check_floating, check_width, known
+from ._checks import check_as_long, check_broadcasts, check_floating, check_width, known
 
 Dropout = Callable[[Array], Array]
 
@@ -79,8 +79,7 @@ def attend(
     >>> attend(np.ones((1, 4)), np.ones((2, 4)), np.array([[1.0], [3.0]]))
     array([[2.]])
     """
-    if k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"`v` must be as long as `k`, got shapes {tuple(v.shape)} and {tuple(k.shape)}.")
+    check_as_long("v", v, "k", k)
     q, k = _turned(q, k, position, bias, mask)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
@@ -166,10 +165,11 @@ def _fused(
     if mask is None:
         return kernel(q, k, v, bias, None)
     mask = _with_four_axes(mask)
-    sees = xp.max(xp.astype(mask, xp.int32), axis=-1, keepdims=True) > 0
-    shown = xp.where(sees, mask, xp.ones_like(mask))  # kernels differ on what no key makes: NaN, a mean, or zeros
+    seen = xp.astype(mask, xp.int32)
+    most = xp.max(seen, axis=-1, keepdims=True)
+    shown = seen >= most  # all keys where none is seen: kernels differ on what that makes, NaN, a mean, or zeros
     result = kernel(q, k, v, bias, shown)
-    return xp.where(sees, result, xp.zeros_like(result))
+    return xp.where(most > 0, result, xp.zeros_like(result))
 
 
 def _with_four_axes(x: Array) -> Array:

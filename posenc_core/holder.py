@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import Array, dtype_name, is_floating, namespace_of, shape_of
-from ._checks import known
+from ._checks import fixed, known
 from .encodings import Encoding
 from .encodings.encoding import Tables
 from .positions import LIMIT, counted, counted_from, from_array, sequence
@@ -82,7 +82,7 @@ class Holder:
             return given if host is None else self.native(whole(from_array(host)))
         start = stated_start(start, batch, self.room)
         if isinstance(start, int):
-            if known(length):
+            if fixed(length, next(iter(self.held.values()))):
                 sequence(length, start=start)  # raises past 2**31
             return counted(length, like=next(iter(self.held.values()))) + start
         return counted_from(self.native(start), length)
@@ -92,8 +92,10 @@ def host_values(given: Any, room: Room) -> Host | None:
     """A number, a list or an array as a NumPy array, or None where only a tracer knows it.
 
     Raises:
-        TypeError: if it is none of these; if a tracer's numbers are no wide integers, which may not be counted on.
+        TypeError: if it is none of these; if it is in half precision; if a tracer's numbers are no wide integers, which
+            may not be counted on.
     """
+    _check_unrounded(given)
     if isinstance(given, (int, float, list, tuple, range, np.ndarray, np.generic)):
         return np.asarray(given)
     if not hasattr(given, "shape"):
@@ -147,11 +149,21 @@ def batch_of(x: Array, sequence: int) -> Any:
 
 def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
     """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
+    _check_unrounded(given)
     sizes = given.shape if isinstance(given, np.ndarray) else shape_of(given)
     heads = [()] if batch is None else [(), (1,), (batch,)]
     if not any(_match(sizes, (*head, *tail)) for head in heads):
         wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
         raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
+
+
+def _check_unrounded(given: Any) -> None:
+    """Raise for numbers in half precision, as mixed policies make them of all that floats: 1001 is 1000 in bfloat16."""
+    if hasattr(given, "shape") and dtype_name(given) in ("float16", "bfloat16"):
+        raise TypeError(
+            f"Positions and lengths must be integers or float32, got {dtype_name(given)}, which rounds them; "
+            "make them integers before a mixed policy casts them."
+        )
 
 
 def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:

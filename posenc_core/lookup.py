@@ -62,7 +62,8 @@ class TableLookup(Holder):
             return self._rows_from(x, start, length, other)
         if isinstance(start, np.ndarray) and isinstance(length, int):
             return self._rows_at(x, start[..., None] + np.arange(length), other)
-        return self._traced_rows(counted_from(self.native(start), length), other)
+        at = self.positions("positions", None, length, start, batch)
+        return self._traced_rows(at, other)
 
     def rows_by_axis(
         self, x: Any, positions: Any, *, seq_axis: int = -2, encoding: Tabular | None = None
@@ -134,18 +135,20 @@ class TableLookup(Holder):
 
     def _rows_from(self, x: Any, start: int, length: int, other: Tabular | None) -> tuple[Any, ...]:
         self.reached(x, start + length - 1, other or self.encoding)
-        if other is None and start >= 0 and self._reserve(x, start + length, length):
-            return tuple(table[start : start + length, ...] for table in self.tables)
-        return self._computed(x, sequence(length, start=start), other)
+        tables = self._reserved(x, start + length, length) if other is None and start >= 0 else None
+        if tables is None:
+            return self._computed(x, sequence(length, start=start), other)
+        return tuple(table[start : start + length, ...] for table in tables)
 
     def _rows_at(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         positions = whole(from_array(positions))
         self.reached(x, positions.max(initial=-1).item(), other or self.encoding)
         held = other is None and positions.dtype.kind == "i" and positions.min(initial=0) >= 0
-        if held and self._reserve(x, int(positions.max(initial=-1)) + 1, positions.size):
-            indices = self.native(positions.astype(np.int32))
-            return tuple(_taken(table, indices) for table in self.tables)
-        return self._computed(x, positions, other)
+        tables = self._reserved(x, int(positions.max(initial=-1)) + 1, positions.size) if held else None
+        if tables is None:
+            return self._computed(x, positions, other)
+        indices = self.native(positions.astype(np.int32))
+        return tuple(_taken(table, indices) for table in tables)
 
     def reached(self, x: Any, last: float, encoding: Tabular) -> None:
         """What is to be said of an encoding's use up to a position, if anything."""
@@ -161,14 +164,16 @@ class TableLookup(Holder):
             raise ValueError(other_tables(other))
         return tuple(_taken_or_nan(table, positions) for table in self.tables)
 
-    def _reserve(self, x: Any, stop: int, count: int) -> bool:
-        """Whether the tables hold the positions below `stop`, after growing if that is in proportion.
+    def _reserved(self, x: Any, stop: int, count: int) -> tuple[Any, ...] | None:
+        """Tables with the positions below `stop`, after growing if that is in proportion; None if it is not.
 
-        Tables double, or follow a call that fills at least half of them; a lone far position is not worth a table.
+        Tables double, or follow a call that fills at least half of them; a lone far position is not worth a table. What
+        is held is looked at once, as other threads may change it: all of it is right, but it may be of several lengths.
         """
-        held = int(self.tables[0].shape[0])
+        tables = self.tables
+        held = _shortest(tables)
         if stop <= held:
-            return True
+            return tables
         if stop > self.encoding.limit:
             raise ValueError(f"`positions` of {self.encoding} end at {self.encoding.limit - 1}, got {stop - 1}.")
         if self.room.is_traced(x):
@@ -177,14 +182,19 @@ class TableLookup(Holder):
                 f"make it with `max_len={stop}` or more."
             )
         if stop > min(2 * max(held, count), self.encoding.held_limit):
-            return False
+            return None
         self.hold(self.encoding.constants(max(stop, 2 * held)))
-        return True
+        tables = self.tables
+        return tables if stop <= _shortest(tables) else None
 
 
 def other_tables(encoding: Tabular) -> str:
     """What to say where code that is traced asks for the rows of another encoding than its layer's."""
     return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
+
+
+def _shortest(tables: tuple[Any, ...]) -> int:
+    return min(int(table.shape[0]) for table in tables)
 
 
 def check_axes(positions: Array, axes: int) -> None:
@@ -220,7 +230,7 @@ def _taken(table: Array, positions: Array) -> Array:
 def _taken_or_nan(table: Array, positions: Array) -> Array:
     """`_taken` for positions that nobody has checked: rows that the table does not have are NaN."""
     xp = namespace_of(table)
-    last = xp.full_like(positions, table.shape[0] - 1)
+    last = xp.full_like(positions, shape_of(table)[0] - 1)
     zero = xp.zeros_like(positions)
     rows = _taken(table, xp.maximum(xp.minimum(positions, last), zero))
     held = xp.expand_dims((positions >= zero) & (positions <= last), axis=-1)

@@ -41,7 +41,8 @@ def from_array(positions: Any) -> npt.NDArray[Any]:
     """
     given = np.asarray(positions)
     if given.dtype.kind not in "iuf":
-        raise TypeError(f"`positions` must be integers or real numbers, got {given.dtype}.")
+        kind = type(positions) if given.dtype.kind == "O" else given.dtype  # what NumPy cannot read is named
+        raise TypeError(f"`positions` must be integers or real numbers, got {kind}.")
     if given.ndim == 0:
         raise ValueError(f"`positions` must have shape (..., length), got the single number {given}.")
     given = given.astype(np.float64, copy=False) if given.dtype.kind == "f" else given

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import A, Array, in_float32, namespace_of, shape_of
-from ._checks import check_broadcasts, check_floating, check_integer, check_known
+from ._blocks import rows_by_block
+from ._checks import check_broadcasts, check_floating, check_integer, check_known, check_sized
 
 Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
@@ -93,10 +94,12 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing) -> A:
         )
     if cos.shape[-1] % pairing.blocks:
         raise ValueError(f"`blocks` must divide the {cos.shape[-1]} pairs, got {pairing.blocks}.")
+    for name, array in (("x", x), ("cos", cos), ("sin", sin)):
+        check_sized(name, array)
     shape = (*x.shape[:-1], cos.shape[-1])
     check_broadcasts("cos", cos, shape)
     check_broadcasts("sin", sin, cos.shape)
-    return in_float32(partial(_turned, pairing=pairing), x, cos, sin)
+    return rows_by_block(partial(in_float32, partial(_turned, pairing=pairing)), x, cos, sin)
 
 
 def _turned(x: Array, cos: Array, sin: Array, *, pairing: Pairing) -> Array:

@@ -26,7 +26,7 @@ def pytest_configure(config):
 def pytest_ignore_collect(collection_path, config):
     """What one framework alone can do is tested in that framework's environment."""
     if collection_path.parent.name == "native":
-        return collection_path.stem != f"test_{config.getoption('--backend')}"
+        return collection_path.name != config.getoption("--backend")
     return None
 
 

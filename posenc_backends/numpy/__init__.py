@@ -1,15 +1,11 @@
 """The NumPy room: the layers without a framework, to read and to test with. They evaluate; they do not train."""
 
+from . import gaps
 from .arrays import from_numpy, is_traced, namespace, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS: dict[str, str] = {
-    "gradient": "NumPy has no automatic differentiation.",
-    "compiled": "NumPy has no compiler.",
-    "saved": "The layers of this room have no file format; an encoding is saved by `to_dict`.",
-    "bfloat16": "NumPy has no bfloat16.",
-}
+GAPS = gaps.GAPS_IN[""]
 
 __all__ = [
     "GAPS",

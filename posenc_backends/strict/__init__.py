@@ -4,17 +4,12 @@ from posenc_backends import require
 
 require("array_api_strict", install="posenc[strict]")
 
+from . import gaps
 from .arrays import from_numpy, is_traced, namespace, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS: dict[str, str] = {
-    "gradient": "The array API standard has no automatic differentiation.",
-    "compiled": "The array API standard has no compiler.",
-    "saved": "The layers of this room have no file format; an encoding is saved by `to_dict`.",
-    "bfloat16": "The array API standard has no bfloat16.",
-    "float16": "The array API standard has no float16.",
-}
+GAPS = gaps.GAPS_IN[""]
 
 __all__ = [
     "GAPS",

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._arrays import Array, dtype_name
+from .._blocks import positions_by_block, tables_by_block
 from .._checks import check_integer
 from .._values import Value
 from ..attention import Content
@@ -102,11 +103,9 @@ class Tabular(Encoding):
     def _known(self, positions: Any, *, minimum: int = -LIMIT) -> npt.NDArray[Any]:
         """The positions as an array, all of them among those that the encoding has."""
         array = from_array(positions)
-        outside = array[(array < minimum) | (array >= self.limit)]
-        if outside.size:
-            raise ValueError(
-                f"`positions` of {self} must lie from {minimum} to {self.limit - 1}, got {outside.flat[0]}."
-            )
+        wrong = array[(array < minimum) | (array >= self.limit)]
+        if wrong.size:
+            raise ValueError(f"`positions` of {self} must lie from {minimum} to {self.limit - 1}, got {wrong.flat[0]}.")
         return array
 
 
@@ -191,7 +190,8 @@ class PositionScoring(Scoring):
         """
         if self.parameters():
             raise TypeError(f"`bias` of {self} depends on what is learned; ask a layer that holds it.")
-        return np.asarray(self.score(self.constants(0), from_array(query_positions), from_array(key_positions)))
+        queries, keys = positions_by_block(from_array, query_positions, key_positions)
+        return self.score(self.constants(0), queries, keys)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -238,11 +238,13 @@ class Additive(Tabular):
     def table(self, positions: Any) -> npt.NDArray[np.float32]:
         """The rows of the positions given, float32: `(..., length) -> (..., length, dim)`.
 
-        Where the encoding has several axes, positions are `(axes, ..., length)`, or `(length,)` if they are the same on
-        all of them.
+        Positions on several axes are `(axes, ..., length)`, or `(length,)` if they are the same on all of them.
 
         Raises:
             TypeError: if positions are not numbers.
             ValueError: if the encoding has no such position.
         """
+        return tables_by_block(self._table, positions)
+
+    def _table(self, positions: Any) -> npt.NDArray[np.float32]:
         return self.rows(positions)["table"]

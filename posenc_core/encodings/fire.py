@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .._arrays import Array, namespace_of
-from .._checks import check_integer, check_number, known
+from .._checks import check_integer, check_number, fixed
 from ..bias import perceived, progressive
 from .encoding import Parameter, PositionScoring, Tables
 
@@ -80,6 +80,6 @@ class Fire(PositionScoring):
 def _blocks(positions: Array) -> list[Array]:
     """Parts of a length; all in one where a tracer does not know it."""
     length = positions.shape[-1] if hasattr(positions, "shape") else None
-    if length is None or not known(length) or length <= BLOCK:
+    if length is None or not fixed(length, positions) or length <= BLOCK:
         return [positions]
     return [positions[..., first : min(first + BLOCK, length)] for first in range(0, length, BLOCK)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._arrays import A, Array, aligned, namespace_of, shape_of
+from .._blocks import tables_by_block
 from .._checks import check_rank, check_width, known
 from ..attention import Content
 from ..positions import counted, from_array
@@ -85,10 +87,10 @@ class Placed:
         if several and len(sizes) > 1:
             sizes = sizes[1:]
         length, batch = x.shape[-2], (1, shape_of(x)[0]) if len(x.shape) > 3 else ()
-        wanted = [(length,), *((rows, length) for rows in dict.fromkeys(batch))]
+        wanted = [(length,), *((rows, length) for rows in batch)]
         if not any(_match(sizes, shape) for shape in wanted):
             raise ValueError(
-                f"`{name}` must have shape {' or '.join(map(str, wanted))} to fit the tokens, got {sizes}."
+                f"`{name}` must have shape {' or '.join(dict.fromkeys(map(str, wanted)))} to fit the tokens, got {sizes}."
             )
 
     def scores(self, content: Content) -> Array | None:
@@ -114,7 +116,7 @@ class Placed:
         if isinstance(encoding, LearnedRotary):
             return encoding.rows_of(self._weights(x), _like(positions, x))
         several = encoding.num_axes > 1
-        rows = encoding.cos_sin(positions) if several else encoding.rows(from_array(positions)).values()
+        rows = encoding.cos_sin(positions) if several else tables_by_block(partial(_rows, encoding), positions)
         return tuple(_like(table, x) for table in rows)
 
     def _spread(self, encoding: PositionScoring, queries: range, keys: range, x: Array) -> Array:
@@ -142,6 +144,10 @@ class Placed:
             return held
         fixed = self.encoding.constants(0).items()
         return {**{name: _like(table, x) for name, table in fixed}, **held}
+
+
+def _rows(encoding: Rotating, positions: Any) -> tuple[Any, ...]:
+    return tuple(encoding.rows(from_array(positions)).values())
 
 
 def _check_learned(encoding: Encoding, name: str, shape: tuple[int, ...], given: Any) -> None:

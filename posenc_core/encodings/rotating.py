@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .. import frequencies as f
 from .._arrays import Array, namespace_of
+from .._blocks import tables_by_block
 from .._checks import check_even, check_integer, check_known
 from .._exact import Frequencies, high_precision
 from ..angles import angles_of
@@ -100,13 +101,15 @@ class Rotating(Tabular):
             TypeError: if positions are not numbers.
             ValueError: if they are out of range, or there are not as many axes as the encoding has.
         """
-        at = self.at(seq_len)
-        known = at._known(positions)
-        if known.ndim == 1 or at.num_axes == 1:
-            return at._cos_sin(known, at._frequencies())
-        if len(known) != at.num_axes:
-            raise ValueError(f"`positions` must have shape ({at.num_axes}, ..., length), got {known.shape}.")
-        columns = (at._cos_sin(known[axis], (w,)) for axis, w in zip(at.axes, at._frequencies(), strict=True))
+        return tables_by_block(self.at(seq_len)._tables, positions)
+
+    def _tables(self, positions: Any) -> tuple[Table, Table]:
+        known = self._known(positions)
+        if known.ndim == 1 or self.num_axes == 1:
+            return self._cos_sin(known, self._frequencies())
+        if len(known) != self.num_axes:
+            raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
+        columns = (self._cos_sin(known[axis], (w,)) for axis, w in zip(self.axes, self._frequencies(), strict=True))
         cos, sin = zip(*columns, strict=True)
         return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
 

@@ -46,10 +46,10 @@ class Waves(Additive):
         """`_series`, worked out once: of 160 frequencies in 110 digits, some ten milliseconds."""
         return self._series()
 
-    def table(self, positions: Any) -> npt.NDArray[np.float32]:
+    def _table(self, positions: Any) -> npt.NDArray[np.float32]:
         known = self._known(positions)
         if known.ndim == 1 or self.num_axes == 1:
-            return super().table(known)
+            return super()._table(known)
         if len(known) != self.num_axes:
             raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
         return self._written(list(known), write_cos_sin)["table"]

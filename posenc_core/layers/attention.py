@@ -38,9 +38,9 @@ class Attention:
     ) -> Any:
         """Multi-head attention, `(batch, queries, num_hiddens)`, or `Attended`; `keys_mask` is True for keys that count."""
         self.check(queries, keys, values)
-        q = split_heads(self.W_q(queries), self.num_heads)  # (batch, heads, queries, head_dim)
-        k = split_heads(self.W_k(keys), self.num_kv_heads)
-        v = split_heads(self.W_v(values), self.num_kv_heads)
+        q = self._heads("W_q", queries, self.num_heads)  # (batch, heads, queries, head_dim)
+        k = self._heads("W_k", keys, self.num_kv_heads)
+        v = self._heads("W_v", values, self.num_kv_heads)
         places = self._places(q, k, options)
         q, k = self.turned(q, k, places)
         if places.cached:
@@ -61,6 +61,12 @@ class Attention:
             check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
         if known(keys.shape[1]) and known(values.shape[1]) and keys.shape[1] != values.shape[1]:
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
+
+    def _heads(self, name: str, tokens: Any, heads: int) -> Any:
+        """Tokens, projected; a projection that gave one process's share of them would be cut into other heads."""
+        projected = getattr(self, name)(tokens)
+        check_width(f"{name}(…)", projected, heads * self.num_hiddens // self.num_heads)
+        return split_heads(projected, heads)
 
     def _places(self, q: Any, k: Any, options: Options) -> Places:
         """Where queries and keys stand, `(batch, heads, length, head_dim)`, the new keys after those of the cache."""

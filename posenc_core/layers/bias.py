@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._arrays import A, in_float32, namespace_of, shape_of
-from .._checks import check_broadcasts, check_floating, check_rank, check_width, known
+from .._checks import check_broadcasts, check_floating, check_rank, check_width, fixed, known
 from ..attention import Content
 from ..encodings import ContentScoring, Encoding, Placed, Scoring
 from ..holder import Holder, host_values
@@ -57,7 +57,7 @@ class Bias(Holder):
     def _positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
         """A range where that says it all, for which less has to be computed."""
         positions = self.positions(name, given, length, start, batch)
-        plain = given is None and type(start) is int and known(length)
+        plain = given is None and type(start) is int and fixed(length, next(iter(self.held.values())))
         stated = range(start, start + length) if plain else positions
         host = stated if isinstance(stated, range) else host_values(stated, self.room)
         if host is not None:

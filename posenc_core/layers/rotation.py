@@ -22,8 +22,8 @@ class Rotation(TableLookup):
     ) -> A | tuple[A, A]:
         """`q`, or `q` and `k`, turned by the angles of their positions."""
         tables = self.looked_up(q, k, start, positions, seq_axis, seq_len)
-        turned = self._turned(q, tables[:2], seq_axis)
-        return turned if k is None else (turned, self._turned(k, tables[-2:], seq_axis))
+        turned = self.turned_by(q, tables[:2], seq_axis)
+        return turned if k is None else (turned, self.turned_by(k, tables[-2:], seq_axis))
 
     def looked_up(
         self,
@@ -65,7 +65,8 @@ class Rotation(TableLookup):
         if on_a_grid and positions is None:
             raise ValueError(f"`positions` must be given to {self.encoding!r}: ({axes}, length), as `grid` makes them.")
 
-    def _turned(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
+    def turned_by(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
+        """`x`, turned by rows of tables; a room may have an operator for it."""
         cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
         return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
 

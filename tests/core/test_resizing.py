@@ -235,7 +235,11 @@ def test_next_neighbours_keep_their_bias():
     np.testing.assert_allclose(got[10:13, 7:10], table.reshape(13, 13, 2)[5:8, 5:8], rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("sizes", [np.array([4, 5]), [4, 5], (np.int64(4), np.int32(5)), iter((4, 5))], ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [np.array([4, 5]), [4, 5], (np.int64(4), np.int32(5)), iter((4, 5))],
+    ids=["array", "list", "tuple", "iterator"],
+)
 def test_sizes_may_be_any_integers(sizes):
     table = drawn(9, 1)
     np.testing.assert_array_equal(resize_table(table, size=sizes), resize_table(table, size=(4, 5)))

@@ -59,7 +59,7 @@ def additive_sums() -> Iterator[dict[str, Any]]:
         ({"kind": "Timestep", "dim": 5, "order": "sin_first", "shift": 1, "scale": 1}, [0, 1, 2, 3, 4, 5, 6]),
     ):
         several = positions if fields.get("num_axes") else [positions]
-        rows = [[rounded(value) for value in row] for row in _rows(fields, several)]
+        rows = [[rounded(value) for value in row] for row in rows_of(fields, several)]
         x, weights = ([[drawn(numbers, 24) for _ in row] for row in rows] for _ in "xw")
         sums = [
             [rounded(mp.mpf(a) + mp.mpf(b)) for a, b in zip(*both, strict=True)] for both in zip(x, rows, strict=True)
@@ -158,7 +158,7 @@ def _table(fields: dict[str, Any], positions: list[list[Any]]) -> dict[str, Any]
         "name": _name(fields),
         "encoding": fields,
         "positions": positions if len(positions) > 1 else positions[0],
-        "table": [[rounded(value) for value in row] for row in _rows(fields, positions)],
+        "table": [[rounded(value) for value in row] for row in rows_of(fields, positions)],
     }
 
 
@@ -184,7 +184,7 @@ def _name(fields: dict[str, Any]) -> str:
     return ", ".join([fields["kind"], *(f"{name} {value}" for name, value in fields.items() if name != "kind")])
 
 
-def _rows(fields: dict[str, Any], positions: list[list[Any]]) -> Iterator[list[Any]]:
+def rows_of(fields: dict[str, Any], positions: list[list[Any]]) -> Iterator[list[Any]]:
     columns = _columns(fields)
     for at in zip(*positions, strict=True):
         angles = [mp.fsum(rate * p for rate, p in zip(rates, at, strict=True)) for _, rates in columns]

@@ -72,13 +72,13 @@ def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> Entr
 
 
 def _whole(name: str, position: Any, kv_heads: int, options: Entry, numbers: random.Random) -> Entry:
-    made = _made(position, kv_heads, numbers)
+    made = made_of(position, kv_heads, numbers)
     queries, keys, values, weights = (_drawn(numbers, 2, length, WIDTH) for length in (3, 5, 5, 3))
     if "mask" in options:
         options = options | {
             "mask": [[[[numbers.random() < 0.7 for _ in range(5)] for _ in range(3)] for _ in "hh"] for _ in "bb"]
         }
-    result, gradient = _attended(made, queries, keys, values, options, weights)
+    result, gradient = attended(made, queries, keys, values, options, weights)
     tokens = {"queries": queries, "keys": keys, "values": values, "weights": weights}
     told = {"options": options, "cuts": None, "result": result, "gradient": gradient}
     return {"name": f"MultiHeadAttention, {name}"} | made | tokens | told
@@ -86,14 +86,14 @@ def _whole(name: str, position: Any, kv_heads: int, options: Entry, numbers: ran
 
 def _cut(position: Any, numbers: random.Random) -> Entry:
     """Causal self-attention, to be computed piece by piece with a cache."""
-    made, tokens = _made(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
-    result, _ = _attended(made, tokens, tokens, tokens, {"causal": True}, None)
+    made, tokens = made_of(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
+    result, _ = attended(made, tokens, tokens, tokens, {"causal": True}, None)
     names = {"queries": tokens, "keys": tokens, "values": tokens}
     told = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
     return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | told
 
 
-def _made(position: Any, kv_heads: int, numbers: random.Random) -> Entry:
+def made_of(position: Any, kv_heads: int, numbers: random.Random) -> Entry:
     narrow, kind = kv_heads * HEAD_DIM, position and position["kind"]
     shapes = {"W_q": (WIDTH, WIDTH), "W_k": (WIDTH, narrow), "W_v": (WIDTH, narrow), "W_o": (WIDTH, WIDTH)}
     learned = {"T5Bias": {"table": (8, HEADS)}, "ShawBias": {"key_table": (5, HEAD_DIM), "value_table": (5, HEAD_DIM)}}
@@ -115,7 +115,7 @@ def _scaled(matrix: Any) -> Any:
     return [[number / 4 for number in row] for row in matrix]
 
 
-def _attended(made: Entry, queries: Any, keys: Any, values: Any, options: Entry, weights: Any) -> tuple[Any, Any]:
+def attended(made: Entry, queries: Any, keys: Any, values: Any, options: Entry, weights: Any) -> tuple[Any, Any]:
     formula, w, heads = _Formula(made["position"], made["parameters"], options), made["matrices"], made["kv_heads"]
     k, v = ([_heads(_product(x, w[name]), heads) for x in tokens] for tokens, name in ((keys, "W_k"), (values, "W_v")))
 

@@ -80,7 +80,7 @@ def _numbers(numbers: random.Random, entry: dict[str, Any], arrays: Arrays) -> d
 
     def of_result() -> Any:
         pairs = [(_attended(entry, arrays, b, h), result_weights[b][h]) for b in range(BATCH) for h in range(HEADS)]
-        return mp.fsum(_dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
+        return mp.fsum(dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
 
     told["scores_gradient"] = _gradient(of_scores, scores)
     told["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
@@ -137,7 +137,7 @@ def _attended(entry: dict[str, Any], arrays: Arrays, b: int, h: int) -> list[lis
     """Attention of one head: equations 3 to 5 of Shaw et al., with the scores of the others."""
     q, k, v = (arrays[name][b][h] for name in LENGTHS)
     result = []
-    scores = [[_dot(a, c) / mp.sqrt(WIDTH) for c in k] for a in q]
+    scores = [[dot(a, c) / mp.sqrt(WIDTH) for c in k] for a in q]
     for i in range(QUERIES):
         seen = [j for j in range(KEYS) if _seen(entry, i, j)]
         grown = {j: mp.exp(scores[i][j] + _added(entry, arrays, scores, b, h, i, j)) for j in seen}
@@ -158,18 +158,18 @@ def _biased(entry: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, 
 def _added(entry: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
     q, k = arrays["q"][b][h][i], arrays["k"][b][h][j]
     if entry["encoding"]["kind"] == "ShawBias":
-        return _dot(q, arrays["key_table"][_row(entry, b, i, j)]) / mp.sqrt(WIDTH)
+        return dot(q, arrays["key_table"][_row(entry, b, i, j)]) / mp.sqrt(WIDTH)
     if entry["encoding"]["kind"] == "Cope":
-        return _contextual(q, arrays["table"], [scores[i][l] for l in range(j, KEYS) if _seen(entry, i, l)])
+        return contextual(q, arrays["table"], [scores[i][l] for l in range(j, KEYS) if _seen(entry, i, l)])
     distance = entry["encoding"]["max_distance"] - _row(entry, b, i, j)
-    r = _projected([row[WIDTH * h : WIDTH * (h + 1)] for row in arrays["W_r"]], distance)
+    r = projected([row[WIDTH * h : WIDTH * (h + 1)] for row in arrays["W_r"]], distance)
     turned = mp.fsum((a + c) * e for a, c, e in zip(q, arrays["v"][h], r, strict=True))
-    return (_dot(arrays["u"][h], k) + turned) / mp.sqrt(WIDTH)
+    return (dot(arrays["u"][h], k) + turned) / mp.sqrt(WIDTH)
 
 
-def _projected(matrix: Any, distance: int) -> list[Any]:
+def projected(matrix: Any, distance: int) -> list[Any]:
     """The sinusoid of a distance, sines first, times the matrix."""
-    return [_dot(_sinusoid(distance, len(matrix) // 2), column) for column in zip(*matrix, strict=True)]
+    return [dot(_sinusoid(distance, len(matrix) // 2), column) for column in zip(*matrix, strict=True)]
 
 
 @cache
@@ -178,15 +178,15 @@ def _sinusoid(distance: int, half: int) -> list[Any]:
     return [mp.mpf(rounded(f(angle))) for f in (mp.sin, mp.cos) for angle in angles]  # a table of float32
 
 
-def _contextual(q: Any, table: Any, scores: Any) -> Any:
+def contextual(q: Any, table: Any, scores: Any) -> Any:
     """Listing 1 of Golovneva et al.: the gates from a key on, cut off, between floor and ceiling."""
     position = min(mp.fsum(1 / (1 + mp.exp(-score)) for score in scores), len(table) - 1)
     low, high = int(mp.floor(position)), int(mp.ceil(position))
     part = position - low
-    return _dot(q, table[high]) * part + _dot(q, table[low]) * (1 - part)
+    return dot(q, table[high]) * part + dot(q, table[low]) * (1 - part)
 
 
-def _dot(a: Any, b: Any) -> Any:
+def dot(a: Any, b: Any) -> Any:
     return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
 
 

@@ -20,6 +20,7 @@ from additive import additive_sums, additive_tables, learned_sinusoidal, positio
 from attention import attend, attention
 from content_scoring import content_scoring
 from defects import defects
+from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from position_scoring import position_scoring, scoring_constants
 from resizing import resizing
@@ -242,7 +243,6 @@ def main(check: bool) -> int:
         rotation,
         turns,
         learned_rotary,
-        learned_rotary,
         defects,
         alibi,
         attention,
@@ -253,6 +253,7 @@ def main(check: bool) -> int:
         scoring_constants,
         position_scoring,
         saved,
+        modes,
     ):
         path, text = HERE / f"{make.__name__}.json", written(make())
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -59,14 +59,14 @@ def _exponents(heads: int, *, slopes: str = "press", max_bias: float = 8, **_: A
 def _buckets(num_buckets: int, max_distance: int, sides: str) -> dict[str, Any]:
     fields = {"num_buckets": num_buckets, "max_distance": max_distance, "sides": sides}
     table = [[float(row + 1000 * head) for head in range(2)] for row in range(num_buckets)]
-    rows = [_bucket(offset, num_buckets, max_distance, sides) for offset in OFFSETS]
+    rows = [bucket(offset, num_buckets, max_distance, sides) for offset in OFFSETS]
     bias = [[[float(row + 1000 * head) for row in rows]] for head in range(2)]
     name = f"T5Bias, {num_buckets} buckets to {max_distance}, {sides}"
     encoding = {"kind": "T5Bias", "num_heads": 2, **fields}
     return _entry(name, encoding, {"table": table}, bias, [FAR], [FAR + offset for offset in OFFSETS])
 
 
-def _bucket(offset: int, num_buckets: int, max_distance: int, sides: str) -> int:
+def bucket(offset: int, num_buckets: int, max_distance: int, sides: str) -> int:
     """By the formula, with logarithms of 50 digits; what they make of whole numbers is taken for whole."""
     per_side = num_buckets // 2 if sides == "both" else num_buckets
     first = per_side if sides == "both" and offset > 0 else 0
@@ -81,7 +81,7 @@ def _bucket(offset: int, num_buckets: int, max_distance: int, sides: str) -> int
 
 def _index(window: tuple[int, int], prefix: int) -> dict[str, Any]:
     tokens = [None] * prefix + list(product(*map(range, window)))
-    rows = [[_row(query, key, window) for key in tokens] for query in tokens]
+    rows = [[window_row(query, key, window) for key in tokens] for query in tokens]
     count = (2 * window[0] - 1) * (2 * window[1] - 1) + 3 * prefix
     table = [[float(row + 1000 * head) for head in range(2)] for row in range(count)]
     bias = [[[float(row + 1000 * head) for row in line] for line in rows] for head in range(2)]
@@ -91,7 +91,7 @@ def _index(window: tuple[int, int], prefix: int) -> dict[str, Any]:
     return _entry(name, encoding, {"table": table}, bias, positions, positions)
 
 
-def _row(query: Any, key: Any, window: tuple[int, int]) -> int:
+def window_row(query: Any, key: Any, window: tuple[int, int]) -> int:
     """The place of the offset among all that there are, in order; those of the class token come after."""
     offsets = list(product(*(range(1 - size, size) for size in window)))
     if query is None or key is None:
@@ -116,12 +116,12 @@ def position_scoring() -> Iterator[dict[str, Any]]:
     numbers = random.Random(20220522)
     r1, r2 = [0.5, 1.25, 0.75], [0.25, 1.75, 0.5]
     for variant, sides in product(("logarithmic", "power"), ("both", "past")):
-        kernel = _logarithmic if variant == "logarithmic" else _power
+        kernel = logarithmic if variant == "logarithmic" else _power
         fields = {"kind": "Kerple", "num_heads": 3, "variant": variant, "sides": sides}
-        yield _learned(f"Kerple {variant}, {sides}", fields, {"r1": r1, "r2": r2}, _sided(kernel, sides), numbers)
+        yield _learned(f"Kerple {variant}, {sides}", fields, {"r1": r1, "r2": r2}, sided(kernel, sides), numbers)
     clamped = {"r1": [0.0, 1.0, -1.0], "r2": [0.5, -0.5, 2.5]}
     fields = {"kind": "Kerple", "num_heads": 3, "variant": "power"}
-    yield _learned("Kerple power, clamped", fields, clamped, _sided(_power, "both"), numbers)
+    yield _learned("Kerple power, clamped", fields, clamped, sided(_power, "both"), numbers)
     perceptron = {
         "c": [0.25],
         "l": [-1.25],
@@ -131,7 +131,7 @@ def position_scoring() -> Iterator[dict[str, Any]]:
         "head_bias": [0.125, -0.25],
     }
     fields = {"kind": "Fire", "num_heads": 2, "hidden": 3, "threshold": 2}
-    fire = _learned("Fire", fields, perceptron, _perceived, numbers)
+    fire = _learned("Fire", fields, perceptron, perceived, numbers)
     yield fire | {"scales": {"c": [_flow_of_c(perceptron, fire["weights"])]}}
     for dtype in DTYPES:
         table = {"table": [[rounded(numbers.gauss(0, 1)) for _ in range(2)] for _ in range(8)]}
@@ -189,7 +189,7 @@ def _derivatives(total: Callable[[Numbers], Any], learned: Numbers, name: str) -
     return at(learned[name], lambda new: new)
 
 
-def _sided(kernel: Callable[[Any, Any, int], Any], sides: str) -> Bias:
+def sided(kernel: Callable[[Any, Any, int], Any], sides: str) -> Bias:
     def bias(learned: Numbers, head: int, i: int, j: int) -> Any:
         far = abs(i - j) if sides == "both" else max(i - j, 0)
         return kernel(max(learned["r1"][head], mp.mpf(0.01)), max(learned["r2"][head], mp.mpf(0.01)), far)
@@ -197,7 +197,7 @@ def _sided(kernel: Callable[[Any, Any, int], Any], sides: str) -> Bias:
     return bias
 
 
-def _logarithmic(r1: Any, r2: Any, far: int) -> Any:
+def logarithmic(r1: Any, r2: Any, far: int) -> Any:
     return -r1 * mp.log(1 + r2 * far)
 
 
@@ -205,7 +205,7 @@ def _power(r1: Any, r2: Any, far: int) -> Any:
     return -r1 * mp.power(far, min(r2, 2))
 
 
-def _perceived(learned: Numbers, head: int, i: int, j: int, below: Any = None) -> Any:
+def perceived(learned: Numbers, head: int, i: int, j: int, below: Any = None) -> Any:
     """`below` is the c of the denominator, if another."""
     c, threshold = learned["c"][0], abs(2 * learned["l"][0])
     below = c if below is None else below
@@ -218,16 +218,16 @@ def _flow_of_c(learned: Numbers, weights: Any) -> float:
     """The size of what nearly cancels in its gradient: what comes by way of the numerators and of the denominators."""
     c, total = mp.mpf(learned["c"][0]), mp.mpf(0)
     for head, i, j in product(range(2), range(5), range(7)):
-        above = mp.diff(lambda x: _perceived({**learned, "c": [x]}, head, i, j, below=c), c)  # noqa: B023
-        below = mp.diff(lambda x: _perceived(learned, head, i, j, below=x), c)  # noqa: B023
+        above = mp.diff(lambda x: perceived({**learned, "c": [x]}, head, i, j, below=c), c)  # noqa: B023
+        below = mp.diff(lambda x: perceived(learned, head, i, j, below=x), c)  # noqa: B023
         total += weights[head][i][j] * (abs(above) + abs(below))
     return float(total)
 
 
 def _looked_up(learned: Numbers, head: int, i: int, j: int) -> Any:
-    return learned["table"][_bucket(j - i, 8, 6, "both")][head]
+    return learned["table"][bucket(j - i, 8, 6, "both")][head]
 
 
 def _in_window(learned: Numbers, head: int, i: int, j: int) -> Any:
     tokens = [None, *product(range(3), range(2))]
-    return learned["table"][_row(tokens[i], tokens[j], (3, 2))][head]
+    return learned["table"][window_row(tokens[i], tokens[j], (3, 2))][head]

@@ -275,8 +275,10 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
         "positions": positions,
         "x": x,
         "weights": weights,
-        "result": [[rounded(v, bits) for v in _row(*both, ways)] for both in zip(x, cos_sin, strict=True)],
-        "gradient": [[rounded(v, bits) for v in _row_back(*both, ways)] for both in zip(weights, cos_sin, strict=True)],
+        "result": [[rounded(v, bits) for v in turned_row(*both, ways)] for both in zip(x, cos_sin, strict=True)],
+        "gradient": [
+            [rounded(v, bits) for v in turned_back(*both, ways)] for both in zip(weights, cos_sin, strict=True)
+        ],
     }
 
 
@@ -336,16 +338,16 @@ def entry_of(encoding: dict[str, Any], j: int, place: tuple[Any, ...]) -> tuple[
     return mp.mpf(rounded(grown * mp.cos(angle))), mp.mpf(rounded(sign * grown * mp.sin(angle)))
 
 
-def _row(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
+def turned_row(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
     turned = list(row)
     for (cos, sin), (a, b, to_a, to_b) in zip(cos_sin, ways, strict=False):
         turned[to_a], turned[to_b] = _pair(row[a], row[b], cos, sin)
     return turned
 
 
-def _row_back(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
+def turned_back(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
     """The transpose: pairs are fetched where they went, turned back, and put where they came from."""
-    return _row(row, [(cos, -sin) for cos, sin in cos_sin], [[c, d, a, b] for a, b, c, d in ways])
+    return turned_row(row, [(cos, -sin) for cos, sin in cos_sin], [[c, d, a, b] for a, b, c, d in ways])
 
 
 def _pair(a: float, b: float, cos: Any, sin: Any) -> tuple[float, float]:

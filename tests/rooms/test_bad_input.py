@@ -233,3 +233,24 @@ def test_attention_takes_a_value_for_every_key(on, room, native):
     layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
     with raises(ValueError, "`values` must be as long as `keys`, got 2 and 3."):
         layer(*(native(np.zeros((1, length, 4))) for length in (1, 3, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_positions_in_half_precision_are_refused(on, native, dtype):
+    if dtype in on.room.GAPS:
+        pytest.skip(on.room.GAPS[dtype])
+    positions, message = on.harness.cast(native([0.0, 1.0]), dtype), f"must be integers or float32, got {dtype}, which"
+    for layer, x in (
+        (on.room.PositionalEncoding(4), native(np.ones((1, 2, 4)))),
+        (on.room.RotaryEmbedding(ROTARY), native(np.ones((1, 2, 4)))),
+    ):
+        with raises(TypeError, message):
+            layer(x, positions=positions)
+        with raises(TypeError, message):
+            layer(x, start=on.harness.cast(native([3.0]), dtype))
+    with raises(TypeError, message):
+        scores = native(np.ones((1, 1, 2, 2)))
+        on.room.AttentionBias(Alibi(num_heads=1))(scores, query_positions=positions)
+    with raises(TypeError, message):
+        tokens = [native(np.ones((1, 2, 4)))] * 3
+        on.harness.evaluated(on.room.MultiHeadAttention(4, 1))(*tokens, on.harness.cast(native([1.0]), dtype))

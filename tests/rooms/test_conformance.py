@@ -1,15 +1,13 @@
 import pytest
 
-from posenc_backends.conformance import cases, subject
-
-CASES = list(cases())
+from posenc_backends.conformance import cases, in_modes, subject
 
 
 def pytest_generate_tests(metafunc):
-    room = subject(metafunc.config.getoption("--backend")).room
+    on = subject(metafunc.config.getoption("--backend"))
     marked = []
-    for case in CASES:
-        gap = case.gap(room)
+    for case in [*cases(), *in_modes(on)]:
+        gap = case.gap(on.room)
         marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
     metafunc.parametrize("case", marked)

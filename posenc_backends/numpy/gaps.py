@@ -1,0 +1,13 @@
+"""What NumPy cannot do, by environment ("": in all): a case, its check, its dtype or its encoding, and why.
+
+A literal that imports nothing: the pages read it without the framework.
+"""
+
+GAPS_IN: dict[str, dict[str, str]] = {
+    "": {
+        "gradient": "NumPy has no automatic differentiation.",
+        "compiled": "NumPy has no compiler.",
+        "saved": "The layers of this room have no file format; an encoding is saved by `to_dict`.",
+        "bfloat16": "NumPy has no bfloat16.",
+    },
+}
