@@ -4,12 +4,12 @@ from posenc_backends import require
 
 require("mxnet", install="posenc[mxnet]")
 
-from . import namespace
+from . import gaps, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS = {"bfloat16": "`mxnet.np` has no bfloat16."}
+GAPS = gaps.GAPS_IN[""]
 
 __all__ = [
     "GAPS",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,11 @@ import numpy as np
 from mxnet.gluon import nn
 
 from posenc_core import layers
-from posenc_core.attention import weigh
-from posenc_core.encodings import ContentScoring, Rotating, Scoring
+from posenc_core.encodings import Rotating, Scoring
 from posenc_core.holder import host_values
 
-from . import arrays, graph
-from . import namespace as xp
+from . import arrays
+from .graph import traced
 from .holder import Block
 from .layers import AttentionBias, RotaryEmbedding
 
@@ -87,24 +85,16 @@ class MultiHeadAttention(layers.Attention, Block):
 
     def forward(self, queries: Any, keys: Any, values: Any, options: layers.Options) -> Any:
         if arrays.is_traced(queries):
-            self._check_plain(options)
-            return super().forward(queries, keys, values, options.valid_lens, options.causal)
+            return traced.Attending(self).run((queries, keys, values), options)
         if not (self._active and queries.size and self._is_plain(options)) or self._beyond(queries, keys):
             return self.attended(queries, keys, values, options, self.dropout)
         return super().forward(queries, keys, values, self._lengths(queries, keys, values, options))
 
     def _is_plain(self, options: layers.Options) -> bool:
-        """Whether a graph says it all: positions from 0 on, and keys hidden by lengths or causally."""
+        """Whether it is a call of the one graph: positions from 0 on, and keys hidden by lengths or causally."""
         _, start, *given, _, cache, weights = options._replace(causal=False)
         counts = isinstance(start, int) and start == 0 and all(x is None for x in (*given, cache))
-        return counts and not weights and not (self.scoring and isinstance(self.scoring.encoding, ContentScoring))
-
-    def _check_plain(self, options: layers.Options) -> None:
-        if not self._is_plain(options):
-            raise ValueError(
-                "In a hybridized block `MultiHeadAttention` takes `valid_lens` and `causal` alone, and no encoding that "
-                "looks at queries and keys; call it from a block that is not hybridized."
-            )
+        return counts and not weights
 
     def _beyond(self, queries: Any, keys: Any) -> bool:
         """Whether the sequence is longer than the frequencies are for that a graph has."""
@@ -122,26 +112,7 @@ class MultiHeadAttention(layers.Attention, Block):
         layers.check_valid_lens(lengths.shape, lengths, sizes)
         if options.causal:
             lengths = np.minimum(lengths.reshape(len(lengths), -1), 1 + np.arange(queries.shape[1]))
-        return arrays.from_numpy(lengths.astype(np.float32), like=queries)
+        return arrays.from_numpy(lengths.astype(np.int32), like=queries)
 
-    def hybrid_forward(
-        self,
-        F: Any,  # noqa: N803
-        queries: Any,
-        keys: Any,
-        values: Any,
-        valid_lens: Any = None,
-        causal: bool = False,
-    ) -> Any:
-        q = graph.split_heads(self.W_q(queries), self.num_heads, self.head_dim)
-        k, v = (graph.split_heads(x, self.num_kv_heads, self.head_dim) for x in (self.W_k(keys), self.W_v(values)))
-        if self.rotary is not None:
-            q, k = self.rotary(q), self.rotary(k, k)[1] if self.rotary.as_keys else self.rotary(k)
-        k, v = (graph.grouped(x, self.num_heads // self.num_kv_heads) for x in (k, v))
-        bias = None if self.scoring is None else self.scoring.of(q, k)
-        mask = graph.visible(valid_lens, q, k, causal=causal) if causal or valid_lens is not None else None
-        attend = partial(self._attend, bias=bias, mask=mask)
-        return self.W_o(graph.merge_heads(self.in_float32(attend, q, k, v)))
-
-    def _attend(self, q: Any, k: Any, v: Any, **seen: Any) -> Any:
-        return xp.matmul(self.dropout(weigh(q, k, scale=1 / math.sqrt(self.head_dim), **seen)), v)
+    def hybrid_forward(self, F: Any, queries: Any, keys: Any, values: Any, valid_lens: Any) -> Any:  # noqa: N803
+        return self.forward(queries, keys, values, layers.Options(valid_lens))

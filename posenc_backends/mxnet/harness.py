@@ -13,7 +13,11 @@ import numpy.typing as npt
 from mxnet import autograd
 
 CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
-WARNINGS = ("ignore:Cannot decide type for the following arguments:UserWarning",)  # of graphs that are loaded
+WARNINGS = (
+    "ignore:Cannot decide type for the following arguments:UserWarning",  # of graphs that are loaded
+    "ignore:Parameter .* is not used by any computation:UserWarning",  # tables for keys, in a graph of queries
+    "ignore:The .*-th input to HybridBlock is not used by any computation:UserWarning",  # keys, where queries say it all
+)
 
 mx.npx.set_np()
 

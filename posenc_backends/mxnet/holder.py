@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import mxnet as mx
@@ -11,10 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from mxnet import gluon
 
+from posenc_core._arrays import in_float32
 from posenc_core.encodings import Encoding
+from posenc_core.encodings.encoding import Parameter
 from posenc_core.holder import Holder
 
 from . import arrays
+from .graph.namespace import stopped
+from .graph.ranked import Ranked, Table
 
 
 class Constant(gluon.Parameter):
@@ -44,6 +48,23 @@ class Constant(gluon.Parameter):
         return self._data[0].copyto(mx.cpu())  # Gluon's is the mean over the devices, which rounds
 
 
+class Learned(gluon.Parameter):
+    """What an encoding learns."""
+
+    def __init__(self, name: str, encoding: Encoding, parameter: Parameter) -> None:
+        super().__init__(name, shape=parameter.shape, init=Normal(parameter.mean, parameter.std))
+        self.encoding = encoding
+
+    def _load_init(self, data: Any, *rest: Any, **options: Any) -> None:
+        """Load what was saved, of this shape; Gluon compares as many axes as both have."""
+        if tuple(data.shape) != tuple(self.shape):
+            raise ValueError(
+                f"{self.name!r} of {self.encoding!r} must have shape {tuple(self.shape)}, got {tuple(data.shape)}, "
+                "of another encoding; make the layer with the one that was saved."
+            )
+        super()._load_init(data, *rest, **options)
+
+
 class Normal(mx.init.Initializer):
     """Normally distributed numbers; MXNet's own have mean 0."""
 
@@ -70,25 +91,31 @@ class Block(gluon.HybridBlock):
         super().__init__()
 
     def __call__(self, x: Any, *rest: Any) -> Any:
-        with getattr(x, "ctx", None) or nullcontext():
+        with _numpy_in_this_thread(), getattr(x, "ctx", None) or nullcontext():
             return super().__call__(x, *rest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what was compiled, which cannot be copied."""
+        return self.__dict__ | {"_cached_graph": (), "_cached_op": None, "_cached_op_args": []}
 
     def cast(self, dtype: Any) -> None:
         super().cast(dtype)
         self.dtype = np.dtype(dtype).name
 
-    def in_float32(self, operation: Callable[..., Any], *xs: Any) -> Any:
-        """`operation(*xs)`, in float32 where `xs` are of half precision, rounded once to theirs."""
-        dtype = self.dtype if arrays.is_traced(xs[0]) else xs[0].dtype.name
-        if dtype != "float16":
-            return operation(*xs)
-        return operation(*(x.astype("float32") for x in xs)).astype("float16")
+
+@contextmanager
+def _numpy_in_this_thread() -> Iterator[None]:
+    """What `mxnet.npx.set_np()` says, which only the thread that called it has heard."""
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        yield
 
 
 class Layer(Holder, Block):
     """Holds an encoding: its constants as float32 constants that no cast reaches, its parameters as parameters.
 
-    Plain calls of a hybridized layer run as a graph, where rows past the tables are NaN; others run through the core.
+    Calls of a hybridized layer from position 0 on run as a graph, where rows past the tables are NaN, others as they would in one
+    that is not; in a hybridized parent all are a part of its graph. Where that is imported from a file, Gluon takes constants for
+    parameters: no gradient reaches them, but a trainer's weight decay does, unless their `grad_req` is set to "null".
     """
 
     room = arrays
@@ -98,18 +125,19 @@ class Layer(Holder, Block):
         self.encoding = encoding
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            init = Normal(parameter.mean, parameter.std)
-            setattr(self, name, self.params.get(name, shape=parameter.shape, init=init))
+            self._register(name, Learned(self.params.prefix + name, encoding, parameter))
 
     def hold(self, constants: Mapping[str, npt.NDArray[Any]]) -> None:
         for name, numbers in constants.items():
             if name in self._reg_params:
                 self._reg_params[name].hold(numbers)
             else:
-                constant = Constant(self.params.prefix + name, numbers)
-                self.params.update({constant.name: constant})
-                setattr(self, name, constant)
+                self._register(name, Constant(self.params.prefix + name, numbers))
         self._clear_cached_op()
+
+    def _register(self, name: str, parameter: gluon.Parameter) -> None:
+        self.params.update({parameter.name: parameter})
+        setattr(self, name, parameter)
 
     @property
     def held(self) -> dict[str, Any]:
@@ -118,20 +146,26 @@ class Layer(Holder, Block):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.encoding!r})"
 
-    def in_graph(self, x: Any, start: Any, *positions: Any) -> bool:
-        """Whether a call can be, or has to be, a graph's."""
-        plain = isinstance(start, (int, np.integer)) and all(given is None for given in positions)
-        if arrays.is_traced(x) and not (plain and start >= 0):
-            raise ValueError(
-                f"In a hybridized block positions count from an integer `start` of at least 0, got {start!r} "
-                f"and {positions!r}; call the layer from a block that is not hybridized."
-            )
-        return arrays.is_traced(x) or (self._active and plain and start == 0)
+    def variables(self) -> dict[str, Ranked]:
+        """What is held, as inputs of a graph, which asks for the length of a table that may grow whenever it runs."""
+        return {name: self._variable(name, parameter) for name, parameter in self._reg_params.items()}
 
-    def run_graph(self, x: Any, *stated: Any) -> Any:
-        """`hybrid_forward`, as Gluon runs it; what is stated beside symbols becomes a part of the graph."""
-        run = super().forward
-        return self.in_float32(lambda wide: run(wide, *stated) if arrays.is_traced(x) else run(wide), x)
+    def _variable(self, name: str, parameter: gluon.Parameter) -> Ranked:
+        variable = parameter.var()
+        if not isinstance(parameter, Constant):
+            return Ranked(variable, parameter.shape, parameter.dtype)
+        if name.endswith(("table", "cos", "sin")):
+            return Table(variable, (None, *parameter.shape[1:]), parameter.dtype)
+        return Ranked(stopped(variable), parameter.shape, parameter.dtype)
+
+    def in_graph(self, start: Any, *positions: Any) -> bool:
+        """Whether the graph that a hybridized layer has is that of such a call: from position 0 on."""
+        plain = isinstance(start, (int, np.integer)) and start == 0 and all(given is None for given in positions)
+        return bool(self._active and plain)
+
+    def run_graph(self, *arrays: mx.np.ndarray) -> mx.np.ndarray:
+        """`hybrid_forward` as Gluon runs it, in float32 where the arrays are of half precision."""
+        return in_float32(super().forward, *arrays)
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, gluon.Parameter]:
         """Save what is learned. The dot is there without a prefix, too, or Gluon takes the file for an old one."""

@@ -9,19 +9,11 @@ from mxnet.gluon import nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import (
-    Additive,
-    ContentScoring,
-    LearnedRotary,
-    LearnedSinusoidal,
-    PositionScoring,
-    Rotating,
-    Scoring,
-)
+from posenc_core.encodings import Additive, Rotating, Scoring
 from posenc_core.lookup import other_tables
-from posenc_core.rotation import routes
 
-from . import arrays, graph
+from . import arrays
+from .graph import traced
 from .holder import Layer
 
 
@@ -65,19 +57,15 @@ class PositionalEncoding(layers.Addition, Layer):
         return super().__call__(x, start, positions)
 
     def forward(self, x: Any, start: Any, positions: Any) -> Any:
-        if not self.in_graph(x, start, positions):
+        if arrays.is_traced(x):
+            return self.dropout(traced.Adding(self).run(x, self.dtype, start, positions))
+        if not self.in_graph(start, positions) or not x.size:
             return self.dropout(self.added(x, start, positions))
-        self.check_start(positions)
-        if not arrays.is_traced(x):
-            self.looked_up(x)
-        return self.run_graph(x, start)
+        self.looked_up(x)  # raises, or grows the table
+        return self.run_graph(x)
 
-    def hybrid_forward(self, F: Any, x: Any, start: int = 0, **weights: Any) -> Any:  # noqa: N803
-        if isinstance(self.encoding, LearnedSinusoidal):
-            (rows,) = self.encoding.rows_of(weights, graph.counted(x, axis=-2) + start)
-        else:
-            rows = graph.rows(weights["table"], x, start + self.encoding.offset)
-        return self.dropout(x + rows if self.combine == "add" else graph.appended(x, rows))
+    def hybrid_forward(self, F: Any, x: Any, **_: Any) -> Any:  # noqa: N803
+        return self.forward(x, 0, None)
 
 
 class RotaryEmbedding(layers.Rotation, Layer):
@@ -98,9 +86,7 @@ class RotaryEmbedding(layers.Rotation, Layer):
     def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
         layers.check_rotating(encoding)
         super().__init__(encoding, max_len)
-        self.routes = routes(encoding.head_dim, encoding.pairs, encoding.pairing)
-        self.as_keys = ("key_",) if "key_cos" in self._reg_params else ()
-        self.hold(graph.indices(self.routes))
+        self.as_keys = "key_cos" in self._reg_params
 
     def __call__(
         self,
@@ -119,34 +105,33 @@ class RotaryEmbedding(layers.Rotation, Layer):
         return super().__call__(q, k, start, positions, seq_axis, seq_len)
 
     def forward(self, q: Any, k: Any, start: Any, positions: Any, seq_axis: int, seq_len: int | None) -> Any:
-        if not self.in_graph(q, start, positions) or self.computes(q, seq_len):
+        if arrays.is_traced(q):
+            return self._in_graph_of_parent(q, k, start, positions, seq_axis, seq_len)
+        other = self.encoding.at(seq_len) != self.encoding
+        if other or self.as_keys or not self.in_graph(start, positions) or not q.size:
             return self.rotated(q, k, start, positions, seq_axis, seq_len)
-        self.check_start(positions)
-        if not arrays.is_traced(q):
-            self.looked_up(q, k, seq_axis=seq_axis)
-        turned = self._turned_by_graph(q, start, seq_axis)
-        return turned if k is None else (turned, self._turned_by_graph(k, start, seq_axis, *self.as_keys))
+        self.looked_up(q, k, seq_axis=seq_axis)  # raises, or grows the tables
+        given = (_moved(mx.np, x, seq_axis, -2) for x in (q, k) if x is not None)
+        turned = tuple(_moved(mx.np, self.run_graph(x), -2, seq_axis) for x in given)
+        return turned[0] if k is None else turned
 
-    def computes(self, q: Any, seq_len: int | None) -> bool:
-        """Whether a call needs more than the one pair of tables that a graph has."""
+    def _in_graph_of_parent(
+        self, q: Any, k: Any, start: Any, positions: Any, seq_axis: int, seq_len: int | None
+    ) -> Any:
         encoding = self.encoding.at(seq_len)
-        other = encoding != self.encoding
-        if other and arrays.is_traced(q):
+        if encoding != self.encoding:
             raise ValueError(other_tables(encoding))
-        return other or (bool(self.as_keys) and not arrays.is_traced(q))
+        given = [_moved(mx.sym.np, x, seq_axis, -2) for x in (q, k) if x is not None]
+        turned = traced.Turning(self).run(tuple(given), self.dtype, start, positions)
+        back = tuple(_moved(mx.sym.np, x, -2, seq_axis) for x in turned)
+        return back[0] if k is None else back
 
-    def _turned_by_graph(self, x: Any, start: int, seq_axis: int, prefix: str = "") -> Any:
-        if seq_axis == -2:
-            return self.run_graph(x, start, prefix)
-        library = mx.sym.np if arrays.is_traced(x) else mx.np
-        return library.swapaxes(self.run_graph(library.swapaxes(x, seq_axis, -2), start, prefix), seq_axis, -2)
+    def hybrid_forward(self, F: Any, x: Any, **_: Any) -> Any:  # noqa: N803
+        return self.forward(x, None, 0, None, -2, None)
 
-    def hybrid_forward(self, F: Any, x: Any, start: int = 0, prefix: str = "", **weights: Any) -> Any:  # noqa: N803
-        if isinstance(self.encoding, LearnedRotary):
-            cos, sin = self.encoding.rows_of(weights, graph.counted(x, axis=-2) + start)
-        else:
-            cos, sin = (graph.rows(weights[prefix + name], x, start) for name in ("cos", "sin"))
-        return graph.rotated(x, cos, sin, weights, self.routes)
+
+def _moved(library: Any, x: Any, axis: int, to: int) -> Any:
+    return x if axis == to else library.moveaxis(x, axis, to)
 
 
 class AttentionBias(layers.Bias, Layer):
@@ -182,26 +167,20 @@ class AttentionBias(layers.Bias, Layer):
         return super().__call__(scores, start, query_positions, key_positions, q, k)
 
     def forward(self, scores: Any, start: Any, query_positions: Any, key_positions: Any, q: Any, k: Any) -> Any:
-        in_graph = self.in_graph(scores, start, query_positions, key_positions)
-        if not in_graph or (isinstance(self.encoding, ContentScoring) and not arrays.is_traced(scores)):
+        if arrays.is_traced(scores):
+            positions = query_positions, key_positions
+            return traced.Scoring(self).run(scores, (q, k), self.dtype, start, positions)
+        if not self.in_graph(start, query_positions, key_positions) or not scores.size:
             return self.biased(scores, start, query_positions, key_positions, q, k)
-        if not arrays.is_traced(scores):
-            self.check(scores, q, k)
-        return self.run_graph(scores, start)
+        self.check(scores, q, k)
+        return self.run_graph(*(x for x in (scores, q, k) if x is not None))
 
-    def hybrid_forward(self, F: Any, scores: Any, start: int = 0, **weights: Any) -> Any:  # noqa: N803
-        return scores + self._score(weights, graph.counted(scores, axis=-2) + start, graph.counted(scores, axis=-1))
+    def hybrid_forward(self, F: Any, scores: Any, q: Any = None, k: Any = None, **_: Any) -> Any:  # noqa: N803
+        return self.forward(scores, 0, None, None, q, k)
 
-    def of(self, q: Any, k: Any) -> Any:
-        """What is added to the scores of the queries and keys of a graph."""
-        weights = {name: parameter.var() for name, parameter in self._reg_params.items()}
-        return self._score(weights, graph.counted(q, axis=-2), graph.counted(k, axis=-2))
-
-    def _score(self, weights: dict[str, Any], queries: Any, keys: Any) -> Any:
-        """The score that a graph computes, without a shape, from positions alone."""
-        if isinstance(self.encoding, PositionScoring):
-            return self.encoding.score(weights, queries, keys)
-        raise ValueError(
-            f"{self.encoding!r} needs the sizes of queries and keys, which a hybridized block does not tell; "
-            "call the layer from a block that is not hybridized."
-        )
+    def values(self, attention: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
+        """What is added to the result of attention with these weights, `(batch, heads, queries, head_dim)`, if anything."""
+        if not arrays.is_traced(attention):
+            return super().values(attention, start, query_positions, key_positions)
+        positions = query_positions, key_positions
+        return traced.Scoring(self).run_values(attention, self.dtype, start, positions)

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from mxnet import autograd, gluon
 
-from posenc_backends.mxnet import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_backends.mxnet import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Alibi, Learned, Rotary, Sinusoidal
-from posenc_core.encodings import ShawBias, T5Bias
 from posenc_core.positions import from_mask
 
 ROTARY = Rotary(head_dim=8, layout="interleaved", rotary_dim=4)
@@ -98,67 +97,3 @@ def test_masks_are_counted_in_a_graph_of_any_size():
     for rows in ([[0, 0, 1, 1], [1, 0, 1, 0]], [[0, 1]], [1, 1, 0, 1]):
         mask = mx.np.array(rows, dtype="int32")
         np.testing.assert_array_equal(block(mask).asnumpy(), from_mask(rows))
-
-
-class Parent(gluon.HybridBlock):
-    """A block that calls attention with the options given."""
-
-    def __init__(self, position, **options):
-        super().__init__()
-        self.options = options
-        with self.name_scope():
-            self.attention = MultiHeadAttention(8, 2, position=position, num_kv_heads=1)
-
-    def hybrid_forward(self, F, x, lengths=None):  # noqa: N803
-        return self.attention(x, x, x, lengths, **self.options)
-
-
-@pytest.mark.parametrize("position", [None, Rotary(head_dim=4, layout="half"), T5Bias(num_heads=2)], ids=str)
-@pytest.mark.parametrize("lengths", [None, [5, 3], [[1, 2, 3, 4, 5], [0, 5, 5, 1, 1]]], ids=["all", "rows", "queries"])
-def test_a_hybridized_parent_is_causal(position, lengths):
-    parent, x = Parent(position, causal=True), tokens(2, 5, 8)
-    parent.initialize(mx.init.Normal(0.5))
-    given = [x] if lengths is None else [x, mx.np.array(lengths, dtype="int32")]
-    wanted = parent(*given).asnumpy()
-    parent.hybridize()
-    np.testing.assert_allclose(parent(*given).asnumpy(), wanted, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("position", "options"),
-    [
-        (None, {"start": 3}),
-        (None, {"weights": True}),
-        (None, {"cache": ()}),
-        (None, {"positions": [0, 1], "key_positions": [0, 1]}),
-        (ShawBias(num_heads=2, head_dim=4, max_distance=2), {}),
-    ],
-)
-def test_a_hybridized_parent_has_no_other_attention(position, options):
-    parent = Parent(position, **options)
-    parent.initialize()
-    parent.hybridize()
-    with pytest.raises(
-        ValueError, match="takes `valid_lens` and `causal` alone, and no encoding that looks at queries"
-    ):
-        parent(tokens(1, 2, 8))
-
-
-def test_a_graph_tells_no_sizes_to_an_encoding_that_needs_them():
-    class Biased(gluon.HybridBlock):
-        def __init__(self):
-            super().__init__()
-            self.bias = AttentionBias(ShawBias(num_heads=2, head_dim=4, max_distance=2))
-
-        def hybrid_forward(self, F, scores, q, k):  # noqa: N803
-            return self.bias(scores, q=q, k=k)
-
-    block = Biased()
-    block.initialize()
-    given = tokens(1, 2, 3, 3), tokens(1, 2, 3, 4), tokens(1, 2, 3, 4)
-    assert block(*given).shape == (1, 2, 3, 3)
-    block.hybridize()
-    with pytest.raises(
-        ValueError, match="which a hybridized block does not tell; call the layer from a block that is not"
-    ):
-        block(*given)
