@@ -6,6 +6,10 @@ from importlib import import_module
 
 import keras
 
+from posenc_backends.measures import DIGITS
+
+from .gaps import GAPS_IN
+
 BACKENDS = ("tensorflow", "jax", "torch")
 
 if keras.backend.backend() not in BACKENDS:
@@ -13,7 +17,7 @@ if keras.backend.backend() not in BACKENDS:
 
 _room = import_module(f"posenc_backends.{keras.backend.backend()}")
 
-GAPS: dict[str, str] = _room.GAPS
+GAPS = GAPS_IN[""] | GAPS_IN[keras.backend.backend()] | {key: why for key, why in _room.GAPS.items() if key in DIGITS}
 namespace = _room.namespace
 from_numpy = _room.from_numpy
 to_numpy = _room.to_numpy

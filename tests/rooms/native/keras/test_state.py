@@ -1,0 +1,139 @@
+"""What Keras keeps of a layer, and for whom."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from posenc_backends.keras import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding, to_numpy
+from posenc_core import Alibi, Learned, LearnedSinusoidal, Rotary, Sinusoidal, T5Bias
+
+BACKEND = keras.backend.backend()
+X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
+
+
+def model_of(layer):
+    tokens = keras.Input((None, 8))
+    attends = isinstance(layer, MultiHeadAttention)
+    return keras.Model(tokens, layer(tokens, tokens, tokens) if attends else layer(tokens))
+
+
+def rope(base):
+    return Rotary(head_dim=4, layout="half", base=base)
+
+
+PAIRS = {
+    "without weights": (
+        lambda: PositionalEncoding(8, encoding=Sinusoidal(dim=8)),
+        lambda: PositionalEncoding(8, encoding=Sinusoidal(dim=8, base=100.0)),
+    ),
+    "with weights": (
+        lambda: PositionalEncoding(8, encoding=LearnedSinusoidal(dim=8)),
+        lambda: PositionalEncoding(8, encoding=LearnedSinusoidal(dim=8, base=100.0)),
+    ),
+    "in attention": (
+        lambda: MultiHeadAttention(8, 2, position=rope(100.0)),
+        lambda: MultiHeadAttention(8, 2, position=Alibi(num_heads=2)),
+    ),
+    "in attention without": (lambda: MultiHeadAttention(8, 2, position=rope(100.0)), lambda: MultiHeadAttention(8, 2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Skipping nested container:UserWarning")  # Keras's own, before its error
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_weights_of_another_encoding_are_refused_by_both_names(pair, tmp_path):
+    first, second = (model_of(make()) for make in pair)
+    first.save_weights(tmp_path / "model.weights.h5")
+    with pytest.raises(ValueError, match="`encoding` of the weights is") as caught:
+        second.load_weights(tmp_path / "model.weights.h5")
+    held = [layer.layers[-1] for layer in (first, second)]
+    for layer in held:
+        assert repr(getattr(layer, "encoding", None) or layer.position) in str(caught.value)
+
+
+def test_weights_without_a_word_on_their_encoding_are_loaded():
+    layer, other = (PositionalEncoding(8, encoding=Learned(dim=8, length=9, std=std)) for std in (0.02, 0.5))
+    store = {}
+    layer.save_own_variables(store)
+    other.load_own_variables({name: array for name, array in store.items() if name == "0"})
+    np.testing.assert_array_equal(to_numpy(other.P), to_numpy(layer.P))
+
+
+def test_weights_are_loaded_that_started_from_another_deviation():
+    layer, other = (PositionalEncoding(8, encoding=Learned(dim=8, length=9, std=std)) for std in (0.02, 0.5))
+    store = {}
+    layer.save_own_variables(store)
+    other.load_own_variables(store)
+    np.testing.assert_array_equal(to_numpy(other.P), to_numpy(layer.P))
+
+
+LOADED = """
+import sys
+import numpy as np
+import keras
+import posenc_backends.keras
+given = np.load(sys.argv[1] + "/given.npz")
+got = keras.saving.load_model(sys.argv[1] + "/model.keras")(given["x"])
+assert abs(keras.ops.convert_to_numpy(got) - given["y"]).max() < 1e-6
+"""
+
+
+def test_a_process_that_imports_the_room_loads_without_custom_objects(tmp_path):
+    model = model_of(MultiHeadAttention(8, 2, position=T5Bias(num_heads=2)))
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "given.npz", x=X, y=to_numpy(model(X)))
+    subprocess.run([sys.executable, "-W", "ignore", "-c", LOADED, str(tmp_path)], check=True)
+
+
+SERVED = """
+import sys
+import numpy as np
+import tensorflow as tf
+program = tf.saved_model.load(sys.argv[1] + "/model")
+given = np.load(sys.argv[1] + "/given.npz")
+for length in (5, 3):
+    got = program.serve(tf.constant(given["x"][:, :length]))
+    assert abs(got.numpy() - given[str(length)]).max() < 1e-5, length
+assert not [name for name in sys.modules if name.startswith("posenc")]
+"""
+
+
+@pytest.mark.filterwarnings("ignore:The `native_serialization` parameter:DeprecationWarning")  # that Keras gives JAX
+@pytest.mark.skipif(BACKEND == "torch", reason="Keras on PyTorch writes a SavedModel by way of torch_xla alone")
+def test_what_is_exported_is_served_at_any_length_without_posenc(tmp_path):
+    model = model_of(MultiHeadAttention(8, 2, position=Alibi(num_heads=2)))
+    model.export(tmp_path / "model", verbose=False)
+    np.savez(tmp_path / "given.npz", x=X, **{str(n): to_numpy(model(X[:, :n])) for n in (5, 3)})
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SERVED, str(tmp_path)], check=True)
+
+
+def test_a_clone_has_layers_of_its_own():
+    model = model_of(PositionalEncoding(8, encoding=Learned(dim=8, length=9)))
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    np.testing.assert_array_equal(to_numpy(clone(X)), to_numpy(model(X)))
+    clone.set_weights([np.zeros((9, 8), np.float32)])
+    np.testing.assert_array_equal(to_numpy(clone(X)), X)
+    assert (to_numpy(model(X)) != X).any()
+
+
+def test_two_bases_in_one_process_do_not_meet():
+    queries = X[:, None]
+    encodings = [Rotary(head_dim=8, layout="half", base=base) for base in (10.0, 1e6)]
+    layers = [RotaryEmbedding(encoding) for encoding in encodings]
+    for layer, encoding in zip(layers, encodings, strict=True):
+        cos, sin = encoding.cos_sin(range(5))
+        a, b = queries[..., :4], queries[..., 4:]
+        wanted = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+        np.testing.assert_allclose(to_numpy(layer(queries)), wanted, rtol=0, atol=1e-6)
+
+
+def test_scores_of_a_model_are_saved_with_what_is_learned(tmp_path):
+    scores = keras.Input((2, None, None))
+    model = keras.Model(scores, AttentionBias(T5Bias(num_heads=2, std=1.0))(scores))
+    model.save(tmp_path / "model.keras")
+    given = np.zeros((1, 2, 5, 5), np.float32)
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(to_numpy(again(given)), to_numpy(model(given)))
