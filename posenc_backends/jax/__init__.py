@@ -6,12 +6,12 @@ require("jax", install="posenc[jax]")
 
 import jax
 
-from . import namespace
+from . import gaps, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS = {} if jax.config.jax_enable_x64 else {"float64": "JAX has float64 only where `jax_enable_x64` is set."}
+GAPS = gaps.GAPS_IN[""] | ({} if jax.config.jax_enable_x64 else gaps.GAPS_IN["without x64"])
 
 __all__ = [
     "GAPS",

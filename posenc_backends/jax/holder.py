@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -45,7 +45,13 @@ class Module:
 
 @dataclass(frozen=True)
 class Constants:
-    """The arrays that a layer's encoding implies: no leaves; between two layers of one encoding, a number of rows."""
+    """The arrays that a layer's encoding implies: no leaves; between two layers of one encoding, a number of rows.
+
+    Attributes:
+        rows: how many there were when the layer was made. They stay when tables grow: the layer is the same tree as
+            before, so that what was compiled serves it, and the state of its optimizer fits it.
+        arrays: by name.
+    """
 
     rows: int
     arrays: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
@@ -69,15 +75,30 @@ class Layer(Holder, Module):
 
     def hold(self, constants: Tables) -> None:
         ours = {name: arrays.from_numpy(constant) for name, constant in constants.items()}
-        rows = max((len(constant) for constant in ours.values()), default=0)
-        vars(self)["constants"] = Constants(rows, ours)  # others than before, so that what was compiled is so again
+        before = vars(self).get("constants")
+        rows = max(map(len, ours.values()), default=0) if before is None else before.rows
+        vars(self)["constants"] = Constants(rows, ours)
+
+    def is_recorded(self, x: Any) -> bool:
+        return arrays.is_recorded()
+
+    def settled(self, operation: Callable[..., Any], *given: Any) -> Any:
+        if any(map(arrays.is_traced, given)):
+            return operation(*given)
+        with jax.ensure_compile_time_eval():  # so that compiled code holds these rows, and not the whole table
+            return operation(*given)
 
     @property
     def held(self) -> dict[str, Any]:
-        return {**self.constants.arrays, **self.parameters}
+        return {**self.constants.arrays, **{name: native(given) for name, given in self.parameters.items()}}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.encoding})"
+
+
+def native(leaf: Any) -> Array:
+    """A leaf as an array: another tool may have put a NumPy array in its place, or flax a variable."""
+    return leaf if isinstance(leaf, Array) else jnp.asarray(leaf)
 
 
 def split(key: Any, count: int) -> list[Array]:

@@ -42,8 +42,14 @@ def asarray(x: Any, /, *, device: Any = None) -> jax.Array:
 
 
 def arange(stop: Any, /, *, device: Any = None) -> jax.Array:
-    """`0 … stop - 1`, bound to no device: like a table, it follows the arrays that it meets, sharded or not."""
-    return jnp.arange(stop)
+    """`0 … stop - 1`, bound to no device: like a table, it follows the arrays that it meets, sharded or not.
+
+    A constant where it can be: for numbers that compiled code counts, XLA makes shards send each other their parts.
+    """
+    if not isinstance(stop, int):
+        return jnp.arange(stop)
+    with jax.ensure_compile_time_eval():
+        return jnp.arange(stop)
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:

@@ -1,0 +1,11 @@
+"""What JAX cannot do, by environment ("": in all): a case, its check, its dtype or its encoding, and why.
+
+A literal that imports nothing: the pages read it without the framework.
+"""
+
+GAPS_IN: dict[str, dict[str, str]] = {
+    "": {},
+    "without x64": {
+        "float64": "JAX has float64 only where `jax_enable_x64` is set.",
+    },
+}

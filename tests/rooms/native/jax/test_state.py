@@ -1,0 +1,136 @@
+"""Layers and their leaves: saved, restored, cast, copied, combined; those of another encoding."""
+
+import copy
+import json
+import pickle
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from jax import numpy as jnp
+
+from posenc_backends.jax import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Learned, LearnedSinusoidal, Rotary, Sinusoidal
+from posenc_core.encodings import Encoding
+
+from .plain import WIDTH, rotated, sinusoids, tokens
+
+X = tokens(1, 2, 7, WIDTH)
+
+
+def rope(base=10000.0, max_len=64):
+    return RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half", base=base), max_len=max_len)
+
+
+def learned(length=9, **settings):
+    return PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=length, **settings))
+
+
+def attention(base):
+    return MultiHeadAttention(2 * WIDTH, 2, position=Rotary(head_dim=WIDTH, layout="half", base=base))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Saves a pytree as a checkpoint of orbax, and restores it into another."""
+
+    def through(tree, target):
+        with ocp.StandardCheckpointer() as checkpointer:
+            checkpointer.save(tmp_path / "saved", tree)
+            checkpointer.wait_until_finished()
+            return checkpointer.restore(tmp_path / "saved", target)
+
+    return through
+
+
+def test_a_checkpoint_holds_parameters_by_name(saved):
+    layer = attention(500.0)
+    restored = saved(layer, jax.tree.map(jnp.zeros_like, layer))
+    x = tokens(1, 3, 2 * WIDTH)
+    np.testing.assert_array_equal(restored(x, x, x), layer(x, x, x))
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(layer)]
+    assert paths == [f".{name}.weight" for name in ("W_q", "W_k", "W_v", "W_o")]
+
+
+def test_a_checkpoint_of_other_parameters_is_refused(saved):
+    target = PositionalEncoding(WIDTH, encoding=LearnedSinusoidal(dim=WIDTH))
+    with pytest.raises(ValueError, match=r"(?s)parameters\.alpha.*parameters\.table"):
+        saved(learned(), target)
+
+
+def test_a_checkpoint_of_another_length_is_refused(saved):
+    with pytest.raises(ValueError, match=r"\(6, 8\) is not compatible with the stored shape: \(9, 8\)"):
+        saved(learned(9), learned(6))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(rope(), rope(base=500.0)), (learned(), learned(std=1.0)), (attention(10000.0), attention(500.0))],
+)
+def test_trees_of_two_encodings_do_not_combine(one, other):
+    """Gradients, means, updates: JAX names both encodings."""
+    encodings = [getattr(layer, "rotary", layer).encoding for layer in (one, other)]
+    with pytest.raises(ValueError, match="different pytree metadata") as caught:
+        jax.tree.map(lambda a, b: a, one, other)
+    assert all(repr(encoding) in str(caught.value) for encoding in encodings)
+    assert jax.tree.structure(one) != jax.tree.structure(other)
+
+
+def test_an_encoding_is_saved_beside_its_leaves(tmp_path):
+    """Leaves do not tell whose they are; an encoding is JSON, and the layer that it makes has their structure."""
+    layer = learned(std=0.5)
+    arguments = ocp.args.Composite(
+        leaves=ocp.args.StandardSave(layer), told=ocp.args.JsonSave(layer.encoding.to_dict())
+    )
+    with ocp.CheckpointManager(tmp_path) as manager:
+        manager.save(0, args=arguments)
+        manager.wait_until_finished()
+        told = manager.restore(0, args=ocp.args.Composite(told=ocp.args.JsonRestore())).told
+        target = PositionalEncoding(WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(told))))
+        restored = manager.restore(0, args=ocp.args.Composite(leaves=ocp.args.StandardRestore(target))).leaves
+    assert restored.encoding == layer.encoding
+    np.testing.assert_array_equal(restored(X[0]), layer(X[0]))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_model_that_is_cast_keeps_its_tables(dtype):
+    layer = jax.tree.map(lambda leaf: leaf.astype(dtype), attention(10000.0))
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(layer)} == {dtype}
+    assert {table.dtype.name for table in layer.rotary.tables} == {"float32"}
+    x = jnp.asarray(tokens(1, 3, 2 * WIDTH), dtype)
+    assert layer(x, x, x).dtype == dtype
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+def test_copies_of_a_layer_that_grew_hold_what_it_holds(again):
+    layer = rope(max_len=2)
+    layer(X)
+    found = again(layer)
+    assert jax.tree.structure(found) == jax.tree.structure(layer)
+    assert [table.shape for table in found.tables] == [table.shape for table in layer.tables]
+    np.testing.assert_allclose(found(X), rotated(X, range(7)), rtol=0, atol=1e-6)
+    found(jnp.ones((1, 2, 33, WIDTH)))
+    assert found.tables[0].shape != layer.tables[0].shape
+
+
+def test_64_bits_switched_on_and_off_change_no_table():
+    layers = {}
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            layers[wide] = PositionalEncoding(WIDTH, max_len=64), rope()
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            for added, turned in layers.values():
+                assert added.P.dtype == turned.tables[0].dtype == jnp.float32
+                np.testing.assert_array_equal(added.P[0], Sinusoidal(dim=WIDTH).table(range(64)))
+                assert turned(X).dtype == jnp.float32
+                np.testing.assert_allclose(turned(X), rotated(X, range(7)), rtol=0, atol=1e-6)
+
+
+def test_float64_tokens_meet_tables_of_float32():
+    x = X[0].astype(np.float64)
+    with jax.enable_x64(True):
+        result = jax.jit(PositionalEncoding(WIDTH))(x)
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, x + sinusoids(range(7)), rtol=0, atol=2.0**-25)

@@ -1,0 +1,172 @@
+"""Layers that learn, with optax and in flax models."""
+
+import jax
+import numpy as np
+import optax
+import orbax.checkpoint as ocp
+import pytest
+from flax import linen, nnx
+from jax import numpy as jnp
+
+from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Alibi, Learned, LearnedSinusoidal, Rotary, T5Bias
+
+from .plain import rotated, tokens
+
+X, WANTED = tokens(2, 5, 16), tokens(2, 5, 16, seed=1)
+POSITIONS = {
+    "rotary": Rotary(head_dim=8, layout="half"),
+    "t5": T5Bias(num_heads=2, num_buckets=8, max_distance=6),
+    "alibi": Alibi(num_heads=2),
+}
+
+
+def loss(layer, x):
+    return ((layer(x, x, x, causal=True) - WANTED) ** 2).mean()
+
+
+def trainer(optimizer):
+    def step(layer, state, x):
+        value, gradient = jax.value_and_grad(loss)(layer, x)
+        updates, state = optimizer.update(gradient, state, layer)
+        return optax.apply_updates(layer, updates), state, value
+
+    return step
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_compiled_training_is_training(name):
+    """With donated state, over five steps, which without are the same."""
+    optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS[name])
+    plain, compiled = jax.jit(trainer(optimizer)), jax.jit(trainer(optimizer), donate_argnums=(0, 1))
+    kept, ours = (layer, optimizer.init(layer)), jax.tree.map(jnp.copy, (layer, optimizer.init(layer)))
+    values = []
+    for _ in range(5):
+        given = jax.tree.leaves(ours)
+        *ours, value = compiled(*ours, X)
+        values.append(float(value))
+        assert all(leaf.is_deleted() for leaf in given)
+        *kept, wanted = plain(*kept, X)
+        np.testing.assert_array_equal(value, wanted)
+    assert values == sorted(values, reverse=True)
+    assert values[-1] < 0.9 * values[0]
+    assert ours[0](X, X, X).dtype == jnp.float32
+
+
+def test_a_table_that_grows_between_steps_stops_no_training():
+    optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
+    layer = jax.tree.map(lambda leaf: leaf, layer)
+    step, state = jax.jit(trainer(optimizer)), optimizer.init(layer)
+    q = jnp.ones((1, 2, 2500, 8))
+    layer.rotary(q)
+    assert layer.rotary.tables[0].shape[0] > 2048
+    layer, state, _ = step(layer, state, X)
+    layer.rotary(q)
+    updates, state = optimizer.update(jax.tree.map(jnp.ones_like, layer), state, layer)
+    optax.apply_updates(layer, updates)
+
+
+def test_weight_decay_and_masks_reach_parameters_alone():
+    """What is no leaf does not decay: a table after a hundred steps is the table."""
+    layer = MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
+    before = [np.asarray(table) for table in layer.rotary.tables]
+    optimizer = optax.adamw(0.5, weight_decay=0.5)
+    updates, _ = optimizer.update(layer, optimizer.init(layer), layer)
+    layer = optax.apply_updates(layer, updates)
+    for after, table in zip(layer.rotary.tables, before, strict=True):
+        np.testing.assert_array_equal(after, table)
+
+
+class Model(nnx.Module):
+    """A model of flax; the leaves of our layers become its parameters."""
+
+    def __init__(self, rngs):
+        self.project = nnx.Linear(16, 16, rngs=rngs)
+        learned = PositionalEncoding(16, encoding=Learned(dim=16, length=9), key=rngs.params())
+        self.learned = nnx.data(jax.tree.map(nnx.Param, learned))
+        self.fixed = nnx.data(PositionalEncoding(16))
+        attention = MultiHeadAttention(16, 2, position=POSITIONS["rotary"], key=rngs.params())
+        self.attention = nnx.data(jax.tree.map(nnx.Param, attention))
+
+    def __call__(self, x):
+        x = self.fixed(self.learned(self.project(x)))
+        return self.attention(x, x, x)
+
+
+def test_a_flax_model_trains():
+    model = Model(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(0.02), wrt=nnx.Param)
+    before = np.asarray(model.learned.parameters["table"][...])
+
+    @nnx.jit
+    def step(model, optimizer, x):
+        value, gradient = nnx.value_and_grad(lambda model: ((model(x) - WANTED) ** 2).mean())(model)
+        optimizer.update(model, gradient)
+        return value
+
+    values = [float(step(model, optimizer, X)) for _ in range(5)]
+    assert values[-1] < 0.8 * values[0]
+    moved = np.abs(np.asarray(model.learned.parameters["table"][...]) - before).max(axis=1) > 0
+    assert moved.tolist() == [True] * 5 + [False] * 4  # the rows of the five tokens
+
+
+def test_a_flax_model_is_split_and_merged():
+    model = Model(nnx.Rngs(0))
+    graph, state = nnx.split(model)
+    assert len(jax.tree.leaves(state)) == 2 + 1 + 4  # no table among them
+    np.testing.assert_array_equal(nnx.merge(graph, state)(X), model(X))
+    other = Model(nnx.Rngs(1))
+    nnx.update(other, state)
+    np.testing.assert_array_equal(other(X), model(X))
+
+
+def test_a_flax_model_is_restored_from_a_checkpoint(tmp_path):
+    model = Model(nnx.Rngs(0))
+    graph, unknown = nnx.split(nnx.eval_shape(lambda: Model(nnx.Rngs(1))))
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "model", nnx.state(model))
+        checkpointer.wait_until_finished()
+        restored = nnx.merge(graph, checkpointer.restore(tmp_path / "model", unknown))
+    np.testing.assert_array_equal(restored(X), model(X))
+
+
+class LinenModel(linen.Module):
+    """A model of flax's older interface: our layer is a parameter like another."""
+
+    @linen.compact
+    def __call__(self, x):
+        made = self.param("attention", lambda key: MultiHeadAttention(16, 2, position=POSITIONS["rotary"], key=key))
+        x = RotaryEmbedding(Rotary(head_dim=16, layout="half"))(linen.Dense(16)(x))
+        return made(x, x, x)
+
+
+def test_a_linen_model_learns():
+    model = LinenModel()
+    variables = model.init(jax.random.key(0), X)
+    assert len(jax.tree.leaves(variables)) == 2 + 4
+    gradient = jax.jit(jax.grad(lambda variables: (model.apply(variables, X) ** 2).sum()))(variables)
+    assert all(np.abs(leaf).max() > 0 for leaf in jax.tree.leaves(gradient))
+    assert gradient["params"]["attention"].W_q.weight.shape == (16, 16)
+
+
+def test_leaves_may_be_numpy_arrays():
+    """As they are where another tool has read them."""
+    layer = PositionalEncoding(4, encoding=LearnedSinusoidal(dim=4))
+    bias = AttentionBias(POSITIONS["t5"])
+    for each, x in ((layer, jnp.ones((1, 3, 4))), (bias, jnp.ones((1, 2, 3, 3)))):
+        np.testing.assert_array_equal(jax.tree.map(np.asarray, each)(x), each(x))
+
+
+def test_rotation_inside_a_model_is_rotation():
+    class Rotating(nnx.Module):
+        def __init__(self):
+            self.rotary = nnx.data(RotaryEmbedding(POSITIONS["rotary"]))
+
+        def __call__(self, q, start):
+            return self.rotary(q, start=start)
+
+    q, traced = tokens(1, 2, 5, 8), []
+    call = nnx.jit(lambda model, q, start: (traced.append(q), model(q, start))[1])
+    for start in (0, 1000):
+        np.testing.assert_allclose(call(Rotating(), q, start), rotated(q, range(start, start + 5)), rtol=0, atol=1e-6)
+    assert len(traced) == 1  # a model made anew is not compiled again
