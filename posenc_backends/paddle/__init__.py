@@ -8,12 +8,12 @@ if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
 require("paddle", install="posenc[paddle]")
 
-from . import namespace
+from . import gaps, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS: dict[str, str] = {}
+GAPS = gaps.GAPS_IN[""]
 
 __all__ = [
     "GAPS",

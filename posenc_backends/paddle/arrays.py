@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ for _kind in (paddle.Tensor, paddle.pir.Value, paddle.static.Variable):
 # `to_static` is to run the core as it stands: with a full graph it would rewrite the source of what it calls, and
 # without one simulate its bytecode (`<string>` is where dataclasses come from). Neither gets through.
 paddle.jit.ignore_module([posenc_core])
-paddle.framework.core.eval_frame_skip_file_prefix((*posenc_core.__path__, str(Path(__file__).parent), "<string>"))
+_files = [
+    str(Path(__file__).with_name(f"{part}.py")) for part in ("arrays", "attention", "holder", "layers", "namespace")
+]
+paddle.framework.core.eval_frame_skip_file_prefix((*posenc_core.__path__, *_files, "<string>"))
 
 
 def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> paddle.Tensor:
@@ -35,6 +39,18 @@ def to_numpy(array: Any, /) -> npt.NDArray[Any]:
 def is_traced(array: Any, /) -> bool:
     """Whether the numbers are unknown: in static mode, under `to_static` or `jit.save`."""
     return not isinstance(array, paddle.Tensor)
+
+
+def sized(x: Any, sizes: Mapping[int, int]) -> Any:
+    """`x`, with the sizes of axes that a tracer does not know: what changes from call to call, it takes for any size."""
+    known = tuple(getattr(x, "shape", ()))
+    unknown = [axis for axis in sizes if -len(known) <= axis and known[axis] == -1]
+    if not unknown:
+        return x
+    shape = [0] * len(known)  # which leaves the others as they are
+    for axis in unknown:
+        shape[axis] = sizes[axis]
+    return paddle.reshape(x, shape)
 
 
 def detached(array: Any, /) -> paddle.Tensor:

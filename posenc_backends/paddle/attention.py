@@ -11,11 +11,12 @@ from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
+from .holder import Loading
 from .layers import AttentionBias, RotaryEmbedding
 
 
 @paddle.jit.marker.unified
-class MultiHeadAttention(layers.Attention, nn.Layer):
+class MultiHeadAttention(layers.Attention, Loading):
     """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
 
     Args:
@@ -73,4 +74,5 @@ class MultiHeadAttention(layers.Attention, nn.Layer):
     ) -> Any:
         """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
+        queries, keys, values = (arrays.sized(x, {-1: self.num_hiddens}) for x in (queries, keys, values))
         return self.attended(queries, keys, values, options, self.dropout if self.training and self.dropout.p else None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import paddle
 from paddle import Tensor, nn
+from paddle.utils import unique_name
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.encoding import Tables
@@ -14,21 +16,58 @@ from posenc_core.holder import Holder
 
 from . import arrays
 
+OF = " of "  # between the name of a parameter and that of its encoding
+
+
+class Loading(nn.Layer):
+    """Loads no state of another encoding: a parameter's name, which `paddle.save` keeps, tells of which it is."""
+
+    def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> Any:
+        """As in every layer; Paddle does not ask the layers inside of one.
+
+        Raises:
+            ValueError: if what is to be loaded was learned by another encoding.
+        """
+        for key, own in self.state_dict().items():
+            found = state_dict.get(key if use_structured_name else own.name)
+            theirs, ours = (_encoding_of(getattr(x, "name", "")) for x in (found, own))
+            if theirs and ours and theirs != ours:
+                raise ValueError(f"`state_dict` must be of the layer's encoding {ours}, got `{key}` of {theirs}.")
+        return super().set_state_dict(state_dict, use_structured_name)
+
+    set_dict = load_dict = set_state_dict
+
+
+def _encoding_of(name: str) -> str:
+    """The encoding in the name of a parameter, if it is one of ours; copies have more after it."""
+    written = name.partition(OF)[2]
+    return written[: written.rfind(")") + 1]
+
 
 @paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
-class Layer(Holder, nn.Layer):
+class Layer(Holder, Loading):
     """Holds an encoding: its constants as float32 buffers that no cast reaches, its parameters as parameters."""
 
     room = arrays
     _buffers: dict[str, Any]
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
+        if not paddle.in_dynamic_mode():
+            raise RuntimeError(
+                f"A layer of {encoding!r} must be made in dynamic mode; call `paddle.disable_static()` before, and make "
+                "a program of the layer with `paddle.jit.to_static` or `paddle.jit.save`."
+            )
         super().__init__()
         self.encoding = encoding
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
             normal = nn.initializer.Normal(parameter.mean, parameter.std)
-            self.add_parameter(name, self.create_parameter(parameter.shape, default_initializer=normal))
+            attr = paddle.ParamAttr(unique_name.generate(self._named(name)), initializer=normal)
+            self.add_parameter(name, self.create_parameter(parameter.shape, attr))
+
+    def _named(self, name: str) -> str:
+        """A parameter's name, with the encoding but for where its numbers start from."""
+        return f"{self.full_name()}.{name}{OF}{re.sub(', std=[^,)]*', '', repr(self.encoding))}"
 
     def hold(self, constants: Tables) -> None:
         for name, constant in constants.items():

@@ -8,8 +8,9 @@ from paddle import Tensor, nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, Rotating, Scoring
+from posenc_core.encodings import Additive, ContentScoring, Rotating, Scoring
 
+from . import arrays
 from .holder import Layer
 
 
@@ -50,6 +51,7 @@ class PositionalEncoding(layers.Addition, Layer):
 
     def forward(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
+        x = arrays.sized(x, {-1: self.encoding.dim}) if self.combine == "add" else x
         return self.dropout(self.added(x, start, positions))
 
 
@@ -86,6 +88,7 @@ class RotaryEmbedding(layers.Rotation, Layer):
         `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
         axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
         """
+        q, k = (arrays.sized(x, {-1: self.encoding.head_dim}) for x in (q, k))
         return self.rotated(q, k, start, positions, seq_axis, seq_len)
 
 
@@ -119,4 +122,7 @@ class AttentionBias(layers.Bias, Layer):
 
         `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
         """
+        scores = arrays.sized(scores, {-3: self.encoding.num_heads})
+        if isinstance(self.encoding, ContentScoring):
+            q, k = (arrays.sized(x, {-1: self.encoding.head_dim}) for x in (q, k))
         return self.biased(scores, start, query_positions, key_positions, q, k)

@@ -1,0 +1,170 @@
+"""What Paddle's own tools say of a model with our layers, and do with it."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import paddle
+import pytest
+
+from posenc_backends.paddle import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Learned, LearnedRotary, Rotary, ShawBias, Sinusoidal, T5Bias
+
+TABLE = Sinusoidal(dim=8).table(range(1000))
+
+
+class Classifier(paddle.nn.Layer):
+    """Tokens, their positions, attention among them, and what the last of them says."""
+
+    def __init__(self, position=None):
+        super().__init__()
+        self.places = PositionalEncoding(8)
+        self.attention = MultiHeadAttention(8, 2, position=position or Rotary(head_dim=4, layout="half"))
+        self.head = paddle.nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = self.places(x)
+        return self.head(self.attention(x, x, x)[:, -1])
+
+
+def batch(count=12):
+    """What is to be found: which of the first two tokens is larger."""
+    x = np.random.default_rng(3).standard_normal((count, 5, 8)).astype(np.float32)
+    return x, (x[:, 0, 0] > x[:, 1, 0]).astype(np.int64)[:, None]
+
+
+def test_summary_counts_parameters_alone():
+    model = Classifier()
+    told = paddle.summary(model, (3, 5, 8))
+    assert told == {"total_params": 4 * 64 + 18, "trainable_params": 4 * 64 + 18}
+
+
+@pytest.mark.xfail(
+    raises=TypeError,
+    strict=True,
+    reason="On NumPy 2.4, Paddle 3.3 does not count a `Sequential` of its own layers, either.",
+)
+def test_flops():
+    assert paddle.flops(Classifier(), [3, 5, 8]) > 0
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning")  # as Paddle itself does
+def test_model_fit_trains_and_leaves_the_tables_alone():
+    paddle.seed(1)
+    x, y = batch()
+    network = Classifier(T5Bias(num_heads=2))
+    model = paddle.Model(network)
+    adam = paddle.optimizer.Adam(0.05, parameters=model.parameters())
+    model.prepare(adam, paddle.nn.CrossEntropyLoss())
+    data = paddle.io.TensorDataset([paddle.to_tensor(x), paddle.to_tensor(y)])
+    before = model.evaluate(data, batch_size=12, verbose=0)["loss"][0]
+    learned = network.attention.scoring.table.numpy()
+    model.fit(data, batch_size=12, epochs=30, shuffle=False, verbose=0)
+    assert model.evaluate(data, batch_size=12, verbose=0)["loss"][0] < before / 2
+    assert (network.attention.scoring.table.numpy() != learned).any()
+    np.testing.assert_array_equal(network.places.P[0].numpy(), TABLE)
+
+
+@pytest.mark.parametrize("level", ["O1", "O2"])
+def test_mixed_precision_training_leaves_the_tables_alone(level):
+    """On a CPU, Paddle says that it trains as without."""
+    paddle.seed(1)
+    x, y = (paddle.to_tensor(array) for array in batch())
+    model = Classifier()
+    sgd = paddle.optimizer.SGD(0.1, parameters=model.parameters())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, sgd = paddle.amp.decorate(model, sgd, level=level, dtype="bfloat16")
+        scaler = paddle.amp.GradScaler(enable=True, init_loss_scaling=8.0)
+        with paddle.amp.auto_cast(level=level, dtype="bfloat16"):
+            loss = paddle.nn.functional.cross_entropy(model(x), y)
+    before = model.head.weight.numpy()
+    scaler.scale(loss).backward()
+    scaler.step(sgd)
+    scaler.update()
+    assert (model.head.weight.numpy() != before).any()
+    assert model.places.P.dtype == paddle.float32
+    np.testing.assert_array_equal(model.places.P[0].numpy(), TABLE)
+
+
+@pytest.mark.filterwarnings("ignore:The program will return to single-card operation:UserWarning")
+def test_data_parallel_of_one_process():
+    model = Classifier()
+    x = paddle.to_tensor(batch()[0])
+    np.testing.assert_array_equal(paddle.DataParallel(model)(x).numpy(), model(x).numpy())
+
+
+def test_tables_move_and_are_listed_and_are_not_saved():
+    model = Classifier().to("cpu")
+    assert str(model.places.P.place) == "Place(cpu)"
+    assert [name for name, _ in model.named_buffers()] == [
+        "places.table",
+        "attention.rotary.cos",
+        "attention.rotary.sin",
+    ]
+    assert not any("table" in name or "rotary" in name for name in model.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("make", "theirs", "ours"),
+    [
+        (lambda e: PositionalEncoding(4, encoding=e), Learned(dim=4, length=9), Learned(dim=4, length=7)),
+        (AttentionBias, T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)),
+        (lambda e: MultiHeadAttention(8, 2, position=e), T5Bias(num_heads=2), T5Bias(num_heads=2, sides="past")),
+    ],
+    ids=["another shape", "the same shape", "inside attention"],
+)
+def test_a_state_of_another_encoding_is_refused(tmp_path, make, theirs, ours):
+    paddle.save(make(theirs).state_dict(), str(tmp_path / "state.pdparams"))
+    state, layer = paddle.load(str(tmp_path / "state.pdparams")), make(ours)
+    before = {name: array.numpy() for name, array in layer.state_dict().items()}
+    with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as raised:
+        layer.set_state_dict(state)
+    assert repr(ours) in str(raised.value)
+    assert repr(theirs) in str(raised.value)
+    for name, array in layer.state_dict().items():
+        np.testing.assert_array_equal(array.numpy(), before[name])
+
+
+def test_a_state_that_says_nothing_or_the_same_is_loaded(tmp_path):
+    """Copies, other beginnings, numbers alone, and layers inside of layers."""
+    source = AttentionBias(T5Bias(num_heads=2, std=0.5))
+    for state in (
+        source.state_dict(),
+        {"table": source.table.numpy()},
+        {"table": paddle.to_tensor(source.table.numpy())},
+    ):
+        layer = AttentionBias(T5Bias(num_heads=2))
+        assert tuple(layer.set_state_dict(state)) == ([], [])
+        np.testing.assert_array_equal(layer.table.numpy(), source.table.numpy())
+    theirs, ours = (MultiHeadAttention(8, 2, position=ShawBias(num_heads=2, head_dim=4, max_distance=3)) for _ in "ab")
+    ours.load_dict(theirs.state_dict())
+    np.testing.assert_array_equal(ours.scoring.key_table.numpy(), theirs.scoring.key_table.numpy())
+
+
+def test_parameters_have_names_of_their_own():
+    layers = [RotaryEmbedding(LearnedRotary(head_dim=8, layout="half")) for _ in range(3)]
+    assert len({layer.alpha.name for layer in layers}) == 3
+
+
+@pytest.mark.parametrize(("first", "raises"), [("tensorflow", True), ("paddle", False)])
+def test_paddle_comes_before_tensorflow(first, raises):
+    """TensorFlow first would end the process; a module of its name is enough to be asked."""
+    code = f"""
+import sys, types
+if {first!r} == "paddle":
+    import paddle
+sys.modules["tensorflow"] = types.ModuleType("tensorflow")
+try:
+    import posenc_backends.paddle
+except ImportError as error:
+    print(error)
+else:
+    print("imported")
+"""
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert ("import `paddle` before `tensorflow`" in said) is raises
+    assert ("imported" in said) is not raises
