@@ -30,3 +30,13 @@ def original(on, request):
         known = "torch, keras (on TensorFlow), paddle, mxnet or jax"
         raise pytest.UsageError(f"`--backend` must be {known}, for which d2l has layers, got {name} on {backend}.")
     return ORIGINALS[framework](on)
+
+
+@pytest.fixture(params=["theirs", "ours"])
+def whose(request, original):
+    """Whose layers the names of d2l mean."""
+    if request.param == "theirs":
+        yield request.param
+    else:
+        with original.replaced():
+            yield request.param

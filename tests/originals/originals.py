@@ -2,12 +2,52 @@
 
 import importlib
 from functools import partial
-from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .decoder import decoder, flax_decoder
 from .importing import book
+from .parts import PARTS
+from .replacing import replaced
+
+MATRICES = ("W_q", "W_k", "W_v", "W_o")
+
+
+class Encoded(NamedTuple):
+    """What an encoder makes of tokens, and its numbers.
+
+    Attributes:
+        result: shape `(batch, length, width)`.
+        embedding: the rows of its embedding.
+        blocks: for each block the matrices of attention, and matrix and bias of the two other layers, by name.
+        weights: for each block those of attention, `(batch * heads, length, length)`.
+    """
+
+    result: Any
+    embedding: Any
+    blocks: Any
+    weights: Any
+
+
+class Decoded(NamedTuple):
+    """What a decoder makes of tokens, and its numbers.
+
+    Attributes:
+        result: shape `(batch, length, vocabulary)`.
+        embedding: the rows of its embedding.
+        blocks: for each block the matrices of both attentions, `own` and `across`, and what `Encoded` has.
+        last: the matrix and the bias of the last layer.
+        weights: for each block those of both attentions, `(batch * heads, length, keys)`.
+        held: where its numbers are.
+    """
+
+    result: Any
+    embedding: Any
+    blocks: Any
+    last: Any
+    weights: Any
+    held: Any
 
 
 class Original:
@@ -15,19 +55,27 @@ class Original:
 
     Attributes:
         framework: the module of d2l.
+        parts: the parts of a Transformer, as the module has them.
         epsilon: what the framework's layer normalization adds to the variance.
         odd: the error of a table with an odd number of columns, and what it says.
         lengths: the dtype of lengths that d2l's attention takes.
+        least: the greatest weight of what d2l hides.
     """
 
     framework: ClassVar[str]
     epsilon: ClassVar[float] = 1e-5
     odd: ClassVar[tuple[str, str]]
     lengths: ClassVar[str] = "int32"
+    least: ClassVar[float] = 0.0
 
     def __init__(self, on):
         self.room, self.harness = on.room, on.harness
         self.book = book(self.framework)
+        self.parts = PARTS[self.framework](self.book)
+
+    def replaced(self):
+        """The context in which d2l's names mean our layers."""
+        return replaced(self.book, self.framework)
 
     def native(self, numbers):
         """An array of the framework; None stays."""
@@ -44,9 +92,13 @@ class Original:
         """Lengths as d2l's attention takes them; None stays."""
         return None if lengths is None else np.asarray(lengths, self.lengths)
 
+    def native_lengths(self, lengths):
+        """Lengths as an array that d2l's attention takes."""
+        return self.native(self.told(lengths))
+
     def ready(self, layer, *given):
         """The layer, not in training, with all of its parameters made, as a first call does."""
-        self.called(layer, *given)
+        self.called(self.harness.evaluated(layer), *given)
         return layer
 
     def table(self, num_hiddens, max_len):
@@ -61,27 +113,75 @@ class Original:
         """A function of queries, keys, values and lengths: a `MultiHeadAttention` with these matrices, inputs × outputs."""
         width = len(matrices["W_o"])
         tokens = np.zeros((1, 1, width))
-        layer = self.ready(self.book.MultiHeadAttention(*self.widths(width), num_heads, 0.0), *[tokens] * 3, None)
+        layer = self.ready(self.parts.attention(width, num_heads, 0.5), *[tokens] * 3, None)
         self.harness.filled(layer, matrices)
         return lambda *given: self.called(layer, *given[:3], self.told(given[3]))
 
-    def widths(self, width):
-        """What the constructors say of the widths, before the number of heads."""
-        return (width,)
+    def encoder(self, *sizes):
+        """A `TransformerEncoder` of a vocabulary, a width, a feed-forward width, heads, blocks, and dropout."""
+        return self.harness.evaluated(self.parts.encoder(*sizes))
 
-    def encoder(self, vocabulary, width, ffn, num_heads, num_blks):
-        """A `TransformerEncoder`."""
-        return self.book.TransformerEncoder(vocabulary, *self.widths(width), ffn, num_heads, num_blks, 0.0)
+    def drawn(self, table):
+        """A table, `(1, length, width)`, as the page draws it: one with columns as curves, one as an image."""
+        return table[0].T, table[0][None, None]
+
+    def positions(self, num_hiddens, tokens):
+        """What the page makes of tokens, and the table."""
+        layer = self.harness.evaluated(self.book.PositionalEncoding(num_hiddens, 0))
+        return layer(self.native(tokens)), layer.P
 
     def encoded(self, encoder, tokens, lengths):
         """What the encoder makes of tokens, and the numbers that it has."""
-        result = self.called(encoder, tokens, self.told(lengths))
+        result, weights, held = self.run(encoder, self.native(tokens), self.native_lengths(lengths))
         blocks = [
-            {name: self.dense(getattr(block.attention, name))[0] for name in ("W_q", "W_k", "W_v", "W_o")}
-            | {name: self.dense(getattr(block.ffn, name)) for name in ("dense1", "dense2")}
-            for block in encoder.blks
+            self.matrices(self.part(block, "attention")) | self.ffn(self.part(block, "ffn"))
+            for block in self.blocks(held, len(weights))
         ]
-        return result, self.embedding(encoder.embedding), blocks
+        result, *weights = map(self.room.to_numpy, (result, *weights))
+        return Encoded(result, self.embedding(self.part(held, "embedding")), blocks, weights)
+
+    def decoder(self, sizes, counted=False):
+        """A decoder of the parts, not in training."""
+        return self.harness.evaluated(decoder(self, sizes, counted))
+
+    def decoded(self, decoder, sizes, tokens, memory, lengths):
+        """What the decoder makes of tokens, and the numbers that it has."""
+        given = self.native(memory), self.native_lengths(lengths), [None] * sizes.num_blks
+        (result, _), weights, held = self.run(decoder, self.native(tokens), list(given))
+        blocks = [
+            self.ffn(self.part(held, f"ffn_{i}"))
+            | {"own": self.matrices(self.part(held, f"attention1_{i}"))}
+            | {"across": self.matrices(self.part(held, f"attention2_{i}"))}
+            for i in range(sizes.num_blks)
+        ]
+        embedding, last = self.embedding(self.part(held, "embedding")), self.dense(self.part(held, "dense"))
+        seen = [tuple(map(self.room.to_numpy, pair)) for pair in zip(*weights, strict=True)]
+        return Decoded(self.room.to_numpy(result), embedding, blocks, last, seen, held)
+
+    def stepped(self, decoder, held, tokens, state):
+        """The logits that follow tokens, and the state after them."""
+        return decoder(tokens, state)
+
+    def run(self, module, *given):
+        """What the module gives, the weights of attention, and where its numbers are."""
+        result = module(*given)
+        return result, module.attention_weights, module
+
+    def blocks(self, encoder, count):
+        """Where the blocks of an encoder are."""
+        return list(encoder.blks)
+
+    def part(self, module, name):
+        """Where the numbers of a part are."""
+        return getattr(module, name)
+
+    def matrices(self, attention):
+        """The matrices of attention, inputs × outputs."""
+        return {name: self.dense(getattr(attention, name))[0] for name in MATRICES}
+
+    def ffn(self, ffn):
+        """Matrix and bias of both layers of a feed-forward network."""
+        return {name: self.dense(self.part(ffn, name)) for name in ("dense1", "dense2")}
 
     def embedding(self, layer):
         """The rows of an embedding."""
@@ -93,17 +193,6 @@ class Original:
 
     def read(self, parameter):
         return self.room.to_numpy(parameter)
-
-    def ours(self):
-        """`PositionalEncoding` and `MultiHeadAttention` of the room, as d2l's encoder asks for its own."""
-
-        def attention(*given):
-            *_, width, num_heads, dropout, bias = given
-            layer = self.room.MultiHeadAttention(width, num_heads, dropout, bias)
-            layer.attention = SimpleNamespace(attention_weights=None)  # the encoder collects them
-            return layer
-
-        return {"PositionalEncoding": self.room.PositionalEncoding, "MultiHeadAttention": attention}
 
 
 class Torch(Original):
@@ -119,24 +208,11 @@ class MXNet(Original):
     odd = ("MXNetError", "is not broadcastable")
     lengths = "float32"
 
-    def ready(self, layer, *given):
-        return super().ready(self.harness.evaluated(layer), *given)
-
-    def encoder(self, *sizes):
-        return self.harness.evaluated(super().encoder(*sizes))
-
     def read(self, parameter):
         return parameter.data().asnumpy()
 
 
-class Sized(Original):
-    """d2l's layers say the widths of keys, queries, values and hidden units, and the encoder the axis that it normalizes."""
-
-    def widths(self, width):
-        return (width,) * 4
-
-
-class TensorFlow(Sized):
+class TensorFlow(Original):
     framework = "tensorflow"
     epsilon = 1e-3
     odd = ("ValueError", "could not broadcast")
@@ -144,8 +220,9 @@ class TensorFlow(Sized):
     def table(self, num_hiddens, max_len):
         return self.book.PositionalEncoding(num_hiddens, 0, max_len).P
 
-    def encoder(self, vocabulary, width, ffn, num_heads, num_blks):
-        return self.book.TransformerEncoder(vocabulary, *self.widths(width), -1, ffn, num_heads, num_blks, 0.0)
+    def drawn(self, table):
+        """Of NumPy's arrays; ours is TensorFlow's, and becomes one."""
+        return np.asarray(table)[0].T, self.book.tf.expand_dims(self.book.tf.expand_dims(table[0], 0), 0)
 
     def embedding(self, layer):
         return self.read(layer.embeddings)
@@ -155,14 +232,11 @@ class TensorFlow(Sized):
         return matrix, bias[0] if bias else None
 
 
-class Paddle(Sized):
+class Paddle(Original):
     framework = "paddle"
     odd = ("ValueError", "shape")
     lengths = "float32"  # of Paddle 3; its page has integers
-
-    def encoder(self, vocabulary, width, ffn, num_heads, num_blks):
-        sizes = (*self.widths(width), width, width, ffn)
-        return self.book.TransformerEncoder(vocabulary, *sizes, num_heads, num_blks, 0.0)
+    least = 1.7e-28  # exp(-64): on the CPU, its softmax takes no greater difference from the greatest score
 
     def dense(self, layer):
         return self.read(layer.weight), None if layer.bias is None else self.read(layer.bias)
@@ -196,8 +270,9 @@ class JAX(Original):
         return super().called(self.jax.jit(layer), *given)
 
     def attention(self, num_heads, matrices):
-        layer = self.book.MultiHeadAttention(len(matrices["W_o"]), num_heads, 0.0)
-        parameters = {"params": {name: {"kernel": self.native(matrix)} for name, matrix in matrices.items()}}
+        layer = self.parts.attention(len(matrices["W_o"]), num_heads, 0.5)
+        held = self.run(layer, *[self.native(np.zeros((1, 1, len(matrices["W_o"]))))] * 3, None)[-1]
+        parameters = {"params": self.filled(held, matrices)}
 
         def result(*given):
             attended, _ = layer.apply(parameters, *given)  # and the weights
@@ -205,25 +280,54 @@ class JAX(Original):
 
         return lambda *given: self.called(result, *given[:3], self.told(given[3]))
 
-    def encoded(self, encoder, tokens, lengths):
-        given = self.native(tokens), self.native(self.told(lengths))
-        parameters = self.jax.jit(encoder.init)(self.jax.random.key(0), *given)["params"]
-        result = self.jax.jit(encoder.apply)({"params": parameters}, *given)
-        blocks = [
-            {name: np.asarray(matrix["kernel"]) for name, matrix in block["attention"].items()}
-            | {name: (np.asarray(one["kernel"]), np.asarray(one["bias"])) for name, one in block["ffn"].items()}
-            for block in (parameters[f"blks_{index}"] for index in range(encoder.num_blks))
-        ]
-        return self.room.to_numpy(result), np.asarray(parameters["embedding"]["embedding"]), blocks
+    def positions(self, num_hiddens, tokens):
+        layer = self.book.PositionalEncoding(num_hiddens, 0)
+        added, seen = layer.apply({}, self.native(tokens), mutable="intermediates")
+        (table,) = seen["intermediates"]["P"]
+        return added, table
 
-    def ours(self):
-        """Flax would say `training` to layers, and keep the parameters of attention in a tree of its own."""
+    def decoder(self, sizes, counted=False):
+        return flax_decoder(self, sizes, counted)
 
-        def positional(*given):
-            layer = self.room.PositionalEncoding(*given)
-            return lambda x, training: layer(x)
+    def stepped(self, decoder, held, tokens, state):
+        return decoder.apply({"params": held}, tokens, state)
 
-        return {"PositionalEncoding": positional}
+    def run(self, module, *given):
+        begin = partial(module.init_with_output, mutable=True)
+        result, made = begin(self.jax.random.key(0, impl="rbg"), *given)  # the usual one takes long to compile
+        kept = made.get("intermediates", {}).items()
+        (weights,) = next((seen for name, seen in kept if "weights" in name), ((),))
+        return result, weights, made["params"]
+
+    def blocks(self, encoder, count):
+        return [encoder[f"blks_{index}"] for index in range(count)]
+
+    def part(self, module, name):
+        return module[name]
+
+    def filled(self, attention, matrices):
+        """The parameters of an attention layer, of these matrices; those of ours are a layer of ours."""
+        if "layer" in attention:
+            return {"layer": self.harness.filled(attention["layer"], matrices)}
+        return {name: {"kernel": self.native(matrix)} for name, matrix in matrices.items()}
+
+    def renamed(self, given, model):
+        """The parameters of d2l's model, `given`, as another has them."""
+        if "layer" in model and "layer" not in given:
+            return self.filled(model, self.matrices(given))
+        below = {name: self.renamed(part, model[name]) for name, part in given.items() if isinstance(part, dict)}
+        return {**given, **below}
+
+    def matrices(self, attention):
+        if "layer" in attention:
+            return {name: np.asarray(getattr(attention["layer"], name).weight) for name in MATRICES}
+        return {name: np.asarray(attention[name]["kernel"]) for name in MATRICES}
+
+    def embedding(self, layer):
+        return np.asarray(layer["embedding"])
+
+    def dense(self, layer):
+        return np.asarray(layer["kernel"]), np.asarray(layer["bias"])
 
 
 ORIGINALS = {kind.framework: kind for kind in (Torch, MXNet, TensorFlow, Paddle, JAX)}

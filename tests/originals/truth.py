@@ -73,23 +73,50 @@ def sinusoids(positions, dim):
 
 def attention(queries, keys, values, lengths, matrices, num_heads):
     """Multi-head attention of `(batch, length, width)`; `lengths` is None, `(batch,)` or `(batch, queries)`."""
+    return attended(queries, keys, values, lengths, matrices, num_heads)[0]
+
+
+def attended(queries, keys, values, lengths, matrices, num_heads):
+    """Multi-head attention, and its weights, `(batch, heads, queries, keys)`: 0 where they are hidden, with no slack."""
     projected = (x @ exact(matrices[name]) for x, name in ((queries, "W_q"), (keys, "W_k"), (values, "W_v")))
     q, k, v = (x.through(lambda one: _split(one, num_heads)) for x in projected)
     scores = (q @ k.through(lambda one: one.swapaxes(-1, -2))).scaled(1 / np.sqrt(q.value.shape[-1]))
-    mixed = _weights(scores, lengths) @ v
-    return mixed.through(lambda one: one.swapaxes(1, 2).reshape(queries.value.shape)) @ exact(matrices["W_o"])
+    weights = _weights(scores, lengths)
+    mixed = (weights @ v).through(lambda one: one.swapaxes(1, 2).reshape(queries.value.shape))
+    return mixed @ exact(matrices["W_o"]), weights
 
 
 def encoder(tokens, lengths, embedding, blocks, num_heads, epsilon):
-    """A Transformer's encoder, `(batch, length, width)`, of token numbers `(batch, length)`."""
-    value, slack = sinusoids(range(tokens.shape[1]), embedding.shape[1])
-    x = exact(embedding[tokens]).scaled(np.sqrt(embedding.shape[1])) + Near(value, slack**2)
+    """A Transformer's encoder, `(batch, length, width)`, of token numbers `(batch, length)`; and the weights of its blocks."""
+    x, seen = _embedded(tokens, embedding), []
     for block in blocks:
-        x = _normalized(x + attention(x, x, x, lengths, block, num_heads), epsilon)
-        hidden = _linear(x, *block["dense1"])
-        hidden = Near(np.maximum(hidden.value, 0), hidden.variance)
-        x = _normalized(x + _linear(hidden, *block["dense2"]), epsilon)
-    return x
+        mixed, weights = attended(x, x, x, lengths, block, num_heads)
+        x = _fed(_normalized(x + mixed, epsilon), block, epsilon)
+        seen.append(weights)
+    return x, seen
+
+
+def decoder(tokens, memory, lengths, decoder, num_heads, epsilon):
+    """A Transformer's decoder, all tokens at once: what is to come, and for each block the weights of both attentions."""
+    x, causal, seen = _embedded(tokens, decoder.embedding), np.arange(1, tokens.shape[1] + 1), []
+    for block in decoder.blocks:
+        own, first = attended(x, x, x, np.tile(causal, (len(tokens), 1)), block["own"], num_heads)
+        x = _normalized(x + own, epsilon)
+        across, second = attended(x, exact(memory), exact(memory), lengths, block["across"], num_heads)
+        x = _fed(_normalized(x + across, epsilon), block, epsilon)
+        seen.append((first, second))
+    return _linear(x, *decoder.last), seen
+
+
+def _embedded(tokens, embedding):
+    value, slack = sinusoids(range(tokens.shape[1]), embedding.shape[1])
+    return exact(embedding[tokens]).scaled(np.sqrt(embedding.shape[1])) + Near(value, slack**2)
+
+
+def _fed(x, block, epsilon):
+    hidden = _linear(x, *block["dense1"])
+    hidden = Near(np.maximum(hidden.value, 0), hidden.variance)
+    return _normalized(x + _linear(hidden, *block["dense2"]), epsilon)
 
 
 def _split(x, num_heads):
