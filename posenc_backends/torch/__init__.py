@@ -4,12 +4,12 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from . import namespace
+from . import gaps, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS: dict[str, str] = {}
+GAPS = gaps.GAPS_IN[""]
 
 __all__ = [
     "GAPS",

@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from posenc_core import register_namespace
 
 from . import namespace
+from .sharding import PLAIN, is_arriving, is_distributed
 
 uncompiled = torch.compiler.disable  # for what no compiler gets through
 
@@ -27,16 +28,23 @@ def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> torch.Tensor:
 
 def to_numpy(array: Any, /) -> npt.NDArray[Any]:
     """The numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
-    tensor = array.detach().cpu()
+    array = array.full_tensor() if is_distributed(array) else array
+    tensor = (array.wait() if is_arriving(array) else array).detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def is_traced(array: Any, /) -> bool:
-    """Whether the numbers are unknown: under `compile`, `export`, `vmap`, or on the meta device."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    """Whether the numbers are unknown: under `compile`, `export`, `vmap`, in a CUDA graph, or on the meta device."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_captured(array):
         return True
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor(array)
-    return wrapped or array.is_meta or type(array) not in (torch.Tensor, torch.nn.Parameter)
+    here = array.to_local() if is_distributed(array) else array
+    return wrapped or here.is_meta or not (type(here) in PLAIN or is_arriving(here))
+
+
+def is_captured(array: Any, /) -> bool:
+    """Whether its device records a graph of what it does, so that nobody can wait for numbers."""
+    return array.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def detached(array: Any, /) -> torch.Tensor:

@@ -11,6 +11,7 @@ from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
 from .layers import AttentionBias, RotaryEmbedding
+from .sharding import replicating
 
 
 class MultiHeadAttention(layers.Attention, nn.Module):
@@ -23,6 +24,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        persistent: whether tables of positions are a part of `state_dict`, where they are checked when loaded.
 
     >>> import torch
     >>> MultiHeadAttention(100, 5, 0.5)(*[torch.ones(2, 4, 100)] * 3, torch.tensor([3, 2])).shape
@@ -40,6 +42,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         *,
         position: Rotating | Scoring | None = None,
         num_kv_heads: int | None = None,
+        persistent: bool = False,
     ) -> None:
         super().__init__()
         kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
@@ -51,8 +54,8 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         self.W_v = nn.Linear(num_hiddens, narrow, bias=bias)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
-        self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
+        self.rotary = RotaryEmbedding(position, persistent=persistent) if isinstance(position, Rotating) else None
+        self.scoring = AttentionBias(position, persistent=persistent) if isinstance(position, Scoring) else None
 
     def forward(  # noqa: PLR0913 - all that can be said of a call
         self,
@@ -71,4 +74,6 @@ class MultiHeadAttention(layers.Attention, nn.Module):
     ) -> Any:
         """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
-        return self.attended(queries, keys, values, options, self.dropout if self.training and self.dropout.p else None)
+        dropout = self.dropout if self.training and self.dropout.p else None
+        with replicating(self.W_q.weight):
+            return self.attended(queries, keys, values, options, dropout)

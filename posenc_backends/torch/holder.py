@@ -12,25 +12,30 @@ from posenc_core.encodings import Encoding
 from posenc_core.encodings.encoding import Tables
 from posenc_core.holder import Holder, Host
 
-from . import arrays
+from . import arrays, states
 
 
 class Layer(Holder, nn.Module):
-    """Holds an encoding: its constants as float32 buffers that no cast reaches, its parameters as parameters."""
+    """Holds an encoding: its constants as float32 buffers that no cast reaches, its parameters as parameters.
+
+    Its state tells which encoding it is of.
+    """
 
     room = arrays
     _buffers: dict[str, Any]
 
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
+    def __init__(self, encoding: Encoding, max_len: int = 0, *, persistent: bool = False) -> None:
         super().__init__()
         self.encoding = encoding
+        self.persistent = persistent
         self.hold(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
             self.register_parameter(name, nn.Parameter(torch.randn(parameter.shape) * parameter.std + parameter.mean))
 
     def hold(self, constants: Tables) -> None:
         for name, constant in constants.items():
-            self.register_buffer(name, arrays.from_numpy(constant, like=self._buffers.get(name)), persistent=False)
+            tensor = arrays.from_numpy(constant, like=self._buffers.get(name))
+            self.register_buffer(name, tensor, persistent=self.persistent)
 
     @property
     def held(self) -> dict[str, Any]:
@@ -52,10 +57,32 @@ class Layer(Holder, nn.Module):
         """Follow moves, not casts: `fn` is tried on no rows to learn the device that it leads to."""
         held, self._buffers = self._buffers, {}
         super()._apply(fn, recurse)
-        for name, table in held.items():
-            device = fn(table[:0]).device
-            lost = table.is_meta and device.type != "meta"
-            known = arrays.from_numpy(self.encoding.constants(len(table))[name]) if lost else table
-            held[name] = known.to(device)
-        self._buffers = held
+        devices = {name: fn(table[:0]).device for name, table in held.items()}
+        if any(table.is_meta and devices[name].type != "meta" for name, table in held.items()):
+            constants = self.encoding.constants(max(map(len, held.values())))
+            held = {name: arrays.from_numpy(constants[name], like=torch.empty(0, device="cpu")) for name in held}
+        self._buffers = {name: table.to(devices[name]) for name, table in held.items()}
         return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        states.describe(self.encoding, destination, prefix)
+
+    def _load_from_state_dict(  # noqa: PLR0913 - as `nn.Module` has it
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """What is loaded never replaces a constant; that of another encoding is told of as a key that is not expected."""
+        unexpected_keys += states.differences(self.encoding, local_metadata, prefix)
+        if local_metadata.get("assign_to_params_buffers"):
+            states.fill(self, state_dict)
+        given = states.checked(self, state_dict, prefix, unexpected_keys)
+        super()._load_from_state_dict(
+            given, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
 
+from . import operators
 from .holder import Layer
+from .sharding import beside, replicating
 
 
 class PositionalEncoding(layers.Addition, Layer):
@@ -22,6 +25,7 @@ class PositionalEncoding(layers.Addition, Layer):
         max_len: number of rows held from the start; eager calls beyond it grow the table.
         encoding: an additive encoding of `dim` `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
+        persistent: whether the table is a part of `state_dict`, where it is checked when loaded.
 
     >>> import torch
     >>> PositionalEncoding(4)(torch.zeros(1, 2, 4))
@@ -37,16 +41,22 @@ class PositionalEncoding(layers.Addition, Layer):
         *,
         encoding: Additive | None = None,
         combine: Combine = "add",
+        persistent: bool = False,
     ) -> None:
         layers.check_dropout(dropout)
-        super().__init__(layers.additive_for(num_hiddens, encoding, combine), max_len)
+        super().__init__(layers.additive_for(num_hiddens, encoding, combine), max_len, persistent=persistent)
         self.combine = combine
         self.dropout = nn.Dropout(dropout)
+
+    __jit_unused_properties__ = ("P",)  # `torch.jit.trace` would ask for it, and some have none
 
     @property
     def P(self) -> Tensor:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
         return self.held_table[None]
+
+    def looked_up(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
+        return beside(super().looked_up(x, start, positions), x)
 
     def forward(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -59,6 +69,7 @@ class RotaryEmbedding(layers.Rotation, Layer):
     Args:
         encoding: a rotary encoding.
         max_len: number of positions held from the start; eager calls beyond it grow the tables.
+        persistent: whether the tables are a part of `state_dict`, where they are checked when loaded.
 
     >>> import torch
     >>> from posenc_core import Rotary
@@ -68,9 +79,12 @@ class RotaryEmbedding(layers.Rotation, Layer):
               [-0.3012,  1.3818]]]])
     """
 
-    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
+    def __init__(self, encoding: Rotating, *, max_len: int = 2048, persistent: bool = False) -> None:
         layers.check_rotating(encoding)
-        super().__init__(encoding, max_len)
+        super().__init__(encoding, max_len, persistent=persistent)
+
+    def looked_up(self, q: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        return tuple(beside(rows, q) for rows in super().looked_up(q, *rest))
 
     def forward(
         self,
@@ -88,12 +102,18 @@ class RotaryEmbedding(layers.Rotation, Layer):
         """
         return self.rotated(q, k, start, positions, seq_axis, seq_len)
 
+    def turned_by(self, x: Tensor, tables: tuple[Any, ...], seq_axis: int) -> Tensor:
+        if operators.fits(x, self.encoding.pairing, seq_axis):
+            return operators.turned(x, *tables, self.encoding.pairing)
+        return super().turned_by(x, tables, seq_axis)
+
 
 class AttentionBias(layers.Bias, Layer):
     """Adds to attention scores what a scoring encoding knows of the positions.
 
     Args:
         encoding: a scoring encoding.
+        persistent: whether what never changes is a part of `state_dict`, where it is checked when loaded.
 
     >>> import torch
     >>> from posenc_core import Alibi
@@ -102,9 +122,9 @@ class AttentionBias(layers.Bias, Layer):
               [-0.0039,  0.0000]]]])
     """
 
-    def __init__(self, encoding: Scoring) -> None:
+    def __init__(self, encoding: Scoring, *, persistent: bool = False) -> None:
         layers.check_scoring(encoding)
-        super().__init__(encoding)
+        super().__init__(encoding, persistent=persistent)
 
     def forward(
         self,
@@ -119,4 +139,8 @@ class AttentionBias(layers.Bias, Layer):
 
         `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
         """
-        return self.biased(scores, start, query_positions, key_positions, q, k)
+        with replicating(scores):
+            if not torch.is_autocast_enabled(scores.device.type):
+                return self.biased(scores, start, query_positions, key_positions, q, k)
+            with torch.autocast(scores.device.type, enabled=False):  # which would multiply in half precision
+                return self.biased(scores, start, query_positions, key_positions, q, k)

@@ -49,4 +49,20 @@ def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any
     if bias is not None and mask is not None:
         bias = torch.where(mask, bias, -math.inf)
     seen = mask if bias is None else bias
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=q.shape[1] != k.shape[1])
+    grouped = bool(q.shape[1] != k.shape[1])  # a tensor in what `torch.jit.trace` runs
+    result = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=grouped)
+    return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
+
+
+def is_exporting() -> bool:
+    """Whether a program is exported, where the strides of a result are not yet known: kernels differ in them."""
+    return getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)()  # since PyTorch 2.7
+
+
+def is_fixed(size: int, /) -> bool:
+    """Whether compiled and exported code may count on the size of an axis; others are integers, too, and change."""
+    if not torch.compiler.is_compiling():
+        return True
+    from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet
+
+    return has_static_value(size)

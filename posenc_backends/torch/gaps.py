@@ -1,0 +1,8 @@
+"""What PyTorch cannot do, by environment ("": in all): a case, its check, its dtype or its encoding, and why.
+
+A literal that imports nothing: the pages read it without the framework.
+"""
+
+GAPS_IN: dict[str, dict[str, str]] = {
+    "": {},
+}

@@ -1,0 +1,47 @@
+"""Distributed tensors, and what stands beside them: tables are whole in every process."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def is_distributed(array: Any, /) -> bool:
+    """Whether it is a `DTensor`, of which each process holds a part."""
+    if type(array) in PLAIN or not torch.distributed.is_available():
+        return False
+    from torch.distributed.tensor import DTensor  # takes a second, where it is not there yet
+
+    return isinstance(array, DTensor)
+
+
+def is_arriving(array: Any, /) -> bool:
+    """Whether it is the result of a collective, for which nobody has waited so far."""
+    if type(array) in PLAIN or not torch.distributed.is_available():
+        return False
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+
+    return isinstance(array, AsyncCollectiveTensor)
+
+
+def beside(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Rows to go with tokens: the whole of them in every process where the tokens are distributed."""
+    if not is_distributed(x) or is_distributed(rows):
+        return rows
+    from torch.distributed.tensor import DTensor, Replicate
+
+    return DTensor.from_local(rows, x.device_mesh, [Replicate()] * x.device_mesh.ndim, run_check=False)
+
+
+def replicating(x: torch.Tensor) -> AbstractContextManager[None]:
+    """Where plain tensors that meet distributed ones count as whole; the compiler does not get through."""
+    if not is_distributed(x) or torch.compiler.is_compiling():
+        return nullcontext()
+    from torch.distributed.tensor.experimental import implicit_replication
+
+    within = getattr(type(x)._op_dispatcher, "_allow_implicit_replication", False)  # which leaving would end
+    return nullcontext() if within else implicit_replication()
