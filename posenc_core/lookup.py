@@ -13,7 +13,7 @@ from ._arrays import Array, namespace_of, shape_of
 from ._checks import known
 from .encodings import Tabular
 from .holder import Holder, Host, batch_of, check_stated, host_values, is_real, stated_start, whole
-from .positions import counted_from, from_array, sequence
+from .positions import from_array, sequence
 
 
 class TableLookup(Holder):

@@ -75,5 +75,6 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
         dropout = self.dropout if self.training and self.dropout.p else None
-        with replicating(self.W_q.weight):
+        projection: Any = self.W_q
+        with replicating(projection.weight):
             return self.attended(queries, keys, values, options, dropout)

@@ -29,7 +29,12 @@ def onnx(specimen: Specimen, folder: Path) -> Run:
     with rotary_operator(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            specimen.layer(), (), kwargs=_given(specimen), dynamic_shapes=_dynamic(specimen), dynamo=True, opset_version=23,
+            specimen.layer(),
+            (),
+            kwargs=_given(specimen),
+            dynamic_shapes=_dynamic(specimen),
+            dynamo=True,
+            opset_version=23,
             verbose=False,
         )
     program.save(folder / "layer.onnx")

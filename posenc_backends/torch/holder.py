@@ -68,7 +68,7 @@ class Layer(Holder, nn.Module):
         super()._save_to_state_dict(destination, prefix, keep_vars)
         states.describe(self.encoding, destination, prefix)
 
-    def _load_from_state_dict(  # noqa: PLR0913 - as `nn.Module` has it
+    def _load_from_state_dict(
         self,
         state_dict: Any,
         prefix: str,
@@ -83,6 +83,4 @@ class Layer(Holder, nn.Module):
         if local_metadata.get("assign_to_params_buffers"):
             states.fill(self, state_dict)
         given = states.checked(self, state_dict, prefix, unexpected_keys)
-        super()._load_from_state_dict(
-            given, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._load_from_state_dict(given, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)

@@ -48,8 +48,6 @@ class PositionalEncoding(layers.Addition, Layer):
         self.combine = combine
         self.dropout = nn.Dropout(dropout)
 
-    __jit_unused_properties__ = ("P",)  # `torch.jit.trace` would ask for it, and some have none
-
     @property
     def P(self) -> Tensor:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
@@ -57,6 +55,10 @@ class PositionalEncoding(layers.Addition, Layer):
 
     def looked_up(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
         return beside(super().looked_up(x, start, positions), x)
+
+    def __dir__(self) -> list[str]:
+        """Without `P` where there is none: `torch.jit.trace` asks for all that is listed."""
+        return [name for name in super().__dir__() if name != "P" or self.tables]
 
     def forward(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -104,7 +106,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
 
     def turned_by(self, x: Tensor, tables: tuple[Any, ...], seq_axis: int) -> Tensor:
         if operators.fits(x, self.encoding.pairing, seq_axis):
-            return operators.turned(x, *tables, self.encoding.pairing)
+            cos, sin = tables
+            return operators.turned(x, cos, sin, self.encoding.pairing)
         return super().turned_by(x, tables, seq_axis)
 
 

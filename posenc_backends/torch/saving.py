@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -27,8 +27,9 @@ def saved_persistent(specimen: Specimen, folder: Path) -> Run:
     """The same of layers whose tables are part of their state."""
     room = specimen.on.room
     kept = {name: partial(getattr(room, name), persistent=True) for name in NAMES}
-    on = specimen.on._replace(room=SimpleNamespace(**{**vars(room), **kept}))
-    return saved(replace(specimen, on=on), folder)
+    persistent = ModuleType(room.__name__)
+    vars(persistent).update({**vars(room), **kept})
+    return saved(replace(specimen, on=specimen.on._replace(room=persistent)), folder)
 
 
 def moved(specimen: Specimen, folder: Path) -> Run:
@@ -48,4 +49,3 @@ def moved_assigned(specimen: Specimen, folder: Path) -> Run:
 def _on_meta(specimen: Specimen) -> Any:
     with torch.device("meta"):
         return specimen.make()
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._arrays import shape_of
-from .._checks import check_integer, check_rank, known
+from .._checks import check_integer, check_rank, fixed, known
 from ..encodings import ContentScoring, Encoding, Rotating, Scoring
 from ..holder import whole
 
@@ -111,6 +111,11 @@ def cached_length(cache: Any, start: Any, keys: Any) -> int:
     for array in cache:
         check_rank("cache", array, minimum=4, maximum=4, axes="(batch, num_kv_heads, start, head_dim)")
     length = shape_of(cache[0])[2] if cache else 0
+    if known(length) and fixed(start, keys) and not fixed(length, keys):
+        raise ValueError(
+            f"`cache` must have a length that stays where `start` is the number {start}, got {length}; give `start` and the "
+            "cache another length in another program."
+        )
     if known(length) and start != length:
         raise ValueError(f"`start` must be the length of the `cache`, {length}, got {start}.")
     for array in cache:

@@ -46,7 +46,7 @@ class Rotation(TableLookup):
         self.check_start(positions)
         encoding = self.encoding.at(seq_len)
         if isinstance(encoding, LearnedRotary):
-            if encoding != self.encoding:
+            if encoding is not self.encoding and encoding != self.encoding:
                 raise ValueError(f"`seq_len` {seq_len} asks for other frequencies than are learned; use {encoding!r}.")
             return encoding.rows_of(self.held, self.positions_of(q, start, positions, seq_axis))
         if positions is None:

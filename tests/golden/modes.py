@@ -50,7 +50,7 @@ def _additive() -> Iterator[Entry]:
     plain = [[[p] for p in range(LENGTH)]] * 2
 
     def rows(fields: Entry, axes: int = 1) -> Any:
-        at = list(grid.values())[0] if axes > 1 else [[mp.mpf(p) for p in range(LENGTH)]]
+        at = next(iter(grid.values())) if axes > 1 else [[mp.mpf(p) for p in range(LENGTH)]]
         return [list(rows_of(fields, at))] * 2
 
     def sinusoids(starts: list[int]) -> Any:
@@ -186,7 +186,7 @@ def _exact(array: Any) -> Any:
 
 
 def _content() -> Iterator[Entry]:
-    """q and k are counted like all tokens; what is added is that of the formulas of `content_scoring`."""
+    """Q and k are counted like all tokens; what is added is that of the formulas of `content_scoring`."""
     q, k = counted(2, 2, LENGTH, HEAD_DIM), counted(2, 2, LENGTH, HEAD_DIM)
     scores, root = counted(2, 2, LENGTH, LENGTH), mp.sqrt(HEAD_DIM)
     names = {"q": ((2, 2, LENGTH, HEAD_DIM), [-2]), "k": ((2, 2, LENGTH, HEAD_DIM), [-2])}

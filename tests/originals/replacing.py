@@ -25,5 +25,7 @@ def replaced(book, framework):
 def lines(heading):
     """The code below a heading of the page, on the lines where it is."""
     page = PAGE.read_text(encoding="utf-8")
-    (block,) = re.finditer(rf"^## {heading}\n(?:(?!^## )[^\n]*\n)*?```python\n(.*?)^```", page, re.M | re.S)
+    (block,) = re.finditer(
+        rf"^## {heading}\n(?:(?!^## )[^\n]*\n)*?```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL
+    )
     return "\n" * page.count("\n", 0, block.start(1)) + block[1]

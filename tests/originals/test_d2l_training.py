@@ -47,7 +47,6 @@ def trained(page, model):
 
 def test_losses(both):
     theirs, ours = (np.array(one.losses) for one in both)
-    print(np.abs(theirs-ours), theirs)
     assert theirs.shape == (30,)
     assert theirs[-1] < theirs[0] / 10
     np.testing.assert_allclose(ours[:10], theirs[:10], rtol=0, atol=5e-5)
@@ -56,7 +55,6 @@ def test_losses(both):
 def test_translations(page, both):
     """Where it forgets positions, it may stammer: then both do."""
     theirs, ours = both
-    print(theirs.texts)
     assert ours.texts == theirs.texts
     assert page.scores(ours.texts) == page.scores(theirs.texts)
 

@@ -1,5 +1,6 @@
 """The page's training: d2l's data, trainer and prediction, on a few sentences in place of those it would download."""
 
+from functools import partial
 from itertools import takewhile
 from types import SimpleNamespace
 
@@ -146,7 +147,9 @@ class JAXTranslation(Translation):
 
     def started(self, model):
         keys = {name: self.jax.random.key(0, impl="rbg") for name in ("params", "dropout")}
-        return SimpleNamespace(module=model, parameters=model.init(keys, *self.data.arrays[:-1])["params"])
+        return SimpleNamespace(
+            module=model, parameters=self.compiled(model.init)(keys, *self.data.arrays[:-1])["params"]
+        )
 
     def begin(self, model, other):
         model.parameters = self.original.renamed(other.parameters, model.parameters)
@@ -161,8 +164,13 @@ class JAXTranslation(Translation):
 
     def translated(self, model, english):
         batch = self.data.build(english, [""] * len(english))
-        tokens, (decoder, encoder) = model.module.predict_step(model.parameters, batch, STEPS, True)
+        predict = partial(model.module.predict_step, num_steps=STEPS, save_attention_weights=True)
+        tokens, (decoder, encoder) = self.compiled(predict)(model.parameters, batch)
         return self.texts(tokens), SimpleNamespace(encoder=encoder, decoder=decoder)
+
+    def compiled(self, function):
+        """In a hurry: it runs once."""
+        return self.jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
 class PaddleTranslation(Translation):
