@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -53,6 +53,14 @@ class Holder:
     def hold(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""
         raise NotImplementedError
+
+    def is_recorded(self, x: Any) -> bool:
+        """Whether a call with these tokens is recorded, to run later; where a tracer stands for them but once, it is not."""
+        return self.room.is_traced(x)
+
+    def settled(self, operation: Callable[..., Any], *arrays: Any) -> Any:
+        """What follows from what is held and known; a room that records calls works it out before it does."""
+        return operation(*arrays)
 
     def exact_rows(self, positions: Host, encoding: Any) -> Tables:
         """Rows by an encoding itself; a room keeps its compiler out of here."""

@@ -5,6 +5,7 @@ Every room's layers share it, so that a room only says how its framework makes, 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,8 @@ class TableLookup(Holder):
         tables = self._reserved(x, start + length, length) if other is None and start >= 0 else None
         if tables is None:
             return self._computed(x, sequence(length, start=start), other)
-        return tuple(table[start : start + length, ...] for table in tables)
+        within = itemgetter((slice(start, start + length), ...))
+        return tuple(self.settled(within, table) for table in tables)
 
     def _rows_at(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         positions = whole(from_array(positions))
@@ -148,14 +150,14 @@ class TableLookup(Holder):
         if tables is None:
             return self._computed(x, positions, other)
         indices = self.native(positions.astype(np.int32))
-        return tuple(_taken(table, indices) for table in tables)
+        return tuple(self.settled(_taken, table, indices) for table in tables)
 
     def reached(self, x: Any, last: float, encoding: Tabular) -> None:
         """What is to be said of an encoding's use up to a position, if anything."""
 
     def _computed(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         """Rows for this call alone: exact for any position that the encoding has."""
-        if other is not None and self.room.is_traced(x):
+        if other is not None and self.is_recorded(x):
             raise ValueError(other_tables(other))
         return tuple(self.native(rows) for rows in self.exact_rows(positions, other or self.encoding).values())
 
@@ -176,7 +178,7 @@ class TableLookup(Holder):
             return tables
         if stop > self.encoding.limit:
             raise ValueError(f"`positions` of {self.encoding} end at {self.encoding.limit - 1}, got {stop - 1}.")
-        if self.room.is_traced(x):
+        if self.is_recorded(x):
             raise ValueError(
                 f"`max_len` is {held}, but position {stop - 1} is asked for while the layer is traced; "
                 f"make it with `max_len={stop}` or more."

@@ -73,7 +73,7 @@ class Rotation(TableLookup):
     def reached(self, x: Any, last: float, encoding: Any) -> None:
         if encoding.longest is None or last < encoding.longest:
             return
-        if self.room.is_traced(x):
+        if self.is_recorded(x):
             raise ValueError(
                 f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
                 "make the layer with `encoding.at(seq_len)`."
