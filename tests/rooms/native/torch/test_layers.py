@@ -145,7 +145,7 @@ def test_real_positions_in_forward_mode_under_vmap_and_compiled():
         (Timestep(dim=3, scale=0.5), lambda p: [-np.sin(p / 2) / 4, -np.cos(p / 2) / 4, 0 * p]),
         (Normalized(dim=2, length=4), lambda p: [0 * p, 0 * p]),
     ],
-    ids=repr,
+    ids=["Sinusoidal", "Timestep", "Normalized"],
 )
 def test_second_derivatives_of_rows_are_right(encoding, second):
     layer, p = PositionalEncoding(encoding.dim, encoding=encoding), torch.tensor([0.5, 1.5, 2.5])
