@@ -22,7 +22,11 @@ ENVIRONMENTS = {  # in which a room is tested; all of it in the first
 TWO = ("-n", "2", "--dist", "worksteal")  # processes: the machines of CI have as many cores
 ONCE = ("training", "resizing", "properties")  # functions of arrays, without layers: no environment changes them
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
-BESIDE = {"jax": ("flax", "optax"), "keras": tuple(KERAS_BACKENDS.values())}  # what a room's framework runs on or with
+BESIDE = {  # what a room's framework runs on or with
+    "jax": ("flax", "optax", "flatbuffers"),
+    "keras": tuple(KERAS_BACKENDS.values()),
+    "torch": ("onnx", "onnxruntime", "onnxscript"),
+}
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 ROOMS = [name for name in EXTRAS if name not in ("plots", "report", "strict")]
 

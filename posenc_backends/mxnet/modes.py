@@ -115,5 +115,8 @@ MODES: dict[str, Mode] = {
     "pickled": pickled,
 }
 GRADIENT_MODES: dict[str, Mode] = {
-    name: partial(gradient, MODES[name]) for name in ("hybridized", "in a model", "in a model, static", "exported")
+    "hybridized": partial(gradient, hybridized),
+    "in a model": partial(gradient, in_a_model),
+    "in a model, static": partial(gradient, partial(in_a_model, **STATIC)),
+    "exported": partial(gradient, exported),
 }

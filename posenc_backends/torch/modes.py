@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,6 @@ MODES: dict[str, Any] = {
     "compiled": compiled,
     "compiled, dynamic": compiled_dynamic,
     "exported": exported,
-    "onnx": onnx,
     "traced": traced,
     "vmapped": vmapped,
     "autocast": autocast,
@@ -144,6 +144,7 @@ MODES: dict[str, Any] = {
     "pickled": pickled,
     "in inference mode, then training": after_inference,
 }
+MODES |= {"onnx": onnx} if find_spec("onnxscript") and find_spec("onnxruntime") else {}  # which write it and run it
 GRADIENT_MODES: dict[str, Any] = {
     "compiled": compiled_gradient,
     "checkpointed": checkpointed,

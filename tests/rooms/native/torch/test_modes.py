@@ -1,0 +1,5 @@
+from posenc_backends.torch.modes import MODES
+
+
+def test_what_modes_ask_for_is_installed():
+    assert "onnx" in MODES
