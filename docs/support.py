@@ -7,12 +7,19 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = {"torch": "PyTorch", "keras": "Keras", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
+ROOMS = {
+    "torch": "PyTorch",
+    "keras": "Keras",
+    "tensorflow": "Keras on TensorFlow, besides",
+    "paddle": "Paddle",
+    "mxnet": "MXNet",
+    "jax": "JAX",
+}
 BACKENDS = Path(__file__).parents[1] / "posenc_backends"
 BEGINNING = """# What works where
 
-Every layer with every encoding goes through each of these modes, in float32 and in half precision, near position 0 and near
-2²⁰, at several lengths; what comes out is compared with golden numbers. This page is written from the rooms' `modes.py` and
+Every layer with every encoding goes through each of these modes: in float32, and once more in half precision, from far positions on where the encoding has
+them; at several lengths. What comes out is compared with golden numbers. This page is written from the rooms' `modes.py` and
 `gaps.py` when the pages are built. A gap is a case that is expected to fail: the suite tells when it no longer does.
 """
 
@@ -28,7 +35,10 @@ def _section(room: str) -> Iterator[str]:
         yield f"| {name} | {sentence} |"
     gradients = _modes(room, "GRADIENT_MODES")
     yield from ("", f"Gradients: {'; '.join(gradients)}." if gradients else "", "")
-    gaps = runpy.run_path(str(BACKENDS / room / "gaps.py"))["GAPS_IN"]
+    for backend, names in _left_out(room).items():
+        yield from (f"Not run on {backend}: {'; '.join(names)}.", "") if names else ()
+    path = BACKENDS / room / "gaps.py"
+    gaps = runpy.run_path(str(path))["GAPS_IN"] if path.is_file() else {}
     if any(gaps.values()):
         yield from ("| gap | where | why |", "|---|---|---|")
     for environment, told in gaps.items():
@@ -38,21 +48,38 @@ def _section(room: str) -> Iterator[str]:
 
 def _modes(room: str, name: str) -> dict[str, str]:
     """The modes of a room, with the first sentence about the function that each one calls."""
-    paths = [BACKENDS / "modes.py", *(BACKENDS / room).glob("*.py")]
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
-    nodes = [node for tree in trees.values() for node in tree.body]
-    about = {
-        node.name: (ast.get_docstring(node) or "").partition("\n")[0]
-        for node in nodes
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-    }
+    path = BACKENDS / room / "modes.py"
+    tree, about = _parsed(path), _sentences(path)
     found: dict[str, str] = {}
-    for node in trees[BACKENDS / room / "modes.py"].body:
+    for node in tree.body:
         if name in _targets(node):
             for key, value in _entries(node):
                 called = [each.id for each in ast.walk(value) if isinstance(each, ast.Name) and each.id in about]
                 found[key] = about[called[0]] if called else ""
     return found
+
+
+def _left_out(room: str) -> dict[str, tuple[str, ...]]:
+    """By backend, the modes that are not run there, for what they show is shown elsewhere."""
+    nodes = [node for node in _parsed(BACKENDS / room / "modes.py").body if "LEFT_OUT" in _targets(node)]
+    return ast.literal_eval(nodes[0].value) if nodes else {}
+
+
+def _sentences(path: Path) -> dict[str, str]:
+    """The first sentences about the functions that a module has, or takes from those of ours that it imports."""
+    about: dict[str, str] = {}
+    for node in _parsed(path).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            source = (path.parent if node.level else BACKENDS.parent) / f"{node.module.replace('.', '/')}.py"
+            theirs = _sentences(source) if source.is_relative_to(BACKENDS) and source.is_file() else {}
+            about |= {alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs}
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            about[node.name] = (ast.get_docstring(node) or "").partition("\n")[0]
+    return about
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _targets(node: ast.stmt) -> list[str]:

@@ -45,8 +45,13 @@ class Case:
         return self.subject if self.subject.startswith(self.check) else f"{self.check}: {self.subject}"
 
     def gap(self, room: ModuleType) -> str | None:
-        """Why the room cannot pass, if it says so of this case, its check, its dtype, its encoding, or a check of it."""
-        keys = (self.name, self.check, self.dtype, self.encoding, f"{self.check}: {self.encoding}")
+        """Why the room cannot pass, if it says so of this case, its check, its specimen, its dtype, its encoding or its kind.
+
+        `"forward: Alibi"` are all cases of that check and encoding, `"cast: MultiHeadAttention"` those of that layer.
+        """
+        specimen = self.name.removeprefix(f"{self.check}: ")
+        kinds = (f"{self.check}: {kind}" for kind in (self.encoding, specimen.partition(",")[0]))
+        keys = (self.name, self.check, specimen, self.dtype, self.encoding, *kinds)
         told = (room.GAPS.get(key) for key in keys)
         return next((reason for reason in told if reason), None)
 

@@ -27,6 +27,10 @@ LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones
 FIRST_WEIGHT = 7  # weights are counted from another number than tokens
 COMPUTED = 8.0  # scores and attention: some sixty roundings, in an order that each framework chooses
 ONCE = 0.51  # what was computed in float32, rounded once to half precision
+NEIGHBOUR = 1.0  # so was the golden number: where both lie about the middle, they are neighbours
+HALF = ("bfloat16", "float16")
+MIXED = 3.0  # attention whose q, k, v, their turns, mean and result are each rounded so: 2.92 at most for these tokens
+ENDS = {"float16": 65520.0}  # from here on the nearest number is infinite
 LOOKED_UP = ("Alibi", "T5Bias", "SwinBias")  # one product, or none
 
 Run = Callable[..., Any]
@@ -78,7 +82,7 @@ class Specimen:
         """A layer as its constructor leaves it, not in training."""
         room, encoding = self.on.room, self.encoding
         if self.kind == "MultiHeadAttention":
-            layer = room.MultiHeadAttention(8, 2, position=encoding)
+            layer = room.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len)
         elif self.kind == "AttentionBias":
             layer = room.AttentionBias(encoding)
         elif isinstance(encoding, Additive):
@@ -102,7 +106,7 @@ class Specimen:
         )
         if not matrices:
             return harness.with_parameters(made, parameters) if parameters else made
-        made = harness.filled(made, matrices)
+        made = harness.evaluated(harness.filled(made, matrices), self.dtype)
         if parameters and harness.with_parameters(made.scoring, parameters) is not made.scoring:
             return harness.with_parameters(made, parameters)  # layers that do not change are made anew, as a whole
         return made
@@ -146,24 +150,29 @@ class Specimen:
         array = got if isinstance(got, np.ndarray) else self.on.room.to_numpy(got)
         if array.shape[-2] != length:
             raise ValueError(f"Expected {length} rows, got shape {array.shape}.")
-        found, hidden = np.asarray(array, np.float64)[..., rows, :], np.isnan(wanted)
+        found = np.asarray(array, np.float64)[..., rows, :]
+        hidden = np.isnan(wanted) | (np.abs(wanted) >= ENDS.get(dtype, np.inf))
         found = np.where(hidden & (found == -np.inf), 0.0, found)
         scale, limit = self._allowed(wanted, dtype, contracts)
         return Outcome(ulps(found, np.where(hidden, 0.0, wanted), dtype=dtype, scale=scale), limit)
 
     def _allowed(self, wanted: npt.NDArray[Any], dtype: str, contracts: bool) -> tuple[Any, float]:
         """The size of numbers in whose last places errors are counted (None: their own), and how many are allowed."""
-        kind, narrow = self.entry["encoding"] and self.entry["encoding"]["kind"], DIGITS[dtype] < DIGITS[self.dtype]
+        kind, mixed = self.entry["encoding"] and self.entry["encoding"]["kind"], dtype != self.dtype
+        half = dtype in HALF
+        once = ONCE + 2.0 ** (DIGITS[dtype] - DIGITS[self.dtype] - 1)  # golden numbers have the digits of their tokens
         largest = np.full(wanted.shape, np.nanmax(np.abs(wanted)))
         if kind in ("LearnedSinusoidal", "LearnedRotary"):
-            return largest, ONCE if narrow else LEARNED
+            return largest, once if mixed else NEIGHBOUR if half else LEARNED
         if self.kind in ("PositionalEncoding", "RotaryEmbedding"):
             if self.kind == "RotaryEmbedding" and contracts:
-                return self._lengths(wanted), ONCE if narrow else CONTRACTED
-            return None, ONCE if narrow else EXACT
+                return self._lengths(wanted), once if mixed else CONTRACTED
+            return None, once if mixed else EXACT
         if self.kind == "AttentionBias" and kind in LOOKED_UP:
-            return None, ONCE if narrow else EXACT
-        return largest, ONCE if narrow else COMPUTED
+            return None, once if mixed else EXACT
+        if self.kind == "MultiHeadAttention" and half:
+            return largest, MIXED
+        return largest, once if mixed else NEIGHBOUR if half else COMPUTED
 
     def _lengths(self, turned: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The length of the pair that each channel belongs to."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ._arrays import Array, dtype_name, is_floating, namespace_of, paired, shape_of
+from ._arrays import Array, cut_off, difference, dtype_name, is_floating, namespace_of, paired, shape_of
 
 Stated: TypeAlias = Array | range
 
@@ -89,7 +89,7 @@ def picked(by_column: Array, columns: Array) -> Array:
     *lead, width = shape_of(by_column)
     more, count = lead[: len(lead) - len(rows)], math.prod(rows)
     first = xp.arange(count, device=getattr(by_column, "device", None)) * width
-    index = xp.astype(xp.reshape(columns, (count, keys)), first.dtype) + xp.expand_dims(first, axis=-1)
+    index = xp.astype(columns, first.dtype) + xp.reshape(first, (*rows, 1))
     taken = xp.take(xp.reshape(by_column, (*more, count * width)), xp.reshape(index, (-1,)), axis=-1)
     return xp.reshape(taken, (*more, *rows, keys))
 
@@ -167,11 +167,12 @@ def offsets(query_positions: Stated, key_positions: Stated, *, limit: int, like:
     xp, device = namespace_of(like), getattr(like, "device", None)
     if isinstance(query_positions, range) and isinstance(key_positions, range):
         steps = xp.arange(len(query_positions) + len(key_positions) + 1, device=device)
-        return Ordered(_rows(steps + (key_positions.start - query_positions.stop), limit), len(key_positions))
+        apart = cut_off(steps + (key_positions.start - query_positions.stop), limit=limit)
+        return Ordered(apart + limit, len(key_positions))
     queries, keys = paired(
         _whole("query_positions", query_positions, like), _whole("key_positions", key_positions, like)
     )
-    columns = _rows(keys - queries, limit)
+    columns = difference(keys, queries, limit=limit) + limit
     if len(columns.shape) == 3 and columns.shape[0] == 1:
         columns = columns[0, ...]  # the same for all rows
     return Scattered(xp.arange(2 * limit + 1, device=device), columns)
@@ -183,8 +184,3 @@ def _whole(name: str, positions: Stated, like: Array) -> Array:
     if is_floating(positions):
         raise TypeError(f"`{name}` must be integers where offsets are looked up, got {dtype_name(positions)}.")
     return positions
-
-
-def _rows(of: Array, limit: int) -> Array:
-    xp = namespace_of(of)
-    return xp.minimum(xp.maximum(of, xp.full_like(of, -limit)), xp.full_like(of, limit)) + limit

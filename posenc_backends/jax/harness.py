@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from jax import numpy as jnp
 
+from .attention import MultiHeadAttention
+from .states import from_state, to_state
+
 CONTRACTS = True  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = ()
 
@@ -40,16 +43,18 @@ def compiled(layer: Any) -> Callable[..., Any]:
 
 
 def evaluated(layer: Any, dtype: str = "float32") -> Any:
-    """The layer itself: it drops nothing unless a call brings a key. It computes in the dtype of its tokens."""
-    return layer
+    """The layer itself: it drops nothing unless a call brings a key. Its parameters are cast to the dtype of its tokens if
+    it is attention; others compute in it.
+    """
+    return jax.tree.map(lambda leaf: leaf.astype(dtype), layer) if isinstance(layer, MultiHeadAttention) else layer
 
 
 def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     """A layer made anew, with what was saved of `layer`."""
-    np.savez(folder / "layer.npz", *jax.tree_util.tree_leaves(layer))
+    state: dict[str, Any] = dict(to_state(layer))
+    np.savez(folder / "layer.npz", **state)
     with np.load(folder / "layer.npz") as saved:
-        leaves = [jnp.array(leaf) for leaf in saved.values()]
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(make()), leaves)
+        return from_state(make(), dict(saved))
 
 
 def parameter_gradient(layer: Any, name: str, x: jax.Array, weights: jax.Array, **options: Any) -> jax.Array:

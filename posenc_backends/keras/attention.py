@@ -26,6 +26,8 @@ class MultiHeadAttention(layers.Attention, Shell):
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
+            it grow the tables.
         options: those of every Keras layer: `name`, `dtype`, `trainable`.
 
     >>> tuple(MultiHeadAttention(100, 5, 0.5)(*[keras.ops.ones((2, 4, 100))] * 3, [3, 2]).shape)
@@ -43,19 +45,25 @@ class MultiHeadAttention(layers.Attention, Shell):
         *,
         position: Rotating | Scoring | None = None,
         num_kv_heads: int | None = None,
+        max_len: int = 2048,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
+        self.max_len = max_len
         self.bias, self.position = bias, position
         linear = partial(projection, num_hiddens, use_bias=bias, dtype=self.dtype_policy)
         narrow = kv_heads * num_hiddens // num_heads
         self.W_q, self.W_k, self.W_v = linear(num_hiddens), linear(narrow), linear(narrow)
         self.W_o = linear(num_hiddens)
         self.dropout = keras.layers.Dropout(dropout, autocast=False)
-        self.rotary = RotaryEmbedding(position, dtype=self.dtype_policy) if isinstance(position, Rotating) else None
+        self.rotary = (
+            RotaryEmbedding(position, max_len=max_len, dtype=self.dtype_policy)
+            if isinstance(position, Rotating)
+            else None
+        )
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
@@ -101,7 +109,7 @@ class MultiHeadAttention(layers.Attention, Shell):
     def get_config(self) -> dict[str, Any]:
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
         position = None if self.position is None else self.position.to_dict()
-        sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads}
+        sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len}
         return {**super().get_config(), **sizes, "position": position}
 
 

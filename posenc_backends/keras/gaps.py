@@ -5,9 +5,13 @@ A literal that imports nothing: the pages read it without the framework.
 
 GAPS_IN: dict[str, dict[str, str]] = {
     "": {},
-    "tensorflow": {},
-    "jax": {},
+    "tensorflow": {
+        "onnx": "`tf2onnx` takes a tensor that a `tf.function` captures, as each table is, for an input of the model.",
+    },
+    "jax": {
+        "onnx": "Keras writes ONNX by way of `jax2onnx`, which is not tested here.",
+    },
     "torch": {
-        "exported: Cope": "`torch.export` does not get through its look-up where the length of the sequence is open.",
+        "tf_saved_model": "Keras writes it by way of torch_xla. https://github.com/keras-team/keras/pull/20685",
     },
 }

@@ -29,8 +29,9 @@ compiled = _harness.compiled
 
 
 def evaluated(layer: Any, dtype: str = "float32") -> Any:
-    """The layer, told in which dtype to compute; that it is not in training is what Keras assumes."""
-    layer.dtype_policy = dtype
+    """The layer and its own, told in which dtype to compute what is held in float32; Keras assumes that it is not in training."""
+    for each in layer._flatten_layers():
+        each.dtype_policy = f"mixed_{dtype}" if dtype in ("float16", "bfloat16") else dtype
     return layer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -53,10 +54,11 @@ def from_config(specimen: Specimen, folder: Path) -> Run:
     return lambda *arrays: specimen.call(layer, *arrays)
 
 
-def mixed(specimen: Specimen, folder: Path) -> Run:
-    """Under the policy that computes in bfloat16 what is held in float32."""
-    layer = _made_again(specimen.layer(), dtype="mixed_bfloat16")
-    return lambda *arrays: specimen.call(layer, *arrays)
+def mixed(specimen: Specimen, folder: Path, *, policy: str) -> Run:
+    """Under a policy that computes in half precision what is held in float32."""
+    layer = _made_again(specimen.layer(), dtype=policy)
+    call = specimen.on.harness.compiled(layer) if BACKEND == "jax" else layer
+    return lambda *arrays: specimen.call(call, *arrays)
 
 
 def exported(specimen: Specimen, folder: Path) -> Run:
@@ -70,6 +72,7 @@ class Holding(keras.Model):
     def __init__(self, specimen: Specimen, layer: Any) -> None:
         super().__init__()
         self.specimen, self.layer = specimen, layer
+        self.built = True  # its layer has all that it needs: no call before the compiled one
 
     def call(self, arrays: Any) -> Any:
         return self.specimen.call(self.layer, *arrays)
@@ -103,19 +106,27 @@ def _made_again(layer: Any, **other: Any) -> Any:
     return again
 
 
-# What a file, a copy or a policy keeps, Keras decides alike on each backend; JAX compiles every length, PyTorch's compiler
-# is slow, and has its own room.
-EAGER = {"in a model": in_a_model, "weights": weights_saved, "from config": from_config, "mixed_bfloat16": mixed}
-COPIES = {"copied": copied, "pickled": pickled}
-OWN: dict[str, dict[str, Any]] = {
-    "tensorflow": {"saved": saved, "subclassed": subclassed, "exported": exported, **EAGER, **COPIES},
-    "jax": {"saved": saved, "subclassed": subclassed},
-    "torch": {"saved": saved, "exported": exported, **EAGER},
+MODES: dict[str, Any] = {
+    "in a model": in_a_model,
+    "subclassed": subclassed,
+    "saved": saved,
+    "weights": weights_saved,
+    "from config": from_config,
+    "mixed_bfloat16": partial(mixed, policy="mixed_bfloat16"),
+    "mixed_float16": partial(mixed, policy="mixed_float16"),
+    "exported": exported,
+    "copied": copied,
+    "pickled": pickled,
+}
+LEFT_OUT = {  # what Keras decides alike on each backend; JAX compiles every length, PyTorch's compiler has its own room
+    "tensorflow": (),
+    "jax": ("in a model", "weights", "from config", "exported", "copied", "pickled"),
+    "torch": ("subclassed", "copied", "pickled"),
 }
 
 _room: Any = import_module("posenc_backends.tensorflow.modes") if BACKEND == "tensorflow" else None
-MODES = {**OWN[BACKEND], **getattr(_room, "MODES", {})}
+MODES = {name: mode for name, mode in MODES.items() if name not in LEFT_OUT[BACKEND]} | getattr(_room, "MODES", {})
 GRADIENT_MODES: dict[str, Any] = getattr(_room, "GRADIENT_MODES", {})
-RESULT_DTYPES = {"mixed_bfloat16": "bfloat16"}
-CONTRACTING = ("subclassed", "saved") if BACKEND == "jax" else ("subclassed",)
+RESULT_DTYPES = {"mixed_bfloat16": "bfloat16", "mixed_float16": "float16"}
+CONTRACTING = ("subclassed", "saved", *RESULT_DTYPES) if BACKEND == "jax" else ("subclassed",)
 LENGTHS = (53, 7) if BACKEND == "jax" else (53, 7, 16, 17, 33)

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import paddle
 
+from .attention import MultiHeadAttention
+
 CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = (
     "ignore:Tensor do not have '.*' interface for (pir|static) graph mode:UserWarning",
@@ -51,9 +53,9 @@ def compiled(layer: Any) -> Callable[..., Any]:
 
 
 def evaluated(layer: Any, dtype: str = "float32") -> Any:
-    """The layer, told that it is not in training. It computes in the dtype of its tokens."""
+    """The layer, told that it is not in training. It computes in the dtype of its tokens; attention has to be cast."""
     layer.eval()
-    return layer
+    return layer.to(dtype=dtype) if isinstance(layer, MultiHeadAttention) else layer
 
 
 def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:

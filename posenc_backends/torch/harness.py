@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from .attention import MultiHeadAttention
+
 CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = ("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",)  # inductor's own
 
@@ -33,8 +35,8 @@ def compiled(layer: Any) -> Callable[..., Any]:
 
 
 def evaluated(layer: Any, dtype: str = "float32") -> Any:
-    """The layer, told that it is not in training. It computes in the dtype of its tokens."""
-    return layer.eval()
+    """The layer, told that it is not in training. It computes in the dtype of its tokens; attention has to be cast."""
+    return (layer.to(getattr(torch, dtype)) if isinstance(layer, MultiHeadAttention) else layer).eval()
 
 
 def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -34,7 +35,13 @@ def compiled_dynamic(specimen: Specimen, folder: Path) -> Run:
 def vmapped(specimen: Specimen, folder: Path) -> Run:
     """Mapped over an axis before all others; of two results the second is looked at."""
     call = torch.func.vmap(partial(specimen.call, specimen.layer()))
-    return lambda *arrays: call(*(torch.stack([array.flip(0), array]) for array in arrays))[1]
+
+    def run(*arrays: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # PyTorch maps its attention call by call
+            return call(*(torch.stack([array.flip(0), array]) for array in arrays))[1]
+
+    return run
 
 
 def autocast(specimen: Specimen, folder: Path) -> Run:

@@ -10,7 +10,6 @@ import pytest
 from posenc_backends.keras import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding, to_numpy
 from posenc_core import Alibi, Learned, LearnedSinusoidal, Rotary, Sinusoidal, T5Bias
 
-BACKEND = keras.backend.backend()
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
 
 
@@ -85,28 +84,6 @@ def test_a_process_that_imports_the_room_loads_without_custom_objects(tmp_path):
     model.save(tmp_path / "model.keras")
     np.savez(tmp_path / "given.npz", x=X, y=to_numpy(model(X)))
     subprocess.run([sys.executable, "-W", "ignore", "-c", LOADED, str(tmp_path)], check=True)
-
-
-SERVED = """
-import sys
-import numpy as np
-import tensorflow as tf
-program = tf.saved_model.load(sys.argv[1] + "/model")
-given = np.load(sys.argv[1] + "/given.npz")
-for length in (5, 3):
-    got = program.serve(tf.constant(given["x"][:, :length]))
-    assert abs(got.numpy() - given[str(length)]).max() < 1e-5, length
-assert not [name for name in sys.modules if name.startswith("posenc")]
-"""
-
-
-@pytest.mark.filterwarnings("ignore:The `native_serialization` parameter:DeprecationWarning")  # that Keras gives JAX
-@pytest.mark.skipif(BACKEND == "torch", reason="Keras on PyTorch writes a SavedModel by way of torch_xla alone")
-def test_what_is_exported_is_served_at_any_length_without_posenc(tmp_path):
-    model = model_of(MultiHeadAttention(8, 2, position=Alibi(num_heads=2)))
-    model.export(tmp_path / "model", verbose=False)
-    np.savez(tmp_path / "given.npz", x=X, **{str(n): to_numpy(model(X[:, :n])) for n in (5, 3)})
-    subprocess.run([sys.executable, "-W", "ignore", "-c", SERVED, str(tmp_path)], check=True)
 
 
 def test_a_clone_has_layers_of_its_own():

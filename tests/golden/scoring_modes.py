@@ -1,0 +1,149 @@
+"""Golden numbers of the layers that score, and of attention, to be put through a framework's own tools at several lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath as mp
+from attention import HEAD_DIM, HEADS, WIDTH, attended
+from content_scoring import contextual, dot, projected
+from numbers_of import DTYPES, rounded
+from position_scoring import bucket, logarithmic, perceived, sided, window_row
+from specimens import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, Entry, chosen, counted, described
+
+
+def scoring_modes() -> Iterator[Entry]:
+    r1, r2 = [0.5, 1.25], [0.25, 1.75]
+    kernel = sided(logarithmic, "both")
+    perceptron = {
+        "c": [0.25],
+        "l": [-1.25],
+        "hidden_weight": [1.5, -0.75, 2.0],
+        "hidden_bias": [0.25, 0.5, -1.0],
+        "head_weight": [[0.5, 1.0, 0.75], [1.25, 0.25, -0.5]],
+        "head_bias": [0.125, -0.25],
+    }
+    t5, window = counted(8, 2), counted(17 * 11, 2)
+    tokens = [(p // 6, p % 6) for p in range(54)]
+    alibi = {"kind": "Alibi", "num_heads": 2}
+
+    def far(h: int, i: int, j: int) -> Any:
+        return -(mp.mpf(16) ** -(h + 1)) * abs(i - j)
+
+    for dtype in ("float32", HALF[0]):
+        yield _biased(alibi, far, {}, dtype)
+    yield _biased(alibi, far, {}, inputs={"start": FAR})
+    buckets = {"kind": "T5Bias", "num_heads": 2, "num_buckets": 8, "max_distance": 6}
+    swin = {"kind": "SwinBias", "num_heads": 2, "window": [9, 6]}
+    learned = {"r1": r1, "r2": r2}
+    kerple = {"kind": "Kerple", "num_heads": 2, "variant": "logarithmic"}
+    fire = {"kind": "Fire", "num_heads": 2, "hidden": 3, "threshold": 2}
+    for fields, bias, parameters, dtype, start in (
+        (buckets, lambda h, i, j: t5[bucket(j - i, 8, 6, "both")][h], {"table": t5}, HALF[0], FAR),
+        (swin, lambda h, i, j: window[window_row(tokens[i], tokens[j], (9, 6))][h], {"table": window}, HALF[1], None),
+        (kerple, lambda h, i, j: kernel(_exact(learned), h, i, j), learned, HALF[0], FAR),
+        (fire, lambda h, i, j: perceived(_exact(perceptron), h, i, j), perceptron, HALF[1], FAR),
+    ):
+        yield _biased(fields, bias, parameters)
+        yield _biased(fields, bias, parameters, dtype, {"start": start} if start else None)
+    yield from _content()
+
+
+def _exact(array: Any) -> Any:
+    if isinstance(array, dict):
+        return {name: _exact(part) for name, part in array.items()}
+    return [_exact(part) for part in array] if isinstance(array, list) else mp.mpf(array)
+
+
+def _content() -> Iterator[Entry]:
+    """Q and k are counted like all tokens; what is added is that of the formulas of `content_scoring`."""
+    q, k = counted(2, 2, LENGTH, HEAD_DIM), counted(2, 2, LENGTH, HEAD_DIM)
+    scores, root = counted(2, 2, LENGTH, LENGTH), mp.sqrt(HEAD_DIM)
+    names = {"q": ((2, 2, LENGTH, HEAD_DIM), [-2]), "k": ((2, 2, LENGTH, HEAD_DIM), [-2])}
+    keys, table = counted(5, HEAD_DIM), counted(6, HEAD_DIM)
+    u, v, w_r = counted(2, HEAD_DIM), counted(2, HEAD_DIM, first=3), counted(8, 8)
+
+    def shaw(b: int, h: int, i: int, j: int) -> Any:
+        return dot(q[b][h][i], keys[max(-2, min(2, j - i)) + 2]) / root
+
+    def xl(b: int, h: int, i: int, j: int) -> Any:
+        r = projected([row[HEAD_DIM * h : HEAD_DIM * (h + 1)] for row in w_r], max(-3, min(3, i - j)))
+        turned = mp.fsum((a + c) * e for a, c, e in zip(q[b][h][i], v[h], r, strict=True))
+        return (dot(u[h], k[b][h][j]) + turned) / root
+
+    def cope(b: int, h: int, i: int, j: int) -> Any:
+        return contextual(q[b][h][i], table, scores[b][h][i][j : i + 1]) if j <= i else None
+
+    sizes = {"num_heads": 2, "head_dim": HEAD_DIM}
+    by_keys = {"kind": "ShawBias", **sizes, "max_distance": 2, "applies_to": "keys"}
+    by_distance = {"kind": "TransformerXLBias", **sizes, "max_distance": 3}
+    for dtype in ("float32", HALF[1]):
+        yield _scored(by_keys, shaw, {"key_table": keys}, names, dtype)
+    for dtype in ("float32", HALF[0]):
+        yield _scored(by_distance, xl, {"u": u, "v": v, "W_r": w_r}, names, dtype)
+    for dtype in ("float32", HALF[1]):
+        told = _scored({"kind": "Cope", **sizes, "max_position": 6}, cope, {"table": table}, names, dtype)
+        yield told | {"masked": True, "gradient": None}
+
+
+def _biased(fields: Entry, bias: Any, parameters: Entry, dtype: str = "float32", inputs: Entry | None = None) -> Entry:
+    """Positions alone: keys count from 0, queries from where they start."""
+    starts = (inputs or {}).get("start", [0, 0])
+    return _scored(fields, lambda b, h, i, j: bias(h, starts[b] + i, j), parameters, {}, dtype, inputs)
+
+
+def _scored(
+    fields: Entry, bias: Any, parameters: Entry, more: Entry, dtype: str = "float32", inputs: Entry | None = None
+) -> Entry:
+    """Scores of two heads plus their bias, in float32 or the dtype of the scores."""
+    bits, shape = DTYPES[dtype], (2, 2, LENGTH, LENGTH)
+    scores = counted(*shape)
+    kept = rounded if fields["kind"] in ("Alibi", "T5Bias", "SwinBias") else mp.mpf
+
+    def entry(b: int, h: int, i: int, j: int) -> float | None:
+        added = bias(b, h, i, j)
+        return None if added is None else rounded(rounded(scores[b][h][i][j] + kept(added)), bits)
+
+    result = [[[[entry(b, h, i, j) for j in range(LENGTH)] for i in ROWS] for h in range(2)] for b in range(2)]
+    arrays = {"scores": (shape, [-2, -1]), **more}
+    told = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
+    return told | {"result": result, "gradient": chosen(counted(*shape, first=FIRST_WEIGHT), bits)}
+
+
+def attention_modes() -> Iterator[Entry]:
+    """Causal, so that what later tokens are does not matter."""
+    shaw = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
+    t5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
+    rotary, alibi = {"kind": "Rotary", "head_dim": HEAD_DIM, "layout": "half"}, {"kind": "Alibi", "num_heads": HEADS}
+    for position, parameters in (
+        (None, {}),
+        (rotary, {}),
+        ({"kind": "XPos", "head_dim": HEAD_DIM, "layout": "interleaved", "scale_base": 40}, {}),
+        (alibi, {}),
+        (t5, {"table": counted(8, HEADS)}),
+        (shaw, {"key_table": counted(5, HEAD_DIM), "value_table": counted(5, HEAD_DIM, first=3)}),
+    ):
+        yield _attended(position, parameters)
+    for position, dtype in ((rotary, HALF[0]), (alibi, HALF[1])):
+        yield _attended(position, {}, dtype, LONG)
+
+
+def _attended(position: Any, parameters: Entry, dtype: str = "float32", starts: list[int] | None = None) -> Entry:
+    """Of the attention of tokens that start somewhere, only the result: it is rounded all along the way."""
+    shape = (2, LENGTH, WIDTH)
+    tokens, weights = counted(*shape), counted(*shape, first=FIRST_WEIGHT)
+    quarters = [[[number / 4 for number in row] for row in counted(WIDTH, WIDTH, first=k)] for k in range(4)]
+    matrices = dict(zip(("W_q", "W_k", "W_v", "W_o"), quarters, strict=True))
+    made = {"position": position, "kv_heads": HEADS, "matrices": matrices, "parameters": parameters}
+    first = starts or [0, 0]
+    at = {"positions": [[b + i for i in ROWS] for b in first], "causal": True}
+    at["key_positions"] = [[b + j for j in range(LENGTH)] for b in first]
+    rows, own = ([[each[i] for i in ROWS] for each in array] for array in (tokens, weights))
+    result, gradient = attended(made, rows, tokens, tokens, at, own)
+    arrays = {name: (shape, [-2]) for name in ("queries", "keys", "values")}
+    given = [[b + p for p in range(LENGTH)] for b in first]
+    inputs = {"positions": given, "key_positions": given} if starts else None
+    entry = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
+    told = {"matrices": matrices, "options": {"causal": True}, "result": result}
+    return entry | told | {"gradient": None if starts else gradient}

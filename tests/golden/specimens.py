@@ -1,0 +1,66 @@
+"""What layers are called with in every mode: tokens, weights and positions, and which numbers are compared.
+
+What holds for 53 tokens holds for fewer: their rows are the first ones. Tokens and weights are counted, not drawn, so
+that the file need not hold them; every sixth or so row is compared.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from numbers_of import rounded
+
+LENGTH, ROWS = 53, [0, 6, 15, 16, 32, 52]
+FAR = [2**20 - 20, 5]  # where the two rows of a batch start
+NEAR = [2**15 - 20, 5]  # where half precision, which ends at 65504, has numbers
+LONG = [2**16 - 20, 5]  # where tables as long as that would take too much time
+FIRST_WEIGHT = 7  # weights are counted from another number than tokens
+HALF = ("bfloat16", "float16")
+
+Entry = dict[str, Any]
+
+
+def counted(*shape: int, first: int = 0) -> Any:
+    """Multiples of 1/32 up to 50/32 in size, numbers of any dtype, that run through the array in its order."""
+    numbers = count(first)
+
+    def nested(sizes: tuple[int, ...]) -> Any:
+        return [nested(sizes[1:]) for _ in range(sizes[0])] if sizes else (37 * next(numbers) % 101 - 50) / 32
+
+    return nested(shape)
+
+
+def described(
+    layer: str, fields: Any, dtype: str, arrays: Entry, inputs: Entry | None, parameters: Entry | None = None
+) -> Entry:
+    """`arrays` have counted numbers: their shapes, and the axes that the length is the size of; `inputs` are positions."""
+    settings = [f"{name} {value}" for name, value in (fields or {}).items() if name not in ("kind", "num_heads")]
+    given = inputs or {}
+    first = given.get("start", [row[0] for row in given.get("key_positions", [])])
+    where = [f"start about 2**{max(first).bit_length()}"] if first else []
+    told = {name: {"shape": list(shape), "lengths": lengths} for name, (shape, lengths) in arrays.items()}
+    for name, numbers in given.items():
+        told[name] = {"numbers": numbers, "lengths": [] if name == "start" else [-1]}
+    kind = fields["kind"] if fields else "no position"
+    return {
+        "name": ", ".join(
+            [*(["MultiHeadAttention"] * (layer == "MultiHeadAttention")), kind, *settings, *where, dtype]
+        ),
+        "layer": layer,
+        "encoding": fields,
+        "dtype": dtype,
+        "arrays": told,
+        "options": {},
+        "parameters": parameters or {},
+        "matrices": {},
+        "masked": False,
+        "rows": ROWS,
+    }
+
+
+def chosen(array: Any, bits: int) -> Any:
+    """The rows that are compared, of an array `(batch, …, length, columns)`, rounded."""
+    if not isinstance(array[0][0], list):
+        return [[rounded(value, bits) for value in array[row]] for row in ROWS]
+    return [chosen(part, bits) for part in array]
