@@ -20,7 +20,7 @@ ENVIRONMENTS = {  # in which a room is tested; all of it in the first
     "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
 }
 TWO = ("-n", "2", "--dist", "worksteal")  # processes: the machines of CI have as many cores
-ONCE = ("training", "resizing", "properties")  # functions of arrays, without layers: no environment changes them
+ONCE = ("test_training", "test_resizing", "test_properties", "native/jax/test_modes")  # no environment changes them
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {  # what a room's framework runs on or with
     "jax": ("flax", "optax", "flatbuffers"),
@@ -74,7 +74,7 @@ def room(session: nox.Session, name: str) -> None:
     first, *others = ENVIRONMENTS.get(name, [{}])
     session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs, env=first)
     for environment in others:
-        once = [f"--ignore=tests/rooms/test_{part}.py" for part in ONCE]
+        once = [f"--ignore=tests/rooms/{part}.py" for part in ONCE]
         session.run("pytest", "tests/rooms", "--backend", name, *TWO, *once, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
     session.run("pytest", "tests/originals", "--backend", name, *session.posargs, env=first)

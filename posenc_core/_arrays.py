@@ -104,6 +104,27 @@ def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
     return xp.expand_dims(xp.astype(queries, shared), axis=-1), xp.expand_dims(xp.astype(keys, shared), axis=-2)
 
 
+def distance(first: Array, second: Array) -> Array:
+    """How far apart numbers are; where integers are too narrow for it, a namespace has a way of its own."""
+    xp = namespace_of(first)
+    apart = getattr(xp, "distance", None)
+    far: Array = xp.abs(first - second) if apart is None else apart(first, second)
+    return far
+
+
+def difference(first: Array, second: Array, *, limit: int) -> Array:
+    """`first - second`, cut off at `±limit`."""
+    less = getattr(namespace_of(first), "difference", None)
+    return cut_off(first - second if less is None else less(first, second), limit=limit)
+
+
+def cut_off(x: Array, *, limit: int) -> Array:
+    """`x`, from `-limit` to `limit`."""
+    xp = namespace_of(x)
+    cut: Array = xp.minimum(xp.maximum(x, xp.full_like(x, -limit)), xp.full_like(x, limit))
+    return cut
+
+
 def _shared_dtype(*arrays: Array) -> Any:
     """The widest of the dtypes, at least 32 bits wide, so that no position is cut to fit; None for symbols."""
     xp, by_name = namespace_of(*arrays), {dtype_name(array): dtype_of(array) for array in arrays}

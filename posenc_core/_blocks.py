@@ -33,8 +33,7 @@ def tables_by_block(tables: Callable[[Any], T], positions: Any) -> T:
     if apply is None:
         return tables(positions)
     check_rank("positions", positions, minimum=1, axes="(..., length)")
-    outer = tuple(0 if isinstance(size, float) else size for size in positions.shape[:-1])
-    made: Any = tables(np.empty((*outer, 0), positions.dtype))  # which tells what is wrong with all of that kind
+    made: Any = _of_none(tables, positions)
     samples = made if isinstance(made, tuple) else (made,)
     by_axis = samples[0].ndim == positions.ndim
     dtypes = [sample.dtype for sample in samples]
@@ -47,6 +46,16 @@ def tables_by_block(tables: Callable[[Any], T], positions: Any) -> T:
         output_sizes={"columns": samples[0].shape[-1]},
         allow_rechunk=True,
     )
+
+
+def _of_none(tables: Callable[[Any], Any], positions: Any) -> Any:
+    """Tables of no positions of that kind; what is wrong with all of them is told now."""
+    sizes = tuple(0 if isinstance(size, float) else size for size in positions.shape)
+    try:
+        return tables(np.empty((*sizes[:-1], 0), positions.dtype))
+    except ValueError:
+        wrong = np.broadcast_to(np.zeros((), positions.dtype), sizes)
+    return tables(wrong)  # the same error, with the length that the user knows
 
 
 def _of_axes_last(tables: Callable[[Any], Any], positions: Any) -> Any:

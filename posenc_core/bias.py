@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, namespace_of, paired
+from ._arrays import Array, distance, namespace_of, paired
 from ._exact import VALUE_BITS, VALUE_ERROR, high_precision, nearest_float32
 
 SlopeOrder: TypeAlias = Literal["press", "geometric"]
@@ -61,8 +61,8 @@ def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "b
     """
     xp = namespace_of(query_positions)
     queries, keys = paired(query_positions, key_positions)
-    offsets = queries - keys
-    far = xp.abs(offsets) if sides == "both" else xp.maximum(offsets, xp.zeros_like(offsets))
+    far = distance(queries, keys)
+    far = far if sides == "both" else xp.where(queries > keys, far, xp.zeros_like(far))
     return xp.astype(xp.expand_dims(far, axis=-3), xp.float32)
 
 
@@ -127,7 +127,7 @@ def progressive(rate: Array, threshold: Array, query_positions: Array, key_posit
     """
     xp = namespace_of(query_positions)
     queries, keys = paired(query_positions, key_positions)
-    far = xp.astype(xp.abs(queries - keys), xp.float32)
+    far = xp.astype(distance(queries, keys), xp.float32)
     farthest = xp.maximum(xp.astype(queries, xp.float32), threshold)
     return _bent(rate * far) / (_bent(rate * farthest) + 1e-6)
 

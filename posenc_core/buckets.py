@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, namespace_of, paired, shape_of
+from ._arrays import Array, difference, namespace_of, paired, shape_of
 
 Integers = npt.NDArray[np.int32]
 
@@ -96,9 +96,7 @@ def by_offset(index: Array, query_positions: Array, key_positions: Array, *, rea
     """
     xp = namespace_of(query_positions)
     queries, keys = paired(query_positions, key_positions)
-    offsets = keys - queries
-    farthest = xp.full_like(offsets, reach)
-    near = xp.minimum(xp.maximum(offsets, -farthest), farthest)
+    near = difference(keys, queries, limit=reach)
     return _taken(index, xp.astype(near, xp.int32) + reach, axis=0)
 
 

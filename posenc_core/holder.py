@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,6 +51,14 @@ class Holder:
         @property
         def held(self) -> Mapping[str, Any]: ...
 
+    @property
+    def as_made(self) -> Mapping[str, Any]:
+        """What is held, for positions that only a tracer knows; where calls have grown it, what was there before them.
+
+        So what the end of a table makes of such a position does not depend on the calls before.
+        """
+        return self.held
+
     def hold(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""
         raise NotImplementedError
@@ -61,6 +70,9 @@ class Holder:
     def settled(self, operation: Callable[..., Any], *arrays: Any) -> Any:
         """What follows from what is held and known; a room that records calls works it out before it does."""
         return operation(*arrays)
+
+    def ensured(self, stop: Any, bound: Callable[[], tuple[int, Callable[[Any], str]]]) -> None:
+        """Have it checked that a length that a tracer leaves open keeps within a bound; a room whose tracer can does so."""
 
     def exact_rows(self, positions: Host, encoding: Any) -> Tables:
         """Rows by an encoding itself; a room keeps its compiler out of here."""
@@ -111,11 +123,20 @@ def host_values(given: Any, room: Room) -> Host | None:
     if not room.is_traced(given):
         return room.to_numpy(given)
     if dtype_name(given) not in ("int32", "int64", "None"):
-        raise TypeError(
-            f"Traced positions and lengths must be int32 or int64, got {dtype_name(given)}; real positions must be known "
-            "when code is traced: give them as a NumPy array."
-        )
+        raise TypeError(f"Traced positions and lengths must be int32 or int64, got {_with_advice(given)}.")
     return None
+
+
+def _with_advice(given: Array) -> str:
+    """The dtype of a tracer, and what to do about it."""
+    if is_floating(given):
+        return f"{dtype_name(given)}; real positions must be known when code is traced: give them as a NumPy array"
+    return f"{dtype_name(given)}; cast them to int32 first"
+
+
+def learned_by(encoding: Encoding) -> str:
+    """The name of an encoding in states of what it learned: all of it but what that started from."""
+    return re.sub(", std=[^,)]*", "", repr(encoding))
 
 
 def is_real(given: Any) -> bool:
@@ -163,6 +184,35 @@ def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> No
     if not any(_match(sizes, (*head, *tail)) for head in heads):
         wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
         raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
+
+
+def bound(held: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
+    """Where the positions end that recorded code can have, and what to say of code that goes on to some `stop`."""
+    longest = getattr(encoding, "longest", None)
+    if longest is None or held < longest:
+        return held, lambda stop: too_far(held, stop)
+    return longest, lambda stop: past_frequencies(encoding, stop - 1)
+
+
+def too_far(held: int, stop: Any) -> str:
+    """What to say where code that is traced goes past tables of so many rows."""
+    return (
+        f"`max_len` is {held}, but position {stop - 1} is asked for while the layer is traced; "
+        f"make it with `max_len={stop}` or more."
+    )
+
+
+def past_frequencies(encoding: Any, last: Any) -> str:
+    """What to say where code that is traced goes past the length that frequencies are for."""
+    return (
+        f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
+        "make the layer with `encoding.at(seq_len)`."
+    )
+
+
+def other_tables(encoding: Encoding) -> str:
+    """What to say where code that is traced asks for the rows of another encoding than its layer's."""
+    return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
 
 
 def _check_unrounded(given: Any) -> None:

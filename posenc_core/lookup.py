@@ -5,7 +5,7 @@ Every room's layers share it, so that a room only says how its framework makes, 
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,19 @@ import numpy as np
 from ._arrays import Array, namespace_of, shape_of
 from ._checks import known
 from .encodings import Tabular
-from .holder import Holder, Host, batch_of, check_stated, host_values, is_real, stated_start, whole
+from .holder import (
+    Holder,
+    Host,
+    batch_of,
+    bound,
+    check_stated,
+    host_values,
+    is_real,
+    other_tables,
+    stated_start,
+    too_far,
+    whole,
+)
 from .positions import from_array, sequence
 
 
@@ -25,7 +37,10 @@ class TableLookup(Holder):
     @property
     def tables(self) -> tuple[Any, ...]:
         """The tables held, each `(positions, columns)`."""
-        tables = tuple(table for name, table in self.held.items() if name.endswith(("table", "cos", "sin")))
+        return self._tables_in(self.held)
+
+    def _tables_in(self, held: Mapping[str, Any]) -> tuple[Any, ...]:
+        tables = tuple(table for name, table in held.items() if name.endswith(("table", "cos", "sin")))
         first = self.encoding.offset
         return tuple(table[first:, ...] for table in tables) if first else tables
 
@@ -64,6 +79,8 @@ class TableLookup(Holder):
         if isinstance(start, np.ndarray) and isinstance(length, int):
             return self._rows_at(x, start[..., None] + np.arange(length), other)
         at = self.positions("positions", None, length, start, batch)
+        if isinstance(start, int) and other is None:
+            self.ensured(start + length, lambda: bound(_shortest(self.tables), self.encoding))
         return self._traced_rows(at, other)
 
     def rows_by_axis(
@@ -139,8 +156,7 @@ class TableLookup(Holder):
         tables = self._reserved(x, start + length, length) if other is None and start >= 0 else None
         if tables is None:
             return self._computed(x, sequence(length, start=start), other)
-        within = itemgetter((slice(start, start + length), ...))
-        return tuple(self.settled(within, table) for table in tables)
+        return tuple(self.settled(lambda rows: rows[start : start + length, ...], table) for table in tables)
 
     def _rows_at(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         positions = whole(from_array(positions))
@@ -164,7 +180,7 @@ class TableLookup(Holder):
     def _traced_rows(self, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         if other is not None:
             raise ValueError(other_tables(other))
-        return tuple(_taken_or_nan(table, positions) for table in self.tables)
+        return tuple(_taken_or_nan(table, positions) for table in self._tables_in(self.as_made))
 
     def _reserved(self, x: Any, stop: int, count: int) -> tuple[Any, ...] | None:
         """Tables with the positions below `stop`, after growing if that is in proportion; None if it is not.
@@ -179,20 +195,12 @@ class TableLookup(Holder):
         if stop > self.encoding.limit:
             raise ValueError(f"`positions` of {self.encoding} end at {self.encoding.limit - 1}, got {stop - 1}.")
         if self.is_recorded(x):
-            raise ValueError(
-                f"`max_len` is {held}, but position {stop - 1} is asked for while the layer is traced; "
-                f"make it with `max_len={stop}` or more."
-            )
+            raise ValueError(too_far(held, stop))
         if stop > min(2 * max(held, count), self.encoding.held_limit):
             return None
         self.hold(self.encoding.constants(max(stop, 2 * held)))
         tables = self.tables
         return tables if stop <= _shortest(tables) else None
-
-
-def other_tables(encoding: Tabular) -> str:
-    """What to say where code that is traced asks for the rows of another encoding than its layer's."""
-    return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
 
 
 def _shortest(tables: tuple[Any, ...]) -> int:

@@ -1,3 +1,4 @@
+import os
 import warnings
 
 import numpy as np
@@ -16,6 +17,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Let pass the warnings that the framework under test itself emits: on import, and as its room names them."""
+    if config.getoption("--backend") == "jax":  # read when JAX looks for its devices
+        os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         harness = subject(config.getoption("--backend")).harness

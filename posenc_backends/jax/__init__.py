@@ -10,6 +10,7 @@ from . import gaps, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from .states import from_state, to_state
 
 GAPS = gaps.GAPS_IN[""] | ({} if jax.config.jax_enable_x64 else gaps.GAPS_IN["without x64"])
 
@@ -20,7 +21,9 @@ __all__ = [
     "PositionalEncoding",
     "RotaryEmbedding",
     "from_numpy",
+    "from_state",
     "is_traced",
     "namespace",
     "to_numpy",
+    "to_state",
 ]

@@ -13,12 +13,12 @@ from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
 
 from . import arrays
-from .holder import Module, dropped, normal, split
+from .holder import Module, dropped, native, normal, split
 from .layers import AttentionBias, RotaryEmbedding
 
 
 class Linear(Module):
-    """`x @ weight`, plus a bias if there is one: `(..., width) -> (..., out)`."""
+    """`x @ weight`, plus a bias if there is one, in the dtype of `x`: `(..., width) -> (..., out)`."""
 
     children = ("weight", "bias")
 
@@ -27,12 +27,16 @@ class Linear(Module):
         self.bias = jnp.zeros(out, jnp.float32) if bias else None
 
     def __call__(self, x: Array) -> Array:
-        product = x @ self.weight
-        return product if self.bias is None else product + self.bias
+        x = jnp.asarray(x)
+        product = x @ native(self.weight).astype(x.dtype)
+        return product if self.bias is None else product + native(self.bias).astype(x.dtype)
 
 
 class MultiHeadAttention(layers.Attention, Module):
     """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
+
+    The result has the dtype of the tokens, as in the other layers: in half precision, weights are rounded to it in each
+    call, as those of a layer of flax with that `dtype`; they stay float32, to be trained.
 
     Args:
         num_hiddens: width of queries, keys, values and result.
@@ -41,6 +45,8 @@ class MultiHeadAttention(layers.Attention, Module):
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
+            it grow the tables.
         key: what parameters are drawn from; `jax.random.key(0)` by default.
 
     >>> MultiHeadAttention(100, 5, 0.5)(*[jnp.ones((2, 4, 100))] * 3, jnp.array([3, 2])).shape
@@ -50,7 +56,7 @@ class MultiHeadAttention(layers.Attention, Module):
     room = arrays
     children = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,
         num_hiddens: int,
         num_heads: int,
@@ -59,6 +65,7 @@ class MultiHeadAttention(layers.Attention, Module):
         *,
         position: Rotating | Scoring | None = None,
         num_kv_heads: int | None = None,
+        max_len: int = 2048,
         key: Any = None,
     ) -> None:
         kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
@@ -70,7 +77,7 @@ class MultiHeadAttention(layers.Attention, Module):
         made = (Linear(num_hiddens, out, bias, key) for out, key in zip(widths, keys, strict=True))
         self.W_q, self.W_k, self.W_v, self.W_o = made
         self.dropout = dropout
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
+        self.rotary = RotaryEmbedding(position, max_len=max_len) if isinstance(position, Rotating) else None
         self.scoring = AttentionBias(position, key=scoring_key) if isinstance(position, Scoring) else None
 
     def __call__(  # noqa: PLR0913 - all that can be said of a call

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -47,14 +47,18 @@ class Module:
 class Constants:
     """The arrays that a layer's encoding implies: no leaves; between two layers of one encoding, a number of rows.
 
+    A layer whose tables have grown is the same tree as before: what was compiled serves it, and the state of its
+    optimizer fits it. So what is recorded sees the tables that the layer was made with, whatever has grown meanwhile.
+
     Attributes:
-        rows: how many there were when the layer was made. They stay when tables grow: the layer is the same tree as
-            before, so that what was compiled serves it, and the state of its optimizer fits it.
-        arrays: by name.
+        rows: how many there were when the layer was made.
+        arrays: those, by name.
+        grown: longer ones in their place, for calls that run at once; none until there was such a call.
     """
 
     rows: int
-    arrays: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
+    arrays: dict[str, Array] = field(compare=False, repr=False)
+    grown: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
 
 
 class Layer(Holder, Module):
@@ -76,8 +80,8 @@ class Layer(Holder, Module):
     def hold(self, constants: Tables) -> None:
         ours = {name: arrays.from_numpy(constant) for name, constant in constants.items()}
         before = vars(self).get("constants")
-        rows = max(map(len, ours.values()), default=0) if before is None else before.rows
-        vars(self)["constants"] = Constants(rows, ours)
+        made = Constants(max(map(len, ours.values()), default=0), ours)
+        vars(self)["constants"] = made if before is None else replace(before, grown=ours)
 
     def is_recorded(self, x: Any) -> bool:
         return arrays.is_recorded()
@@ -90,7 +94,24 @@ class Layer(Holder, Module):
 
     @property
     def held(self) -> dict[str, Any]:
-        return {**self.constants.arrays, **{name: native(given) for name, given in self.parameters.items()}}
+        grown = self.constants.grown
+        return {**(grown if grown and not arrays.is_recorded() else self.constants.arrays), **self._learned()}
+
+    @property
+    def as_made(self) -> dict[str, Any]:
+        return {**self.constants.arrays, **self._learned()}
+
+    def _learned(self) -> dict[str, Array]:
+        """The parameters, which a tree whose leaves were exchanged may have of another encoding."""
+        wanted = {name: parameter.shape for name, parameter in self.encoding.parameters().items()}
+        learned = {name: native(given) for name, given in self.parameters.items()}
+        for name, shape in wanted.items():
+            if learned[name].shape != shape:
+                raise ValueError(
+                    f"`{name}` of {self.encoding!r} must have shape {shape}, got {learned[name].shape}, of another encoding; "
+                    "make the layer with the one that was saved."
+                )
+        return learned
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.encoding})"

@@ -158,13 +158,15 @@ MODES = {
     "donated": donated,
     "vmapped": vmapped,
     "scanned": scanned,
-    "sharded over sequence": by_sequence,
-    "sharded over heads": by_heads,
-    "shard_map": manual,
     "saved": saved,
     "copied": copied,
     "pickled": pickled,
 }
+MODES |= (
+    {"sharded over sequence": by_sequence, "sharded over heads": by_heads, "shard_map": manual}
+    if jax.device_count() > 1
+    else {}
+)
 MODES |= {"exported": exported} if find_spec("flatbuffers") else {}  # with which JAX writes what it exports
 MODES |= {"in a model": in_a_model} if find_spec("flax") else {}
 GRADIENT_MODES = {
@@ -172,5 +174,10 @@ GRADIENT_MODES = {
     "checkpointed": partial(pulled_back, jax.checkpoint),
     "vmapped": vmapped_gradient,
 }
-LENGTHS = (53, 7)  # each is compiled by itself: a third would show nothing new
+LEFT_OUT = {  # what 64 bits do not change
+    "64 bits": ("donated", "scanned", "sharded over heads", "shard_map", "saved", "copied", "pickled", "in a model"),
+}
+if jax.config.jax_enable_x64:
+    MODES = {name: mode for name, mode in MODES.items() if name not in LEFT_OUT["64 bits"]}
+LENGTHS = (48, 7)  # of parts for 8 devices and for 7; each is compiled by itself: a third would show nothing new
 CONTRACTING = {*MODES, *GRADIENT_MODES} - {"saved", "copied", "pickled"}

@@ -52,6 +52,22 @@ def arange(stop: Any, /, *, device: Any = None) -> jax.Array:
         return jnp.arange(stop)
 
 
+def distance(first: jax.Array, second: jax.Array, /) -> jax.Array:
+    """`|first - second|`; of int32, which is all that there is without 64 bits, as uint32, which holds any."""
+    if first.dtype != jnp.int32:
+        return jnp.abs(first - second)
+    high, low = jnp.maximum(first, second), jnp.minimum(first, second)
+    return high.astype(jnp.uint32) - low.astype(jnp.uint32)
+
+
+def difference(first: jax.Array, second: jax.Array, /) -> jax.Array:
+    """`first - second`; of int32, 2**31 - 1 at most, and no less than minus that."""
+    if first.dtype != jnp.int32:
+        return first - second
+    far = jnp.minimum(distance(first, second), 2**31 - 1).astype(jnp.int32)
+    return jnp.where(first < second, -far, far)
+
+
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:
     """That of JAX, whose heads come after the sequence."""
     tokens = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))

@@ -1,6 +1,6 @@
 """Modes of several devices: what JAX does with a layer whose tokens are cut into shards.
 
-As many devices take part, of those that there are, as cut the axis into equal parts.
+As many devices take part, of those that there are, as cut the axis into equal parts. Where there is one, nothing is tried.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AXIS = "shards"
 
 
 def by_sequence(specimen: Specimen, folder: Path) -> Run:
-    """`jit` of tokens that lie on several devices, a part of the sequence on each; the compiler finds its way."""
+    """`jit` of tokens on several devices, where there are some, each with a part of the sequence; the compiler finds its way."""
     call = jax.jit(partial(specimen.call, specimen.layer()))
     return lambda *arrays: call(*_placed(arrays, [axes[:1] for axes in specimen.sizes]))
 
@@ -29,14 +29,14 @@ def by_sequence(specimen: Specimen, folder: Path) -> Run:
 def by_heads(specimen: Specimen, folder: Path) -> Run:
     """The same with a part of the heads on each device, or of the channels where heads have no axis."""
     call = jax.jit(partial(specimen.call, specimen.layer()))
-    tokens = [name not in ("start", "positions") for name in specimen.names]
+    tokens = [not name.endswith(("start", "positions")) for name in specimen.names]
     axes = [(-3 if x.ndim > 3 else -1,) if cut else () for x, cut in zip(specimen.arrays(), tokens, strict=True)]
     return lambda *arrays: call(*_placed(arrays, axes))
 
 
 def manual(specimen: Specimen, folder: Path) -> Run:
     """`shard_map` over the sequence: a device knows its tokens, and from its index where they stand; all keys are on each."""
-    layer, whole = specimen.layer(), ("k", "keys", "values")
+    layer, whole = specimen.layer(), ("k", "keys", "values", "key_positions")
     axes = [() if name in whole else cut[:1] for name, cut in zip(specimen.names, specimen.sizes, strict=True)]
 
     def part(x: Any, *others: Any) -> Any:

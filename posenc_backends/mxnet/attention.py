@@ -29,6 +29,8 @@ class MultiHeadAttention(layers.Attention, Block):
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
+            it grow the tables.
 
     >>> mx.npx.set_np()
     >>> attention = MultiHeadAttention(100, 5, 0.5)
@@ -50,18 +52,19 @@ class MultiHeadAttention(layers.Attention, Block):
         *,
         position: Rotating | Scoring | None = None,
         num_kv_heads: int | None = None,
+        max_len: int = 2048,
     ) -> None:
         super().__init__()
         kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         self.head_dim = num_hiddens // num_heads
-        linear = partial(nn.Dense, use_bias=bias, flatten=False, in_units=num_hiddens)
+        linear = partial(Projection, use_bias=bias, flatten=False, in_units=num_hiddens)
         narrow = kv_heads * self.head_dim
         with self.name_scope():
             self.W_q, self.W_k, self.W_v, self.W_o = map(linear, (num_hiddens, narrow, narrow, num_hiddens))
             self.dropout = nn.Dropout(dropout)
-            self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
+            self.rotary = RotaryEmbedding(position, max_len=max_len) if isinstance(position, Rotating) else None
             self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
     def __call__(  # type: ignore[override]  # noqa: PLR0913 - all that can be said of a call
@@ -116,3 +119,13 @@ class MultiHeadAttention(layers.Attention, Block):
 
     def hybrid_forward(self, F: Any, queries: Any, keys: Any, values: Any, valid_lens: Any) -> Any:  # noqa: N803
         return self.forward(queries, keys, values, layers.Options(valid_lens))
+
+
+class Projection(nn.Dense):
+    """A `Dense` that, in half precision, computes in float32 and rounds once: without a GPU, MXNet's own does not run."""
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
+        if np.dtype(self.weight.dtype) != np.float16:
+            return super().hybrid_forward(F, x, weight, bias)
+        wide = (None if given is None else given.astype("float32") for given in (x, weight, bias))
+        return super().hybrid_forward(F, *wide).astype("float16")

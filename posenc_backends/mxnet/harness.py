@@ -48,11 +48,13 @@ def compiled(layer: Any) -> Callable[..., Any]:
 def evaluated(layer: Any, dtype: str = "float32") -> Any:
     """The layer, with its parameters initialized; it trains only where `autograd.record` says so.
 
-    It computes in the dtype of its tokens.
+    It computes in the dtype of its tokens, but for attention, which does in that of its weights.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about those that were initialized before, and stay as they are
         layer.initialize()
+    if dtype != "float32" and hasattr(layer, "W_q"):
+        layer.cast(dtype)
     return layer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from threading import RLock
 from typing import Any
 
 import mxnet as mx
@@ -19,6 +20,7 @@ from posenc_core.holder import Holder
 from . import arrays
 from .graph.namespace import stopped
 from .graph.ranked import Ranked, Table
+from .states import Note
 
 
 class Constant(gluon.Parameter):
@@ -27,14 +29,20 @@ class Constant(gluon.Parameter):
     Not a `gluon.Constant`, whose numbers live as long as the process, in the registry of initializers.
     """
 
+    _data: Any
+
     def __init__(self, name: str, numbers: npt.NDArray[Any]) -> None:
         super().__init__(name, shape=numbers.shape, dtype=numbers.dtype.name, differentiable=False)
         self.hold(numbers)
 
     def hold(self, numbers: npt.NDArray[Any]) -> None:
-        """Hold these numbers in place of those before, on the same devices."""
+        """Hold these numbers in place of those before, on the same devices, all at once."""
+        array = arrays.from_numpy(numbers)
         self._shape, self._var = numbers.shape, None
-        self._init_impl(arrays.from_numpy(numbers), self._ctx_list or [mx.current_context()])
+        if self._data is None:
+            self._init_impl(array, [mx.current_context()])
+        else:
+            self._data = [array.copyto(ctx) for ctx in self._ctx_list]
 
     def initialize(
         self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: Any = False
@@ -89,14 +97,23 @@ class Block(gluon.HybridBlock):
         if not (mx.util.is_np_array() and mx.util.is_np_shape()):
             raise RuntimeError("Call `mxnet.npx.set_np()` before making a layer: the layers are made for `mxnet.np`.")
         super().__init__()
+        self._lock = RLock()
 
     def __call__(self, x: Any, *rest: Any) -> Any:
         with _numpy_in_this_thread(), getattr(x, "ctx", None) or nullcontext():
             return super().__call__(x, *rest)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what was compiled, which cannot be copied."""
-        return self.__dict__ | {"_cached_graph": (), "_cached_op": None, "_cached_op_args": []}
+        """All but what was compiled, and what threads wait for, which cannot be copied."""
+        return self.__dict__ | {"_cached_graph": (), "_cached_op": None, "_cached_op_args": [], "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+
+    def _call_cached_op(self, *given: Any) -> Any:
+        """One thread at a time: Gluon makes a graph, and lets go of it, without a thought of others that run it."""
+        with self._lock:
+            return super()._call_cached_op(*given)
 
     def cast(self, dtype: Any) -> None:
         super().cast(dtype)
@@ -114,7 +131,9 @@ class Layer(Holder, Block):
     """Holds an encoding: its constants as float32 constants that no cast reaches, its parameters as parameters.
 
     Calls of a hybridized layer from position 0 on run as a graph, where rows past the tables are NaN, others as they would in one
-    that is not; in a hybridized parent all are a part of its graph. Where that is imported from a file, Gluon takes constants for
+    that is not; threads may share it from the first of them on. In a hybridized parent all are a part of its graph, which takes
+    tokens of the dtype that it was `cast` to: of float16 ones, one that was not makes float32. Threads may share it once it was
+    called, as Gluon makes a graph in one thread alone. Where that is imported from a file, Gluon takes constants for
     parameters: no gradient reaches them, but a trainer's weight decay does, unless their `grad_req` is set to "null".
     """
 
@@ -128,12 +147,14 @@ class Layer(Holder, Block):
             self._register(name, Learned(self.params.prefix + name, encoding, parameter))
 
     def hold(self, constants: Mapping[str, npt.NDArray[Any]]) -> None:
-        for name, numbers in constants.items():
-            if name in self._reg_params:
-                self._reg_params[name].hold(numbers)
-            else:
-                self._register(name, Constant(self.params.prefix + name, numbers))
-        self._clear_cached_op()
+        """Hold these constants; rows that are there stay, as the graph of another thread may be about to take them."""
+        with self._lock:
+            for name, numbers in constants.items():
+                if name not in self._reg_params:
+                    self._register(name, Constant(self.params.prefix + name, numbers))
+                elif numbers.shape[:1] > self._reg_params[name].shape[:1]:
+                    self._reg_params[name].hold(numbers)
+            self._clear_cached_op()
 
     def _register(self, name: str, parameter: gluon.Parameter) -> None:
         self.params.update({parameter.name: parameter})
@@ -168,6 +189,8 @@ class Layer(Holder, Block):
         return in_float32(super().forward, *arrays)
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, gluon.Parameter]:
-        """Save what is learned. The dot is there without a prefix, too, or Gluon takes the file for an old one."""
+        """Save what is learned, and by which encoding. The dot is there without a prefix, too, or Gluon takes the file for an old one."""
         learned = {name: given for name, given in self._reg_params.items() if not isinstance(given, Constant)}
+        if learned:
+            learned = {"encoding": Note(self.encoding, next(iter(learned.values()))), **learned}
         return {f"{prefix}.{name}": parameter for name, parameter in learned.items()}

@@ -10,7 +10,7 @@ from mxnet.gluon import nn
 from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
-from posenc_core.lookup import other_tables
+from posenc_core.holder import other_tables
 
 from . import arrays
 from .graph import traced

@@ -24,6 +24,8 @@ class MultiHeadAttention(layers.Attention):
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
+            it grow the tables.
 
     >>> import numpy as np
     >>> tokens = np.ones((2, 4, 100), np.float32)
@@ -44,6 +46,7 @@ class MultiHeadAttention(layers.Attention):
         *,
         position: Rotating | Scoring | None = None,
         num_kv_heads: int | None = None,
+        max_len: int = 2048,
     ) -> None:
         kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
         layers.check_dropout(dropout)
@@ -53,7 +56,7 @@ class MultiHeadAttention(layers.Attention):
         self.W_k = Linear(num_hiddens, narrow, self.room, bias=bias)
         self.W_v = Linear(num_hiddens, narrow, self.room, bias=bias)
         self.W_o = Linear(num_hiddens, num_hiddens, self.room, bias=bias)
-        self.rotary = self.rotary_layer(position) if isinstance(position, Rotating) else None
+        self.rotary = self.rotary_layer(position, max_len=max_len) if isinstance(position, Rotating) else None
         self.scoring = self.scoring_layer(position) if isinstance(position, Scoring) else None
 
     def __call__(  # noqa: PLR0913 - all that can be said of a call

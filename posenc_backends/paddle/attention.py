@@ -26,6 +26,8 @@ class MultiHeadAttention(layers.Attention, Loading):
         bias: whether the projections have a bias.
         position: a rotary or scoring encoding.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
+            it grow the tables.
 
     >>> import paddle
     >>> MultiHeadAttention(100, 5, 0.5)(*[paddle.ones([2, 4, 100])] * 3, paddle.to_tensor([3, 2])).shape
@@ -43,6 +45,7 @@ class MultiHeadAttention(layers.Attention, Loading):
         *,
         position: Rotating | Scoring | None = None,
         num_kv_heads: int | None = None,
+        max_len: int = 2048,
     ) -> None:
         super().__init__()
         kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
@@ -55,7 +58,7 @@ class MultiHeadAttention(layers.Attention, Loading):
         self.W_v = nn.Linear(num_hiddens, narrow, bias_attr=bias_attr)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = RotaryEmbedding(position) if isinstance(position, Rotating) else None
+        self.rotary = RotaryEmbedding(position, max_len=max_len) if isinstance(position, Rotating) else None
         self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
 
     def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,36 +11,27 @@ from paddle.utils import unique_name
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.encoding import Tables
-from posenc_core.holder import Holder
+from posenc_core.holder import Holder, learned_by
 
 from . import arrays
-
-OF = " of "  # between the name of a parameter and that of its encoding
+from .states import OF, check, places
 
 
 class Loading(nn.Layer):
-    """Loads no state of another encoding: a parameter's name, which `paddle.save` keeps, tells of which it is."""
+    """Loads no state of another encoding, and nothing of it: a parameter's name tells of which it is."""
 
     def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> Any:
-        """As in every layer; Paddle does not ask the layers inside of one.
+        """As in every layer; of those inside of one, Paddle asks for the places of their parameters alone.
 
         Raises:
             ValueError: if what is to be loaded was learned by another encoding.
         """
         for key, own in self.state_dict().items():
             found = state_dict.get(key if use_structured_name else own.name)
-            theirs, ours = (_encoding_of(getattr(x, "name", "")) for x in (found, own))
-            if theirs and ours and theirs != ours:
-                raise ValueError(f"`state_dict` must be of the layer's encoding {ours}, got `{key}` of {theirs}.")
+            check(key, found, own)
         return super().set_state_dict(state_dict, use_structured_name)
 
     set_dict = load_dict = set_state_dict
-
-
-def _encoding_of(name: str) -> str:
-    """The encoding in the name of a parameter, if it is one of ours; copies have more after it."""
-    written = name.partition(OF)[2]
-    return written[: written.rfind(")") + 1]
 
 
 @paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
@@ -67,7 +57,7 @@ class Layer(Holder, Loading):
 
     def _named(self, name: str) -> str:
         """A parameter's name, with the encoding but for where its numbers start from."""
-        return f"{self.full_name()}.{name}{OF}{re.sub(', std=[^,)]*', '', repr(self.encoding))}"
+        return f"{self.full_name()}.{name}{OF}{learned_by(self.encoding)}"
 
     def hold(self, constants: Tables) -> None:
         for name, constant in constants.items():
@@ -86,3 +76,17 @@ class Layer(Holder, Loading):
         held, self._buffers = self._buffers, {}
         super()._apply(func, device, dtype, *rest)
         self._buffers = {name: func(table, device, None, *rest[:1]) for name, table in held.items()}
+
+    def _state_dict_impl(
+        self,
+        destination: Any = None,
+        include_sublayers: bool = True,
+        structured_name_prefix: str = "",
+        include_non_persistable_buffer: bool = False,
+        use_hook: bool = True,
+        keep_vars: bool = True,
+    ) -> dict[str, Any]:
+        """What `state_dict` asks for and, without hooks, `set_state_dict` of a model with the layer in it."""
+        told = include_sublayers, structured_name_prefix, include_non_persistable_buffer, use_hook, keep_vars
+        state: dict[str, Any] = super()._state_dict_impl(destination, *told)
+        return state if use_hook else places(state, [structured_name_prefix + name for name in self._parameters])

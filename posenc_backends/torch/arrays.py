@@ -42,6 +42,18 @@ def is_traced(array: Any, /) -> bool:
     return wrapped or here.is_meta or not (type(here) in PLAIN or is_arriving(here))
 
 
+def is_recorded(array: Any, /) -> bool:
+    """Whether what is done with it is recorded, to run later: `vmap` and derivatives run it at once, though with tracers."""
+    return torch.compiler.is_compiling() or is_traced(unwrapped(array))
+
+
+def unwrapped(array: Any, /) -> Any:
+    """The tensor that `vmap` and derivatives have wrapped."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(array):
+        array = torch._C._functorch.get_unwrapped(array)
+    return array
+
+
 def is_captured(array: Any, /) -> bool:
     """Whether its device records a graph of what it does, so that nobody can wait for numbers."""
     return array.is_cuda and torch.cuda.is_current_stream_capturing()

@@ -51,7 +51,8 @@ def onnx(specimen: Specimen, folder: Path) -> Run:
 def traced(specimen: Specimen, folder: Path) -> Run:
     """Traced, saved to a file, loaded and run."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        for kind in (DeprecationWarning, torch.jit.TracerWarning):
+            warnings.simplefilter("ignore", kind)
         torch.jit.save(torch.jit.trace(_Called(specimen), specimen.arrays()), folder / "layer.pt")
         return torch.jit.load(folder / "layer.pt")
 

@@ -5,7 +5,7 @@ A literal that imports nothing: the pages read it without the framework.
 
 GAPS_IN: dict[str, dict[str, str]] = {
     "": {
-        "onnx: MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**20, bfloat16": (
+        "onnx: MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16": (
             "onnxruntime multiplies no matrices in bfloat16 on a CPU."
         ),
     },

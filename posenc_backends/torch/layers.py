@@ -25,7 +25,8 @@ class PositionalEncoding(layers.Addition, Layer):
         max_len: number of rows held from the start; eager calls beyond it grow the table.
         encoding: an additive encoding of `dim` `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
-        persistent: whether the table is a part of `state_dict`, where it is checked when loaded.
+        persistent: whether the table is a part of `state_dict`, and of plain dicts and files made of that. Loading compares
+            it with the layer's own, so that a state of another encoding is told even where metadata were lost.
 
     >>> import torch
     >>> PositionalEncoding(4)(torch.zeros(1, 2, 4))
@@ -47,6 +48,10 @@ class PositionalEncoding(layers.Addition, Layer):
         super().__init__(layers.additive_for(num_hiddens, encoding, combine), max_len, persistent=persistent)
         self.combine = combine
         self.dropout = nn.Dropout(dropout)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        return {**super().said, "combine": self.combine}
 
     @property
     def P(self) -> Tensor:  # noqa: N802
@@ -71,7 +76,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
     Args:
         encoding: a rotary encoding.
         max_len: number of positions held from the start; eager calls beyond it grow the tables.
-        persistent: whether the tables are a part of `state_dict`, where they are checked when loaded.
+        persistent: whether the tables are a part of `state_dict`, and of plain dicts and files made of that. Loading compares
+            them with the layer's own, so that a state of another encoding is told even where metadata were lost.
 
     >>> import torch
     >>> from posenc_core import Rotary
@@ -116,7 +122,8 @@ class AttentionBias(layers.Bias, Layer):
 
     Args:
         encoding: a scoring encoding.
-        persistent: whether what never changes is a part of `state_dict`, where it is checked when loaded.
+        persistent: whether what never changes is a part of `state_dict`, and of plain dicts and files made of that. Loading
+            compares it with the layer's own, so that a state of another encoding is told even where metadata were lost.
 
     >>> import torch
     >>> from posenc_core import Alibi

@@ -18,7 +18,8 @@ def rotary_operator() -> Iterator[None]:
     """Within, `torch.onnx.export` writes the operator `RotaryEmbedding` where it computes the same; opset 23 brings it.
 
     It fits rotations of the first channels of `(batch, heads, length, head_dim)`, in half or interleaved layout. Others, and
-    exports outside, are written as plain operators, which every opset has.
+    exports outside, are written as plain operators, which every opset has. PyTorch tells no layer for which opset it
+    writes: within, give `opset_version=23` or more, as models of a lower one are written with the operator, and do not run.
 
     >>> from posenc_backends.torch import RotaryEmbedding
     >>> from posenc_core import Rotary

@@ -57,7 +57,8 @@ class Bias(Holder):
     def _positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
         """A range where that says it all, for which less has to be computed."""
         positions = self.positions(name, given, length, start, batch)
-        plain = given is None and type(start) is int and fixed(length, next(iter(self.held.values())))
+        like = next(iter(self.held.values()))
+        plain = given is None and type(start) is int and fixed(abs(start), like) and fixed(length, like)
         stated = range(start, start + length) if plain else positions
         host = stated if isinstance(stated, range) else host_values(stated, self.room)
         if host is not None:

@@ -42,13 +42,8 @@ class Places(NamedTuple):
     def reach(self) -> int:
         """How long the sequence is, as far as its numbers are known where code is traced."""
         _, queries, keys = self.sizes
-        ends = []
-        for given, start, length in ((self.positions, self.start, queries), (self.key_positions, 0, keys)):
-            if isinstance(given, np.ndarray):
-                ends.append(given.max(initial=-1) + 1)
-            elif given is None and isinstance(start, (int, np.ndarray)) and known(length):
-                ends.append((start if isinstance(start, int) else start.max(initial=0)) + length)
-        return math.ceil(max(ends, default=0))
+        at_queries = _end(self.positions, self.start, queries)
+        return max(at_queries, _end(self.key_positions, 0, keys))
 
     def causal(self, room: Room, like: Array) -> Array:
         """No key after its query; in the order of the sequence where a position is a point on several axes."""
@@ -66,6 +61,16 @@ class Places(NamedTuple):
 
     def _of_keys(self, given: Any, room: Room, like: Array) -> Array:
         return counted(self.sizes[2], like=like) if given is None else native(given, room, like)
+
+
+def _end(given: Any, start: Any, length: Any) -> int:
+    """One more than the last position, as far as it is known; 0 if it is not."""
+    if isinstance(given, np.ndarray):
+        return math.ceil(given.max(initial=-1) + 1)
+    if given is not None or not known(length) or not isinstance(start, (int, np.ndarray)):
+        return 0
+    end: int = (start if isinstance(start, int) else int(start.max(initial=0))) + length
+    return end
 
 
 def native(given: Any, room: Room, like: Array) -> Any:

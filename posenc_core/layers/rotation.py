@@ -8,6 +8,7 @@ from typing import Any
 from .._arrays import A, aligned
 from .._checks import check_floating, check_rank, check_width
 from ..encodings import AxialRotary, Encoding, LearnedRotary, Rotating
+from ..holder import past_frequencies
 from ..lookup import TableLookup
 from ..rotation import rotate_pairs
 
@@ -74,10 +75,7 @@ class Rotation(TableLookup):
         if encoding.longest is None or last < encoding.longest:
             return
         if self.is_recorded(x):
-            raise ValueError(
-                f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
-                "make the layer with `encoding.at(seq_len)`."
-            )
+            raise ValueError(past_frequencies(encoding, last))
         warnings.warn(
             f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
             "give `seq_len`, the length of the whole sequence.",

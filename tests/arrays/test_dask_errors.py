@@ -6,7 +6,18 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Binary, GridSinusoidal, Rotary, Sinusoidal, attend, rotate
+from posenc_core import (
+    Alibi,
+    AxialRotary,
+    Binary,
+    GridSinusoidal,
+    Rotary,
+    Sinusoidal,
+    attend,
+    from_cu_seqlens,
+    rerotate,
+    rotate,
+)
 
 ROTARY = Rotary(head_dim=8, layout="half")
 X = da.ones((2, 3, 40, 8), chunks=(1, 3, 16, 8), dtype=np.float32)
@@ -41,7 +52,8 @@ def test_positions_of_unknown_length_have_tables_of_unknown_length():
         (lambda: rotate(X, *ROTARY.cos_sin(COUNT[:20]), layout="half"), "`cos` must broadcast to shape (2, 3, 40, 4), got (20, 4)."),
         (lambda: Sinusoidal(dim=4).table(da.asarray(np.array(3))), "`positions` must have shape (..., length), got 0 axes"),
         (lambda: Alibi(num_heads=1).bias(da.asarray(np.array(3)), range(3)), "`positions` must have shape (..., length), got 0 axes"),
-        (lambda: GridSinusoidal(dim=8, convention="mae").table(da.ones((3, 5))), "`positions` must have shape (2, ..., length)"),
+        (lambda: GridSinusoidal(dim=8, convention="mae").table(da.ones((3, 5))), "`positions` must have shape (2, ..., length), got (3, 5)"),
+        (lambda: AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).cos_sin(da.ones((3, 5))), "must have shape (2, ..., length), got (3, 5)"),
     ],
 )  # fmt: skip
 def test_shapes_tell_at_once(call, message):
@@ -74,3 +86,18 @@ def test_numbers_tell_when_they_are_computed(call, message):
     lazy = call()
     with pytest.raises(ValueError, match=re.escape(message)):
         lazy.compute(scheduler="synchronous")
+
+
+def test_positions_to_rerotate_and_bounds_are_read_at_once():
+    """As the page says; the keys are not."""
+    read = []
+    lazy = da.map_blocks(
+        lambda block: (read.append("keys"), block)[1], X, dtype=X.dtype, meta=np.empty((0,) * 4, X.dtype)
+    )
+    told = da.map_blocks(lambda block: (read.append("positions"), block)[1], COUNT, dtype=int, meta=np.empty(0, int))
+    moved = rerotate(lazy, told, COUNT + 1, rotary=ROTARY)
+    assert set(read) == {"positions"}
+    wanted = rerotate(np.ones(X.shape, np.float32), range(40), range(1, 41), rotary=ROTARY)
+    np.testing.assert_array_equal(moved.compute(scheduler="synchronous"), wanted)
+    assert set(read) == {"positions", "keys"}
+    np.testing.assert_array_equal(from_cu_seqlens(da.asarray(np.array([0, 3, 5]))), [0, 1, 2, 0, 1])

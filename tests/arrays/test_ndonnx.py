@@ -77,6 +77,12 @@ def test_rows_of_a_table_are_taken():
     np.testing.assert_array_equal(run(positions=np.array([99, 3])), table[[99, 3]])
 
 
+def test_rows_are_taken_by_int64_alone():
+    """The standard's `take` has any integers; here is the reason for what does not run below, without our code."""
+    with pytest.raises(TypeError, match="int64"):
+        ndx.take(ndx.asarray(np.eye(2)), ndx.asarray(np.array([0], np.int32)), axis=0)
+
+
 @pytest.mark.xfail(raises=TypeError, reason="`take` of ndonnx asks for int64, the standard for any integers.")
 def test_buckets_are_looked_up(rng):
     bias = T5Bias(num_heads=4, num_buckets=32, max_distance=128)

@@ -117,6 +117,11 @@ class Original:
         self.harness.filled(layer, matrices)
         return lambda *given: self.called(layer, *given[:3], self.told(given[3]))
 
+    def applied(self, layer, *given):
+        """What a part, not in training, gives, and where its numbers are."""
+        layer = self.harness.evaluated(layer)
+        return layer(*given), layer
+
     def encoder(self, *sizes):
         """A `TransformerEncoder` of a vocabulary, a width, a feed-forward width, heads, blocks, and dropout."""
         return self.harness.evaluated(self.parts.encoder(*sizes))
@@ -285,6 +290,11 @@ class JAX(Original):
         added, seen = layer.apply({}, self.native(tokens), mutable="intermediates")
         (table,) = seen["intermediates"]["P"]
         return added, table
+
+    def applied(self, layer, *given):
+        begin = partial(layer.init_with_output, mutable=True)
+        result, made = begin(self.jax.random.key(0, impl="rbg"), *given)
+        return result, made["params"]
 
     def decoder(self, sizes, counted=False):
         return flax_decoder(self, sizes, counted)

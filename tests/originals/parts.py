@@ -26,6 +26,9 @@ class Parts:
     def attention(self, width, num_heads, dropout):
         return self.book.MultiHeadAttention(width, num_heads, dropout)
 
+    def block(self, width, *sizes):
+        return self.book.TransformerEncoderBlock(width, *sizes)
+
     def addnorm(self, width, dropout):
         return self.book.AddNorm(width, dropout)
 
@@ -60,6 +63,9 @@ class TensorFlowParts(Parts):
     def encoder(self, vocabulary, width, *sizes):
         return self.book.TransformerEncoder(vocabulary, width, width, width, width, [2], *sizes)
 
+    def block(self, width, *sizes):
+        return self.book.TransformerEncoderBlock(width, width, width, width, [2], *sizes)
+
     def attention(self, width, num_heads, dropout):
         return self.book.MultiHeadAttention(width, width, width, width, num_heads, dropout)
 
@@ -73,6 +79,9 @@ class TensorFlowParts(Parts):
 class PaddleParts(Parts):
     def encoder(self, vocabulary, width, *sizes):
         return self.book.TransformerEncoder(vocabulary, width, width, width, width, width, width, *sizes)
+
+    def block(self, width, *sizes):
+        return self.book.EncoderBlock(width, width, width, width, width, width, *sizes)
 
     def attention(self, width, num_heads, dropout):
         return self.book.MultiHeadAttention(width, width, width, width, num_heads, dropout)

@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from posenc_core import Rotary
 
@@ -76,6 +77,20 @@ def test_threads_that_grow_two_tables_never_see_one_without_the_other(on, native
     results = together(lambda length: on.room.to_numpy(layer(arrays[length])), lengths)
     for length, result in zip(lengths, results, strict=True):
         np.testing.assert_allclose(result, turned(tokens[length].astype(np.float64)), rtol=0, atol=6 * ULP)
+
+
+def test_threads_that_share_compiled_code_all_get_right_rows(on, native):
+    for gap in ("compiled", "compiled code in threads"):
+        if gap in on.room.GAPS:
+            pytest.skip(on.room.GAPS[gap])
+    layer, random = on.harness.evaluated(rope(on.room, max_len=32)), np.random.default_rng(0)
+    compiled = on.harness.compiled(layer)
+    tokens = [random.uniform(-1, 1, (1, 2, length, WIDTH)).astype(np.float32) for length in [3, 17] * 8]
+    arrays = [native(given) for given in tokens]
+    for array in arrays[:2]:
+        compiled(array)  # frameworks compile in one thread
+    for given, result in zip(tokens, together(compiled, arrays), strict=True):
+        np.testing.assert_allclose(on.room.to_numpy(result), turned(given.astype(np.float64)), rtol=0, atol=6 * ULP)
 
 
 def test_a_slower_thread_that_shortens_a_table_takes_no_row_from_others(on, native, monkeypatch):

@@ -106,6 +106,11 @@ class Size:
         return [(axes, times) for axes, times in self.terms if times > 0]
 
 
+def sized(symbol: Symbol, *last: int) -> Symbol:
+    """Itself, with last axes of these sizes (-2: any), or else its graph does not run; the others (-4) stay as they are."""
+    return mx.sym.npx.reshape(symbol, (-4, *last), reverse=True)
+
+
 def zeros(shape: Any) -> Symbol:
     """Zeros, float32, of a shape that may have sizes in it."""
     ones = [_stood(size, number, len(shape)) for number, size in enumerate(shape)]

@@ -17,7 +17,7 @@ from posenc_core.holder import Holder, host_values, whole
 from .. import arrays
 from . import namespace
 from .ranked import Ranked
-from .sizes import zeros
+from .sizes import sized, zeros
 
 register_namespace(Ranked, namespace)
 
@@ -170,6 +170,7 @@ def _symbols(result: Any) -> Any:
 
 def _tokens(x: Symbol, width: int | None, dtype: str) -> Ranked:
     """Tokens of any number of axes as `(batch, others, length, width)`."""
+    x = x if width is None else sized(x, width)
     corner = mx.sym.slice_axis(x.as_nd_ndarray(), axis=-1, begin=0, end=1)
     corner = mx.sym.slice_axis(corner, axis=-2, begin=0, end=1).as_np_ndarray()
     lead = mx.sym.npx.reshape(corner, (-2, -1))
@@ -189,7 +190,8 @@ def _like(symbol: Symbol, like: Symbol, **axes: int) -> Symbol:
 
 def _ranked(symbol: Symbol, sizes: tuple[int | None, ...], dtype: str) -> Ranked:
     """With axes of size 1 before those that it has."""
-    codes = (-1, *[-2] * (len(sizes) - 1))  # -2: as it is
+    symbol = sized(symbol, *(-2 if size is None else size for size in sizes[1:]))
+    codes = (-1, *[-2] * (len(sizes) - 1))
     return Ranked(mx.sym.npx.reshape(symbol, codes, reverse=True), sizes, dtype)
 
 
@@ -234,7 +236,8 @@ def _mask(given: Any) -> Any:
 def _whole(given: Any) -> Symbol:
     """Integers, int32; a graph that is given others does not run, as `bitwise_or` has none."""
     if isinstance(given, Symbol):
-        return mx.sym.np.bitwise_or(given, 0).astype("int32")
+        with mx.name.Prefix("positions_and_starts_must_be_integers_"):  # as the operator says which it is when it fails
+            return mx.sym.np.bitwise_or(given, 0).astype("int32")
     known = whole(np.asarray(host_values(given, arrays)))
     if known.dtype.kind not in "iu":
         raise TypeError(f"Positions in a hybridized block must be integers, got {known.dtype}: {known.ravel()[:3]} …")

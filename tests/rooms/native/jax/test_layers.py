@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from posenc_backends.jax import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Learned, Rotary, Sinusoidal, rotate
+from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Alibi, Learned, Rotary, ShawBias, Sinusoidal, T5Bias, rotate
+
+from .plain import tokens
 
 ROTARY = Rotary(head_dim=8, layout="half")
 
@@ -56,12 +58,74 @@ def test_dropout_acts_where_a_key_is_given():
 
 
 def test_a_layer_whose_table_grew_is_the_same_tree():
-    """So that the state of an optimizer fits it; what was compiled reads NaN where it did before."""
+    """So that the state of an optimizer fits it."""
     layer, x = PositionalEncoding(4, max_len=3), jnp.zeros((1, 1, 4))
     row, before = jax.jit(lambda layer, start: layer(x, start=start)), jax.tree.structure(layer)
     assert np.isnan(row(layer, 4)).all()
     layer(jnp.zeros((1, 6, 4)))
     assert layer.P.shape == (1, 6, 4)
     assert jax.tree.structure(layer) == before
-    assert np.isnan(row(layer, 4)).all()
-    np.testing.assert_array_equal(jax.jit(layer)(jnp.zeros((1, 6, 4)))[0], Sinusoidal(dim=4).table(range(6)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_results_have_the_dtype_of_the_tokens(dtype):
+    """Those of attention, too, whose weights are float32: as in flax with that `dtype`."""
+    x, scores = jnp.ones((1, 3, 8), dtype), jnp.ones((1, 2, 3, 3), dtype)
+    learned = PositionalEncoding(8, encoding=Learned(dim=8, length=5))
+    attention = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2))
+    calls = (
+        (learned, x),
+        (RotaryEmbedding(ROTARY), x),
+        (AttentionBias(T5Bias(num_heads=2)), scores),
+        (attention, x, x, x),
+    )
+    assert {jax.eval_shape(*call).dtype.name for call in calls} == {dtype}
+    gradient = jax.eval_shape(jax.grad(lambda layer: layer(x, x, x).astype(jnp.float32).sum()), attention)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(gradient)} == {"float32"}
+
+
+def test_attention_in_half_precision_is_near_that_in_float32():
+    layer, x = MultiHeadAttention(8, 2, bias=True, position=Alibi(num_heads=2)), tokens(1, 5, 8)
+    call = jax.jit(lambda x: layer(x, x, x))
+    half = call(jnp.asarray(x, jnp.bfloat16))
+    np.testing.assert_allclose(half.astype(jnp.float32), call(x), rtol=0, atol=2.0**-5)  # 8 of 2**-8
+
+
+FAR = np.array([2**31 - 1, 3]), np.array([-(2**31) + 1, 2**31 - 2])
+
+
+@pytest.mark.parametrize("transform", [lambda call: call, jax.jit], ids=["eager", "traced"])
+@pytest.mark.parametrize("sides", ["both", "past"])
+def test_distances_that_int32_does_not_hold_are_distances(transform, sides):
+    layer, scores = AttentionBias(Alibi(num_heads=1, sides=sides)), jnp.zeros((1, 1, 2, 2))
+    found = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
+    far = FAR[0][:, None] - FAR[1]
+    far = np.abs(far) if sides == "both" else np.maximum(far, 0)
+    np.testing.assert_array_equal(found[0, 0], (-(2.0**-8) * far).astype(np.float32))
+
+
+@pytest.mark.parametrize("transform", [lambda call: call, jax.jit], ids=["eager", "traced"])
+def test_so_are_those_that_are_looked_up(transform):
+    layer, scores = AttentionBias(T5Bias(num_heads=1)), jnp.zeros((1, 1, 2, 2))
+    near = layer(scores, 0, np.array([1000, 0]), np.array([-1000, 999]))
+    found = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
+    assert len(np.unique(found[..., 0, :])) == 2
+    np.testing.assert_array_equal(found[0, 0, 0, 0], near[0, 0, 0, 0])
+    np.testing.assert_array_equal(found[0, 0, 1], near[0, 0, 1])
+
+
+def test_so_are_those_of_vectors():
+    shaw = AttentionBias(ShawBias(num_heads=1, head_dim=4, max_distance=3, applies_to="keys"))
+    scores, q, k = jnp.zeros((1, 1, 2, 2)), jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4))
+    found = shaw(scores, 0, *FAR, q, k)
+    np.testing.assert_array_equal(found, shaw(scores, 0, np.array([10, 0]), np.array([-10, 9]), q, k))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
+def test_narrow_positions_that_are_traced_are_to_be_cast(dtype):
+    """A table of 2048 rows has no last one in uint8."""
+    positions = jnp.array([0, 5, 2], dtype)
+    with pytest.raises(TypeError, match=f"must be int32 or int64, got {dtype}; cast them to int32 first"):
+        jax.jit(lambda at: RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=at))(positions)
+    eager = RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=positions)
+    np.testing.assert_array_equal(eager, RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=[0, 5, 2]))

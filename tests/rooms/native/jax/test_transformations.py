@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from jax import export
 from jax import numpy as jnp
 
 from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Rotary, Sinusoidal
+from posenc_core import Alibi, DynamicNTK, Rotary, Sinusoidal
 
 from .plain import ULP, WIDTH, angles, rotated, sinusoids, tokens
 
@@ -131,3 +132,22 @@ def test_layers_made_inside_a_trace_leak_nothing():
     with jax.checking_leaks():
         added, _ = call(X[0], np.zeros((3, LENGTH, LENGTH), np.float32))
     np.testing.assert_array_equal(added, X[0] + Sinusoidal(dim=WIDTH).table(range(LENGTH)))
+
+
+DYNAMIC = DynamicNTK(factor=4.0, original_max_position_embeddings=32)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "options", "message"),
+    [
+        (DYNAMIC, {"seq_len": 64}, "`seq_len` asks for other tables than a traced layer holds; make the layer with Rotary"),
+        (DYNAMIC, {"start": 26}, "Position 32 lies past the 32 that these frequencies of .* make the layer with `encoding.at"),
+        (None, {"start": 26}, "`max_len` is 32, but position 32 is asked for while the layer is traced; make it with"),
+        (None, {"start": 2**20}, "`max_len` is 32, but position 1048582 is asked for while the layer is traced"),
+    ],
+)  # fmt: skip
+def test_what_only_an_eager_call_does_is_not_exported(scaling, options, message):
+    """Tables that would be made, or would grow, for one call."""
+    layer = RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half", scaling=scaling), max_len=32)
+    with pytest.raises(ValueError, match=message):
+        export.export(jax.jit(lambda x: layer(x, **options)))(jax.ShapeDtypeStruct((1, 7, WIDTH), np.float32))

@@ -203,13 +203,6 @@ def test_a_graph_asks_for_the_length_of_a_table_that_grew():
     np.testing.assert_array_equal(parent(x).asnumpy(), layer(x).asnumpy())
 
 
-def test_real_positions_are_no_input():
-    parent = Parent(AttentionBias(SCORING["alibi"]), ["scores", "query_positions"])
-    parent.hybridize()
-    with pytest.raises(mx.MXNetError, match="bitwise_or"):
-        parent(tokens(1, 2, 2, 2), tokens(2)).wait_to_read()
-
-
 def test_a_graph_has_one_length_of_the_whole_sequence():
     scaled = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=4))
     parent = Parent(RotaryEmbedding(scaled), ["q"], seq_len=9)

@@ -1,5 +1,6 @@
 """Training: trainers, half precision, workers, and what they do to parameters and tables."""
 
+import copy
 import warnings
 
 import mxnet as mx
@@ -79,17 +80,40 @@ def test_grad_req_adds_up(model):
 
 
 class Rotated(gluon.HybridBlock):
-    """What of half precision MXNet computes without a GPU, which is no `Dense`."""
+    """All that has half precision without a GPU; Gluon's own `Dense` has none."""
 
     def __init__(self):
         super().__init__()
         with self.name_scope():
             self.sinusoids = PositionalEncoding(8)
             self.learned = PositionalEncoding(8, encoding=Learned(dim=8, length=9))
+            self.attention = MultiHeadAttention(8, 2, bias=True)
             self.rope = RotaryEmbedding(Rotary(head_dim=8, layout="half"))
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return self.rope(self.learned(self.sinusoids(x)))
+        x = self.learned(self.sinusoids(x))
+        return self.rope(x + self.attention(x, x, x, causal=True))
+
+
+@pytest.mark.parametrize("position", [None, Rotary(head_dim=4, layout="half"), Alibi(num_heads=2)], ids=str)
+@pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybridized"])
+def test_attention_in_half_precision(position, hybrid):
+    """q, k, their scores, v, their mean and the result are each rounded to 11 digits, and add up; that of any is half of one."""
+    mx.random.seed(0)
+    layer, x = MultiHeadAttention(8, 2, bias=True, position=position), tokens(2, 6, 8).astype("float16")
+    layer.initialize(mx.init.Normal(0.3))
+    layer.cast("float16")
+    single = copy.deepcopy(layer)
+    single.cast("float32")
+    wide = x.astype("float32")
+    wanted = single(wide, wide, wide, causal=True).asnumpy()
+    layer.hybridize(hybrid)
+    with autograd.record():
+        got = layer(x, x, x, causal=True)
+    got.backward()
+    assert got.dtype == layer.W_q.weight.grad().dtype == np.float16
+    np.testing.assert_allclose(got.asnumpy(), wanted, rtol=0, atol=6 * 2.0**-11 * np.abs(wanted).max())
+    assert np.abs(layer.W_v.weight.grad().asnumpy()).max() > 0
 
 
 def test_half_precision_with_weights_of_single_precision():
@@ -103,7 +127,8 @@ def test_half_precision_with_weights_of_single_precision():
     assert model(x).dtype == np.float16
     assert losses[-1] < 0.9 * losses[0]
     assert model.learned.table.data().dtype == np.float16
-    assert [weights.dtype for weights, _ in trainer._updaters[0].states.values()] == [np.float32]  # what is trained
+    trained_as = {weights.dtype for weights, _ in trainer._updaters[0].states.values()}
+    assert trained_as == {np.float32}
     assert model.rope.cos.data().dtype == np.float32
     np.testing.assert_array_equal(model.sinusoids.P[0].asnumpy(), Sinusoidal(dim=8).table(range(1000)))
 

@@ -9,6 +9,7 @@ import torch
 
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import (
+    DynamicNTK,
     GridSinusoidal,
     Learned,
     LearnedSinusoidal,
@@ -88,6 +89,26 @@ def test_vmap_and_functional_gradients():
     assert torch.equal(torch.vmap(layer)(x), layer(x))
     gradient = torch.func.grad(lambda x: (layer(x) ** 2).sum())(x)
     torch.testing.assert_close(gradient, 2 * x)
+
+
+@pytest.mark.parametrize("call", [torch.vmap, lambda layer: torch.func.grad(lambda x: layer(x).sum())])
+def test_tables_grow_where_a_call_is_mapped_or_differentiated(call):
+    """Nothing is recorded there, though tracers stand for the tokens."""
+    layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half"), max_len=4), torch.randn(3, 2, 9, 8)
+    longer = RotaryEmbedding(layer.encoding, max_len=9)
+    assert torch.equal(call(layer)(x), call(longer)(x))
+    assert torch.equal(layer(x), longer(x))
+    assert layer.tables[0].shape == (9, 4)
+    assert not any(torch._C._functorch.is_functorch_wrapped_tensor(table) for table in layer.tables)
+
+
+def test_functional_gradients_of_frequencies_that_depend_on_the_length():
+    scaling = DynamicNTK(factor=2.0, original_max_position_embeddings=16)
+    layer = MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half", scaling=scaling)).eval()
+    x = torch.randn(1, 20, 16)
+    gradient = torch.func.grad(lambda x: layer(x, x, x).square().sum())(x)
+    (wanted,) = torch.autograd.grad(layer(x.requires_grad_(), x, x).square().sum(), x)
+    torch.testing.assert_close(gradient, wanted, rtol=0, atol=2.0**-20)
 
 
 def test_gradients_agree_with_finite_differences():

@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding
+from posenc_backends.torch.holder import Layer
 from posenc_core import Learned, Rotary, ShawBias, Sinusoidal, T5Bias
 
 WIDTH, HEADS, LENGTH = 16, 2, 8
@@ -74,7 +75,13 @@ def assert_same_training(model, reference, mesh):
 def assert_exact_tables(model):
     """Every table is whole in every process, float32, to the last bit, and no parameter."""
     assert not any(name.endswith(("fixed.table", "cos", "sin")) for name, _ in model.named_parameters())
-    tables = {name: buffer for name, buffer in model.named_buffers() if name.endswith(("table", "cos", "sin"))}
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Layer)}
+    tables = {
+        f"{path}.{name}": table
+        for path, layer in layers.items()
+        for name, table in layer.constants.items()
+        if name.endswith(("table", "cos", "sin"))
+    }
     assert len(tables) == 3
     for name, table in tables.items():
         assert type(table) is torch.Tensor
@@ -88,6 +95,33 @@ def distributed_data_parallel(mesh):
     model = DistributedDataParallel(copy.deepcopy(reference))
     assert_same_training(model, reference, mesh)
     assert_exact_tables(model)
+
+
+@check
+def tables_of_other_lengths_in_each_process(mesh):
+    """One of them grows there alone; two calls go before one way back, between which buffers would be sent."""
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), PositionalEncoding(WIDTH, max_len=4)))
+    turning = DistributedDataParallel(MultiHeadAttention(WIDTH, HEADS, position=ROTARY))
+    turning.module.rotary.hold(ROTARY.constants(4))
+    rank = mesh.get_rank()
+    for length in ((3, 3), (3, 9), (3, 3), (17, 2)):
+        model(torch.randn(2, length[rank], WIDTH)).sum().backward()
+        x = torch.randn(2, length[rank], WIDTH)
+        (turning(x, x, x).sum() + turning(x, x, x).sum()).backward()
+    assert len(model.module[1].constants["table"]) == len(turning.module.rotary.constants["cos"]) == (17, 9)[rank]
+
+
+@check
+def kept_tables_of_other_lengths_in_each_process(mesh):
+    """What is part of the state has the length that it was made with."""
+    model = DistributedDataParallel(
+        nn.Sequential(nn.Linear(WIDTH, WIDTH), PositionalEncoding(WIDTH, max_len=4, persistent=True))
+    )
+    for length in ((3, 3), (3, 9), (3, 3)):
+        model(torch.randn(2, length[mesh.get_rank()], WIDTH)).sum().backward()
+    assert model.state_dict()["module.1.table"].shape == (4, WIDTH)
+    state = get_model_state_dict(model)
+    assert state["1.table"].shape == (4, WIDTH)
 
 
 def sharded(model, mesh, **options):

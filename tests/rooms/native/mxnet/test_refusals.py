@@ -1,0 +1,76 @@
+"""What a hybridized parent is refused, and what it has to be told: sizes, and dtypes, that symbols do not tell."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import gluon
+
+from posenc_backends.mxnet import AttentionBias, PositionalEncoding, RotaryEmbedding
+from posenc_core import Alibi, Rotary
+from posenc_core.encodings import ShawBias
+
+ALIBI, SHAW = Alibi(num_heads=2), ShawBias(num_heads=2, head_dim=4, max_distance=2)
+HALF = Rotary(head_dim=8, layout="half")
+
+
+class Parent(gluon.HybridBlock):
+    """A block that calls a layer with its inputs by these names."""
+
+    def __init__(self, layer, names):
+        super().__init__()
+        self.layer, self.names = layer, names
+
+    def hybrid_forward(self, F, *inputs):  # noqa: N803
+        return self.layer(**dict(zip(self.names, inputs, strict=True)))
+
+
+def tokens(*shape):
+    return mx.np.array(np.random.default_rng(0).normal(size=shape), dtype="float32")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("name", ["query_positions", "start"])
+def test_real_positions_are_no_input(name, dtype):
+    """The operator that stops them says why in its name, as it is all that a graph tells of itself."""
+    parent = Parent(AttentionBias(ALIBI), ["scores", name])
+    parent.hybridize()
+    with pytest.raises(mx.MXNetError, match="operator positions_and_starts_must_be_integers"):
+        parent(tokens(2, 2, 2, 2), tokens(2).astype(dtype)).wait_to_read()
+
+
+@pytest.mark.parametrize(
+    ("layer", "names", "shapes", "wrong"),
+    [
+        (lambda: RotaryEmbedding(HALF), ["q"], [(8, 1, 3, 9)], r"shape \[8,1,3,9\] into shape \[-4,8\]"),
+        (lambda: RotaryEmbedding(HALF), ["q"], [(8, 1, 3, 16)], r"shape \[8,1,3,16\] into shape \[-4,8\]"),
+        (lambda: PositionalEncoding(8), ["x"], [(8, 3, 7)], r"shape \[8,3,7\] into shape \[-4,8\]"),
+        (lambda: AttentionBias(ALIBI), ["scores"], [(4, 1, 3, 3)], r"shape \[4,1,3,3\] into shape \[-4,2,"),
+        (
+            lambda: AttentionBias(SHAW),
+            ["scores", "q", "k"],
+            [(2, 2, 3, 3), (2, 2, 3, 8), (2, 2, 3, 8)],
+            r"shape \[2,2,3,8\] into shape \[-4,-2,-2,4\]",
+        ),
+    ],
+    ids=["wider", "twice as wide", "narrower", "one head", "content"],
+)
+def test_other_sizes_than_the_encodings_are_refused(layer, names, shapes, wrong):
+    """A graph finds out when it runs; the operator says which sizes it was given, and which it wants."""
+    parent = Parent(layer(), names)
+    parent.initialize()
+    parent.hybridize()
+    with pytest.raises(mx.MXNetError, match=wrong):
+        parent(*(tokens(*shape) for shape in shapes)).wait_to_read()
+
+
+def test_a_parent_is_cast_to_the_dtype_of_its_inputs():
+    """As symbols do not tell theirs, half precision becomes single in one that is not; eager code sees it."""
+    layer, x = RotaryEmbedding(HALF), tokens(1, 2, 5, 8).astype("float16")
+    assert layer(x).dtype == np.float16
+    for dtype, result in (("float32", np.float32), ("float16", np.float16)):
+        parent = Parent(layer, ["q"])
+        parent.cast(dtype)
+        parent.hybridize()
+        got = parent(x)
+        assert got.dtype == result
+        np.testing.assert_array_equal(got.astype("float16").asnumpy(), layer(x).asnumpy())

@@ -1,0 +1,100 @@
+"""States of models: what Paddle asks the layers inside of one, and what they refuse."""
+
+import copy
+
+import numpy as np
+import paddle
+import pytest
+from paddle import nn
+
+from posenc_backends.paddle import AttentionBias, MultiHeadAttention, PositionalEncoding
+from posenc_core import Learned, ShawBias, T5Bias
+
+T5 = T5Bias(num_heads=2)
+
+
+def biased(encoding):
+    return nn.Sequential(nn.Linear(4, 4), AttentionBias(encoding))
+
+
+def placed(encoding):
+    return nn.Sequential(nn.Linear(4, 4), nn.Sequential(PositionalEncoding(4, encoding=encoding)))
+
+
+def attending(encoding):
+    return nn.Sequential(nn.Linear(4, 4), MultiHeadAttention(8, 2, position=encoding))
+
+
+def loaded(model, folder):
+    """The state of a model, saved and read."""
+    paddle.save(model.state_dict(), str(folder / "state.pdparams"))
+    return paddle.load(str(folder / "state.pdparams"))
+
+
+@pytest.mark.parametrize(
+    ("make", "theirs", "ours"),
+    [
+        (biased, T5, T5Bias(num_heads=2, max_distance=99)),
+        (placed, Learned(dim=4, length=9), Learned(dim=4, length=7)),
+        (attending, T5, T5Bias(num_heads=2, sides="past")),
+    ],
+    ids=["the same shape", "another shape", "inside attention"],
+)
+@pytest.mark.parametrize("load", ["set_state_dict", "set_dict", "load_dict"])
+def test_a_model_refuses_a_state_of_another_encoding(tmp_path, make, theirs, ours, load):
+    state, model = loaded(make(theirs), tmp_path), make(ours)
+    before = {name: array.numpy() for name, array in model.state_dict().items() if "table" in name}
+    with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as raised:
+        getattr(model, load)(state)
+    assert f"encoding {ours!r}, got `1." in str(raised.value)
+    assert repr(theirs) in str(raised.value)
+    assert before
+    for name, array in before.items():
+        np.testing.assert_array_equal(model.state_dict()[name].numpy(), array)
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_model_takes_a_state_of_the_same(tmp_path, structured):
+    model = biased(ShawBias(num_heads=2, head_dim=4, max_distance=3))
+    wanted = {name: array.numpy() for name, array in model.state_dict().items()}
+    state = loaded(model, tmp_path)
+    if not structured:
+        state = {own.name: state[key] for key, own in model.state_dict().items()}
+    for array in model.state_dict().values():
+        array.set_value(paddle.zeros_like(array))
+    assert tuple(model.set_state_dict(state, use_structured_name=structured)) == ([], [])
+    for name, array in model.state_dict().items():
+        np.testing.assert_array_equal(array.numpy(), wanted[name])
+
+
+def test_numbers_alone_are_taken_where_they_fit():
+    model = placed(Learned(dim=4, length=7))
+    table = np.arange(28, dtype=np.float32).reshape(7, 4)
+    state = {name: array.numpy() for name, array in model.state_dict().items()} | {"1.0.table": table}
+    assert tuple(model.set_state_dict(state)) == ([], [])
+    np.testing.assert_array_equal(model[1][0].table.numpy(), table)
+    with pytest.raises(ValueError, match=r"`1.0.table` must have shape \[7, 4\], got \[9, 4\]"):
+        model.set_state_dict(state | {"1.0.table": np.zeros((9, 4), np.float32)})
+
+
+def test_what_is_missing_is_told_as_by_paddle():
+    model = biased(T5)
+    with pytest.warns(UserWarning, match="Skip loading for 1.table. 1.table is not found"):
+        missing, _ = model.set_state_dict({name: x for name, x in model.state_dict().items() if name != "1.table"})
+    assert missing == ["1.table"]
+
+
+def test_a_place_is_the_parameter_for_all_else():
+    model = biased(T5)
+    (place,) = (x for name, x in model.state_dict(use_hook=False).items() if name == "1.table")
+    np.testing.assert_array_equal(place.numpy(), model[1].table.numpy())
+    assert place.name == model[1].table.name
+    assert len(place) == len(model[1].table)
+
+
+def test_a_copy_of_a_model_takes_the_state_of_the_original():
+    model = biased(T5)
+    other = copy.deepcopy(model)
+    other[1].table.set_value(paddle.zeros_like(other[1].table))
+    other.set_state_dict(model.state_dict())
+    np.testing.assert_array_equal(other[1].table.numpy(), model[1].table.numpy())

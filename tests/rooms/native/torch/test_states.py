@@ -1,0 +1,137 @@
+"""States: which encoding they are of, and what of them is loaded."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Alibi, Learned, Rotary, Sinusoidal, T5Bias
+
+TURNING = Rotary(head_dim=8, layout="half")
+FASTER = Rotary(head_dim=8, layout="half", base=500.0)
+BIASING = Alibi(num_heads=2)
+LEARNED = Learned(dim=4, length=5)
+ORDERED = Sinusoidal(dim=4, convention="concatenated")
+
+
+def attention(position):
+    return MultiHeadAttention(16, 2, position=position)
+
+
+PAIRS = [
+    (attention(TURNING), attention(FASTER), f"rotary.encoding: {TURNING!r}, but the layer has {FASTER!r}"),
+    (attention(TURNING), attention(BIASING), f"position: {TURNING!r}, but the layer has {BIASING!r}"),
+    (attention(BIASING), attention(TURNING), f"position: {BIASING!r}, but the layer has {TURNING!r}"),
+    (attention(TURNING), attention(None), f"position: {TURNING!r}, but the layer has None"),
+    (attention(None), attention(TURNING), f"position: None, but the layer has {TURNING!r}"),
+    (attention(None), attention(BIASING), f"position: None, but the layer has {BIASING!r}"),
+    (RotaryEmbedding(TURNING), RotaryEmbedding(FASTER), f"encoding: {TURNING!r}, but the layer has {FASTER!r}"),
+    (PositionalEncoding(4), PositionalEncoding(4, encoding=ORDERED), f"but the layer has {ORDERED!r}"),
+    (PositionalEncoding(4), PositionalEncoding(4, combine="concat"), "combine: 'add', but the layer has 'concat'"),
+    (AttentionBias(BIASING), AttentionBias(Alibi(num_heads=4)), f"encoding: {BIASING!r}, but the layer has"),
+]
+
+
+@pytest.mark.parametrize(("saved", "layer", "told"), PAIRS, ids=lambda given: given if isinstance(given, str) else "")
+def test_states_of_another_encoding_are_refused_and_both_are_named(saved, layer, told):
+    inside = nn.ModuleDict({"inside": layer})
+    state = nn.ModuleDict({"inside": saved}).state_dict()
+    with pytest.raises(RuntimeError) as caught:
+        inside.load_state_dict(state)
+    assert str(caught.value).count("inside.") == 1
+    assert told in str(caught.value)
+    (only,) = inside.load_state_dict(state, strict=False).unexpected_keys
+    assert told in only
+    layer.load_state_dict(copy.deepcopy(layer).state_dict())
+
+
+def test_what_is_not_strict_loads_the_rest():
+    saved, layer = attention(TURNING), attention(BIASING)
+    layer.load_state_dict(saved.state_dict(), strict=False)
+    assert torch.equal(layer.W_q.weight, saved.W_q.weight)
+
+
+@pytest.mark.parametrize("change", [{"kind": "Spiral"}, {"spin": 1}, {"base": None}], ids=str)
+def test_states_of_encodings_that_are_not_known_here_are_refused_as_others_are(change):
+    layer = attention(TURNING)
+    state = layer.state_dict()
+    metadata = state._metadata
+    metadata["rotary"]["encoding"] = told = {**TURNING.to_dict(), **change}
+    metadata[""]["position"] = told
+    with pytest.raises(RuntimeError) as caught:
+        layer.load_state_dict(state)
+    assert str(told) in str(caught.value)
+    assert repr(TURNING) in str(caught.value)
+    assert layer.load_state_dict(state, strict=False).unexpected_keys
+
+
+def test_states_that_say_nothing_are_taken_and_kept_tables_tell():
+    """A plain dict has no metadata, as safetensors and distributed checkpoints have none."""
+    attention(BIASING).load_state_dict(dict(attention(TURNING).state_dict()))
+    kept = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
+    kept[TURNING].load_state_dict(dict(kept[TURNING].state_dict()))
+    with pytest.raises(RuntimeError, match=r"rotary\.cos: other numbers than Rotary.* has; `strict=False` keeps those"):
+        kept[FASTER].load_state_dict(dict(kept[TURNING].state_dict()))
+    kept[FASTER].load_state_dict(dict(kept[TURNING].state_dict()), strict=False)
+    wanted = FASTER.constants(2048)["cos"]
+    for table in (kept[FASTER].rotary.constants["cos"], kept[FASTER].state_dict()["rotary.cos"]):
+        np.testing.assert_array_equal(table, wanted)
+
+
+def kept(length, **options):
+    return PositionalEncoding(4, max_len=length, persistent=True, **options)
+
+
+@pytest.mark.parametrize(("saved", "own"), [(7, 3), (3, 7), (5, 5)])
+def test_kept_tables_of_other_lengths_are_grown_to_or_looked_up_in(saved, own):
+    layer = kept(own)
+    layer.load_state_dict(kept(saved).state_dict())
+    assert layer.P.shape[1] == max(saved, own)
+    np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=4).table(range(max(saved, own))))
+    assert layer.state_dict()["table"].shape == (saved, 4)
+    layer(torch.zeros(1, 20, 4))
+    assert layer.state_dict()["table"].shape == (saved, 4)  # growing is no training
+
+
+def test_kept_tables_that_are_missing_of_another_width_or_damaged_are_refused():
+    layer = kept(5)
+    with pytest.raises(RuntimeError, match=r'Missing key.*"table"'):
+        layer.load_state_dict(PositionalEncoding(4).state_dict())
+    with pytest.raises(RuntimeError, match="table: other numbers than Sinusoidal"):
+        layer.load_state_dict(dict(PositionalEncoding(6, max_len=5, persistent=True).state_dict()))
+    damaged = layer.state_dict()
+    damaged["table"] = damaged["table"].clone()
+    damaged["table"][2, 1] += 2.0**-20
+    with pytest.raises(RuntimeError, match="table: other numbers than Sinusoidal"):
+        layer.load_state_dict(damaged)
+    np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=4).table(range(5)))
+    layer.load_state_dict({"table": layer.state_dict()["table"].half()})
+    assert layer.P.dtype == torch.float32
+
+
+def test_kept_tables_are_followed_by_no_cast_and_by_all_moves():
+    layer = nn.Sequential(kept(5)).half()
+    assert layer.state_dict()["0.table"].dtype == torch.float32
+    layer.to("meta")
+    assert layer.state_dict()["0.table"].is_meta
+    layer.to_empty(device="cpu")
+    np.testing.assert_array_equal(layer.state_dict()["0.table"], Sinusoidal(dim=4).table(range(5)))
+
+
+@pytest.mark.parametrize("encoding", [LEARNED, None], ids=str)
+def test_tables_that_whoever_moves_a_model_does_not_know_of_follow_its_tokens(encoding):
+    """Parameters are moved by their names, as libraries that spread a model over devices do."""
+    with torch.device("meta"):
+        layer = PositionalEncoding(4, max_len=5, encoding=encoding)
+        bias = MultiHeadAttention(4, 2, position=T5Bias(num_heads=2) if encoding else BIASING)
+    for module in (layer, bias):
+        for name, parameter in list(module.named_parameters()):
+            owner = module.get_submodule(name.rpartition(".")[0])
+            owner.register_parameter(name.rpartition(".")[2], nn.Parameter(torch.ones_like(parameter, device="cpu")))
+    x = torch.zeros(1, 3, 4)
+    wanted = torch.ones(1, 3, 4) if encoding else torch.from_numpy(Sinusoidal(dim=4).table(range(3)))[None]
+    assert torch.equal(layer(x), wanted)
+    assert not bias(x, x, x, causal=True).is_meta
