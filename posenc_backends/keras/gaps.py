@@ -12,6 +12,9 @@ GAPS_IN: dict[str, dict[str, str]] = {
         "onnx": "Keras writes ONNX by way of `jax2onnx`, which is not tested here.",
     },
     "torch": {
+        "compiled code in threads": (
+            "Keras keeps `GLOBAL_STATE_TRACKER` by thread, and `torch.compile` guards on it: every thread compiles anew."
+        ),
         "tf_saved_model": "Keras writes it by way of torch_xla. https://github.com/keras-team/keras/pull/20685",
     },
 }
