@@ -2,7 +2,7 @@
 # /// script
 # dependencies = ["nox>=2025.2.9"]
 # ///
-"""Every check of the project: `nox` runs them all, `nox -s "room(torch)"` one room, `nox -l` lists them."""
+"""Every check of the project: `nox` runs them, `nox -s "room(torch)"` one room, `nox -s modes` what is slow; `nox -l` lists them."""
 
 from __future__ import annotations
 
@@ -79,6 +79,17 @@ def room(session: nox.Session, name: str) -> None:
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
     session.run("pytest", "tests/originals", "--backend", name, *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
+
+
+@nox.session(default=False)
+@nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
+def modes(session: nox.Session, name: str) -> None:
+    """Two thirds of a room's modes, which `room` leaves out: together every mode with every encoding."""
+    session.env["OMP_NUM_THREADS"] = "1"
+    install(session, name, *BESIDE.get(name, ()), constraints=name)
+    for environment in ENVIRONMENTS.get(name, [{}]):
+        suite = ("tests/rooms/test_conformance.py", "--backend", name, "-m", "slow")
+        session.run("pytest", *suite, *TWO, *session.posargs, env=environment)
 
 
 @nox.session

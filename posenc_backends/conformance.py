@@ -28,6 +28,8 @@ from posenc_backends import (
 )
 from posenc_backends.measures import ROTARY_KINDS, Entry, Outcome, Subject
 
+SHARE = 3
+
 
 @dataclass(frozen=True)
 class Case:
@@ -39,6 +41,7 @@ class Case:
     dtype: str
     run: Callable[[Subject], Outcome]
     is_mode: bool = False
+    is_slow: bool = False  # left to runs that take their time
 
     @property
     def name(self) -> str:
@@ -67,14 +70,22 @@ def subject(name: str) -> Subject:
 
 
 def in_modes(on: Subject) -> Iterator[Case]:
-    """Every layer with every encoding in each of the modes that a framework has."""
-    for mode in on.modes.MODES:
-        for entry in golden("modes"):
-            yield replace(_case(mode, entry, partial(modes.forward, mode=mode)), is_mode=True)
-    for mode in on.modes.GRADIENT_MODES:
-        for entry in golden("modes"):
+    """Every layer with every encoding in each of the modes that a framework has.
+
+    One in `SHARE` is quick, by turns: each mode takes every third specimen, and the next mode those that follow.
+    """
+    entries = list(enumerate(golden("modes")))
+    for turn, mode in enumerate(on.modes.MODES):
+        for place, entry in entries:
+            yield _in_mode(mode, entry, partial(modes.forward, mode=mode), place + turn)
+    for turn, mode in enumerate(on.modes.GRADIENT_MODES):
+        for place, entry in entries:
             if entry["gradient"] is not None:
-                yield replace(_case(f"gradient, {mode}", entry, partial(modes.gradient, mode=mode)), is_mode=True)
+                yield _in_mode(f"gradient, {mode}", entry, partial(modes.gradient, mode=mode), place + turn)
+
+
+def _in_mode(check: str, entry: Entry, measure: Callable[..., Outcome], number: int) -> Case:
+    return replace(_case(check, entry, measure), is_mode=True, is_slow=number % SHARE > 0)
 
 
 def cases() -> Iterator[Case]:
