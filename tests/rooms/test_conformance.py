@@ -9,6 +9,7 @@ def pytest_generate_tests(metafunc):
     for case in [*cases(), *in_modes(on)]:
         gap = case.gap(on.room)
         marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
+        marks += [pytest.mark.mode] if case.is_mode else []
         marks += [pytest.mark.slow] if case.is_slow else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
     metafunc.parametrize("case", marked)
