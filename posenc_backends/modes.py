@@ -189,7 +189,8 @@ def forward(on: Subject, entry: Entry, mode: str) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         run = modes.MODES[mode](specimen, Path(folder))
         found = [(length, run(*specimen.arrays(length))) for length in _lengths(on)]
-        dtype = getattr(modes, "RESULT_DTYPES", {}).get(mode, specimen.dtype)
+        dtypes = getattr(modes, "RESULT_DTYPES", {})
+        dtype = dtypes.get(f"{mode}: {specimen.kind}", dtypes.get(mode, specimen.dtype))
         return _worst(specimen.outcome(got, length, "result", dtype, _contracts(on, mode)) for length, got in found)
 
 

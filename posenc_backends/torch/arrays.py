@@ -29,8 +29,9 @@ def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> torch.Tensor:
 def to_numpy(array: Any, /) -> npt.NDArray[Any]:
     """The numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
     array = array.full_tensor() if is_distributed(array) else array
-    tensor = (array.wait() if is_arriving(array) else array).detach().cpu()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    with torch._C._DisableFuncTorch():  # derivatives of `torch.func` wrap what is detached anew
+        tensor = (array.wait() if is_arriving(array) else array).detach().cpu()
+        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def is_traced(array: Any, /) -> bool:

@@ -62,8 +62,8 @@ class PositionalEncoding(layers.Addition, Layer):
         return beside(super().looked_up(x, start, positions), x)
 
     def __dir__(self) -> list[str]:
-        """Without `P` where there is none: `torch.jit.trace` asks for all that is listed."""
-        return [name for name in super().__dir__() if name != "P" or self.tables]
+        """Without a table where there is none: `torch.jit.trace` asks for all that is listed."""
+        return [name for name in super().__dir__() if name not in ("P", "held_table") or self.tables]
 
     def forward(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
@@ -149,6 +149,7 @@ class AttentionBias(layers.Bias, Layer):
 
         `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
         """
+        self.check_array("scores", scores)
         with replicating(scores):
             if not torch.is_autocast_enabled(scores.device.type):
                 return self.biased(scores, start, query_positions, key_positions, q, k)

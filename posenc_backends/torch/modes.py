@@ -158,4 +158,5 @@ GRADIENT_MODES: dict[str, Any] = {
     "functional": functional,
     "autocast": autocast_gradient,
 }
+RESULT_DTYPES = {"autocast: MultiHeadAttention": "bfloat16"}  # its products are; what has no products keeps its dtype
 CONTRACTING = ("onnx",)  # whose operator for rotations rounds a product and a sum once
