@@ -91,7 +91,7 @@ def test_a_traced_layer_has_the_tables_of_its_length(on, native):
 def test_a_layer_that_is_traced_makes_no_other_tables(on, native, monkeypatch):
     x = native(np.ones((1, 1, 4, 8), np.float32))
     layer = on.room.RotaryEmbedding(LONGROPE)
-    monkeypatch.setattr(on.room.RotaryEmbedding.room, "is_traced", lambda array: array is x)
+    monkeypatch.setattr(type(layer), "is_recorded", lambda layer, array: array is x)
     with pytest.raises(ValueError, match="`seq_len` asks for other tables than a traced layer holds; make the layer w"):
         layer.rows(x, encoding=LONGROPE.at(17))
 

@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import paddle
@@ -52,19 +53,12 @@ def test_forked_workers_of_a_data_loader_call_a_layer():
     assert layer.P.shape == [1, 2, WIDTH]
 
 
-def rotate(queue, layer, numbers):
-    queue.put(layer(paddle.to_tensor(numbers)).numpy())
-
-
 def test_a_spawned_process_calls_a_layer_that_it_is_sent():
     layer, numbers = RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half"), max_len=2), np.zeros((1, 1, 9, WIDTH))
     numbers[..., : WIDTH // 2] = 1
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=rotate, args=(queue, layer, numbers.astype(np.float32)))
-    process.start()
-    got = queue.get(timeout=120)
-    process.join()
+    x = paddle.to_tensor(numbers.astype(np.float32))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        got = pool.submit(layer, x).result().numpy()
     np.testing.assert_allclose(got[0, 0], turns(9), rtol=0, atol=ULP)
     assert layer.tables[0].shape == [2, WIDTH // 2]
 
