@@ -2,7 +2,7 @@
 # /// script
 # dependencies = ["nox>=2025.2.9"]
 # ///
-"""Every check of the project: `nox` runs them, `nox -s "room(torch)"` one room, `nox -s modes` what is slow; `nox -l` lists them."""
+"""Every check of the project: `nox` runs them, `nox -s "room(torch)"` one room, `nox -s slow` what is slow; `nox -l` lists them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ ENVIRONMENTS = {  # in which a room is tested; all of it in the first
     "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
 }
 TWO = ("-n", "2", "--dist", "worksteal")  # processes: the machines of CI have as many cores
+SHARE = ("--share", "3")  # of the cases of a room, in every environment but the first
 ONCE = ("test_training", "test_resizing", "test_properties", "native/jax/test_modes")  # no environment changes them
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {  # what a room's framework runs on or with
@@ -66,30 +67,30 @@ def old_numpy(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
 def room(session: nox.Session, name: str) -> None:
-    """A framework's room in an environment of its own: the exact tables, the suite, examples, originals, a training."""
-    session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
-    install(session, name, "report", *BESIDE.get(name, ()), constraints=name)
+    """A framework's room in an environment of its own: the exact tables, the suite, examples, originals."""
+    prepare(session, name)
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first, *others = ENVIRONMENTS.get(name, [{}])
     session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs, env=first)
     for environment in others:
-        once = [f"--ignore=tests/rooms/{part}.py" for part in ONCE]
+        once = [*SHARE, *(f"--ignore=tests/rooms/{part}.py" for part in ONCE)]
         session.run("pytest", "tests/rooms", "--backend", name, *TWO, *once, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
-    session.run("pytest", "tests/originals", "--backend", name, *session.posargs, env=first)
-    session.run("posenc", "train", "dates", "--backend", name, env=first)
+    session.run("pytest", "tests/originals", "--backend", name, *TWO, *session.posargs, env=first)
 
 
 @nox.session(default=False)
 @nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
-def modes(session: nox.Session, name: str) -> None:
-    """Two thirds of a room's modes, which `room` leaves out: together every mode with every encoding."""
-    session.env["OMP_NUM_THREADS"] = "1"
-    install(session, name, *BESIDE.get(name, ()), constraints=name)
-    for environment in ENVIRONMENTS.get(name, [{}]):
-        suite = ("tests/rooms/test_conformance.py", "--backend", name, "-m", "slow")
-        session.run("pytest", *suite, *TWO, *session.posargs, env=environment)
+def slow(session: nox.Session, name: str) -> None:
+    """What `room` leaves out: the other modes, the other cases in other environments, a training to its end."""
+    prepare(session, name)
+    first, *others = ENVIRONMENTS.get(name, [{}])
+    suite = ("tests/rooms/test_conformance.py", "--backend", name, "-m", "slow")
+    session.run("pytest", *suite, *TWO, *session.posargs, env=first)
+    for environment in others:
+        session.run("pytest", *suite, *TWO, *SHARE, *session.posargs, env=environment)
+    session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
 @nox.session
@@ -120,6 +121,12 @@ def bench(session: nox.Session) -> None:
     """What exact tables cost, as ratios."""
     install(session, constraints="core")
     session.run("python", "benchmarks/tables.py", *session.posargs)
+
+
+def prepare(session: nox.Session, name: str) -> None:
+    """Install a room and what it runs on or with."""
+    session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
+    install(session, name, "report", *BESIDE.get(name, ()), constraints=name)
 
 
 def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:

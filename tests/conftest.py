@@ -13,6 +13,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--backend", default="numpy", help="the room to test: numpy, strict, torch, keras, paddle, mxnet or jax"
     )
+    parser.addoption(
+        "--share", type=int, default=1, help="run one in so many of the eager cases, by turns, and count others as slow"
+    )
 
 
 def pytest_configure(config):

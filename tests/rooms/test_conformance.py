@@ -6,11 +6,12 @@ from posenc_backends.conformance import cases, in_modes, subject
 def pytest_generate_tests(metafunc):
     on = subject(metafunc.config.getoption("--backend"))
     marked = []
-    for case in [*cases(), *in_modes(on)]:
+    share = metafunc.config.getoption("--share")
+    for number, case in enumerate([*cases(), *in_modes(on)]):
         gap = case.gap(on.room)
         marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
         marks += [pytest.mark.mode] if case.is_mode else []
-        marks += [pytest.mark.slow] if case.is_slow else []
+        marks += [pytest.mark.slow] if case.is_slow or (not case.is_mode and number % share > 0) else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
     metafunc.parametrize("case", marked)
 
