@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from jax import numpy as jnp
 
-from .attention import MultiHeadAttention
 from .states import from_state, to_state
 
 CONTRACTS = True  # whether compiled code may fuse a multiplication and an addition, rounding once
@@ -43,10 +42,8 @@ def compiled(layer: Any) -> Callable[..., Any]:
 
 
 def evaluated(layer: Any, dtype: str = "float32") -> Any:
-    """The layer itself: it drops nothing unless a call brings a key. Its parameters are cast to the dtype of its tokens if
-    it is attention; others compute in it.
-    """
-    return jax.tree.map(lambda leaf: leaf.astype(dtype), layer) if isinstance(layer, MultiHeadAttention) else layer
+    """The layer itself: it drops nothing unless a call brings a key, and computes in the dtype of its tokens."""
+    return layer
 
 
 def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:

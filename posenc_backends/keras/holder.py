@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.encoding import Tables
 from posenc_core.holder import Holder
 
 from . import arrays
+from .states import STATED, check_stated, stated
 
 Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
 Shape: TypeAlias = tuple[Any, ...]
 
-
 ENCODINGS = ("encoding", "position")  # what a configuration calls the encoding of a layer
-STATED = "stated_encoding"  # what a file of weights calls it
 
 register = keras.saving.register_keras_serializable(package="posenc")
 
@@ -52,14 +49,13 @@ class Shell(keras.layers.Layer):
     def save_own_variables(self, store: Any) -> None:
         """The weights, and the encoding that they were learned with."""
         super().save_own_variables(store)
-        told = None if self._stated is None else self._stated.to_dict()
-        store[STATED] = np.frombuffer(json.dumps(told).encode(), np.uint8)
+        store[STATED] = stated(self._stated)
 
     def load_own_variables(self, store: Any) -> None:
         """The weights, if they were learned with the same encoding, as far as is told."""
         arrays = {name: store[name] for name in store.keys()}  # noqa: SIM118 - Keras's stores do not iterate
         if STATED in arrays:
-            check_stated_alike(np.asarray(arrays.pop(STATED)), self._stated)
+            check_stated(arrays.pop(STATED), self._stated)
         super().load_own_variables(arrays)
 
 
@@ -98,16 +94,3 @@ class Layer(Holder, Shell):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoding": self.encoding.to_dict()}
-
-
-def check_stated_alike(stated: Any, own: Encoding | None) -> None:
-    """Raise unless weights come from a layer of the same encoding, whose JSON is stored as bytes."""
-    told = json.loads(stated.astype(np.uint8).tobytes())
-    other = None if told is None else Encoding.from_dict(told)
-    if _told(other) != _told(own):
-        raise ValueError(f"`encoding` of the weights is {other!r}, that of the layer {own!r}; make it with the first.")
-
-
-def _told(encoding: Encoding | None) -> dict[str, Any]:
-    """What an encoding says of its use; where its weights started from is none of that."""
-    return {} if encoding is None else {name: value for name, value in encoding.to_dict().items() if name != "std"}

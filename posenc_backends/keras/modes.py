@@ -12,7 +12,7 @@ import keras
 
 from posenc_backends.modes import Run, Specimen, copied, pickled
 
-from .exports import EXPORTS
+from .exporting import EXPORTS
 
 BACKEND = keras.backend.backend()
 

@@ -92,7 +92,7 @@ def expand_dims(x: Tensor, /, *, axis: int) -> Tensor:
 
 
 def full_like(x: Tensor, value: float, /) -> Tensor:
-    """`jit.save` writes no NaN and no infinity: they are made by a logarithm; a division takes 40 times as long."""
+    """`jit.save` writes no NaN and no infinity: they are made by a logarithm; a division takes far longer."""
     if math.isfinite(value):
         return paddle.full_like(x, value)
     return paddle.log(paddle.full_like(x, -1 if math.isnan(value) else 0)) * -math.copysign(1, value)
@@ -119,7 +119,7 @@ def matmul(x: Tensor, y: Tensor, /) -> Tensor:
 
 
 def max(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001
-    """Looked up where it is: the gradient of Paddle's own takes 50 times as long on a CPU."""
+    """Looked up where it is: the gradient of Paddle's own is slow on a CPU."""
     largest = paddle.take_along_axis(x, paddle.argmax(x, axis, keepdim=True), axis, broadcast=False)
     return largest if keepdims else paddle.squeeze(largest, axis)
 

@@ -19,7 +19,13 @@ class Rotation(TableLookup):
     encoding: Rotating
 
     def rotated(
-        self, q: A, k: A | None, start: Any, positions: Any, seq_axis: int, seq_len: int | None
+        self,
+        q: A,
+        k: A | None = None,
+        start: Any = 0,
+        positions: Any = None,
+        seq_axis: int = -2,
+        seq_len: int | None = None,
     ) -> A | tuple[A, A]:
         """`q`, or `q` and `k`, turned by the angles of their positions."""
         tables = self.looked_up(q, k, start, positions, seq_axis, seq_len)

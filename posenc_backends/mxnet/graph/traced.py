@@ -75,22 +75,13 @@ class Adding(layers.Addition, Held):
 class Turning(layers.Rotation, Held):
     """What `RotaryEmbedding` does."""
 
-    def __call__(
-        self,
-        q: Any,
-        k: Any = None,
-        start: Any = 0,
-        positions: Any = None,
-        seq_axis: int = -2,
-        seq_len: int | None = None,
-    ) -> Any:
-        return self.rotated(q, k, start, positions, seq_axis, seq_len)
+    __call__ = layers.Rotation.rotated
 
     def run(self, given: tuple[Symbol, ...], dtype: str, start: Any, positions: Any) -> tuple[Symbol, ...]:
         """Queries, or queries and keys, rotated."""
-        tokens = [_tokens(x, self.encoding.head_dim, dtype) for x in given]
+        tokens: list[Any] = [_tokens(x, self.encoding.head_dim, dtype) for x in given]
         q, k = (*tokens, None)[:2]
-        turned = self(q, k, start=_start(start), positions=_positions(positions, self.encoding.num_axes))
+        turned: Any = self.rotated(q, k, start=_start(start), positions=_positions(positions, self.encoding.num_axes))
         pairs = zip(turned if len(given) > 1 else (turned,), given, strict=True)
         return tuple(_restored(result, x) for result, x in pairs)
 
