@@ -23,6 +23,7 @@ FRENCH = ["va !", "j'ai perdu .", "il est calme .", "je suis chez moi ."]
 STEPS = 9  # of a sentence, as on the page
 HALVES = (slice(0, 8), slice(8, 16))
 EPOCHS = 15
+SEED = 0
 
 
 def sizes(vocabulary, num_hiddens=256):
@@ -56,10 +57,14 @@ class Translation:
         return Sentences(batch_size=8, num_train=len(PAIRS) * 2, num_val=0)
 
     def model(self, counted=False):
-        """An encoder and a decoder, called once, so that all its numbers are there."""
+        """An encoder and a decoder, called once, so that all its numbers are there; always the same ones."""
+        self.seed()
         encoder = self.original.encoder(*sizes(self.data.src_vocab))
         decoder = self.original.decoder(sizes(self.data.tgt_vocab), counted)
         return self.started(self.joined(encoder, decoder))
+
+    def seed(self):
+        self.book.torch.manual_seed(SEED)
 
     def joined(self, encoder, decoder):
         pad = self.data.tgt_vocab["<pad>"]
@@ -116,6 +121,9 @@ class TorchTranslation(Translation):
 class TensorFlowTranslation(Translation):
     """On Keras 3, whose models have a `loss` of their own, which hides d2l's."""
 
+    def seed(self):
+        self.book.tf.keras.utils.set_random_seed(SEED)
+
     def joined(self, encoder, decoder):
         model = super().joined(encoder, decoder)
         vars(model).pop("loss", None)
@@ -127,6 +135,9 @@ class TensorFlowTranslation(Translation):
 
 
 class MXNetTranslation(Translation):
+    def seed(self):
+        self.book.npx.random.seed(SEED)
+
     def begin(self, model, other):
         learned = ([p for p in one.collect_params().values() if p.grad_req != "null"] for one in (model, other))
         for parameter, value in zip(*learned, strict=True):
@@ -141,12 +152,15 @@ class JAXTranslation(Translation):
         self.jax = original.jax
         patch.setattr(self.jax.random, "PRNGKeyArray", self.jax.Array, raising=False)
 
+    def seed(self):
+        """Nothing: all that is drawn is drawn from keys."""
+
     def joined(self, encoder, decoder):
         pad = self.data.tgt_vocab["<pad>"]
         return self.book.Seq2Seq(encoder, decoder, tgt_pad=pad, lr=0.0015, training=True)
 
     def started(self, model):
-        keys = {name: self.jax.random.key(0, impl="rbg") for name in ("params", "dropout")}
+        keys = {name: self.jax.random.key(SEED, impl="rbg") for name in ("params", "dropout")}
         return SimpleNamespace(
             module=model, parameters=self.compiled(model.init)(keys, *self.data.arrays[:-1])["params"]
         )
@@ -158,7 +172,7 @@ class JAXTranslation(Translation):
         object.__setattr__(model.module, "apply_init", lambda *_, **__: {"params": model.parameters})
         trainer = self.book.Trainer(max_epochs=EPOCHS, gradient_clip_val=1)
         model.module.board.display = False
-        trainer.fit(model.module, self.data, key=self.jax.random.key(0))
+        trainer.fit(model.module, self.data, key=self.jax.random.key(SEED))
         model.parameters = trainer.state.params
         return [float(point.y) for point in model.module.board.data["train_loss"]]
 
@@ -178,6 +192,9 @@ class PaddleTranslation(Translation):
 
     What it hides, it finds by comparing integers with float32 numbers, which Paddle 3 does not do.
     """
+
+    def seed(self):
+        self.book.paddle.seed(SEED)
 
     def sentences(self):
         book, hidden = self.book, self.book.sequence_mask
