@@ -12,6 +12,7 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -222,44 +223,48 @@ def saved() -> Iterator[dict[str, Any]]:
         yield {"name": encoding["kind"], "encoding": encoding, "x": [x]}
 
 
-def written(entries: Iterator[dict[str, Any]]) -> str:
-    """The entries as JSON, one to a line."""
-    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]\n"
+MAKERS = (
+    seeds,
+    sinusoidal,
+    rope_models,
+    scalings,
+    addition,
+    additive_tables,
+    additive_sums,
+    position_gradients,
+    learned_sinusoidal,
+    rotation,
+    turns,
+    learned_rotary,
+    defects,
+    alibi,
+    attention,
+    attend,
+    content_scoring,
+    learned,
+    resizing,
+    scoring_constants,
+    position_scoring,
+    saved,
+    modes,
+)
+
+
+def written(make: Callable[[], Iterator[dict[str, Any]]]) -> str:
+    """The entries of a file as JSON, one to a line."""
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in make()) + "\n]\n"
 
 
 def main(check: bool) -> int:
     """Write the files, or compare them; returns the exit status."""
     changed = []
-    for make in (
-        seeds,
-        sinusoidal,
-        rope_models,
-        scalings,
-        addition,
-        additive_tables,
-        additive_sums,
-        position_gradients,
-        learned_sinusoidal,
-        rotation,
-        turns,
-        learned_rotary,
-        defects,
-        alibi,
-        attention,
-        attend,
-        content_scoring,
-        learned,
-        resizing,
-        scoring_constants,
-        position_scoring,
-        saved,
-        modes,
-    ):
-        path, text = HERE / f"{make.__name__}.json", written(make())
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            changed.append(path.name)
-            if not check:
-                path.write_text(text, encoding="utf-8")
+    with ProcessPoolExecutor() as pool:
+        for make, text in zip(MAKERS, pool.map(written, MAKERS), strict=True):
+            path = HERE / f"{make.__name__}.json"
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                changed.append(path.name)
+                if not check:
+                    path.write_text(text, encoding="utf-8")
     print("changed:", ", ".join(changed) or "nothing")
     return int(check and bool(changed))
 
