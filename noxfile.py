@@ -19,9 +19,9 @@ ENVIRONMENTS = {  # in which a room is tested; all of it in the first
     "jax": [{}, {"JAX_ENABLE_X64": "1"}],
     "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
 }
-TWO = ("-n", "2", "--dist", "worksteal")  # processes: the machines of CI have as many cores
-SHARE = ("--share", "3")  # of the cases of a room, in every environment but the first
+TWO = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # processes: the machines of CI have as many cores
 ONCE = ("test_training", "test_resizing", "test_properties", "native/jax/test_modes")  # no environment changes them
+ELSEWHERE = ("--share", "3", *(f"--ignore=tests/rooms/{part}.py" for part in ONCE))  # in all environments but the first
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {  # what a room's framework runs on or with
     "jax": ("flax", "optax", "flatbuffers"),
@@ -61,7 +61,7 @@ def core(session: nox.Session) -> None:
 def old_numpy(session: nox.Session) -> None:
     """The core on NumPy 1.26: the same bytes. The room of MXNet does this on 1.23.5."""
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
-    session.run("pytest", "tests/core", "--ignore", "tests/core/test_bad_values.py", *session.posargs)
+    session.run("pytest", "tests/core", "--ignore", "tests/core/test_bad_values.py", *TWO, *session.posargs)
 
 
 @nox.session
@@ -74,8 +74,7 @@ def room(session: nox.Session, name: str) -> None:
     first, *others = ENVIRONMENTS.get(name, [{}])
     session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs, env=first)
     for environment in others:
-        once = [*SHARE, *(f"--ignore=tests/rooms/{part}.py" for part in ONCE)]
-        session.run("pytest", "tests/rooms", "--backend", name, *TWO, *once, *session.posargs, env=environment)
+        session.run("pytest", "tests/rooms", "--backend", name, *TWO, *ELSEWHERE, *session.posargs, env=environment)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
     session.run("pytest", "tests/originals", "--backend", name, *TWO, *session.posargs, env=first)
 
@@ -83,13 +82,13 @@ def room(session: nox.Session, name: str) -> None:
 @nox.session(default=False)
 @nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
 def slow(session: nox.Session, name: str) -> None:
-    """What `room` leaves out: the other modes, the other cases in other environments, a training to its end."""
+    """What `room` leaves out: other modes, other tests in other environments, trainings, one of them to its end."""
     prepare(session, name)
     first, *others = ENVIRONMENTS.get(name, [{}])
-    suite = ("tests/rooms/test_conformance.py", "--backend", name, "-m", "slow")
-    session.run("pytest", *suite, *TWO, *session.posargs, env=first)
+    suite = ("tests/rooms", "--backend", name, "-m", "slow", *TWO)
+    session.run("pytest", *suite, *session.posargs, env=first)
     for environment in others:
-        session.run("pytest", *suite, *TWO, *SHARE, *session.posargs, env=environment)
+        session.run("pytest", *suite, *ELSEWHERE, *session.posargs, env=environment)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
@@ -98,7 +97,7 @@ def peers(session: nox.Session) -> None:
     """Other libraries beside ours: the same numbers, or which of the two is right."""
     install(session, "torch", constraints="peers", group="peers")
     session.install("--no-deps", "-c", "constraints/peers.txt", *LONE_PEERS)
-    session.run("pytest", "tests/peers", *session.posargs)
+    session.run("pytest", "tests/peers", *TWO, *session.posargs)
 
 
 @nox.session

@@ -28,7 +28,7 @@ from posenc_backends import (
 )
 from posenc_backends.measures import ROTARY_KINDS, Entry, Outcome, Subject
 
-SHARE = 3
+SHARE = 6
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def subject(name: str) -> Subject:
 def in_modes(on: Subject) -> Iterator[Case]:
     """Every layer with every encoding in each of the modes that a framework has.
 
-    One in `SHARE` is quick, by turns: each mode takes every third specimen, and the next mode those that follow.
+    One in `SHARE` is quick, by turns: each mode takes every sixth specimen, and the next mode those that follow.
     """
     entries = list(enumerate(golden("modes")))
     for turn, mode in enumerate(on.modes.MODES):

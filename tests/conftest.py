@@ -14,7 +14,10 @@ def pytest_addoption(parser):
         "--backend", default="numpy", help="the room to test: numpy, strict, torch, keras, paddle, mxnet or jax"
     )
     parser.addoption(
-        "--share", type=int, default=1, help="run one in so many of the eager cases, by turns, and count others as slow"
+        "--share",
+        type=int,
+        default=1,
+        help="run one in so many tests that all rooms have, by turns, and count others as slow",
     )
 
 
@@ -34,6 +37,16 @@ def pytest_ignore_collect(collection_path, config):
     if collection_path.parent.name == "native":
         return collection_path.name != config.getoption("--backend")
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is slow, before pytest selects by marks: of tests that all rooms have, those whose turn it is not."""
+    rooms = config.rootpath / "tests" / "rooms"
+    shared = [item for item in items if item.path.parent == rooms and not set(item.keywords) & {"mode", "slow"}]
+    for number, item in enumerate(shared):
+        if number % config.getoption("--share"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

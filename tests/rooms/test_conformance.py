@@ -6,12 +6,11 @@ from posenc_backends.conformance import cases, in_modes, subject
 def pytest_generate_tests(metafunc):
     on = subject(metafunc.config.getoption("--backend"))
     marked = []
-    share = metafunc.config.getoption("--share")
-    for number, case in enumerate([*cases(), *in_modes(on)]):
+    for case in [*cases(), *in_modes(on)]:
         gap = case.gap(on.room)
         marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
         marks += [pytest.mark.mode] if case.is_mode else []
-        marks += [pytest.mark.slow] if case.is_slow or (not case.is_mode and number % share > 0) else []
+        marks += [pytest.mark.slow] if case.is_slow else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
     metafunc.parametrize("case", marked)
 

@@ -57,7 +57,11 @@ def test_the_first_losses_are_those_of_float64(backend, curve):
     assert np.abs(np.subtract(losses, curve["losses"])).max() < TOLERANCE
 
 
-@pytest.mark.parametrize("position", POSITIONS, ids=repr)
+@pytest.mark.parametrize(
+    "position",
+    [pytest.param(one, marks=[] if i % 4 == 3 else pytest.mark.slow) for i, one in enumerate(POSITIONS)],
+    ids=repr,
+)
 def test_a_model_with_any_encoding_learns(backend, position):
     model = small(position)
     made = trainer(backend, model, RECIPE)

@@ -140,9 +140,15 @@ for _ in range(20):
 
 @pytest.mark.parametrize("code", [LINEAR, THREADS], ids=["Linear in half precision", "threads"])
 def test_paddles_own_programs_still_end_the_process(tmp_path, code):
-    """Where they do not, `modes.autocast` is to refuse attention no more, and both are gaps no more."""
+    """Or never end. Where they do neither, `modes.autocast` is to refuse attention no more, and both are gaps no more."""
     (tmp_path / "model.py").write_text(code, encoding="utf-8")  # as Paddle reads the source
     command = [sys.executable, "-W", "ignore", str(tmp_path / "model.py")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "New Executor is Running" in ended.stderr
-    assert ended.returncode != 0
+    assert outcome(command) in ("ended by Paddle", "stuck")
+
+
+def outcome(command):
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        return "stuck"
+    return "ended by Paddle" if ended.returncode and "New Executor is Running" in ended.stderr else "ran"
