@@ -15,13 +15,16 @@ nox.options.error_on_missing_interpreters = True
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
-ENVIRONMENTS = {  # in which a room is tested; all of it in the first
-    "jax": [{}, {"JAX_ENABLE_X64": "1"}],
-    "keras": [{"KERAS_BACKEND": backend} for backend in KERAS_BACKENDS],
+ENVIRONMENTS = {  # in which a room is tested, and which part of the tests that all rooms have; `slow` runs the others
+    "jax": [("1/2", {}), ("2/4", {"JAX_ENABLE_X64": "1"})],
+    "keras": [
+        (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/1", "2/6", "5/6"), KERAS_BACKENDS, strict=False)
+    ],
 }
 TWO = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # processes: the machines of CI have as many cores
+WHOLE_FILES = ("--dist", "loadfile")  # whose trainings are for all their tests
 ONCE = ("test_training", "test_resizing", "test_properties", "native/jax/test_modes")  # no environment changes them
-ELSEWHERE = ("--share", "3", *(f"--ignore=tests/rooms/{part}.py" for part in ONCE))  # in all environments but the first
+ELSEWHERE = [f"--ignore=tests/rooms/{part}.py" for part in ONCE]
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {  # what a room's framework runs on or with
     "jax": ("flax", "optax", "flatbuffers"),
@@ -71,12 +74,9 @@ def room(session: nox.Session, name: str) -> None:
     prepare(session, name)
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
-    first, *others = ENVIRONMENTS.get(name, [{}])
-    session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs, env=first)
-    for environment in others:
-        session.run("pytest", "tests/rooms", "--backend", name, *TWO, *ELSEWHERE, *session.posargs, env=environment)
+    first = test(session, name)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
-    session.run("pytest", "tests/originals", "--backend", name, *TWO, *session.posargs, env=first)
+    session.run("pytest", "tests/originals", "--backend", name, *TWO, *WHOLE_FILES, *session.posargs, env=first)
 
 
 @nox.session(default=False)
@@ -84,11 +84,7 @@ def room(session: nox.Session, name: str) -> None:
 def slow(session: nox.Session, name: str) -> None:
     """What `room` leaves out: other modes, other tests in other environments, trainings, one of them to its end."""
     prepare(session, name)
-    first, *others = ENVIRONMENTS.get(name, [{}])
-    suite = ("tests/rooms", "--backend", name, "-m", "slow", *TWO)
-    session.run("pytest", *suite, *session.posargs, env=first)
-    for environment in others:
-        session.run("pytest", *suite, *ELSEWHERE, *session.posargs, env=environment)
+    first = test(session, name, "-m", "slow")
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
@@ -126,6 +122,16 @@ def prepare(session: nox.Session, name: str) -> None:
     """Install a room and what it runs on or with."""
     session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
     install(session, name, "report", *BESIDE.get(name, ()), constraints=name)
+
+
+def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
+    """Test a room in each of its environments; returns the first."""
+    (_, first), *_ = environments = ENVIRONMENTS.get(name, [("1/1", {})])
+    for share, environment in environments:
+        again = [] if environment is first else ELSEWHERE
+        arguments = ("--backend", name, "--share", share, *selected, *again, *TWO, *session.posargs)
+        session.run("pytest", "tests/rooms", *arguments, env=environment)
+    return first
 
 
 def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:

@@ -15,9 +15,8 @@ def pytest_addoption(parser):
     )
     parser.addoption(
         "--share",
-        type=int,
-        default=1,
-        help="run one in so many tests that all rooms have, by turns, and count others as slow",
+        default="1/1",
+        help="which part of the tests that all rooms have, like 2/3; the others count as slow",
     )
 
 
@@ -42,10 +41,10 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out what is slow, before pytest selects by marks: of tests that all rooms have, those whose turn it is not."""
-    rooms = config.rootpath / "tests" / "rooms"
-    shared = [item for item in items if item.path.parent == rooms and not set(item.keywords) & {"mode", "slow"}]
-    for number, item in enumerate(shared):
-        if number % config.getoption("--share"):
+    rooms, (part, parts) = config.rootpath / "tests" / "rooms", map(int, config.getoption("--share").split("/"))
+    shared = [item for item in items if item.path.parent == rooms and "slow" not in item.keywords]
+    for number, item in enumerate(shared, start=1):
+        if number % parts != part % parts:
             item.add_marker(pytest.mark.slow)
 
 
