@@ -1,0 +1,101 @@
+"""JAX: our layer and function, eager, compiled and with donated arrays; the usual formulas, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from posenc_backends.jax import RotaryEmbedding
+from posenc_core import Rotary, rotate
+
+from . import Turn, each
+
+DTYPES = ("float32", "bfloat16", "float16")
+_copy = jax.jit(jnp.copy)
+
+
+def _donated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In place: what one call returns, the next one turns on."""
+    compiled = jax.jit(function, donate_argnums=(0, 1))
+    held: list[Any] = []
+
+    def call(q: Any, k: Any) -> Any:
+        held[:] = compiled(*(held or (jnp.copy(q), jnp.copy(k))))
+        return tuple(held)
+
+    return call
+
+
+COMPILERS = {"compiled": jax.jit, "compiled, donated": _donated}
+
+
+def array(numbers: Any, dtype: str) -> Any:
+    return jnp.asarray(numbers, dtype)
+
+
+def shown(x: Any) -> Any:
+    return np.array(x, np.float32)
+
+
+def copy(x: Any) -> Any:
+    """A compiled copy; an eager one costs as much."""
+    return _copy(x)
+
+
+def ready(result: Any) -> Any:
+    return jax.block_until_ready(result)
+
+
+def gradients(function: Callable[..., Any], q: Any, k: Any, to_q: Any, to_k: Any) -> Callable[[], Any]:
+    """Forward and backward: the gradients with respect to both, compiled if the function is."""
+
+    def both(q: Any, k: Any, to_q: Any, to_k: Any) -> Any:
+        _, pull_back = jax.vjp(function, q, k)
+        return pull_back((to_q, to_k))
+
+    call = jax.jit(both) if hasattr(function, "lower") else both
+    return lambda: call(q, k, to_q, to_k)
+
+
+def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn]:
+    """Ours, and the usual formulas on tables of ours."""
+    layer = RotaryEmbedding(rotary, max_len=start + length)
+    cos, sin = (jnp.asarray(table) for table in rotary.cos_sin(np.arange(start, start + length)))
+    narrow, only = (cos.astype(dtype), sin.astype(dtype)), {"compilers": ("compiled",), "eager": False}
+    found = {
+        "posenc": Turn(lambda q, k: layer(q, k, start=start), compilers=("compiled", "compiled, donated")),
+        "posenc.rotate": Turn(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), **only),
+    }
+    if rotary.layout == "half":
+        wide = [jnp.concatenate([one, one], -1) for one in narrow]
+        found["rotate_half"] = Turn(each(lambda x: _by_halves(x, *wide)), **only)
+        found["two products of halves"] = Turn(each(lambda x: _halved(x, *narrow)), **only)
+    else:
+        found["two products of slices"] = Turn(each(lambda x: _sliced(x, *narrow)), **only)
+        if dtype == "float32":
+            found["complex product"] = Turn(each(lambda x: _as_complex(x, cos + 1j * sin)), **only)
+    return found
+
+
+def _by_halves(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = jnp.split(x, 2, -1)
+    return x * cos + jnp.concatenate([-second, first], -1) * sin
+
+
+def _halved(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = jnp.split(x, 2, -1)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def _sliced(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = x[..., ::2], x[..., 1::2]
+    return jnp.stack([first * cos - second * sin, second * cos + first * sin], -1).reshape(x.shape)
+
+
+def _as_complex(x: Any, table: Any) -> Any:
+    turned = jax.lax.complex(x[..., ::2], x[..., 1::2]) * table
+    return jnp.stack([turned.real, turned.imag], -1).reshape(x.shape)
