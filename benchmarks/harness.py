@@ -24,6 +24,7 @@ import argparse
 import gc
 import json
 import math
+import os
 import random
 import statistics
 import sys
@@ -183,7 +184,7 @@ def main(name: str, cases: Callable[[str], Iterable[Case]]) -> None:
         for results in _run(cases(options.room), options):
             path.write_text(json.dumps({"versions": machine.versions(), "cases": results}), encoding="utf-8")
         return
-    found: dict[str, Any] = {"benchmark": name, "room": options.room, "machine": machine.machine(), "cases": []}
+    found: dict[str, Any] = {"benchmark": name, "room": _room(options.room), "machine": machine.machine(), "cases": []}
     for threads in options.threads:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "result.json")
@@ -195,6 +196,11 @@ def main(name: str, cases: Callable[[str], Iterable[Case]]) -> None:
             Path(options.output).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if not options.output:
         print(json.dumps(found, indent=1))
+
+
+def _room(name: str) -> str:
+    """Keras is measured on one of its backends at a time."""
+    return f"keras on {os.environ.get('KERAS_BACKEND', 'tensorflow')}" if name == "keras" else name
 
 
 def _run(cases: Iterable[Case], options: argparse.Namespace) -> Iterator[list[dict[str, Any]]]:
