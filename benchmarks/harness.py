@@ -140,10 +140,10 @@ def interleaved(calls: dict[str, Callable[[], Any]], rounds: int, seconds: float
 
 
 def _repeats(call: Callable[[], Any]) -> int:
-    _seconds(call, 1)
+    """How often a call takes `LEAST` together."""
     repeats = 1
-    while (taken := _seconds(call, repeats)) < LEAST:
-        repeats = max(repeats + 1, math.ceil(1.1 * repeats * LEAST / max(taken, 1e-7)) if repeats > 1 else 4)
+    while (together := repeats * _seconds(call, repeats)) < LEAST:
+        repeats = max(2 * repeats, math.ceil(repeats * LEAST / max(together, LEAST / 100)))
     return repeats
 
 
@@ -188,12 +188,14 @@ def main(name: str, cases: Callable[[str], Iterable[Case]]) -> None:
     for threads in options.threads:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "result.json")
-            machine.run_apart([*sys.argv, "-o", str(path)], threads)
+            ended = machine.run_apart([*sys.argv, "-o", str(path)], threads)
             part = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cases": []}
         found |= {"versions": part.get("versions", {})}
         found["cases"] += [{"threads": threads} | case for case in part["cases"]]
         if options.output:
             Path(options.output).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        if not ended:
+            sys.exit(f"The benchmark ended early with {threads} threads; what it had measured is kept.")
     if not options.output:
         print(json.dumps(found, indent=1))
 

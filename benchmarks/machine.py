@@ -79,16 +79,16 @@ def is_apart() -> bool:
     return VARIABLE in os.environ
 
 
-def run_apart(arguments: Sequence[str], count: int) -> None:
-    """Run a script in a process that has so many threads, and as many cores."""
+def run_apart(arguments: Sequence[str], count: int) -> bool:
+    """Run a script in a process that has so many threads, and as many cores; whether it came to its end."""
     cores = sorted(os.sched_getaffinity(0))
     if count > len(cores):
         print(f"{count} threads are left out: there are {len(cores)} cores.", file=sys.stderr)
-        return
+        return True
     environment = os.environ | dict.fromkeys(VARIABLES, str(count))
     os.sched_setaffinity(0, cores[-count:])  # inherited
     try:
-        subprocess.run([sys.executable, *arguments], env=environment, check=True)
+        return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode == 0
     finally:
         os.sched_setaffinity(0, cores)
 
