@@ -1,0 +1,116 @@
+"""Two results of one benchmark, side by side, and what got slower or larger.
+
+    python benchmarks/compare.py BEFORE.json AFTER.json [--by 0.05] [--all]
+
+Ratios to the yardstick are compared, and bytes where memory was measured. Slower is what has its first quartile above the third quartile of
+before, and its median by more than `--by` above that of before. Ends with 1 if one of ours is. Without `--all`, forms of others are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness import OURS
+
+Quartiles = list[float]
+
+
+class Change(NamedTuple):
+    """One form in two results."""
+
+    name: str
+    before: Quartiles
+    after: Quartiles
+
+    @property
+    def factor(self) -> float:
+        """Median over median."""
+        return self.after[1] / self.before[1]
+
+    def verdict(self, by: float) -> str:
+        """What became of it: quartiles must not overlap."""
+        if self.after[0] > self.before[2] and self.factor > 1 + by:
+            return "slower"
+        if self.after[2] < self.before[0] and self.factor < 1 - by:
+            return "faster"
+        return "same"
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    """What stands in both results, in the order of the second."""
+    if before["benchmark"] != after["benchmark"]:
+        raise ValueError(f"both results must be of one benchmark, got {before['benchmark']} and {after['benchmark']}.")
+    old = dict(_numbers(before))
+    return [Change(name, old[name], new) for name, new in _numbers(after) if name in old]
+
+
+def circumstances(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """In what else the two differ: machine, versions, and what only one of them has."""
+    told = []
+    for part in ("machine", "versions"):
+        old, new = before[part], after[part]
+        told += [
+            f"{name}: {old.get(name, 'none')}, then {new.get(name, 'none')}"
+            for name in dict.fromkeys([*old, *new])
+            if old.get(name) != new.get(name)
+        ]
+    old_names, new_names = (dict(_numbers(one)).keys() for one in (before, after))
+    return [
+        *told,
+        *(f"only before: {name}" for name in old_names - new_names),
+        *(f"only after: {name}" for name in new_names - old_names),
+    ]
+
+
+def _numbers(result: dict[str, Any]) -> Iterator[tuple[str, Quartiles]]:
+    for case in result.get("cases", []):
+        for form, three in case.get("ratios", {}).items():
+            yield f"threads {case['threads']}, {case['name']}: {form}", three
+    for curve in result.get("curves", []):
+        for size, held in zip(curve["sizes"], curve["bytes"], strict=True):
+            yield f"{OURS}, bytes: {curve['kind']}, {curve['name']}, {curve['axis']} {size}", [held] * 3
+
+
+def is_ours(change: Change) -> bool:
+    """Whether the form is one of ours."""
+    return change.name.rpartition(": ")[2].startswith(OURS) or change.name.startswith(OURS)
+
+
+def shown(found: list[Change], by: float) -> None:
+    """The table, in the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "before", "after", "after / before", "verdict")
+    for change in found:
+        numbers = (f"{change.before[1]:.4g}", f"{change.after[1]:.4g}", f"{change.factor:.2f}")
+        table.add_row(change.name, *numbers, change.verdict(by))
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def main() -> None:
+    """Compare the two files that the command line names."""
+    parser = argparse.ArgumentParser(description="Two results of one benchmark, side by side.")
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("--by", type=float, default=0.05, help="a smaller share more or less is the same")
+    parser.add_argument("--all", action="store_true", help="forms of others, too")
+    options = parser.parse_args()
+    before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (options.before, options.after))
+    found = [change for change in changes(before, after) if options.all or is_ours(change)]
+    shown(found, options.by)
+    print(*circumstances(before, after), sep="\n")
+    slower = [change for change in found if is_ours(change) and change.verdict(options.by) == "slower"]
+    print(f"{len(slower)} of {len(found)} got slower." if slower else f"None of {len(found)} got slower.")
+    for change in slower:
+        print(f"{change.factor:.2f} times: {change.name}")
+    sys.exit(bool(slower))
+
+
+if __name__ == "__main__":
+    main()
