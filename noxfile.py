@@ -32,6 +32,7 @@ BESIDE = {  # what a room's framework runs on or with
     "torch": ("onnx", "onnxruntime", "onnxscript"),
 }
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
+BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
 ROOMS = [name for name in EXTRAS if name not in ("plots", "report", "strict")]
 
 
@@ -113,9 +114,15 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """What exact tables cost, as ratios."""
-    install(session, constraints="core")
-    session.run("python", "benchmarks/tables.py", *session.posargs)
+    """What a room costs beside its peers: `nox -s bench -- torch [rotation] [OPTION ...]`; MXNet asks for `-P 3.11`."""
+    name, *arguments = session.posargs or ["numpy"]
+    script = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "rotation"
+    group = "peers" if name == "torch" else "test"
+    constraints = {"numpy": "core", "torch": "peers"}.get(name, name)
+    install(session, name, "report", *BESIDE.get(name, ()), constraints=constraints, group=group)
+    if BENCHED.get(name):
+        session.install("--no-deps", "-c", "constraints/peers.txt", *BENCHED[name])
+    session.run("python", f"benchmarks/{script}.py", "--room", name, *arguments)
 
 
 def prepare(session: nox.Session, name: str) -> None:
@@ -137,7 +144,7 @@ def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
 def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:
     """Install the project with extras as a wheel, never editable, and other packages, at pinned versions."""
     extras = ",".join(name for name in names if name in EXTRAS)
-    others = [name for name in names if name not in EXTRAS]
+    others = [name for name in names if name not in (*EXTRAS, "numpy")]
     project = f".[{extras}]" if extras else "."
     session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
 

@@ -1,6 +1,6 @@
 """Time and memory against length, batch, heads and width, with the power that each grows by.
 
-    python benchmarks/growth.py [--only WORD ...] [--largest SIZE] [--rounds N] [-o FILE]
+    python benchmarks/growth.py [--room numpy] [--only WORD ...] [--largest SIZE] [--rounds N] [-o FILE]
 
 One thread, NumPy. Time is the median of some rounds; memory the most that a call holds at once, its result included, its arguments
 not. The power is the slope of a line through the larger half of the sizes, on logarithmic scales; beside it stands the power that it should be.
@@ -78,6 +78,7 @@ def counts() -> list[dict[str, Any]]:
 def main() -> None:
     """Measure and write, in a process with one thread."""
     parser = argparse.ArgumentParser(description="Time and memory against size, as JSON.")
+    parser.add_argument("--room", choices=["numpy"], default="numpy", help="where memory is known to the byte")
     parser.add_argument("--only", nargs="+", default=[], help="curves with all these words in kind, name and axis")
     parser.add_argument("--largest", type=int, default=2**20, help="the largest size of any kind")
     parser.add_argument("--rounds", type=int, default=5, help="of time; 0 measures memory alone")

@@ -6,6 +6,9 @@ from pathlib import Path
 import posenc_core
 
 sys.path.insert(0, str(Path(__file__).parent))
+from costs import costs
+from drawn import FOLDER
+from speed import speed
 from support import support
 
 project = "posenc"
@@ -13,7 +16,7 @@ release = posenc_core.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 default_role = "code"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_drawn"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings say shapes, which types do not
 napoleon_use_ivar = True  # autodoc lists the fields of named tuples, too
@@ -21,5 +24,13 @@ myst_heading_anchors = 2
 
 
 def setup(app):
-    """Write the page of what works where, before pages are read."""
+    """Write what is made from gaps and from committed results, before pages are read."""
     app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
+    app.connect("builder-inited", lambda app: write_drawn())
+
+
+def write_drawn():
+    """Pictures and tables of the benchmarks."""
+    FOLDER.mkdir(exist_ok=True)
+    for make in (speed, costs):
+        (FOLDER / f"{make.__name__}.md").write_text(make(), encoding="utf-8")

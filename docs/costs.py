@@ -1,0 +1,99 @@
+"""The part of the page on costs that is written from the results of `benchmarks/growth.py`."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from functools import partial
+from typing import Any
+
+from drawn import COLORS, RESULTS, circumstances, picture, results, table
+from matplotlib.figure import Figure
+
+Curves = list[dict[str, Any]]
+
+
+def costs() -> str:
+    """The layers that encode a sequence, then the encodings: a table and a picture of each."""
+    told = []
+    for stem, result in results("growth"):
+        layers = [curve for curve in result["curves"] if curve["kind"] == "layer"]
+        others = [curve for curve in result["curves"] if curve["kind"] != "layer"]
+        told += ["## Convolution, recurrence, self-attention\n", table(HEADS, _layers(result))]
+        told += [_picture(f"{stem}-layers", layers, "Layers against length and width")]
+        told += ["## Every encoding\n", circumstances(result) + "\n"]
+        for axis in ("length", "batch", "heads"):
+            told += [_picture(f"{stem}-{axis}", [one for one in others if one["axis"] == axis], f"Against {axis}")]
+        told += [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
+    return "\n".join(told)
+
+
+HEADS = ("layer", "time, as the text says", "products, counted", "seconds", "memory", "steps in a row")
+
+
+def _layers(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What was counted and measured, as powers of the length n and of the width d."""
+    said = _said()
+    rows = []
+    for name in dict.fromkeys(one["name"] for one in result["layers"]):
+        counted = {one["axis"]: one for one in result["layers"] if one["name"] == name}
+        measured = {one["axis"]: one for one in result["curves"] if (one["kind"], one["name"]) == ("layer", name)}
+        products, steps = (_product(counted, f"{what} grow by") for what in ("products", "steps"))
+        seconds, memory = (_product(measured, f"{what} grow by") for what in ("seconds", "bytes"))
+        rows.append((name, said[name].time, products, seconds, memory, f"{said[name].steps}: {steps}"))
+    return rows
+
+
+def _said() -> dict[str, Any]:
+    """What the text says of each layer, from where the layers are."""
+    folder = str(RESULTS.parent)
+    sys.path.insert(0, folder)
+    try:
+        return runpy.run_path(f"{folder}/sequence_layers.py")["LAYERS"]
+    finally:
+        sys.path.remove(folder)
+
+
+def _product(by_axis: dict[str, dict[str, Any]], key: str) -> str:
+    letters = {"length": "n", "width": "d"}
+    powers = [f"{letters[axis]}^{abs(one[key]):g}" for axis, one in by_axis.items() if key in one]
+    return " · ".join(powers) or "not measured"
+
+
+def _powers(curves: Curves) -> list[tuple[str, ...]]:
+    return [
+        (
+            curve["kind"],
+            curve["name"],
+            curve["axis"],
+            str(curve.get("seconds grow by", "")),
+            str(curve["bytes grow by"]),
+            f"{curve['bytes should grow by']:g}",
+        )
+        for curve in curves
+    ]
+
+
+def _picture(name: str, curves: Curves, alt: str) -> str:
+    if not curves:
+        return ""
+    columns = dict.fromkeys((one["kind"], one["axis"]) for one in curves)
+    return picture(name, f"{alt}: time and memory", partial(_draw, curves), (max(3 * len(columns), 5), 5.4))
+
+
+def _draw(curves: Curves, figure: Figure) -> None:
+    columns = list(dict.fromkeys((one["kind"], one["axis"]) for one in curves))
+    panels = figure.subplots(2, len(columns), sharey="row", squeeze=False)
+    for column, (kind, axis) in enumerate(columns):
+        some = [one for one in curves if (one["kind"], one["axis"]) == (kind, axis)]
+        for row, (key, unit) in enumerate((("seconds", "seconds"), ("bytes", "bytes"))):
+            panel = panels[row, column]
+            for number, one in enumerate(some):
+                style = {"color": COLORS[number % len(COLORS)], "ls": "-" if number < len(COLORS) else "--"}
+                if key in one:
+                    panel.plot(one["sizes"], one[key], label=one["name"], lw=1.2, **style)
+            panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=unit if column == 0 else "")
+            panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+            panel.set_xscale("log", base=2)
+        panels[0, column].set_title(kind)
+        panels[1, column].legend(fontsize=6.5)

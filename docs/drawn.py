@@ -1,0 +1,53 @@
+"""Pictures of committed results, in a light and a dark form, and the Markdown that shows them. Nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+FOLDER = Path(__file__).parent / "_drawn"
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888")  # Okabe and Ito 2008
+SHADES = {"light": "#222222", "dark": "#dddddd"}
+
+
+def results(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The committed results whose files are named so."""
+    for path in sorted(RESULTS.glob(f"{name}*.json")):
+        yield path.stem, json.loads(path.read_text(encoding="utf-8"))
+
+
+def picture(name: str, alt: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
+    """Draw a figure in both forms; the Markdown that shows one of them."""
+    FOLDER.mkdir(exist_ok=True)
+    told = []
+    for form, shade in SHADES.items():
+        names = ("text", "axes.label", "xtick", "ytick", "axes.edge", "axes.title")
+        shades = {f"{part}.color" if part in ("text", "xtick", "ytick") else f"{part}color": shade for part in names}
+        with mpl.rc_context({**shades, "svg.hashsalt": "posenc", "font.size": 9, "legend.frameon": False}):
+            figure = Figure(figsize=size, layout="constrained")
+            draw(figure)
+            figure.savefig(FOLDER / f"{name}-{form}.svg", transparent=True, metadata={"Date": None})
+        told.append(f"```{{image}} /_drawn/{name}-{form}.svg\n:class: only-{form}\n:alt: {alt}\n```\n")
+    return "\n".join(told)
+
+
+def circumstances(result: dict[str, Any]) -> str:
+    """On what and with which versions something was measured, in one sentence."""
+    machine, versions = result["machine"], result["versions"]
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory, GiB']} GiB, Python {machine['python']}; "
+        f"{named}; commit {machine['commit']}."
+    )
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """A table in Markdown."""
+    lines = (heads, ("---",) * len(heads), *rows)
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"

@@ -1,0 +1,85 @@
+"""The part of the page on speed that is written from the results of `benchmarks/rotation.py`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from drawn import COLORS, circumstances, picture, results, table
+from matplotlib.figure import Figure
+
+MARKS = {"half": "o", "interleaved": "s"}
+NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
+
+
+def speed() -> str:
+    """A picture and a table for each result."""
+    told = []
+    for stem, result in results("rotation-"):
+        room = NAMES.get(result["room"], result["room"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
+        panels = _panels(result)
+        size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
+        alt = f"{room}: time over that of a memcpy, by form, dtype and layout"
+        told += [f"## {room}\n", circumstances(result) + "\n", picture(stem, alt, partial(_draw, panels), size)]
+        told += [table(("threads", "case", "copy", "ours", "fastest of others", "ours / it"), _rows(result))]
+        told += _failed(result)
+    return "\n".join(told)
+
+
+def _panels(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The cases by number of threads, shape and pass."""
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for case in result["cases"]:
+        shape, _, _, way = case["name"].split(", ")
+        if case.get("ratios"):
+            panels.setdefault(f"{shape}, {way}, threads: {case['threads']}", []).append(case)
+    return panels
+
+
+def _forms(cases: list[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for case in cases for name in case["ratios"])
+    return sorted(names, key=lambda name: (name != "copy", not name.startswith("posenc"), name))
+
+
+def _draw(panels: dict[str, list[dict[str, Any]]], figure: Figure) -> None:
+    heights = [len(_forms(cases)) + 2 for cases in panels.values()]
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights).ravel()
+    dtypes: dict[str, str] = {}
+    for panel, (title, cases) in zip(axes, panels.items(), strict=True):
+        forms = _forms(cases)
+        for case in cases:
+            _, dtype, layout, _ = case["name"].split(", ")
+            color = dtypes.setdefault(dtype, COLORS[len(dtypes)])
+            for name, (low, median, high) in case["ratios"].items():
+                panel.plot([low, high], [forms.index(name)] * 2, color=color, lw=1)
+                panel.plot(median, forms.index(name), MARKS[layout], color=color, ms=5, fillstyle="none")
+        panel.set(xscale="log", yticks=range(len(forms)), yticklabels=forms, title=title)
+        panel.invert_yaxis()
+        panel.axvline(1, color=COLORS[-1], lw=0.8)
+    axes[-1].set_xlabel("time over that of a memcpy; lines join the quartiles")
+    for dtype, color in dtypes.items():
+        axes[0].plot([], [], color=color, label=dtype)
+    for layout, mark in MARKS.items():
+        axes[0].plot([], [], mark, color=COLORS[-1], fillstyle="none", label=layout)
+    figure.legend(loc="outside upper center", ncols=5)
+
+
+def _rows(result: dict[str, Any]) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    for case in result["cases"]:
+        medians = {name: three[1] for name, three in case.get("ratios", {}).items()}
+        mine = {name: number for name, number in medians.items() if name.startswith("posenc")}
+        theirs = {name: medians[name] for name in medians if name not in mine and name != "copy"}
+        if not mine:
+            continue
+        best = min(mine, key=mine.__getitem__)
+        fastest = min(theirs, key=theirs.__getitem__, default=None)
+        over = case["ours over"][best].get(fastest, [0, 0, 0])[1]
+        other = (f"{theirs[fastest]:.2f} ({fastest})", f"{over:.2f}") if fastest else ("none", "")
+        rows.append((case["threads"], case["name"], f"{medians['copy']:.2f}", f"{mine[best]:.2f} ({best})", *other))
+    return rows
+
+
+def _failed(result: dict[str, Any]) -> list[str]:
+    failed = {name: why for case in result["cases"] for name, why in case["failed"].items()}
+    return [f"{name} was left out: `{why}`\n" for name, why in failed.items()]
