@@ -23,24 +23,29 @@ from typing import Any
 import machine
 import numpy as np
 from growing import Growing, curves
-from harness import interleaved
+from harness import CLOCKS, interleaved
 from sequence_layers import LAYERS, counted
 
 
-def curve(growing: Growing, *, largest: int = 2**20, rounds: int = 5) -> dict[str, Any]:
+def curve(growing: Growing, *, largest: int = 2**20, rounds: int = 5, clock: str = "wall") -> dict[str, Any]:
     """Seconds and bytes at each size, and the powers that they grow by."""
     sizes = [size for size in growing.sizes if size <= largest]
     seconds, memory = [], []
     for size in sizes:
         call = growing.make(size)
         memory.append(most_held(call))
-        seconds.append(statistics.median(interleaved({"": call}, rounds)[""]) if rounds else None)
+        seconds.append(statistics.median(interleaved({"": call}, rounds, clock=clock)[""]) if rounds else None)
         del call
         gc.collect()
     result = {"kind": growing.kind, "name": growing.name, "axis": growing.axis, "sizes": sizes}
     result |= {"bytes": memory, "bytes grow by": slope(sizes, memory), "bytes should grow by": growing.memory}
     if rounds:
-        result |= {"seconds": seconds, "seconds grow by": slope(sizes, seconds), "seconds should grow by": growing.time}
+        result |= {
+            "clock": clock,
+            "seconds": seconds,
+            "seconds grow by": slope(sizes, seconds),
+            "seconds should grow by": growing.time,
+        }
     return result
 
 
@@ -82,6 +87,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="curves with all these words in kind, name and axis")
     parser.add_argument("--largest", type=int, default=2**20, help="the largest size of any kind")
     parser.add_argument("--rounds", type=int, default=5, help="of time; 0 measures memory alone")
+    parser.add_argument("--clock", choices=CLOCKS, default="processor", help="wall time, or that of the processor")
     parser.add_argument("-o", "--output", help="a file for the result; else it is printed")
     options = parser.parse_args()
     if not machine.is_apart():
@@ -96,7 +102,7 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     for growing in curves():
         if all(word in f"{growing.kind}, {growing.name}, {growing.axis}" for word in options.only):
-            found.append(curve(growing, largest=options.largest, rounds=options.rounds))
+            found.append(curve(growing, largest=options.largest, rounds=options.rounds, clock=options.clock))
             told = {name: number for name, number in found[-1].items() if "grow by" in name and "should" not in name}
             print(growing.kind, growing.name, growing.axis, told, file=sys.stderr, flush=True)
     text = json.dumps(result | {"layers": counts(), "curves": found}, indent=1)

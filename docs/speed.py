@@ -20,10 +20,20 @@ def speed() -> str:
         panels = _panels(result)
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
         alt = f"{room}: time over that of a memcpy, by form, dtype and layout"
-        told += [f"## {room}\n", circumstances(result) + "\n", picture(stem, alt, partial(_draw, panels), size)]
+        told += [
+            f"## {room}\n",
+            circumstances(result) + _clock(result) + "\n",
+            picture(stem, alt, partial(_draw, panels), size),
+        ]
         told += [table(("threads", "case", "copy", "ours", "fastest of others", "ours / it"), _rows(result))]
         told += _failed(result)
     return "\n".join(told)
+
+
+def _clock(result: dict[str, Any]) -> str:
+    """Said where it is not the usual one."""
+    busy = any(case.get("clock") == "processor" for case in result["cases"])
+    return " Measured by processor time, on a machine that others used." if busy else ""
 
 
 def _panels(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -34,7 +34,7 @@ def test_ratios_are_taken_within_each_round():
 def test_all_forms_take_turns_in_orders_that_differ(monkeypatch):
     import harness
 
-    monkeypatch.setattr(harness, "_repeats", lambda call: 1)
+    monkeypatch.setattr(harness, "_repeats", lambda call, clock: 1)
     called = []
     times = harness.interleaved({name: lambda name=name: called.append(name) for name in "abc"}, 12)
     rounds = ["".join(called[i : i + 3]) for i in range(0, 36, 3)]
@@ -47,8 +47,8 @@ def test_all_forms_take_turns_in_orders_that_differ(monkeypatch):
 def test_what_is_short_is_repeated_until_it_takes_long_enough(monkeypatch):
     import harness
 
-    monkeypatch.setattr(harness, "_seconds", lambda call, repeats: 1e-5 + 1e-4 / repeats)
-    repeats = harness._repeats(lambda: None)
+    monkeypatch.setattr(harness, "_seconds", lambda call, repeats, clock: 1e-5 + 1e-4 / repeats)
+    repeats = harness._repeats(lambda: None, "wall")
     assert harness.LEAST <= repeats * (1e-5 + 1e-4 / repeats) < 2 * harness.LEAST
 
 
