@@ -59,12 +59,20 @@ def circumstances(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             for name in dict.fromkeys([*old, *new])
             if old.get(name) != new.get(name)
         ]
+    clocks = [_clock(before), _clock(after)]
+    if clocks[0] != clocks[1]:
+        told.append(f"clock: {clocks[0]}, then {clocks[1]}")
     old_names, new_names = (dict(_numbers(one)).keys() for one in (before, after))
     return [
         *told,
         *(f"only before: {name}" for name in old_names - new_names),
         *(f"only after: {name}" for name in new_names - old_names),
     ]
+
+
+def _clock(result: dict[str, Any]) -> str:
+    found = dict.fromkeys(case.get("clock", "none") for case in (*result.get("cases", ()), *result.get("curves", ())))
+    return " and ".join(found) or "none"
 
 
 def _numbers(result: dict[str, Any]) -> Iterator[tuple[str, Quartiles]]:

@@ -188,13 +188,19 @@ def main(name: str, cases: Callable[[str], Iterable[Case]]) -> None:
         for results in _run(cases(options.room), options):
             path.write_text(json.dumps({"versions": machine.versions(), "cases": results}), encoding="utf-8")
         return
-    found: dict[str, Any] = {"benchmark": name, "room": _room(options.room), "machine": machine.machine(), "cases": []}
+    found: dict[str, Any] = {
+        "benchmark": name,
+        "room": _room(options.room),
+        "machine": machine.machine(),
+        "versions": {},
+        "cases": [],
+    }
     for threads in options.threads:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "result.json")
             ended = machine.run_apart([*sys.argv, "-o", str(path)], threads)
             part = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cases": []}
-        found |= {"versions": part.get("versions", {})}
+        found["versions"] |= part.get("versions", {})
         found["cases"] += [{"threads": threads} | case for case in part["cases"]]
         if options.output:
             Path(options.output).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -229,14 +235,13 @@ def _line(result: dict[str, Any]) -> str:
 def _options(name: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}. Ratios of time, as JSON.")
     parser.add_argument("--room", default="numpy", help="the framework that is measured; numpy by default")
-    parser.add_argument(
-        "--threads", type=int, nargs="+", default=[1, 2], help="1 and 2 by default, one after the other"
-    )
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="1 and 2, one after the other")
     parser.add_argument("--rounds", type=int, default=25, help="at most so many; 0 only checks")
-    parser.add_argument(
-        "--seconds", type=float, default=20, help="no more rounds of a case past so many, and past five"
-    )
+    parser.add_argument("--seconds", type=float, default=20, help="past so many, no more rounds of a case than five")
     parser.add_argument("--only", nargs="+", default=[], help="cases with all these words in their names")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="processor time: on a busy machine, 1 thread")
     parser.add_argument("-o", "--output", help="a file for the result; else it is printed")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.clock == "processor" and options.threads != [1]:
+        parser.error("`--clock processor` adds up the time of all threads; it goes with `--threads 1`.")
+    return options
