@@ -50,7 +50,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "convolution": Layer(convolution, "O(k n d²)", "O(1)", 1, 2, 1, 1),
     "recurrence": Layer(recurrence, "O(n d²)", "O(n)", 1, 2, 1, 1),
-    "self-attention": Layer(self_attention, "O(n² d)", "O(1)", 2, 1, 2, 0),
+    "self-attention": Layer(self_attention, "O(n² d)", "O(1)", 2, 1, 2, 1),
 }
 
 

@@ -21,10 +21,10 @@ def costs() -> str:
         others = [curve for curve in result["curves"] if curve["kind"] != "layer"]
         told += ["## Convolution, recurrence, self-attention\n", table(HEADS, _layers(result))]
         told += [_picture(f"{stem}-layers", layers, "Layers against length and width")]
-        told += ["## Every encoding\n", circumstances(result) + "\n"]
+        told += [circumstances(result) + "\n", *(["## Every encoding\n"] if others else [])]
         for axis in ("length", "batch", "heads"):
             told += [_picture(f"{stem}-{axis}", [one for one in others if one["axis"] == axis], f"Against {axis}")]
-        told += [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
+        told += others and [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
     return "\n".join(told)
 
 
@@ -83,17 +83,18 @@ def _picture(name: str, curves: Curves, alt: str) -> str:
 
 def _draw(curves: Curves, figure: Figure) -> None:
     columns = list(dict.fromkeys((one["kind"], one["axis"]) for one in curves))
-    panels = figure.subplots(2, len(columns), sharey="row", squeeze=False)
+    rows = [key for key in ("seconds", "bytes") if any(key in one for one in curves)]
+    panels = figure.subplots(len(rows), len(columns), sharey="row", squeeze=False)
     for column, (kind, axis) in enumerate(columns):
         some = [one for one in curves if (one["kind"], one["axis"]) == (kind, axis)]
-        for row, (key, unit) in enumerate((("seconds", "seconds"), ("bytes", "bytes"))):
+        for row, key in enumerate(rows):
             panel = panels[row, column]
             for number, one in enumerate(some):
                 style = {"color": COLORS[number % len(COLORS)], "ls": "-" if number < len(COLORS) else "--"}
                 if key in one:
                     panel.plot(one["sizes"], one[key], label=one["name"], lw=1.2, **style)
-            panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=unit if column == 0 else "")
-            panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+            panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=key if column == 0 else "")
             panel.set_xscale("log", base=2)
+            panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
         panels[0, column].set_title(kind)
-        panels[1, column].legend(fontsize=6.5)
+        panels[-1, column].legend(fontsize=6.5)

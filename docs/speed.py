@@ -66,6 +66,7 @@ def _draw(panels: dict[str, list[dict[str, Any]]], figure: Figure) -> None:
         panel.set(xscale="log", yticks=range(len(forms)), yticklabels=forms, title=title)
         panel.invert_yaxis()
         panel.axvline(1, color=COLORS[-1], lw=0.8)
+    axes[-1].xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
     axes[-1].set_xlabel("time over that of a memcpy; lines join the quartiles")
     for dtype, color in dtypes.items():
         axes[0].plot([], [], color=color, label=dtype)
