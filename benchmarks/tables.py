@@ -1,105 +1,171 @@
-"""What exact tables cost, and what others lose.
+"""Tables: ours, exact, beside those of others, and what it takes to hand them over to a framework.
 
-    python benchmarks/tables.py [ROUNDS]
+    python benchmarks/tables.py --room torch -o tables-torch.json
+    python benchmarks/tables.py --only import --threads 1
 
-Time is given as quartiles of ratios to plain float64-then-cast, from rounds that run both, one after the other; memory as a
-ratio to the result. The errors of the usual forms are those at 65,536 positions that end at 2**20. Printed as JSON.
+Rooms: numpy, torch, paddle, mxnet, jax, keras. The yardstick is a memcpy of 64 MiB, the size of a table of 131072 x 128. "differences" say
+how far the tables of others are from the exact one. For the cases of import, the yardstick is a process that imports NumPy.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-import statistics
 import subprocess
 import sys
-import time
-import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+from harness import Case, Form, main, memcpy
 
-from posenc_core import Rotary
+from posenc_core import Rotary, Sinusoidal, XPos
 from posenc_core.frequencies import as_float64, geometric
 
-LENGTH, HEAD_DIM = 131072, 128
+LENGTH, WIDTH = 131072, 128
+FAR = 0.05  # how far float32 angles are off, at these positions
 
 
-def plain() -> tuple[Any, Any]:
-    """The usual form: angles, cosine and sine in float64, then a cast."""
-    angles = np.arange(LENGTH)[:, None] * as_float64(geometric(HEAD_DIM, base=10000))
+def cases(room: str) -> Iterator[Case]:
+    """What is built, what is handed over, and the import."""
+    yield Case(f"cos and sin, {LENGTH} x {WIDTH // 2} each", lambda: _rotary(room), FAR)
+    yield Case(f"sinusoidal, {LENGTH} x {WIDTH}", lambda: _sinusoidal(room), FAR)
+    yield Case(f"handed over, {LENGTH} x {WIDTH}", lambda: _handed(room))
+    if room == "numpy":
+        yield Case("XPos, 32768 x 64 each", _xpos, FAR)
+        yield Case("import", _imports)
+
+
+def _rotary(room: str) -> dict[str, Form]:
+    forms = {
+        "posenc": Form(lambda: Rotary(head_dim=WIDTH, layout="half").cos_sin(np.arange(LENGTH)), _joined),
+        "float64-then-cast": Form(_plain, _joined),
+        "float32 angles": Form(_single, _joined),
+    }
+    peers = {"torch": {"torchtune": _torchtune, "transformers": _transformers}}.get(room, {})
+    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms | {name: Form(form, _joined) for name, form in peers.items()}
+
+
+def _sinusoidal(room: str) -> dict[str, Form]:
+    forms = {"posenc": Form(lambda: Sinusoidal(dim=WIDTH).table(np.arange(LENGTH)), np.asarray)}
+    if room == "torch":
+        forms |= {"d2l": Form(_d2l, np.asarray), "positional-encodings": Form(_encodings, np.asarray)}
+    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms
+
+
+def _xpos() -> dict[str, Form]:
+    """The encoding whose columns grow: four tables, those of keys being the others' inverses."""
+    positions = np.arange(32768)
+
+    def plain() -> list[Any]:
+        cos, sin = (table[: len(positions)] for table in _plain())
+        sizes = np.log((np.arange(WIDTH // 2) / (WIDTH // 2) + 0.4) / 1.4) / 512
+        grown = np.exp(positions[:, None] * sizes)
+        return [(each * by).astype(np.float32) for by in (grown, 1 / grown) for each in (cos, sin)]
+
+    ours = XPos(head_dim=WIDTH, layout="half")
+    forms = {
+        "posenc": Form(lambda: [*ours.rows(positions).values()][:2], _joined),
+        "plain": Form(lambda: plain()[:2], _joined),
+    }
+    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms
+
+
+def _handed(room: str) -> dict[str, Form]:
+    """A table from NumPy's memory into the framework's: as our layers do it, and as one does."""
+    table = np.ones((LENGTH, WIDTH), np.float32)
+    arrays = import_module(f"posenc_backends.{room}").arrays if room != "numpy" else None
+    forms = {"memcpy": memcpy(table.nbytes), "fresh copy": Form(table.copy)}
+    if arrays is not None:
+        forms["posenc"] = Form(lambda: _ready(arrays.from_numpy(table)))
+        forms["usual"] = Form(lambda: _ready(_usual(room)(table)))
+    return forms
+
+
+def _usual(room: str) -> Callable[[Any], Any]:
+    module, name = {
+        "torch": ("torch", "tensor"), "paddle": ("paddle", "to_tensor"), "mxnet": ("mxnet.np", "array"), "jax": ("jax.numpy", "array"),
+        "keras": ("keras.ops", "convert_to_tensor"),
+    }[room]  # fmt: skip
+    function: Callable[[Any], Any] = getattr(import_module(module), name)
+    return function
+
+
+def _ready(array: Any) -> Any:
+    """The array, once it is there: MXNet and JAX work in the background."""
+    for wait in ("block_until_ready", "wait_to_read"):
+        if hasattr(array, wait):
+            getattr(array, wait)()
+    return array
+
+
+def _joined(both: Any) -> Any:
+    return np.concatenate([np.asarray(each) for each in both], axis=-1)
+
+
+def _plain() -> tuple[Any, Any]:
+    angles = np.arange(LENGTH)[:, None] * as_float64(geometric(WIDTH))
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def exact() -> tuple[Any, Any]:
-    """Ours: every entry correctly rounded."""
-    return Rotary(head_dim=HEAD_DIM, layout="half").cos_sin(np.arange(LENGTH))
+def _single() -> tuple[Any, Any]:
+    angles = np.arange(LENGTH, dtype=np.float32)[:, None] * as_float64(geometric(WIDTH)).astype(np.float32)
+    return np.cos(angles), np.sin(angles)
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """How long one call takes."""
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+def _torchtune() -> tuple[Any, Any]:
+    """`build_rope_cache`: one array that holds both."""
+    import torch
+
+    frequencies = 1.0 / (10000 ** (torch.arange(0, WIDTH, 2)[: WIDTH // 2].float() / WIDTH))
+    angles = torch.einsum("i, j -> ij", torch.arange(LENGTH, dtype=frequencies.dtype), frequencies).float()
+    cache = torch.stack([torch.cos(angles), torch.sin(angles)], dim=-1)
+    return cache[..., 0], cache[..., 1]
 
 
-def importing(module: str) -> Callable[[], object]:
-    """A new process that imports a module."""
-    return lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+def _transformers() -> tuple[Any, Any]:
+    """`LlamaRotaryEmbedding.forward`: both halves of both tables, which are equal; half of them is looked at."""
+    import torch
+
+    frequencies = 1.0 / (10000 ** (torch.arange(0, WIDTH, 2, dtype=torch.int64).to(dtype=torch.float) / WIDTH))
+    positions = torch.arange(LENGTH)[None, None, :].float()
+    angles = (frequencies[None, :, None] @ positions).transpose(1, 2)
+    both = torch.cat((angles, angles), dim=-1)
+    return (both.cos() * 1.0)[0, :, : WIDTH // 2], (both.sin() * 1.0)[0, :, : WIDTH // 2]
 
 
-def ratios(ours: Callable[[], object], other: Callable[[], object], rounds: int) -> dict[str, float]:
-    """Quartiles of time over time, round by round; the two take turns in going first."""
-    found = []
-    for number in range(rounds):
-        if number % 2:
-            mine, theirs = seconds(ours), seconds(other)
-        else:
-            theirs, mine = seconds(other), seconds(ours)
-        found.append(mine / theirs)
-    low, median, high = statistics.quantiles(found, n=4)
-    return {"first quartile": low, "median": median, "third quartile": high}
+def _d2l() -> Any:
+    """`PositionalEncoding.__init__`."""
+    import torch
+
+    table = torch.zeros((1, LENGTH, WIDTH))
+    angles = torch.arange(LENGTH, dtype=torch.float32).reshape(-1, 1) / torch.pow(
+        10000, torch.arange(0, WIDTH, 2, dtype=torch.float32) / WIDTH
+    )
+    table[:, :, 0::2], table[:, :, 1::2] = torch.sin(angles), torch.cos(angles)
+    return table[0]
 
 
-def peak() -> float:
-    """The most memory that building a table holds at once, over the size of the table."""
-    tracemalloc.start()
-    size = sum(table.nbytes for table in exact())
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return most / size
+def _encodings() -> Any:
+    """`PositionalEncoding1D.forward`."""
+    import torch
+
+    frequencies = 1.0 / (10000 ** (torch.arange(0, WIDTH, 2).float() / WIDTH))
+    angles = torch.einsum("i,j->ij", torch.arange(LENGTH, dtype=frequencies.dtype), frequencies)
+    both = torch.stack((angles.sin(), angles.cos()), dim=-1)
+    table = torch.zeros((LENGTH, WIDTH))
+    table[:, :] = torch.flatten(both, -2, -1)
+    return table
 
 
-def errors() -> dict[str, float]:
-    """The usual tables against the exact one, just before position 2**20."""
-    positions = np.arange(2**20 - 2**16, 2**20)
-    frequencies = as_float64(geometric(HEAD_DIM, base=10000))
-    cos, sin = Rotary(head_dim=HEAD_DIM, layout="half").cos_sin(positions)
-    single = positions[:, None].astype(np.float32) * frequencies.astype(np.float32)
-    double = positions[:, None] * frequencies
-    return {
-        "float32 angles, worst error": float(np.abs(np.cos(single) - cos).max()),
-        "float64-then-cast, share of entries not correctly rounded": float(
-            np.mean([np.cos(double).astype(np.float32) != cos, np.sin(double).astype(np.float32) != sin])
-        ),
-    }
+def _imports() -> dict[str, Form]:
+    """New processes, which import one module."""
+    modules = {"import numpy": "numpy", "posenc": "posenc_core"}
+    return {name: Form(lambda module=module: _imported(module)) for name, module in modules.items()}  # type: ignore[misc]
 
 
-def main(rounds: int) -> None:
-    """Measure and print."""
-    result = {
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "rounds": rounds,
-        "table of 131072 x 128, time over float64-then-cast": ratios(exact, plain, rounds),
-        "table of 131072 x 128, peak memory over the result": peak(),
-        "tables of others, before position 2**20": errors(),
-        "import posenc_core, time over import numpy": ratios(importing("posenc_core"), importing("numpy"), rounds),
-    }
-    print(json.dumps(result, indent=1))
+def _imported(module: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 15)
+    main("tables", cases)

@@ -26,13 +26,13 @@ TWO_PI = Decimal(  # written out: at import, arithmetic would have the caller's 
     "6.283185307179586476925286766559005768394338798750211641949889184615632812572417"
     "99725606965068423413596429617302656461329418768921910116446345071881626"
 )
-_RADIANS_PER_TURN = int(Fraction(TWO_PI) * 10**100)  # scaled by 10**100
+_RADIANS_PER_TURN = int(Fraction(TWO_PI) * 2**TURN_BITS)  # in units of 2**-256
 
 
 @contextmanager
-def high_precision() -> Iterator[None]:
-    """A `with` block in which decimal arithmetic carries 110 digits, whatever the caller's settings."""
-    with localcontext(Context(prec=110)):
+def high_precision(digits: int = 110) -> Iterator[None]:
+    """A `with` block in which decimal arithmetic carries so many digits, whatever the caller's settings."""
+    with localcontext(Context(prec=digits)):
         yield
 
 
@@ -86,11 +86,11 @@ def wrapped_angles(positions: npt.NDArray[Any], turns: Turns) -> tuple[Float64s,
 
 def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
     """Cosine and sine of `position` × `turn` as integers in units of 2**-200, off by less than 2**20 units."""
-    numerator, denominator = Fraction(position).as_integer_ratio()
+    numerator, denominator = position.as_integer_ratio()
     angle = (numerator * turn // denominator) % 2**TURN_BITS
     quarter = (angle + 2 ** (TURN_BITS - 3)) >> (TURN_BITS - 2)
     rest = angle - (quarter << (TURN_BITS - 2))  # at most an eighth of a turn either way
-    radians = rest * _RADIANS_PER_TURN // 10**100 >> (TURN_BITS - VALUE_BITS)
+    radians = rest * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)
     cos, sin = _series(2**VALUE_BITS, 0, radians), _series(radians, 1, radians)
     return ((cos, sin), (-sin, cos), (-cos, -sin), (sin, -cos))[quarter % 4]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate, repeat
+from operator import mul
 
 import numpy as np
 
@@ -20,7 +22,7 @@ def geometric(dim: int, *, base: float = 10000, count: int | None = None) -> Fre
     >>> as_float64(geometric(4))
     array([1.  , 0.01])
     """
-    return _powers(base, [Fraction(2 * i, dim) for i in range((dim + 1) // 2 if count is None else count)])
+    return _powers(base, Fraction(2, dim), (dim + 1) // 2 if count is None else count)
 
 
 def endpoint(count: int, *, base: float = 10000) -> Frequencies:
@@ -31,7 +33,7 @@ def endpoint(count: int, *, base: float = 10000) -> Frequencies:
     >>> as_float64(endpoint(3))
     array([1.e+00, 1.e-02, 1.e-04])
     """
-    return _powers(base, [Fraction(i, max(count - 1, 1)) for i in range(count)])
+    return _powers(base, Fraction(1, max(count - 1, 1)), count)
 
 
 def spaced(count: int, *, spans: Fraction, base: float = 10000) -> Frequencies:
@@ -40,7 +42,7 @@ def spaced(count: int, *, spans: Fraction, base: float = 10000) -> Frequencies:
     >>> as_float64(spaced(3, spans=Fraction(1, 2), base=10))
     array([1.e+00, 1.e-02, 1.e-04])
     """
-    return _powers(base, [i / spans for i in range(count)])
+    return _powers(base, 1 / spans, count)
 
 
 def powers_of_two(count: int) -> Frequencies:
@@ -49,7 +51,7 @@ def powers_of_two(count: int) -> Frequencies:
     >>> as_float64(powers_of_two(3))
     array([1.  , 0.5 , 0.25])
     """
-    return _powers(2, [Fraction(i) for i in range(count)])
+    return _powers(2, Fraction(1), count)
 
 
 def chosen(frequencies: Iterable[float]) -> Frequencies:
@@ -75,8 +77,10 @@ def as_float64(frequencies: Frequencies) -> Float64s:
     return np.array([float(frequency) for frequency in frequencies], np.float64)
 
 
-def _powers(base: float, exponents: list[Fraction]) -> Frequencies:
-    """`base ** -exponent`, by way of one logarithm."""
+def _powers(base: float, step: Fraction, count: int) -> Frequencies:
+    """`base ** (-step * i)` for `i = 0 … count - 1`, each from the one before it, with digits to spare."""
+    with high_precision(140):
+        ratio = (-Decimal(base).ln() * step.numerator / step.denominator).exp()
+        powers = list(accumulate(repeat(ratio, count - 1), mul, initial=Decimal(1)))[:count]
     with high_precision():
-        log_base = Decimal(base).ln()
-        return tuple((-log_base * e.numerator / e.denominator).exp() for e in exponents)
+        return tuple(+power for power in powers)

@@ -1,59 +1,32 @@
 """Tables of sine and cosine: every float32 entry is the true real number, rounded once.
 
-Angles are reduced exactly and their sine taken in float64, with a bound on the error. Where both ends of that bound
-round to the same float32, the entry is decided (Ziv's test); the few others are computed with big integers.
+Angles are reduced exactly and their sine taken in float64, with a bound on the error; where positions follow one another, all
+but a few by sums of angles. Where both ends of that bound round to the same float32, the entry is decided (Ziv's test); the
+few others are computed with big integers.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ._exact import (
-    VALUE_BITS,
-    VALUE_ERROR,
-    Float64s,
-    Frequencies,
-    Turns,
-    decide,
-    exact_cos_sin,
-    high_precision,
-    nearest_float32,
-    turns_of,
-    wrapped_angles,
-)
+from ._drafts import Draft, Envelope, Positions, Table, float_factors, growth
+from ._exact import VALUE_BITS, Float64s, Frequencies, decide, high_precision, nearest_float32, turns_of, wrapped_angles
+from ._sums_of_angles import runs_of, span_of, steps_of, write_runs
 
-Positions: TypeAlias = npt.NDArray[Any]
-Table: TypeAlias = npt.NDArray[np.float32]
+__all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
 
 _ONE = Decimal(1)
 _BLOCK = 2**14  # entries: float64 temporaries of this size stay in the second-level cache
+_CHAPTER = 64  # blocks of positions that follow one another whose first rows are worked out together
 
 
 class _Function(NamedTuple):
     kind: int  # its place in what `exact_cos_sin` returns
     float64: np.ufunc
     slack: float  # how far its float64 value may be off where the angle is 0
-
-
-class Envelope(NamedTuple):
-    """What a table grows or shrinks by along positions: column j by `exp((position - center) * rates[j])`."""
-
-    rates: Frequencies
-    center: float = 0
-
-
-class _Block(NamedTuple):
-    positions: Positions
-    turns: Turns
-    factors: Frequencies  # one for each frequency
-    envelope: Envelope | None
-    angles: Float64s
-    reach: Float64s
-    floor: Float64s
 
 
 # Libraries promise 4 units in the last place: of at most 1 for the cosine, of at most the angle for the sine.
@@ -126,16 +99,22 @@ def write_cos_sin(
 
     `factor` is one number, or one for each of the frequencies, none negative.
     """
-    turns = turns_of(frequencies)
     factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
-    step = max(_BLOCK // max(len(frequencies), 1), 1)
-    for first in range(0, len(positions), step):
-        rows = slice(first, first + step)
-        block = _Block(positions[rows], turns, factors, envelope, *wrapped_angles(positions[rows, None], turns))
-        if cos is not None:
-            _write(cos[rows], _COS, block)
-        if sin is not None:
-            _write(sin[rows], _SIN, block)
+    factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
+    draft = Draft(positions, cos, sin, turns_of(frequencies), factors, envelope)
+    span = span_of(draft)
+    if not span:
+        _write(draft)
+        return
+    steps = None
+    for first in range(0, len(positions), _CHAPTER * span):
+        chapter = draft.part(slice(first, first + _CHAPTER * span))
+        runs = runs_of(chapter.positions, span)
+        if any(runs):
+            steps = steps or steps_of(draft, span)
+            write_runs(chapter, [number * span for number, run in enumerate(runs) if run], steps)
+        for rows in _others(runs, span, len(chapter.positions)):
+            _write(chapter.part(rows))
 
 
 def write_derivatives(
@@ -154,39 +133,36 @@ def write_derivatives(
         np.negative(cos, out=cos)
 
 
-def _write(out: Table, function: _Function, block: _Block) -> None:
+def _others(runs: list[bool], span: int, length: int) -> list[slice]:
+    """The rows that are in no run."""
+    if not any(runs):
+        return [slice(length)]
+    blocks = [slice(number * span, (number + 1) * span) for number, run in enumerate(runs) if not run]
+    return [*blocks, slice(len(runs) * span, length)]
+
+
+def _write(draft: Draft) -> None:
+    """Write rows of any positions."""
+    step = max(_BLOCK // max(len(draft.factors), 1), 1)
+    for first in range(0, len(draft.positions), step):
+        block = draft.part(slice(first, first + step))
+        angles, reach, floor = wrapped_angles(block.positions[:, None], block.turns)
+        reach *= 2.0**-48
+        reach += 2 * floor
+        for function, out in ((_COS, block.cos), (_SIN, block.sin)):
+            if out is not None:
+                columns = slice(out.shape[-1])
+                _write_block(out, function, block, angles[:, columns], reach[:, columns] + function.slack)
+
+
+def _write_block(out: Table, function: _Function, block: Draft, angles: Float64s, slack: Float64s) -> None:
     """Write one function of a block of angles, `(rows, columns)`, and mend what float64 cannot decide."""
-    columns = slice(out.shape[-1])
-    value = function.float64(block.angles[:, columns])
-    slack = block.reach[:, columns] * 2.0**-48 + (2 * block.floor[columns] + function.slack)
-    if any(factor != 1 for factor in block.factors):
-        factors = np.array([float(factor) for factor in block.factors[columns]])
-        value *= factors
-        slack *= factors
+    value, factors, columns = function.float64(angles), float_factors(block), out.shape[-1]
+    if factors is not None:
+        value *= factors[:columns]
+        slack *= factors[:columns]
     if block.envelope is not None:
-        value, slack = _enveloped(value, slack, _exponents(block, block.envelope)[:, columns])
-    decide(out, value, slack, lambda row, column: _exact(block, row, column, function.kind))
-
-
-def _exponents(block: _Block, envelope: Envelope) -> Float64s:
-    return (block.positions - envelope.center)[:, None] * np.array([float(rate) for rate in envelope.rates])
-
-
-def _enveloped(value: Float64s, slack: Float64s, exponents: Float64s) -> tuple[Float64s, Float64s]:
-    """Values times `exp(exponents)`, and their slack: an exponent is off by two roundings, `exp` by four last places."""
-    grown = np.exp(exponents)
-    return value * grown, (slack + np.abs(value) * (np.abs(exponents) + 8) * 2.0**-50) * grown
-
-
-def _exact(block: _Block, row: int, column: int, kind: int) -> np.float32:
-    """One entry, by big integers; where the angle is 0, it is 0 or the factor itself."""
-    position, turn, factor = block.positions[row].item(), block.turns.exact[column], block.factors[column]
-    exact = exact_cos_sin(position, turn)[kind]
-    with high_precision():
-        if block.envelope is None:
-            return nearest_float32(int(exact * factor), error=VALUE_ERROR if position * turn else 0)
-        if exact == 0 and not position * turn:
-            return np.float32(0)
-        distance = Decimal(position) - Decimal(block.envelope.center)
-        grown = factor * (distance * block.envelope.rates[column]).exp()
-        return nearest_float32(int(exact * grown), error=VALUE_ERROR * int(grown + 1))
+        grown, error = growth(block.envelope, block.positions - block.envelope.center)
+        slack = (slack + np.abs(value) * error[:, :columns]) * grown[:, :columns]
+        value *= grown[:, :columns]
+    decide(out, value, slack, lambda row, column: block.exact(row, column, function.kind))

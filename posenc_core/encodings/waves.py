@@ -80,7 +80,8 @@ class Waves(Additive):
     def _written(self, positions: Sequence[npt.NDArray[Any]], write: Callable[..., None]) -> Tables:
         """A table, of positions on each axis."""
         shape = positions[0].shape
-        table = np.zeros((positions[0].size, self.dim), np.float32)
+        table = np.empty((positions[0].size, self.dim), np.float32)
+        table[:, ~self._turns_by().any(axis=0)] = 0
         for series in self._waves:
             parts = {"sin": table[:, series.sin], "cos": table[:, series.cos]}
             wanted = {name: part for name, part in parts.items() if part.size}

@@ -3,6 +3,7 @@
 import hashlib
 import subprocess
 import sys
+import tracemalloc
 from decimal import Decimal
 
 import mpmath
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, Sinusoidal
+from posenc_core._drafts import Draft, Envelope
+from posenc_core._exact import turns_of
+from posenc_core._sums_of_angles import slack_of, steps_of, waves_at
 from posenc_core.angles import angles
 from posenc_core.frequencies import as_float64, chosen, geometric
-from posenc_core.tables import cos_sin
+from posenc_core.tables import cos_sin, write_cos_sin
 
 RNG = np.random.default_rng(19680409)
 MP = mpmath.mp.clone()
@@ -51,6 +55,71 @@ def test_every_entry_is_the_true_number_rounded_once(base, dim, count):
         got = cos_sin(positions, geometric(dim, base=base))
         for table, wanted in zip(got, true_cos_sin(positions, base, dim), strict=True):
             np.testing.assert_array_equal(table, wanted)
+
+
+@pytest.mark.parametrize("first", [0, 2**20 - 1500, 2**31 - 3000])
+@pytest.mark.parametrize(("base", "dim"), [(10000, 128), (1e12, 40), (2, 6), (160000.0, 2), (500000, 1026)])
+def test_rows_of_positions_that_follow_one_another_are_as_exact(base, dim, first):
+    """Those are sums of angles; the first and last rows of blocks are among the ones that are looked at."""
+    positions = np.arange(first, first + 3000)
+    rows = np.unique([*range(5), *RNG.integers(0, 3000, 2000 // dim + 2), *range(63, 3000, 512), *range(64, 3000, 512)])
+    got = cos_sin(positions, geometric(dim, base=base))
+    for table, wanted in zip(got, true_cos_sin(positions[rows], base, dim), strict=True):
+        np.testing.assert_array_equal(table[rows], wanted)
+
+
+@pytest.mark.parametrize("pairs", [1, 3, 64, 300])
+@pytest.mark.parametrize("factor", ["1", "1.3465735902799727"])
+@pytest.mark.parametrize("rate", [0, 2**-9, -(2**-7)])
+def test_it_does_not_matter_which_positions_stand_beside_one(pairs, factor, rate):
+    """Runs of all kinds, and the same positions in disorder, which are no run."""
+    runs = [range(5000), range(-1000, 3000), range(4000, 0, -1), range(0, 6000, 2), [7] * 100]
+    far = [] if rate else [range(2**31 - 3000, 2**31)]
+    positions = np.concatenate([np.array(run) for run in runs + far])
+    order = RNG.permutation(len(positions))
+    frequencies = (*geometric(2 * pairs, base=1e6, count=pairs - 1), Decimal(0)) if pairs > 1 else geometric(2)
+    envelope = Envelope(tuple(Decimal(rate) * i / pairs for i in range(pairs)), center=100.5) if rate else None
+    tables = cos_sin(positions, frequencies, factor=Decimal(factor), envelope=envelope)
+    others = cos_sin(positions[order], frequencies, factor=Decimal(factor), envelope=envelope)
+    for table, other in zip(tables, others, strict=True):
+        np.testing.assert_array_equal(table[order].view(np.uint32), other.view(np.uint32))
+
+
+def test_a_cosine_or_a_sine_alone_and_fewer_columns_than_frequencies():
+    positions, frequencies = np.arange(3, 4003), geometric(64, base=10000)
+    cos, sin = cos_sin(positions, frequencies)
+    table = np.full((4000, 64), 9, np.float32)
+    for options in (
+        {"cos": table[:, 31::-1]}, {"sin": table[:, :31]}, {"sin": table[:, ::2], "cos": table[:, 1::2]},
+        {"cos": table[:, ::2], "sin": table[:, 1::2]}, {"sin": table[:, :62:2], "cos": table[:, 1:62:2]},
+    ):  # fmt: skip
+        write_cos_sin(positions, frequencies, **options)
+        for name, part in options.items():
+            np.testing.assert_array_equal(part, {"cos": cos, "sin": sin}[name][:, : part.shape[1]])
+
+
+@pytest.mark.parametrize("first", [0, 2**31 - 512])
+def test_sums_of_angles_are_off_by_less_than_their_slack(first):
+    """Against 220 bits, at every step of one block: the bound that the rounding test rests on."""
+    frequencies = geometric(16, base=1e8)
+    draft = Draft(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
+    starts, steps = waves_at(draft.part(slice(1))), steps_of(draft, 64)
+    slack = slack_of(starts, steps)[0]
+    with_steps = starts.sin * steps.cos + starts.cos * steps.sin, starts.cos * steps.cos - starts.sin * steps.sin
+    for step in range(64):
+        for pair, frequency in enumerate(frequencies):
+            angle = MP.mpf(first + step) * MP.mpf(str(frequency))
+            for kind, true in enumerate((MP.sin(angle), MP.cos(angle))):
+                assert abs(MP.mpf(float(with_steps[kind][step, pair])) - true) <= slack[pair, kind] / 2
+
+
+def test_a_table_asks_for_little_more_memory_than_it_has():
+    positions = np.arange(40000)
+    tracemalloc.start()
+    tables = cos_sin(positions, geometric(128))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1.2 * sum(table.nbytes for table in tables)
 
 
 def test_those_are_more_than_200000_entries():

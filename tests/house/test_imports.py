@@ -13,7 +13,7 @@ import posenc_core
 CORE = Path(posenc_core.__file__).parent
 BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
-GROUND = {"_arrays", "_blocks", "_checks", "_exact", "_values"}
+GROUND = {"_arrays", "_blocks", "_checks", "_drafts", "_exact", "_sums_of_angles", "_values"}
 STAGES = {
     "positions", "grids", "frequencies", "scaling", "angles", "tables", "sums", "resampling", "addition", "rotation", "bias", "buckets", "relative", "masks",
     "attention",
