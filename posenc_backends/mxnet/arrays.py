@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 import numpy.typing as npt
 from mxnet import autograd
 
@@ -19,6 +20,14 @@ register_namespace(mx.symbol.numpy._Symbol, namespace)
 def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> mx.np.ndarray:
     """An array of the same numbers, on the device of `like`."""
     return mx.np.array(array, dtype=array.dtype, ctx=None if like is None else like.ctx)
+
+
+def adopted(array: npt.NDArray[Any], /) -> mx.np.ndarray:
+    """An array in the memory of `array`, on CPU, which keeps it; nobody can write to `array` from now on.
+
+    `mx.np.array` copies element by element.
+    """
+    return mx.nd.from_numpy(np.ascontiguousarray(array)).as_np_ndarray() if array.size else from_numpy(array)
 
 
 def to_numpy(array: Any, /) -> npt.NDArray[Any]:

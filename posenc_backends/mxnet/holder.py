@@ -37,7 +37,7 @@ class Constant(gluon.Parameter):
 
     def hold(self, numbers: npt.NDArray[Any]) -> None:
         """Hold these numbers in place of those before, on the same devices, all at once."""
-        array = arrays.from_numpy(numbers)
+        array = arrays.adopted(numbers)
         self._shape, self._var = numbers.shape, None
         if self._data is None:
             self._init_impl(array, [mx.current_context()])

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import paddle
+from paddle.utils.dlpack import from_dlpack
 
 import posenc_core
 from posenc_core import register_namespace
@@ -29,6 +31,12 @@ paddle.framework.core.eval_frame_skip_file_prefix((*posenc_core.__path__, *_file
 def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> paddle.Tensor:
     """A tensor of the same numbers, on the device of `like`."""
     return paddle.to_tensor(array, place=like.place if isinstance(like, paddle.Tensor) else None)
+
+
+def adopted(array: npt.NDArray[Any], /, *, like: Any = None) -> paddle.Tensor:
+    """`from_numpy` of an array that nobody writes to from now on: on CPU, a tensor in its memory, which it keeps."""
+    on_cpu = like.place.is_cpu_place() if isinstance(like, paddle.Tensor) else paddle.get_device() == "cpu"
+    return from_dlpack(np.ascontiguousarray(array)) if on_cpu else from_numpy(array, like=like)
 
 
 def to_numpy(array: Any, /) -> npt.NDArray[Any]:

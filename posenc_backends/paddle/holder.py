@@ -61,7 +61,7 @@ class Layer(Holder, Loading):
 
     def hold(self, constants: Tables) -> None:
         for name, constant in constants.items():
-            self.register_buffer(name, arrays.from_numpy(constant, like=self._buffers.get(name)), persistable=False)
+            self.register_buffer(name, arrays.adopted(constant, like=self._buffers.get(name)), persistable=False)
 
     @property
     def held(self) -> dict[str, Any]:
