@@ -36,6 +36,7 @@ from .resizing import resize_bias_table, resize_table
 from .rotation import rotate, unrotate
 from .scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .weights import relayout, rerotate
+from .writing import write_tables
 
 __version__ = "0.1.0"
 
@@ -100,4 +101,5 @@ __all__ = [
     "shard",
     "unrotate",
     "valid_lengths",
+    "write_tables",
 ]

@@ -20,7 +20,7 @@ STAGES = {
 }  # fmt: skip
 ROOF = {
     "holder", "lookup", "layers", "notation", "huggingface", "weights", "resizing", "pairs", "precision", "explanation", "plots",
-    "architecture", "placing", "transformer", "decoding", "tasks", "attention_plot",
+    "architecture", "placing", "writing", "transformer", "decoding", "tasks", "attention_plot",
 }  # fmt: skip
 FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
