@@ -76,7 +76,8 @@ def _handed(room: str) -> dict[str, Form]:
     arrays = import_module(f"posenc_backends.{room}").arrays if room != "numpy" else None
     forms = {"memcpy": memcpy(table.nbytes), "fresh copy": Form(table.copy)}
     if arrays is not None:
-        forms["posenc"] = Form(lambda: _ready(arrays.from_numpy(table)))
+        hand = getattr(arrays, "adopted", arrays.from_numpy)  # the first, where layers have another way with tables
+        forms["posenc"] = Form(lambda: _ready(hand(table)))
         forms["usual"] = Form(lambda: _ready(_usual(room)(table)))
     return forms
 

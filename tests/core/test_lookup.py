@@ -63,3 +63,13 @@ def test_where_rows_are_not_smooth_real_positions_must_be_known(xp, layer):
 def test_a_traced_layer_does_not_grow(xp, layer):
     with pytest.raises(ValueError, match="`max_len` is 4, but position 4 is asked for while the layer is traced"):
         layer.rows(xp.zeros((1, 5, 2)))
+
+
+def test_tables_double_as_a_cache_grows():
+    """So decoding n tokens one by one makes no more rows than twice n, in log n steps."""
+    layer, made = load("numpy").PositionalEncoding(2, max_len=4), []
+    hold = layer.hold
+    layer.hold = lambda constants: (made.append(len(constants["table"])), hold(constants))
+    for start in range(1000):
+        layer(np.zeros((1, 1, 2), np.float32), start=start)
+    assert made == [8, 16, 32, 64, 128, 256, 512, 1024]
