@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from posenc_core.attention import attend
+from posenc_core.blockwise import attend_by_block
 from posenc_core.encodings import Encoding, Placed
 from posenc_core.masks import causal
 from posenc_core.positions import counted
@@ -51,7 +52,7 @@ def cut(on: Subject, entry: Entry) -> Outcome:
 
 
 def alone(on: Subject, entry: Entry) -> Outcome:
-    """`attend` with a causal mask, in any dtype."""
+    """`attend` with a causal mask, in any dtype; where the entry has a `block`, block by block."""
     return _near_in_dtype(on, _attended(on, entry, _in_dtype(on, entry, "q")), entry, "result")
 
 
@@ -96,7 +97,10 @@ def _attended(on: Subject, entry: Entry, q: Any) -> Any:
     at = range(start, start + queries), range(keys)
     position = Placed(cast("Any", Encoding.from_dict(encoding)), *at) if encoding else None
     mask = causal(counted(queries, like=q) + start, counted(keys, like=q))
-    return attend(q, k, v, position=position, mask=mask)
+    if "block" not in entry:
+        return attend(q, k, v, position=position, mask=mask)
+    asked = mask if position is None else causal
+    return attend_by_block(q, k, v, position=position, mask=asked, block=entry["block"])
 
 
 def _native(on: Subject, array: Any) -> Any:

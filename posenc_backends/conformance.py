@@ -108,7 +108,7 @@ def cases() -> Iterator[Case]:
     yield from _position_scoring()
     for entry in golden("attention"):
         yield from _attention(entry)
-    for entry in golden("attend"):
+    for entry in [each for whole in golden("attend") for each in (whole, _by_block(whole))]:
         yield _case("forward", entry, attention_checks.alone)
         if entry["gradient"]:
             yield _case("gradient", entry, attention_checks.alone_gradient)
@@ -153,8 +153,15 @@ def _content(entry: Entry) -> Iterator[Case]:
     yield _case("forward", entry, content_checks.biased)
     yield _case("compiled", entry, content_checks.compiled_biased)
     yield _case("gradient", entry, content_checks.biased_gradient)
-    yield _case("forward", inside, content_checks.attended)
-    yield _case("gradient", inside, content_checks.attended_gradient)
+    by_block = entry["causal"] and entry["encoding"]["kind"] != "Cope"
+    for each in (inside, _by_block(inside, 3)) if by_block else (inside,):
+        yield _case("forward", each, content_checks.attended)
+        yield _case("gradient", each, content_checks.attended_gradient)
+
+
+def _by_block(entry: Entry, block: int = 2) -> Entry:
+    """The same of `attend_by_block`, of so many queries and keys at a time."""
+    return entry | {"name": f"{entry['name']}, by block", "block": block}
 
 
 def _attention(entry: Entry) -> Iterator[Case]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc_core.attention import attend
+from posenc_core.blockwise import attend_by_block
 from posenc_core.encodings import ContentScoring, Placed
 from posenc_core.masks import causal
 from posenc_core.positions import counted
@@ -98,6 +99,8 @@ def _attended(on: Subject, entry: Entry, arrays: dict[str, Any]) -> Any:
         ContentScoring.from_dict(entry["encoding"]), at_queries, given.get("key_positions", range(keys)), weights
     )
     mask = causal(counted(queries, like=q) + start, counted(keys, like=q)) if entry["causal"] else None
+    if "block" in entry:
+        return attend_by_block(q, k, v, position=position, mask=mask, block=entry["block"])
     return attend(q, k, v, position=position, mask=mask)
 
 

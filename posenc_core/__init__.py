@@ -3,6 +3,7 @@
 from ._arrays import namespace_of, register_namespace
 from .addition import combine
 from .attention import attend, attention_weights
+from .blockwise import attend_by_block
 from .encodings import (
     Alibi,
     AxialRotary,
@@ -77,6 +78,7 @@ __all__ = [
     "XPos",
     "YaRN",
     "attend",
+    "attend_by_block",
     "attention_weights",
     "causal",
     "combine",

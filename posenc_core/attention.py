@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ._arrays import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
 from ._checks import check_as_long, check_broadcasts, check_floating, check_width, known
+from ._softmax import softmax
 
 Dropout = Callable[[Array], Array]
 
@@ -80,7 +81,7 @@ def attend(
     array([[2.]])
     """
     check_as_long("v", v, "k", k)
-    q, k = _turned(q, k, position, bias, mask)
+    q, k = fitted(q, k, position, bias, mask)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
         return in_float32(partial(_fused, kernel=kernel, position=position, mask=mask), q, k, v)
@@ -99,12 +100,12 @@ def attention_weights(
     >>> attention_weights(np.zeros((1, 4)), np.zeros((2, 4)))
     array([[0.5, 0.5]])
     """
-    q, k = _turned(q, k, position, bias, mask)
+    q, k = fitted(q, k, position, bias, mask)
     weights = partial(weigh, scale=1 / math.sqrt(q.shape[-1]), position=position, bias=bias, mask=mask)
     return in_float32(_unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights, q, grouped(k, q))
 
 
-def _turned(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:
+def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:
     """Queries and keys, rotated if the encoding rotates, once it is clear that everything fits."""
     check_floating("q", q)
     if q.shape[-1] != k.shape[-1]:
@@ -213,6 +214,13 @@ def weigh(
     mask: Array | None = None,
 ) -> Array:
     """Attention weights: `(..., queries, width) x (..., keys, width) -> (..., queries, keys)`; rows add up to 1, or to 0."""
+    return softmax(scored(q, k, scale, position=position, bias=bias, mask=mask))
+
+
+def scored(
+    q: Array, k: Array, scale: float, *, position: Position | None, bias: Array | None, mask: Array | None
+) -> Array:
+    """The scores, with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
     xp = namespace_of(q)
     scores: Array = xp.matmul(q, xp.matrix_transpose(k)) * scale
     if bias is not None:
@@ -220,18 +228,7 @@ def weigh(
     if mask is not None:
         scores = xp.where(mask, scores, xp.full_like(scores, -math.inf))
     added = None if position is None else position.scores(Content(q, k, scores))
-    if added is not None:
-        scores = scores + xp.astype(added, dtype_of(scores))
-    return _softmax(scores)
-
-
-def _softmax(scores: Array) -> Array:
-    xp = namespace_of(scores)
-    peak = xp.max(scores, axis=-1, keepdims=True)
-    peak = xp.where(peak > -math.inf, peak, xp.zeros_like(peak))
-    parts = xp.exp(scores - peak)
-    total = xp.sum(parts, axis=-1, keepdims=True)
-    return parts / xp.where(total > 0, total, xp.ones_like(total))
+    return scores if added is None else scores + xp.astype(added, dtype_of(scores))
 
 
 def split_heads(x: A, num_heads: int) -> A:

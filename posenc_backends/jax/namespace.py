@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -66,6 +67,15 @@ def difference(first: jax.Array, second: jax.Array, /) -> jax.Array:
         return first - second
     far = jnp.minimum(distance(first, second), 2**31 - 1).astype(jnp.int32)
     return jnp.where(first < second, -far, far)
+
+
+def recomputed(function: Callable[..., Any], /, *arrays: jax.Array) -> Any:
+    """What a function makes of arrays, computed again when gradients need what is inside; only where code is recorded.
+
+    Where it runs at once, JAX would compile every function first.
+    """
+    recorded = isinstance(jnp.zeros(()), jax.core.Tracer)
+    return jax.checkpoint(function)(*arrays) if recorded else function(*arrays)
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from torch import (  # noqa: F401
     stack,
     zeros_like,
 )
+from torch.utils.checkpoint import checkpoint
 
 
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
@@ -52,6 +54,14 @@ def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any
     grouped = bool(q.shape[1] != k.shape[1])  # a tensor in what `torch.jit.trace` runs
     result = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=grouped)
     return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
+
+
+def recomputed(function: Callable[..., Any], /, *arrays: torch.Tensor) -> Any:
+    """What a function makes of arrays, computed again when gradients need what is inside; not where code is traced."""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or any(map(wrapped, arrays)):
+        return function(*arrays)
+    return checkpoint(function, *arrays, use_reentrant=False, preserve_rng_state=False)
 
 
 def is_exporting() -> bool:

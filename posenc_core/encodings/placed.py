@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -60,6 +60,24 @@ class Placed:
     def looks_at_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights themselves, which a fused kernel does not show."""
         return not isinstance(self.encoding, Rotating | PositionScoring)
+
+    @property
+    def has_points(self) -> bool:
+        """Whether a token has a position on each of several axes."""
+        several = isinstance(self.encoding, Rotating) and self.encoding.num_axes > 1
+        stated = (self.query_positions, self.key_positions)
+        return several and any(len(at.shape) > 1 for at in stated if not isinstance(at, range))
+
+    def equipped(self, x: Array) -> Placed:
+        """The same with all arrays that scores are made of, in the library of `x`."""
+        return replace(self, weights=self._weights(x)) if isinstance(self.encoding, Scoring) else self
+
+    def part(self, queries: slice, keys: slice) -> Placed:
+        """The same for some of the queries and some of the keys."""
+        at_queries, at_keys = self.query_positions, self.key_positions
+        at_queries = at_queries[queries] if isinstance(at_queries, range) else at_queries[..., queries]
+        at_keys = at_keys[keys] if isinstance(at_keys, range) else at_keys[..., keys]
+        return replace(self, query_positions=at_queries, key_positions=at_keys)
 
     def turned(self, q: A, k: A) -> tuple[A, A]:
         """Queries and keys, rotated if the encoding rotates, once it is clear that they fit it and their positions."""

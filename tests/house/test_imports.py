@@ -13,14 +13,14 @@ import posenc_core
 CORE = Path(posenc_core.__file__).parent
 BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
-GROUND = {"_arrays", "_blocks", "_checks", "_drafts", "_exact", "_sums_of_angles", "_values"}
+GROUND = {"_arrays", "_blocks", "_checks", "_drafts", "_exact", "_softmax", "_sums_of_angles", "_values"}
 STAGES = {
     "positions", "grids", "frequencies", "scaling", "angles", "tables", "sums", "resampling", "addition", "rotation", "bias", "buckets", "relative", "masks",
     "attention",
 }  # fmt: skip
 ROOF = {
     "holder", "lookup", "layers", "notation", "huggingface", "weights", "resizing", "pairs", "precision", "explanation", "plots",
-    "architecture", "placing", "writing", "transformer", "decoding", "tasks", "attention_plot",
+    "architecture", "placing", "writing", "transformer", "decoding", "tasks", "attention_plot", "blockwise",
 }  # fmt: skip
 FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}

@@ -1,0 +1,57 @@
+"""Attention of long sequences, block by block: seconds, and memory beside what goes in and comes out.
+
+    python benchmarks/blockwise.py [ROOM [LENGTH [BLOCK]]]
+
+One head, 64 wide, float32, `Alibi` under a causal mask. Memory is the most that the process has held, less what it held before.
+Some rows are compared with the plain formula in float64. Printed as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+from posenc_backends import load
+from posenc_core import Alibi, attend_by_block, causal
+from posenc_core.encodings import Placed
+
+WIDTH, SLOPE = 64, 2.0**-8
+
+
+def peak() -> int:
+    """The most memory that this process has held, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
+
+
+def error(q: np.ndarray, k: np.ndarray, v: np.ndarray, got: np.ndarray) -> float:
+    """The worst error of some rows."""
+    worst = 0.0
+    for row in (0, 1, len(q) // 3, len(q) - 1):
+        scores = k[: row + 1].astype(np.float64) @ q[row] / WIDTH**0.5 - SLOPE * np.arange(row, -1, -1)
+        weights = np.exp(scores - scores.max())
+        worst = max(worst, np.abs(weights @ v[: row + 1] / weights.sum() - got[row]).max())
+    return worst
+
+
+def main(name: str = "numpy", length: int = 65536, block: int = 512) -> None:
+    """Measure and print."""
+    room, rng = load(name), np.random.default_rng(0)
+    host = [rng.normal(size=(1, 1, length, WIDTH)).astype(np.float32) for _ in "qkv"]
+    q, k, v = (room.from_numpy(each) for each in host)
+    position = Placed(Alibi(num_heads=1), range(length), range(length))
+    some = Placed(Alibi(num_heads=1), range(block), range(block))
+    attend_by_block(*(x[..., :block, :] for x in (q, k, v)), position=some, mask=causal, block=block)
+    before, began = peak(), time.perf_counter()
+    got = room.to_numpy(attend_by_block(q, k, v, position=position, mask=causal, block=block))
+    seconds = time.perf_counter() - began
+    result = {"room": name, "length": length, "block": block, "seconds": round(seconds, 1)}
+    result |= {"peak over before, MiB": peak() - before, "scores, MiB": length**2 * 4 // 2**20}
+    print(json.dumps(result | {"worst error": error(*(each[0, 0] for each in host), got[0, 0])}, indent=1))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2], *map(int, sys.argv[2:]))

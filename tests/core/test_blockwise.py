@@ -1,0 +1,207 @@
+"""`attend_by_block` against the plain formula in float64, over blocks that divide nothing evenly."""
+
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from posenc_core import (
+    Alibi,
+    Cope,
+    Fire,
+    Kerple,
+    MultimodalRotary,
+    Rotary,
+    ShawBias,
+    SwinBias,
+    T5Bias,
+    TransformerXLBias,
+    XPos,
+    attend,
+    attend_by_block,
+    causal,
+    same_sequence,
+)
+from posenc_core.encodings import Placed
+
+RNG = np.random.default_rng(11)
+ENCODINGS = [
+    None,
+    Alibi(num_heads=4),
+    Alibi(num_heads=4, sides="past"),
+    T5Bias(num_heads=4, num_buckets=8, max_distance=6),
+    Kerple(num_heads=4),
+    Fire(num_heads=4, threshold=8),
+    SwinBias(num_heads=4, window=(7, 8)),
+    ShawBias(num_heads=4, head_dim=8, max_distance=5),
+    ShawBias(num_heads=4, head_dim=8, max_distance=5, applies_to="keys"),
+    TransformerXLBias(num_heads=4, head_dim=8, max_distance=5),
+    Rotary(head_dim=8, layout="half"),
+    XPos(head_dim=8, layout="interleaved", scale_base=8),
+]
+PLACES = {
+    "plain": (range(10, 47), range(53)),
+    "given": (RNG.permutation(53)[:37], RNG.permutation(53)),
+    "for each row": (RNG.integers(0, 53, (2, 37)), RNG.integers(0, 53, (2, 53))),
+}
+
+
+def tokens(*shapes):
+    return [RNG.normal(size=shape) for shape in shapes]
+
+
+def qkv():
+    return tokens((2, 4, 37, 8), (2, 2, 53, 8), (2, 2, 53, 8))
+
+
+def placed(encoding, places, xp=np):
+    if encoding is None:
+        return None
+    weights = {name: xp.asarray(RNG.normal(size=each.shape)) for name, each in encoding.parameters().items()}
+    return Placed(encoding, *PLACES[places], weights or None)
+
+
+def masked(places, **_):
+    at_queries, at_keys = (np.asarray(each) for each in PLACES[places])
+    return causal(at_queries, at_keys)
+
+
+@pytest.mark.parametrize("block", [7, 37, 100])
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
+def test_it_is_what_attend_gives(xp, encoding, places, block):
+    q, k, v = map(xp.asarray, qkv())
+    position, mask = placed(encoding, places, xp), xp.asarray(masked(places))
+    bias = xp.asarray(RNG.normal(size=(4, 37, 1)) + RNG.normal(size=53))
+    apart = 40 * 10 * 2**-24 if isinstance(encoding, Fire) else 2e-14  # forty roundings to float32 of numbers to 10
+    for told in ({"bias": bias}, {"mask": mask}):
+        got = attend_by_block(q, k, v, position=position, block=block, **told)
+        wanted = attend(q, k, v, position=position, **told)
+        np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), atol=apart, rtol=0)
+
+
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("encoding", [ENCODINGS[1], ENCODINGS[-2]], ids=repr)
+def test_a_mask_may_be_a_function_of_positions(xp, encoding, places):
+    q, k, v = map(xp.asarray, qkv())
+    position = placed(encoding, places, xp)
+    got = attend_by_block(q, k, v, position=position, mask=causal, block=5)
+    wanted = attend(q, k, v, position=position, mask=xp.asarray(masked(places)))
+    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), atol=1e-14, rtol=0)
+
+
+def test_blocks_of_one():
+    q, k, v = tokens((5, 8), (7, 8), (7, 8))
+    np.testing.assert_allclose(attend_by_block(q, k, v, block=1), attend(q, k, v), atol=1e-14)
+
+
+def test_without_an_encoding_it_counts_from_0_and_blocks_that_nobody_sees_are_left_out():
+    q, k, v = tokens((12, 8), (20, 8), (20, 8))
+    k[12:], v[4:8] = np.nan, 1
+    asked = []
+
+    def near(queries, keys):
+        asked.append((queries[0], keys[0]))
+        return causal(queries, keys) & (keys > queries[:, None] - 3)
+
+    got = attend_by_block(q, k, v, mask=near, block=4)
+    wanted = attend(q, k[:12], v[:12], mask=near(np.arange(12), np.arange(12)))
+    np.testing.assert_allclose(got, wanted, atol=1e-14)  # the keys that are NaN were never multiplied
+    assert asked[:-1] == [(i, j) for i in range(0, 12, 4) for j in range(0, 20, 4)]
+
+
+def test_points_on_several_axes_are_masked_in_the_order_of_the_sequence():
+    encoding = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
+    q, k, v = tokens((1, 2, 6, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+    at = RNG.integers(0, 9, (3, 6))
+    got = attend_by_block(q, k, v, position=Placed(encoding, at, at), mask=causal, block=4)
+    wanted = attend(q, k, v, position=Placed(encoding, at, at), mask=causal(np.arange(6), np.arange(6)))
+    np.testing.assert_allclose(got, wanted, atol=1e-14)
+
+
+def test_packed_sequences_by_a_function_that_knows_their_numbers():
+    ids, (q,) = np.repeat([0, 1, -1], [5, 4, 2]), tokens((11, 8))
+    got = attend_by_block(q, q, q, mask=lambda a, b: same_sequence(ids[a], ids[b]), block=3)
+    np.testing.assert_allclose(got[:5], attend(q[:5], q[:5], q[:5]), atol=1e-14)
+    np.testing.assert_allclose(got[5:9], attend(q[5:9], q[5:9], q[5:9]), atol=1e-14)
+    np.testing.assert_array_equal(got[9:], 0)
+
+
+@pytest.mark.parametrize("hide", [lambda queries, keys: queries[:, None] > 99 + keys, None])
+def test_queries_that_see_nothing_give_exact_zeros(xp, hide):
+    q, k, v = map(xp.asarray, qkv())
+    got = attend_by_block(q, k, v, mask=hide or xp.asarray(np.zeros((1, 53), bool)), block=9)
+    np.testing.assert_array_equal(np.asarray(got), np.zeros((2, 4, 37, 8)))
+
+
+def test_no_queries_and_no_keys(xp):
+    empty, one = xp.zeros((2, 0, 4)), xp.ones((2, 1, 4))
+    assert attend_by_block(empty, one, one, block=2).shape == (2, 0, 4)
+    np.testing.assert_array_equal(np.asarray(attend_by_block(one, empty, empty)), np.zeros((2, 1, 4)))
+
+
+def test_scores_that_rise_from_block_to_block_do_not_overflow():
+    q, k = np.full((1, 1), 1e18, np.float32), np.arange(-8, 8, dtype=np.float32)[:, None] * 1e18
+    np.testing.assert_array_equal(attend_by_block(q, k, k, block=3), attend(q, k, k))
+
+
+@pytest.mark.parametrize("block", [64, 512])
+def test_float32_errs_no_more_than_its_roundings_allow(block):
+    """A weight is a product of at most three roundings and an exponential for each block, beside those of `attend`.
+
+    With a largest number V of the values and blocks of b of n keys: a score of s roundings, of numbers to S, is off by
+    s·u·S, which its exponential makes a relative error of the weight; the difference to the peak is rounded once, u·2S; an
+    exponential promises 4 u. Joining multiplies by an exponential (u·2S + 4u + u) and adds (u), once for each block: a peak
+    that does not rise multiplies by 1, and differences of peaks add up to 2S at most, so that all of them are 2S·u + 6u·n/b.
+    Sums add b·u. Weights add up to 1, and their sum, which they are divided by, is off by as much: twice that, times V.
+    """
+    n, width, u = 2048, 16, 2.0**-24
+    q, k, v = (each.astype(np.float32) for each in tokens((n, width), (n, width), (n, 3)))
+    wide = [each.astype(np.float64) for each in (q, k, v)]
+    largest = np.abs(wide[0] @ wide[1].T).max() / math.sqrt(width)
+    relative = (width + 2 + 2 + 2) * largest + 4 + 6 * n / block + block
+    got = attend_by_block(q, k, v, block=block)
+    assert np.abs(got - attend(*wide)).max() <= 2 * relative * u * np.abs(v).max()
+
+
+def test_memory_grows_with_the_length_and_not_with_its_square():
+    grown = """
+import resource
+import numpy as np
+from posenc_core import Alibi, attend_by_block, causal
+from posenc_core.encodings import Placed
+
+def call(n):
+    x = np.random.default_rng(0).normal(size=(1, 1, n, 8)).astype(np.float32)
+    attend_by_block(x, x, x, position=Placed(Alibi(num_heads=1), range(n), range(n)), mask=causal, block=256)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+before = call(1024)
+print(call(8192) - before)
+"""
+    told = subprocess.run([sys.executable, "-c", grown], check=True, capture_output=True, text=True).stdout
+    assert int(told) < 32 * 2**10  # KiB; the scores alone are 256 MiB
+
+
+def raises(kind, message):
+    return pytest.raises(kind, match=re.escape(message))
+
+
+def test_what_cannot_be_cut_is_an_error():
+    x = np.ones((1, 2, 3, 4))
+    cope = Placed(Cope(num_heads=2, head_dim=4, max_position=3), range(3), range(3), {"table": np.ones((3, 4))})
+    with raises(ValueError, "`position` must look at one key at a time, got Cope("):
+        attend_by_block(x, x, x, position=cope)
+    with raises(ValueError, "`block` must be at least 1, got 0."):
+        attend_by_block(x, x, x, block=0)
+    with raises(TypeError, "`mask` must be bool"):
+        attend_by_block(x, x, x, mask=lambda queries, keys: np.ones((3, 3)))
+    with raises(ValueError, "`mask` must broadcast to shape (1, 2, 2, 2), got (3, 3)."):
+        attend_by_block(x, x, x, mask=lambda queries, keys: np.ones((3, 3), bool), block=2)
+    with raises(ValueError, "`v` must be as long as `k`"):
+        attend_by_block(x, x, x[..., :2, :])
+    with raises(ValueError, "`bias` must broadcast"):
+        attend_by_block(x, x, x, bias=np.ones((2, 2)))
