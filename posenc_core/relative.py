@@ -6,13 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
 from ._arrays import Array, cut_off, difference, dtype_name, is_floating, namespace_of, paired, shape_of
 
 Stated: TypeAlias = Array | range
 
 
 def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
-    """What belongs to each query and key, from what belongs to each offset: one result in memory, and an index.
+    """What belongs to each query and key, from what belongs to each offset: one result in memory.
+
+    In NumPy and PyTorch it is one copy of a view whose rows overlap; elsewhere it is looked up, by an index that heads share.
 
     Args:
         by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the first key as the last query
@@ -27,6 +32,13 @@ def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
             [-1,  0,  1]]])
     """
     xp = namespace_of(by_offset)
+    if isinstance(by_offset, np.ndarray):
+        backwards = sliding_window_view(by_offset, keys, axis=-1)[:, :queries]  # the last query's row first
+        return np.ascontiguousarray(backwards[:, ::-1])
+    own = getattr(xp, "spread", None)
+    copied: Array | None = None if own is None else own(by_offset, queries, keys)
+    if copied is not None:
+        return copied
     columns = xp.arange(queries + keys, device=getattr(by_offset, "device", None))
     index = xp.expand_dims(columns[:keys] + (queries - 1), axis=0) - xp.expand_dims(columns[:queries], axis=-1)
     taken = xp.take(by_offset, xp.reshape(index, (-1,)), axis=1)

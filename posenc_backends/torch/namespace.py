@@ -40,6 +40,8 @@ from torch import (  # noqa: F401
 )
 from torch.utils.checkpoint import checkpoint
 
+from .sharding import PLAIN
+
 
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
     """That of `array_api_compat` asks for the namespace of `x`, which `torch.compile` does not get through."""
@@ -56,12 +58,23 @@ def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any
     return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
 
 
+def spread(by_offset: torch.Tensor, queries: int, keys: int, /) -> torch.Tensor | None:
+    """A view whose rows overlap, the last query's first, turned about by one copy; None where code is traced."""
+    return by_offset.unfold(1, keys, 1)[:, :queries].flip(1) if _is_plain(by_offset) else None
+
+
 def recomputed(function: Callable[..., Any], /, *arrays: torch.Tensor) -> Any:
     """What a function makes of arrays, computed again when gradients need what is inside; not where code is traced."""
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or any(map(wrapped, arrays)):
+    if not torch.is_grad_enabled() or not all(map(_is_plain, arrays)):
         return function(*arrays)
     return checkpoint(function, *arrays, use_reentrant=False, preserve_rng_state=False)
+
+
+def _is_plain(array: torch.Tensor) -> bool:
+    """Whether it is a tensor and nothing else, and code runs at once and is not transformed, as by `vmap`."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    return type(array) in PLAIN and torch._C._functorch.peek_interpreter_stack() is None
 
 
 def is_exporting() -> bool:
