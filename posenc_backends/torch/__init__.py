@@ -7,6 +7,7 @@ require("torch", install="posenc[torch]")
 from . import gaps, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
+from .flex import score_mod
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 GAPS = gaps.GAPS_IN[""]
@@ -20,5 +21,6 @@ __all__ = [
     "from_numpy",
     "is_traced",
     "namespace",
+    "score_mod",
     "to_numpy",
 ]

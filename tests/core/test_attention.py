@@ -194,3 +194,12 @@ def test_masks_and_biases_that_do_not_fit_are_refused():
         attend(q, q, q, bias=np.zeros(4))
     with pytest.raises(TypeError, match=r"`q` must be floating-point, got int64; cast it first\."):
         attend(q.astype(int), q, q)
+
+
+def test_a_row_of_alibi_for_each_head_is_enough_under_a_causal_mask():
+    (q,), n = RNG.normal(size=(1, 1, 4, 50, 8)), 50
+    alibi, order = Alibi(num_heads=4), causal(np.arange(n), np.arange(n))
+    row = alibi.bias([n - 1], range(n))
+    assert row.shape == (4, 1, n)
+    wanted = attend(q, q, q, position=Placed(alibi, range(n), range(n)), mask=order)
+    np.testing.assert_allclose(attend(q, q, q, bias=row, mask=order), wanted, atol=1e-13)
