@@ -58,9 +58,11 @@ class PositionalEncoding(layers.Addition, Layer):
 
     def forward(self, x: Any, start: Any, positions: Any) -> Any:
         if arrays.is_traced(x):
-            return self.dropout(traced.Adding(self).run(x, self.dtype, start, positions))
+            result = traced.Adding(self).run(x, self.dtype, start, positions)
+            return self.dropout(result) if self.dropout._rate else result
         if not self.in_graph(start, positions) or not x.size:
-            return self.dropout(self.added(x, start, positions))
+            result = self.added(x, start, positions)
+            return self.dropout(result) if self.dropout._rate and mx.autograd.is_training() else result
         self.looked_up(x)  # raises, or grows the table
         return self.run_graph(x)
 

@@ -52,7 +52,8 @@ class PositionalEncoding(layers.Addition, Layer):
     def forward(self, x: Tensor, start: Any = 0, positions: Any = None) -> Tensor:
         """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
         x = arrays.sized(x, {-1: self.encoding.dim}) if self.combine == "add" else x
-        return self.dropout(self.added(x, start, positions))
+        result = self.added(x, start, positions)
+        return self.dropout(result) if self.training else result  # which copies, even where it does nothing
 
 
 class RotaryEmbedding(layers.Rotation, Layer):
