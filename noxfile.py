@@ -33,7 +33,7 @@ BESIDE = {  # what a room's framework runs on or with
 }
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
-ROOMS = [name for name in EXTRAS if name not in ("plots", "report", "strict")]
+ROOMS = [name for name in EXTRAS if name not in ("fast", "plots", "report", "strict")]
 
 
 @nox.session
@@ -128,7 +128,7 @@ def bench(session: nox.Session) -> None:
 def prepare(session: nox.Session, name: str) -> None:
     """Install a room and what it runs on or with."""
     session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
-    install(session, name, "report", *BESIDE.get(name, ()), constraints=name)
+    install(session, name, "fast", "report", *BESIDE.get(name, ()), constraints=name)
 
 
 def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:

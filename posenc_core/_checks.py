@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
-from ._arrays import Array, dtype_name, is_floating, namespace_of
+from ._arrays import A, Array, dtype_name, is_floating, namespace_of
 
 
 def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
@@ -68,6 +68,27 @@ def check_sized(name: str, x: Array) -> None:
         raise ValueError(
             f"`{name}` must have known sizes, got shape {_sizes(x)}; call its `compute_chunk_sizes` first."
         )
+
+
+def check_alike(name: str, x: Array, y: Array) -> None:
+    """Raise unless `x` is an array of the library, shape and dtype of `y`."""
+    if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(y):
+        raise TypeError(f"`{name}` must be an array of {type(y).__name__}'s library, got {type(x).__name__}.")
+    if _sizes(x) != _sizes(y):
+        raise ValueError(f"`{name}` must have shape {_sizes(y)}, got {_sizes(x)}.")
+    if dtype_name(x) != dtype_name(y):
+        raise TypeError(f"`{name}` must be {dtype_name(y)}, got {dtype_name(x)}.")
+
+
+def written(name: str, to: A, result: Any) -> A:
+    """The result, written to an array; errors if that cannot be."""
+    try:
+        to[...] = result  # type: ignore[index]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be an array that can be written to, got {type(to).__name__}: {error}"
+        ) from error
+    return to
 
 
 def check_as_long(name: str, x: Array, other: str, y: Array) -> None:

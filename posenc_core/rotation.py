@@ -8,9 +8,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from . import _blocked
 from ._arrays import A, Array, in_float32, namespace_of, shape_of
 from ._blocks import rows_by_block
-from ._checks import check_broadcasts, check_floating, check_integer, check_known, check_sized
+from ._checks import check_alike, check_broadcasts, check_floating, check_integer, check_known, check_sized, written
+from ._kernels import Kernel, kernel_for, register_kernel
 
 Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
@@ -33,8 +35,22 @@ class Pairing(NamedTuple):
     placement: str = "lead"
     blocks: int = 1
 
+    @property
+    def undone(self) -> Pairing:
+        """The pairing that puts channels back where they were."""
+        return self._replace(split=self.join, join=self.split)
 
-def rotate(x: A, cos: Array, sin: Array, *, layout: Layout, placement: Placement = "lead", blocks: int = 1) -> A:
+
+def rotate(
+    x: A,
+    cos: Array,
+    sin: Array,
+    *,
+    layout: Layout,
+    placement: Placement = "lead",
+    blocks: int = 1,
+    out: A | None = None,
+) -> A:
     """Rotate each channel pair of `x`; the channels that the table has no column for pass through as they are.
 
     Args:
@@ -45,22 +61,32 @@ def rotate(x: A, cos: Array, sin: Array, *, layout: Layout, placement: Placement
         placement: which channels turn where the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
             the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
         blocks: into how many equal blocks the turning channels fall, each with pairs of its own.
+        out: an array to write the result to, of the shape and dtype of `x`; `x` itself turns in place.
     Returns:
-        Array of the shape and dtype of `x`; half precision is rotated in float32 and rounded once.
+        Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
-        TypeError: if `x` is not floating-point.
-        ValueError: if the table is wider than `x` or does not broadcast to it, if a word is unknown, or if layout,
-            placement and blocks do not go together.
+        TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
+        ValueError: if the table is wider than `x` or does not broadcast to it, if a word is unknown, if layout,
+            placement and blocks do not go together, or if `out` has another shape.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
     >>> rotate(np.array([[1.0, 2.0]]), *quarter, layout="interleaved")
     array([[-2.,  1.]])
     """
-    return rotate_pairs(x, cos, sin, pairing=pairing_of(layout, placement, blocks))
+    return rotate_pairs(x, cos, sin, pairing=pairing_of(layout, placement, blocks), out=out)
 
 
-def unrotate(x: A, cos: Array, sin: Array, *, layout: Layout, placement: Placement = "lead", blocks: int = 1) -> A:
+def unrotate(
+    x: A,
+    cos: Array,
+    sin: Array,
+    *,
+    layout: Layout,
+    placement: Placement = "lead",
+    blocks: int = 1,
+    out: A | None = None,
+) -> A:
     """Undo `rotate`, by the opposite angle and to the layout before; arguments, result and errors as there.
 
     Where an attention factor multiplies the table, lengths come back multiplied by its square.
@@ -70,7 +96,7 @@ def unrotate(x: A, cos: Array, sin: Array, *, layout: Layout, placement: Placeme
     array([[1., 2.]])
     """
     there = pairing_of(layout, placement, blocks)
-    return rotate_pairs(x, cos, -sin, pairing=there._replace(split=there.join, join=there.split))
+    return rotate_pairs(x, cos, -sin, pairing=there.undone, out=out)
 
 
 def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing:
@@ -84,7 +110,7 @@ def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing
     return Pairing(split, join or split, placement, blocks)
 
 
-def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing) -> A:
+def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | None = None) -> A:
     """`rotate`, by a pairing that was checked before."""
     check_floating("x", x)
     if 2 * cos.shape[-1] > x.shape[-1]:
@@ -99,7 +125,19 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing) -> A:
     shape = (*x.shape[:-1], cos.shape[-1])
     check_broadcasts("cos", cos, shape)
     check_broadcasts("sin", sin, cos.shape)
-    return rows_by_block(partial(in_float32, partial(_turned, pairing=pairing)), x, cos, sin)
+    if out is not None:
+        check_alike("out", out, x)
+    return turned(x, cos, sin, pairing, out)
+
+
+def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
+    """`rotate_pairs` of what was checked before: by the kernel of its library, if it has one for this, or by the formula."""
+    kernel = kernel_for(x)
+    by_kernel = None if kernel is None else kernel.turned(x, cos, sin, pairing, out)
+    if by_kernel is not None:
+        return by_kernel
+    result = rows_by_block(partial(in_float32, partial(_turned, pairing=pairing)), x, cos, sin)
+    return result if out is None else written("out", out, result)
 
 
 def _turned(x: Array, cos: Array, sin: Array, *, pairing: Pairing) -> Array:
@@ -150,6 +188,9 @@ def _join(first: Array, second: Array, layout: str) -> Array:
 
 def _concatenated(parts: list[Array]) -> Array:
     return parts[0] if len(parts) == 1 else namespace_of(parts[0]).concat(parts, axis=-1)
+
+
+register_kernel(np.ndarray, Kernel(_blocked.takes, _blocked.turned))
 
 
 class Routes(NamedTuple):

@@ -1,6 +1,6 @@
 """The NumPy room: the layers without a framework, to read and to test with. They evaluate; they do not train."""
 
-from . import gaps
+from . import gaps, kernels
 from .arrays import from_numpy, is_traced, namespace, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
@@ -15,6 +15,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
+    "kernels",
     "namespace",
     "to_numpy",
 ]

@@ -4,7 +4,7 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from . import gaps, namespace
+from . import gaps, kernels, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .flex import score_mod
@@ -20,6 +20,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
+    "kernels",
     "namespace",
     "score_mod",
     "to_numpy",

@@ -13,7 +13,9 @@ import posenc_core
 CORE = Path(posenc_core.__file__).parent
 BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
-GROUND = {"_arrays", "_blocks", "_checks", "_drafts", "_exact", "_softmax", "_sums_of_angles", "_values"}
+GROUND = {
+    "_arrays", "_blocked", "_blocks", "_checks", "_drafts", "_exact", "_kernels", "_softmax", "_sums_of_angles", "_values",
+}  # fmt: skip
 STAGES = {
     "positions", "grids", "frequencies", "scaling", "angles", "tables", "sums", "resampling", "addition", "rotation", "bias", "buckets", "relative", "masks",
     "attention",
@@ -25,7 +27,9 @@ ROOF = {
 FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
 BESIDE = {("flax", "jax", "modes.py")}  # in whose models layers are tried, if it is there
-ROOMS = sorted(path.name for path in BACKENDS.iterdir() if path.is_dir() and (path / "__init__.py").exists())
+SHARED = {"kernels"}  # by rooms
+FOLDERS = {path.name for path in BACKENDS.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+ROOMS = sorted(FOLDERS - SHARED)
 
 
 def imported(path):

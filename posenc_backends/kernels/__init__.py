@@ -1,0 +1,100 @@
+"""One kernel for the processor, shared by the rooms: it turns memory, whichever framework it belongs to.
+
+It is there if numba is (`pip install "posenc[fast]"`); it is compiled when it is first wanted, and kept on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.util import find_spec
+from itertools import pairwise
+from threading import Thread
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc_core.rotation import Pairing
+
+from .plans import LINE, Lying, plan_of
+
+SMALLEST = 2048  # numbers; fewer are not worth that a process loads a compiler
+SHARE = 1 << 21  # bytes that are worth a thread
+
+_KINDS: dict[str, tuple[Any, Any]] = {  # numbers of the types in memory, where integers stand for half, and of tables
+    "float64": (np.float64(0), np.float64(0)),
+    "float32": (np.float32(0), np.float32(0)),
+    "bfloat16": (np.uint16(0), np.float32(0)),
+    "float16": (np.int16(0), np.float32(0)),
+}
+_failures: list[Exception] = []
+
+
+class Memory(NamedTuple):
+    """Where an array lies: the address of its first number; its shape and strides, in numbers."""
+
+    address: int
+    lying: Lying
+
+
+def turn(kind: str, pairing: Pairing, threads: int, *memory: Memory) -> bool:
+    """Turn x into the result, if the kernel is there and can; whether it has.
+
+    Args:
+        kind: the name of the dtype.
+        pairing: which channels are pairs.
+        threads: how many may share the work.
+        memory: x and the result, of one shape, which lie apart, or at one place in one way; cos and sin, which broadcast to
+            x, but for the last axis: float32, or float64 where x is.
+    """
+    (x, tokens), (out, results), (cos, cosines), (sin, sines) = memory
+    kernel, plan = _kernel_of(kind), plan_of(kind, tokens, results[1], cosines, sines, pairing)
+    if kernel is None or plan is None:
+        return False
+    sizes = plan.large if x != out and out % LINE == 0 else plan.sizes
+    run = partial(kernel, x, out, cos, sin, *_KINDS[kind], sizes, plan.loops, plan.row)
+    shares = min(threads, plan.bytes // SHARE, plan.units)
+    if shares > 1:
+        _share(run, plan.units, shares)
+    else:
+        run(0, plan.units)
+    return True
+
+
+def threads_of_process() -> int:
+    """How many threads a computation may have, as the libraries that frameworks stand on count them."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdecimal():
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _share(run: Callable[[int, int], None], units: int, shares: int) -> None:
+    """In threads that end with the call, so that a process may fork at any time; the kernel releases the GIL."""
+    bounds = [units * share // shares for share in range(shares + 1)]
+    threads = [Thread(target=run, args=part) for part in pairwise(bounds[1:])]
+    for thread in threads:
+        thread.start()
+    run(0, bounds[1])
+    for thread in threads:
+        thread.join()
+
+
+@cache  # what is compiled is the same for all
+def _kernel_of(kind: str) -> Callable[..., None] | None:
+    """The kernel, ready for this dtype; None without numba, or where it cannot be compiled."""
+    if find_spec("numba") is None or sys.byteorder != "little" or _failures:
+        return None
+    try:
+        from .turning import turn as kernel
+
+        nothing = np.zeros((5, 4), np.int64)
+        kernel(0, 0, 0, 0, *_KINDS[kind], np.ones(13, np.int64), nothing, nothing, 0, 0)
+    except Exception as error:  # noqa: BLE001 - a compiler fails in many ways, and none is worth an error
+        _failures.append(error)
+        warnings.warn(f"numba does not compile the rotation here, which is slower without: {error!r}.", stacklevel=2)
+        return None
+    return kernel

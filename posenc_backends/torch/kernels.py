@@ -1,0 +1,96 @@
+"""Rotations by the kernel that rooms share, where PyTorch would run its operators at once, on the processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
+
+from posenc_backends.kernels import SMALLEST, Memory, turn
+from posenc_core._kernels import Kernel, register_kernel
+from posenc_core.rotation import Pairing, rotate_pairs
+
+from .sharding import PLAIN
+
+KINDS = {
+    torch.float64: "float64",
+    torch.float32: "float32",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+}
+
+
+def takes(x: Tensor) -> bool:
+    """Whether nobody traces, transforms or intercepts operators or has tangents, and the numbers lie in memory."""
+    return (
+        not torch.compiler.is_compiling()
+        and x.numel() >= SMALLEST
+        and x.dtype in KINDS
+        and _get_tracing_state() is None
+        and not _len_torch_dispatch_stack()
+        and _functorch.peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
+        and _is_here(x)
+    )
+
+
+def _is_here(x: Any) -> bool:
+    return (
+        type(x) in PLAIN
+        and x.is_cpu
+        and x.layout is torch.strided
+        and not x.is_neg()
+        and not _functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
+    """`x`, turned; None where a gradient is to reach a table."""
+    if not (_is_here(cos) and _is_here(sin)):
+        return None
+    if torch.is_grad_enabled() and (x.requires_grad or cos.requires_grad or sin.requires_grad):
+        learned = cos.requires_grad or sin.requires_grad
+        return None if learned or out is not None else _Turning.apply(x, cos, sin, pairing)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    cos, sin = (table if table.dtype == wide else table.to(wide) for table in (cos, sin))
+    if out is None:
+        return _run(x, cos, sin, pairing, torch.empty(x.shape, dtype=x.dtype, device="cpu"))
+    if not _may_write(out, x, pairing) or _run(x, cos, sin, pairing, out) is None:
+        return None
+    torch.autograd.graph.increment_version(out)
+    return out
+
+
+def _may_write(out: Any, x: Tensor, pairing: Pairing) -> bool:
+    """Whether `out` is `x`, or lies apart from it, and each of its numbers apart from the others."""
+    if not _is_here(out) or out.requires_grad or not out.is_contiguous():
+        return False
+    if out.data_ptr() == x.data_ptr() and out.stride() == x.stride():
+        return pairing.split == pairing.join
+    return out.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
+def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> Tensor | None:
+    memory = (Memory(each.data_ptr(), (each.shape, each.stride())) for each in (x, out, cos, sin))
+    return out if turn(KINDS[x.dtype], pairing, torch.get_num_threads(), *memory) else None
+
+
+class _Turning(torch.autograd.Function):
+    """Its gradient is turned back; of all that it has seen it keeps the tables."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
+        context.save_for_backward(cos, sin)
+        context.pairing = pairing
+        return rotate_pairs(x.detach(), cos, sin, pairing=pairing)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
+        cos, sin = context.saved_tensors
+        return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.undone), None, None, None
+
+
+register_kernel(Tensor, Kernel(takes, turned))
