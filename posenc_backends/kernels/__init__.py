@@ -13,7 +13,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from itertools import pairwise
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,14 +33,10 @@ _KINDS: dict[str, tuple[Any, Any]] = {  # numbers of the types in memory, where 
 _failures: list[Exception] = []
 
 
-class Memory(NamedTuple):
-    """Where an array lies: the address of its first number; its shape and strides, in numbers."""
-
-    address: int
-    lying: Lying
+Memory: TypeAlias = tuple[int, Lying]  # the address of the first number; shape and strides, in numbers
 
 
-def turn(kind: str, pairing: Pairing, threads: int, *memory: Memory) -> bool:
+def turn(kind: str, pairing: Pairing, threads: int, memory: tuple[Memory, Memory, Memory, Memory]) -> bool:
     """Turn x into the result, if the kernel is there and can; whether it has.
 
     Args:
@@ -55,12 +51,12 @@ def turn(kind: str, pairing: Pairing, threads: int, *memory: Memory) -> bool:
     if kernel is None or plan is None:
         return False
     sizes = plan.large if x != out and out % LINE == 0 else plan.sizes
-    run = partial(kernel, x, out, cos, sin, *_KINDS[kind], sizes, plan.loops, plan.row)
     shares = min(threads, plan.bytes // SHARE, plan.units)
-    if shares > 1:
-        _share(run, plan.units, shares)
+    narrow, wide = _KINDS[kind]
+    if shares < 2:
+        kernel(x, out, cos, sin, narrow, wide, sizes, plan.loops, plan.row, 0, plan.units)
     else:
-        run(0, plan.units)
+        _share(partial(kernel, x, out, cos, sin, narrow, wide, sizes, plan.loops, plan.row), plan.units, shares)
     return True
 
 

@@ -4,7 +4,7 @@ from posenc_backends import require
 
 require("mxnet", install="posenc[mxnet]")
 
-from . import gaps, namespace
+from . import gaps, kernels, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
@@ -19,6 +19,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
+    "kernels",
     "namespace",
     "to_numpy",
 ]

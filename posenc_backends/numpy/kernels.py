@@ -28,7 +28,7 @@ def turned(x: Host, cos: Host, sin: Host, pairing: Pairing, out: Host | None = N
     result = np.empty(x.shape, x.dtype) if out is None else out
     wide = np.float64 if x.dtype == np.float64 else np.float32
     cos, sin = (np.require(table, wide, "A") for table in (cos, sin))
-    if turn(KINDS[x.dtype], pairing, threads_of_process(), *map(_memory, (x, result, cos, sin))):
+    if turn(KINDS[x.dtype], pairing, threads_of_process(), (_memory(x), _memory(result), _memory(cos), _memory(sin))):
         return result
     return _blocked.turned(x, cos, sin, pairing, out)
 
@@ -44,7 +44,7 @@ def _may_write(out: Host | None, x: Host, pairing: Pairing) -> bool:
 
 def _memory(array: Host) -> Memory:
     size = array.itemsize
-    return Memory(array.ctypes.data, (array.shape, tuple([stride // size for stride in array.strides])))
+    return array.ctypes.data, (array.shape, tuple([stride // size for stride in array.strides]))
 
 
 register_kernel(np.ndarray, Kernel(takes, turned))

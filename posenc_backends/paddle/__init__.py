@@ -8,7 +8,7 @@ if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
 require("paddle", install="posenc[paddle]")
 
-from . import gaps, namespace
+from . import gaps, kernels, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
@@ -23,6 +23,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
+    "kernels",
     "namespace",
     "to_numpy",
 ]

@@ -23,7 +23,8 @@ for _kind in (paddle.Tensor, paddle.pir.Value, paddle.static.Variable):
 # without one simulate its bytecode (`<string>` is where dataclasses come from). Neither gets through.
 paddle.jit.ignore_module([posenc_core])
 _files = [
-    str(Path(__file__).with_name(f"{part}.py")) for part in ("arrays", "attention", "holder", "layers", "namespace")
+    str(Path(__file__).with_name(f"{part}.py"))
+    for part in ("arrays", "attention", "holder", "kernels", "layers", "namespace")
 ]
 paddle.framework.core.eval_frame_skip_file_prefix((*posenc_core.__path__, *_files, "<string>"))
 

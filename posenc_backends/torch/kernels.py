@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 
-from posenc_backends.kernels import SMALLEST, Memory, turn
+from posenc_backends.kernels import SMALLEST, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
@@ -57,7 +57,7 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos, sin = (table if table.dtype == wide else table.to(wide) for table in (cos, sin))
     if out is None:
-        return _run(x, cos, sin, pairing, torch.empty(x.shape, dtype=x.dtype, device="cpu"))
+        return _run(x, cos, sin, pairing, torch.empty_like(x, memory_format=torch.contiguous_format))
     if not _may_write(out, x, pairing) or _run(x, cos, sin, pairing, out) is None:
         return None
     torch.autograd.graph.increment_version(out)
@@ -74,8 +74,13 @@ def _may_write(out: Any, x: Tensor, pairing: Pairing) -> bool:
 
 
 def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> Tensor | None:
-    memory = (Memory(each.data_ptr(), (each.shape, each.stride())) for each in (x, out, cos, sin))
-    return out if turn(KINDS[x.dtype], pairing, torch.get_num_threads(), *memory) else None
+    memory = (
+        (x.data_ptr(), (x.shape, x.stride())),
+        (out.data_ptr(), (x.shape, out.stride())),
+        (cos.data_ptr(), (cos.shape, cos.stride())),
+        (sin.data_ptr(), (sin.shape, sin.stride())),
+    )
+    return out if turn(KINDS[x.dtype], pairing, torch.get_num_threads(), memory) else None
 
 
 class _Turning(torch.autograd.Function):

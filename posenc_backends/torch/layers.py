@@ -92,7 +92,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
         super().__init__(encoding, max_len, persistent=persistent)
 
     def looked_up(self, q: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-        return tuple(beside(rows, q) for rows in super().looked_up(q, *rest))
+        tables = super().looked_up(q, *rest)
+        return tables if type(q) is Tensor else tuple(beside(rows, q) for rows in tables)
 
     def forward(
         self,

@@ -7,10 +7,11 @@ from typing import Any
 
 from .._arrays import A, aligned
 from .._checks import check_floating, check_rank, check_width
+from .._kernels import kernel_for
 from ..encodings import AxialRotary, Encoding, LearnedRotary, Rotating
 from ..holder import past_frequencies
 from ..lookup import TableLookup
-from ..rotation import rotate_pairs
+from ..rotation import rotate_pairs, turned
 
 
 class Rotation(TableLookup):
@@ -42,6 +43,10 @@ class Rotation(TableLookup):
         seq_len: int | None = None,
     ) -> tuple[Any, ...]:
         """The rows of the tokens in `q`, once it is clear that they fit it and `k`."""
+        if positions is None and seq_len is None:
+            rows = self._at_hand(q, k, start, seq_axis)
+            if rows is not None:
+                return rows
         self._check("q", q)
         if k is not None:
             self._check("k", k)
@@ -60,6 +65,26 @@ class Rotation(TableLookup):
             return self.rows(q, seq_axis=seq_axis, start=start, encoding=encoding)
         return self.rows_by_axis(q, positions, seq_axis=seq_axis, encoding=encoding)
 
+    def _at_hand(self, q: Any, k: Any, start: Any, seq_axis: int) -> tuple[Any, ...] | None:
+        """The rows of the call that decoders make most, of which all is known that the others are asked; else None."""
+        if type(start) is not int or start < 0 or seq_axis != -2 or kernel_for(q) is None or not self._counts:
+            return None
+        tables, sizes = self.tables, q.shape
+        if len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
+            return None
+        if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or k.shape[-2:] != sizes[-2:]):
+            return None
+        stop = start + sizes[-2]
+        if min([table.shape[0] for table in tables]) < stop:
+            return None
+        return tuple([table[start:stop] for table in tables])
+
+    @property
+    def _counts(self) -> bool:
+        """Whether tokens are turned by where they are counted to stand, whatever the length."""
+        encoding = self.encoding
+        return encoding.longest is None and not isinstance(encoding, (AxialRotary, LearnedRotary))
+
     def _check(self, name: str, x: Any) -> None:
         self.check_array(name, x)
         check_rank(name, x, minimum=2, axes="(..., length, head_dim)")
@@ -74,6 +99,8 @@ class Rotation(TableLookup):
 
     def turned_by(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
         """`x`, turned by rows of tables; a room may have an operator for it."""
+        if seq_axis == -2 and len(tables[0].shape) == 2:  # which fit all tokens of that length
+            return turned(x, *tables, self.encoding.pairing)
         cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
         return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
 
