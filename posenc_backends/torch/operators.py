@@ -36,7 +36,7 @@ def rotary_operator() -> Iterator[None]:
 
 def fits(x: torch.Tensor, pairing: Pairing, seq_axis: int) -> bool:
     """Whether the operator is wanted, and turns `x` by a table in this way."""
-    if not _WANTED.get() or not torch.onnx.is_in_onnx_export():
+    if not torch.onnx.is_in_onnx_export() or not _WANTED.get():
         return False
     plain = pairing.split == pairing.join and pairing.placement == "lead" and pairing.blocks == 1
     return plain and x.ndim == 4 and seq_axis in (-2, 2) and x.dtype != torch.float64
