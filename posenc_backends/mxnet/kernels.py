@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import mxnet as mx
 import numpy as np
@@ -15,7 +15,7 @@ from posenc_backends.kernels import SMALLEST, Memory, threads_of_process, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
-Array = mx.np.ndarray
+Array: TypeAlias = mx.np.ndarray
 KINDS = {np.dtype(name): name for name in ("float64", "float32", "float16")}
 
 
@@ -56,7 +56,7 @@ def _memory(x: Array) -> Memory:
     address = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(x.handle, ctypes.byref(address)))
     shape = x.shape
-    return address.value, (shape, tuple([math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
+    return address.value or 0, (shape, tuple([math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
 
 
 class _Turning(autograd.Function):

@@ -100,7 +100,7 @@ class Rotation(TableLookup):
     def turned_by(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
         """`x`, turned by rows of tables; a room may have an operator for it."""
         if seq_axis == -2 and len(tables[0].shape) == 2:  # which fit all tokens of that length
-            return turned(x, *tables, self.encoding.pairing)
+            return turned(x, tables[0], tables[1], self.encoding.pairing)
         cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
         return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
 
