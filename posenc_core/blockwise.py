@@ -34,8 +34,8 @@ def attend_by_block(
 
     Sums over the keys of a block are joined with those before, weighed by the largest scores of both. What an encoding adds
     is made for the positions of one block. Blocks of which no query sees a key are left out where that is known: under
-    `causal`, of plain sequences, and by any mask in NumPy. Memory grows with queries + keys. So does that of gradients in
-    PyTorch, eager, and JAX under `jit`, which compute blocks again; elsewhere they keep all weights.
+    `causal`, of plain sequences, and by any mask in NumPy. Memory grows with queries + keys. So does that of gradients where
+    a library computes blocks again when it needs them; elsewhere they keep all weights.
 
     Args:
         q, k, v: as in `attend`.

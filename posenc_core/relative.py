@@ -17,7 +17,7 @@ Stated: TypeAlias = Array | range
 def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     """What belongs to each query and key, from what belongs to each offset: one result in memory.
 
-    In NumPy and PyTorch it is one copy of a view whose rows overlap; elsewhere it is looked up, by an index that heads share.
+    Where rows of a view may overlap it is one copy of such a view; elsewhere it is looked up, by an index that heads share.
 
     Args:
         by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the first key as the last query
