@@ -119,7 +119,7 @@ def test_gradients_are_those_of_the_formula(on, native, calls):
 
 def test_nothing_is_turned_to_nothing(room, native):
     empty, tables = native(np.zeros((2, 0, 8))), native(np.zeros((2, 0, 4)))
-    assert room.to_numpy(rotate(empty, *(tables[i] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
+    assert room.to_numpy(rotate(empty, *(tables[i, ...] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
 
 
 def test_threads_share_it(room, native, calls, monkeypatch):
