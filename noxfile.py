@@ -119,7 +119,7 @@ def bench(session: nox.Session) -> None:
     script = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "rotation"
     group = "peers" if name == "torch" else "test"
     constraints = {"numpy": "core", "torch": "peers"}.get(name, name)
-    install(session, name, "report", *BESIDE.get(name, ()), constraints=constraints, group=group)
+    install(session, name, "fast", "report", *BESIDE.get(name, ()), constraints=constraints, group=group)
     if BENCHED.get(name):
         session.install("--no-deps", "-c", "constraints/peers.txt", *BENCHED[name])
     session.run("python", f"benchmarks/{script}.py", "--room", name, *arguments)

@@ -1,6 +1,6 @@
 """Attention of long sequences, block by block: seconds, and memory beside what goes in and comes out.
 
-    python benchmarks/blockwise.py [ROOM [LENGTH [BLOCK]]]
+    python benchmarks/blockwise.py [--room ROOM] [--length LENGTH] [--block BLOCK]
 
 One head, 64 wide, float32, `Alibi` under a causal mask. Memory is the most that the process has held, less what it held before.
 Some rows are compared with the plain formula in float64. Printed as JSON.
@@ -8,10 +8,11 @@ Some rows are compared with the plain formula in float64. Printed as JSON.
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
-import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +38,18 @@ def error(q: np.ndarray, k: np.ndarray, v: np.ndarray, got: np.ndarray) -> float
     return worst
 
 
-def main(name: str = "numpy", length: int = 65536, block: int = 512) -> None:
+def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description="Attention of long sequences, block by block: time and memory.")
+    parser.add_argument("--room", default="numpy", help="the framework that is measured; numpy by default")
+    parser.add_argument("--length", type=int, default=65536, help="how many queries and keys")
+    parser.add_argument("--block", type=int, default=512, help="how many of them at a time")
+    options = parser.parse_args()
+    print(json.dumps(measured(options.room, options.length, options.block), indent=1))
+
+
+def measured(name: str, length: int, block: int) -> dict[str, Any]:
+    """Seconds, memory, and the worst error of some rows."""
     room, rng = load(name), np.random.default_rng(0)
     host = [rng.normal(size=(1, 1, length, WIDTH)).astype(np.float32) for _ in "qkv"]
     q, k, v = (room.from_numpy(each) for each in host)
@@ -50,8 +61,8 @@ def main(name: str = "numpy", length: int = 65536, block: int = 512) -> None:
     seconds = time.perf_counter() - began
     result = {"room": name, "length": length, "block": block, "seconds": round(seconds, 1)}
     result |= {"peak over before, MiB": peak() - before, "scores, MiB": length**2 * 4 // 2**20}
-    print(json.dumps(result | {"worst error": error(*(each[0, 0] for each in host), got[0, 0])}, indent=1))
+    return result | {"worst error": error(*(each[0, 0] for each in host), got[0, 0])}
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:]))
+    main()
