@@ -72,19 +72,16 @@ class Rotation(TableLookup):
         kernel, tables, sizes = kernel_for(q), self.tables, q.shape
         if kernel is None or len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
             return None
-        if k is not None and (type(k) is not type(q) or k.dtype != q.dtype):
-            return None
-        if k is not None and k.shape != sizes and k.shape[-2:] != sizes[-2:]:
+        if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or not _as_long(k.shape, sizes)):
             return None
         stop = start + sizes[-2]
-        for table in tables:
-            if table.shape[0] < stop:
-                return None
+        if min(table.shape[0] for table in tables) < stop:
+            return None
         rows = [table[start:stop] for table in tables]
         turned_q = kernel.turned(q, rows[0], rows[1], self.encoding.pairing)
-        if k is None or turned_q is None or not kernel.takes(k):
-            return turned_q if k is None else None
-        turned_k = kernel.turned(k, rows[-2], rows[-1], self.encoding.pairing)
+        if k is None or turned_q is None:
+            return turned_q
+        turned_k = kernel.turned(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.takes(k) else None
         return None if turned_k is None else (turned_q, turned_k)
 
     @property
@@ -122,6 +119,10 @@ class Rotation(TableLookup):
             "give `seq_len`, the length of the whole sequence.",
             stacklevel=2,
         )
+
+
+def _as_long(shape: Any, other: Any) -> bool:
+    return shape == other or shape[-2:] == other[-2:]
 
 
 def check_rotating(encoding: Encoding) -> None:
