@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status: 0, 1 if a report has failures or a training misses its target, 2 if the command cannot run,
-    130 if it is interrupted.
+    130 if it is interrupted; `posenc check` has its own.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_relayout(commands)
     _add_train(commands)
+    _add_check(commands)
     return parser
 
 
@@ -93,6 +94,21 @@ def _add_train(commands: Commands) -> None:
     train.add_argument("--json", type=Path, metavar="FILE", help="write the losses there")
     train.add_argument("--picture", type=Path, metavar="FILE", help="draw where the decoder looks: PNG, SVG or PDF")
     train.set_defaults(run=_train)
+
+
+def _add_check(commands: Commands) -> None:
+    check = commands.add_parser("check", help="tell whether a function computes an encoding, or which mistake it makes")
+    check.add_argument("function", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or another form")
+    check.add_argument("--spec", metavar="ENCODING", help="\"Rotary(head_dim=64, layout='half')\", or another")
+    check.add_argument("--config", type=Path, metavar="CONFIG", help="a config.json that tells it, or its folder")
+    check.add_argument("--layer-type", metavar="TYPE", help="of a config, these layers")
+    check.add_argument("--framework", metavar="NAME", help="whose arrays it takes (those that its module imports)")
+    check.add_argument("--form", metavar="FORM", help="rotation, turn, table, addition or bias (as its arguments tell)")
+    check.add_argument("--longest", type=int, metavar="N", help="the first position that it is not asked for (2**20)")
+    check.add_argument("--dtypes", metavar="NAMES", help="it must take these, too: bfloat16,float16 (it may refuse)")
+    check.add_argument("--no-gradient", action="store_true", help="do not look at its gradient")
+    check.add_argument("--json", type=Path, metavar="FILE", help="write the verdict there, too")
+    check.set_defaults(run=_check)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -141,6 +157,23 @@ def _train(options: argparse.Namespace) -> int:
         recipe_of(options.task, steps=options.steps, seed=options.seed),
         target=options.target,
         outputs=Outputs(options.json, options.picture),
+    )
+
+
+def _check(options: argparse.Namespace) -> int:
+    from posenc_backends.verdict.command import run
+
+    return run(
+        options.function,
+        spec=options.spec,
+        config=options.config,
+        layer_type=options.layer_type,
+        path=options.json,
+        framework=options.framework,
+        form=options.form,
+        longest=options.longest,
+        dtypes=None if options.dtypes is None else tuple(filter(None, options.dtypes.split(","))),
+        gradient=not options.no_gradient,
     )
 
 

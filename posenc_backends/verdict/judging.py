@@ -1,0 +1,196 @@
+"""Judging answers: how far off they are, and which mistake gives the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc_backends.measures import last_places
+
+from .forms import Form
+from .hypotheses import Hypothesis, both, of_arithmetic, of_state, plain
+from .questions import Question
+from .sketches import Float64s, Sketch
+
+# A table that is faithfully rounded is off by one unit in the last place of a cosine and a sine, two products by half a
+# one each, their sum by half a one: 3.4 units of the length of the pair, where that is just above a power of two.
+LIMIT = 4.0
+FITS = 8.0  # a mistake is reproduced as nearly: frameworks' own sines are off by as much again
+ROWS = 13  # of an answer, from which its cause is found
+
+
+class Answer(NamedTuple):
+    """What a callable returned to a question, and the worst error of each output in units in the last place."""
+
+    question: Question
+    got: tuple[Float64s, ...]
+    off: tuple[float, ...]
+
+    @property
+    def worst(self) -> float:
+        return max(self.off)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A mistake that reproduces what a callable returned.
+
+    Attributes:
+        name: the mistake, such as `"layout swapped"`.
+        told: what the callable does, in words.
+        outputs: the outputs that show it.
+        questions: the calls that show it, the first first.
+        off: the worst error among them, in units in the last place.
+        start: where the first of them begins to differ.
+    """
+
+    name: str
+    told: str
+    outputs: tuple[str, ...]
+    questions: tuple[str, ...]
+    off: float
+    start: str
+
+    def __str__(self) -> str:
+        where = f" ({' and '.join(self.outputs)})" if self.outputs else ""
+        return f"{self.name}{where}: {self.told}. Off by {self.off:.4g} ulp; first {self.start}"
+
+
+def errors(form: Form, sketch: Sketch, question: Question, got: tuple[Float64s, ...]) -> list[Float64s]:
+    """How far each number of an answer is off from what a sketch gives, in units in the last place."""
+    wanted = form.wanted(sketch, question.tokens, got[0].shape[-1])
+    return [
+        np.abs(one.reshape(right.shape) - right) / last_places(form.sizes(sketch, right), question.dtype)
+        for one, right in zip(got, wanted, strict=True)
+    ]
+
+
+def answer(form: Form, question: Question, got: tuple[Float64s, ...]) -> Answer:
+    """The answer, measured."""
+    off = errors(form, question.sketch, question, got)
+    return Answer(question, got, tuple(float(np.max(each, initial=0)) for each in off))
+
+
+def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
+    """The mistakes that reproduce all answers that are off, each with the calls that show it."""
+    found: dict[tuple[str, tuple[str, ...]], Mistake] = {}
+    known: list[Hypothesis] = []
+    for number, each in enumerate(answers):
+        if each.worst <= LIMIT:
+            continue
+        for hypothesis, outputs in _causes(form, each, answers[:number], known):
+            one = _mistake(form, each, hypothesis, outputs)
+            before = found.get((one.name, one.outputs))
+            if before is not None:
+                questions = dict.fromkeys((*before.questions, *one.questions))
+                one = replace(before, questions=tuple(questions), off=max(before.off, one.off))
+            found[one.name, one.outputs] = one
+            if hypothesis is not None and not hypothesis.is_state and hypothesis not in known:
+                known.append(hypothesis)
+    return list(found.values())
+
+
+def _causes(
+    form: Form, one: Answer, before: list[Answer], known: list[Hypothesis]
+) -> Iterator[tuple[Hypothesis | None, tuple[str, ...]]]:
+    """The simplest mistake of all outputs that are off, or one for each of them; None stands for an unknown cause."""
+    found: dict[str, list[str]] = {}
+    causes: dict[str, Hypothesis | None] = {}
+    tried = list(_tried(one.question, [each.question for each in before], known))
+    wrong = [number for number, off in enumerate(one.off) if off > LIMIT]
+    for numbers in (wrong, *([number] for number in wrong)):
+        if any(form.outputs[number] in names for names in found.values() for number in numbers):
+            continue
+        cause = next((each for each in tried if _reproduces(form, each, one, numbers)), None)
+        if cause is not None or len(numbers) == 1:
+            name = cause.mistake if cause else ""
+            causes[name] = cause
+            found.setdefault(name, []).extend(form.outputs[number] for number in numbers)
+    for name, outputs in found.items():
+        yield _named(causes[name], one.question, before), tuple(outputs)
+
+
+def _tried(question: Question, earlier: list[Question], known: list[Hypothesis]) -> Iterator[Hypothesis]:
+    """All hypotheses of a call, the simplest first; those that explained another call come first of all."""
+    yield from known
+    single, narrow = list(plain(question.sketch.encoding)), list(of_arithmetic(question.sketch.encoding))
+    state = list(of_state(question, earlier))
+    yield from single
+    yield from narrow
+    yield from state
+    for each in known:
+        yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
+    for number, one in enumerate(single):
+        yield from (both(one, other) for other in single[number + 1 :])
+    yield from (both(one, narrow[0]) for one in single if narrow)
+
+
+def _reproduces(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> bool:
+    """Whether these outputs are as the hypothesis has it, and much nearer to it than to the right ones."""
+    question, got = one.question.rows(ROWS), one.got
+    if question is not one.question:
+        got = tuple(_sampled(each, one.question, question) for each in got)
+    best: list[Float64s] = []
+    for sketch in hypothesis.sketches(question.sketch):
+        try:
+            off = [_by_column(each) for each in errors(form, sketch, question, got)]
+        except (TypeError, ValueError):
+            continue
+        best = [np.minimum(*pair) for pair in zip(best, off, strict=True)] if best else off
+        if _fit(best, question, form, got, outputs):
+            return True
+    return False
+
+
+def _fit(best: list[Float64s], question: Question, form: Form, got: Any, outputs: list[int]) -> bool:
+    off = [float(best[number].max(initial=0)) for number in outputs]
+    if not off or max(off) > FITS:
+        return False
+    right = errors(form, question.sketch, question, got)
+    return all(2 * each <= float(right[number].max(initial=0)) for each, number in zip(off, outputs, strict=True))
+
+
+def _by_column(off: Float64s) -> Float64s:
+    worst: Float64s = off.reshape(-1, off.shape[-1]).max(axis=0, initial=0)
+    return np.where(np.isnan(worst), np.inf, worst)
+
+
+def _sampled(got: Float64s, whole: Question, part: Question) -> Float64s:
+    """The rows of an answer that belong to some of the positions."""
+    length = whole.positions.shape[-1]
+    some = np.unique(np.linspace(0, length - 1, part.positions.shape[-1]).round().astype(np.int64))
+    return got[..., some, :]
+
+
+def _named(cause: Hypothesis | None, question: Question, before: list[Answer]) -> Hypothesis | None:
+    """A cause that belongs to another dtype is what a call in that dtype has left behind."""
+    if cause is None or question.dtype != "float32":
+        return cause
+    dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.mistake.startswith(dtype)), None)
+    first = next((each.question for each in before if each.question.dtype == dtype), None)
+    clean = any(each.question.dtype == "float32" and each.worst <= LIMIT for each in before)
+    if first is None or not clean:
+        return cause
+    return cause._replace(mistake="stale cache", told=f"{cause.told}, as in the call in {dtype} before", is_state=True)
+
+
+def _mistake(form: Form, one: Answer, hypothesis: Hypothesis | None, outputs: tuple[str, ...]) -> Mistake:
+    name = "differs, cause unknown" if hypothesis is None else hypothesis.mistake
+    told = "no known mistake gives these numbers" if hypothesis is None else hypothesis.told
+    off = max(one.off[form.outputs.index(output)] for output in outputs)
+    shown = outputs if len(form.outputs) > 1 and len(outputs) < len(form.outputs) else ()
+    start = f"in {one.question.told}: {_start(form, one)}"
+    return Mistake(name=name, told=told, outputs=shown, questions=(one.question.name,), off=off, start=start)
+
+
+def _start(form: Form, one: Answer) -> str:
+    """The first number that differs."""
+    wanted = form.wanted(one.question.sketch, one.question.tokens, one.got[0].shape[-1])
+    off = errors(form, one.question.sketch, one.question, one.got)
+    number = next(number for number, each in enumerate(off) if not each.max(initial=0) <= LIMIT)
+    at = tuple(np.argwhere(~(off[number] <= LIMIT))[0].tolist())
+    got = one.got[number].reshape(wanted[number].shape)[at]
+    return f"{form.outputs[number]}{list(at)} is {got:.7g}, not {wanted[number][at]:.7g}."
