@@ -10,7 +10,7 @@ import numpy as np
 from posenc_backends.measures import last_places
 from posenc_core.rotation import rotate_pairs
 
-from .asking import NoAnswerError, Framework, ask_gradient
+from .asking import Framework, NoAnswerError, ask_gradient
 from .forms import Form, Rotation
 from .judging import FITS, LIMIT, Mistake
 from .questions import Question

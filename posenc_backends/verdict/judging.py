@@ -56,7 +56,7 @@ class Mistake:
 
     def __str__(self) -> str:
         where = f" ({' and '.join(self.outputs)})" if self.outputs else ""
-        return f"{self.name}{where}: {self.told}. Off by {self.off:.4g} ulp; first {self.start}"
+        return f"{self.name}{where}: {self.told}. Off by {self.off:.3g} ulp; first {self.start}"
 
 
 def errors(form: Form, sketch: Sketch, question: Question, got: tuple[Float64s, ...]) -> list[Float64s]:
@@ -76,21 +76,27 @@ def answer(form: Form, question: Question, got: tuple[Float64s, ...]) -> Answer:
 
 def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
     """The mistakes that reproduce all answers that are off, each with the calls that show it."""
-    found: dict[tuple[str, tuple[str, ...]], Mistake] = {}
+    found: dict[str, Mistake] = {}
     known: list[Hypothesis] = []
     for number, each in enumerate(answers):
         if each.worst <= LIMIT:
             continue
         for hypothesis, outputs in _causes(form, each, answers[:number], known):
             one = _mistake(form, each, hypothesis, outputs)
-            before = found.get((one.name, one.outputs))
-            if before is not None:
-                questions = dict.fromkeys((*before.questions, *one.questions))
-                one = replace(before, questions=tuple(questions), off=max(before.off, one.off))
-            found[one.name, one.outputs] = one
+            found[one.name] = _merged(found[one.name], one) if one.name in found else one
             if hypothesis is not None and not hypothesis.is_state and hypothesis not in known:
                 known.append(hypothesis)
     return list(found.values())
+
+
+def _merged(one: Mistake, other: Mistake) -> Mistake:
+    """The same mistake in two calls."""
+    outputs, questions = (dict.fromkeys((*a, *b)) for a, b in zip(_shown(one), _shown(other), strict=True))
+    return replace(one, outputs=tuple(outputs), questions=tuple(questions), off=max(one.off, other.off))
+
+
+def _shown(one: Mistake) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return one.outputs, one.questions
 
 
 def _causes(
@@ -181,9 +187,8 @@ def _mistake(form: Form, one: Answer, hypothesis: Hypothesis | None, outputs: tu
     name = "differs, cause unknown" if hypothesis is None else hypothesis.mistake
     told = "no known mistake gives these numbers" if hypothesis is None else hypothesis.told
     off = max(one.off[form.outputs.index(output)] for output in outputs)
-    shown = outputs if len(form.outputs) > 1 and len(outputs) < len(form.outputs) else ()
     start = f"in {one.question.told}: {_start(form, one)}"
-    return Mistake(name=name, told=told, outputs=shown, questions=(one.question.name,), off=off, start=start)
+    return Mistake(name=name, told=told, outputs=outputs, questions=(one.question.name,), off=off, start=start)
 
 
 def _start(form: Form, one: Answer) -> str:

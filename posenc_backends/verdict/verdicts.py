@@ -9,7 +9,7 @@ from typing import Any
 from posenc_core.encodings import Encoding, Rotary
 from posenc_core.notation import parse
 
-from .asking import NoAnswerError, Framework, ask, check_shapes, framework, frameworks_of, takes
+from .asking import Framework, NoAnswerError, ask, check_shapes, framework, frameworks_of, takes
 from .forms import Form, form_of
 from .gradients import gradient_mistake
 from .judging import LIMIT, Answer, Mistake, answer, mistakes
