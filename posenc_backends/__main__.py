@@ -57,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_relayout(commands)
     _add_train(commands)
     _add_check(commands)
+    golden = commands.add_parser("golden", help="write golden vectors for programs without Python")
+    golden.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write to")
+    golden.set_defaults(run=_golden)
     return parser
 
 
@@ -175,6 +178,13 @@ def _check(options: argparse.Namespace) -> int:
         dtypes=None if options.dtypes is None else tuple(filter(None, options.dtypes.split(","))),
         gradient=not options.no_gradient,
     )
+
+
+def _golden(options: argparse.Namespace) -> int:
+    from posenc_backends.published import publish
+
+    print(f"{options.output} holds {publish(options.output)} cases; golden.json tells what they are.")  # noqa: T201
+    return 0
 
 
 @contextmanager

@@ -78,14 +78,18 @@ def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
     """The mistakes that reproduce all answers that are off, each with the calls that show it."""
     found: dict[str, Mistake] = {}
     known: list[Hypothesis] = []
+    always: set[str] = set()  # the names of those that float32 calls show before others can have spoilt them
     for number, each in enumerate(answers):
         if each.worst <= LIMIT:
             continue
-        for hypothesis, outputs in _causes(form, each, answers[:number], known):
+        for cause, outputs in _causes(form, each, answers[:number], known):
+            hypothesis = _named(cause, each.question, answers[:number], always)
             one = _mistake(form, each, hypothesis, outputs)
             found[one.name] = _merged(found[one.name], one) if one.name in found else one
             if hypothesis is not None and not hypothesis.is_state and hypothesis not in known:
                 known.append(hypothesis)
+            if each.question.dtype == "float32":
+                always.add(one.name)
     return list(found.values())
 
 
@@ -116,7 +120,7 @@ def _causes(
             causes[name] = cause
             found.setdefault(name, []).extend(form.outputs[number] for number in numbers)
     for name, outputs in found.items():
-        yield _named(causes[name], one.question, before), tuple(outputs)
+        yield causes[name], tuple(outputs)
 
 
 def _tried(question: Question, earlier: list[Question], known: list[Hypothesis]) -> Iterator[Hypothesis]:
@@ -171,9 +175,9 @@ def _sampled(got: Float64s, whole: Question, part: Question) -> Float64s:
     return got[..., some, :]
 
 
-def _named(cause: Hypothesis | None, question: Question, before: list[Answer]) -> Hypothesis | None:
-    """A cause that belongs to another dtype is what a call in that dtype has left behind."""
-    if cause is None or question.dtype != "float32":
+def _named(cause: Hypothesis | None, question: Question, before: list[Answer], always: set[str]) -> Hypothesis | None:
+    """A cause that belongs to another dtype is what a call in that dtype has left behind, if it was not there before."""
+    if cause is None or question.dtype != "float32" or cause.mistake in always:
         return cause
     dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.mistake.startswith(dtype)), None)
     first = next((each.question for each in before if each.question.dtype == dtype), None)
