@@ -94,14 +94,15 @@ def of_state(question: Question, earlier: list[Question]) -> Iterator[Hypothesis
     length, told = question.positions.shape[-1], set()
     if question.queries:
         return
-    for number, before in enumerate(earlier):
+    for before in earlier:
         if before.positions.shape[-1] < length or before.queries or before.positions.ndim > 1:
             continue
         rows = before.positions[:length]
         if rows.tobytes() in told or np.array_equal(rows, question.positions):
             continue
         told.add(rows.tobytes())
-        mistake = "stale cache" if number else "offset ignored after the first call"
+        alike = before.positions.shape == question.positions.shape
+        mistake = "offset ignored after the first call" if alike else "stale cache"
         words = f"the rows are those of an earlier call, of positions {rows[0]} … {rows[-1]}"
         yield Hypothesis(mistake, words, partial(_at, positions=rows), is_state=True)
 

@@ -140,13 +140,14 @@ def _tried(question: Question, earlier: list[Question], known: list[Hypothesis])
 
 def _reproduces(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> bool:
     """Whether these outputs are as the hypothesis has it, and much nearer to it than to the right ones."""
-    question, got = one.question.rows(ROWS), one.got
-    if question is not one.question:
-        got = tuple(_sampled(each, one.question, question) for each in got)
+    rows, got = one.question.rows(ROWS), one.got
+    question = one.question.at(rows)
+    if rows is not None:
+        got = tuple(each[..., rows, :] for each in got)
     best: list[Float64s] = []
-    for sketch in hypothesis.sketches(question.sketch):
+    for sketch in hypothesis.sketches(one.question.sketch):
         try:
-            off = [_by_column(each) for each in errors(form, sketch, question, got)]
+            off = [_by_column(each) for each in errors(form, sketch.at(rows), question, got)]
         except (TypeError, ValueError):
             continue
         best = [np.minimum(*pair) for pair in zip(best, off, strict=True)] if best else off
@@ -168,21 +169,12 @@ def _by_column(off: Float64s) -> Float64s:
     return np.where(np.isnan(worst), np.inf, worst)
 
 
-def _sampled(got: Float64s, whole: Question, part: Question) -> Float64s:
-    """The rows of an answer that belong to some of the positions."""
-    length = whole.positions.shape[-1]
-    some = np.unique(np.linspace(0, length - 1, part.positions.shape[-1]).round().astype(np.int64))
-    return got[..., some, :]
-
-
 def _named(cause: Hypothesis | None, question: Question, before: list[Answer], always: set[str]) -> Hypothesis | None:
     """A cause that belongs to another dtype is what a call in that dtype has left behind, if it was not there before."""
-    if cause is None or question.dtype != "float32" or cause.mistake in always:
+    if cause is None or cause.mistake in always:
         return cause
-    dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.mistake.startswith(dtype)), None)
-    first = next((each.question for each in before if each.question.dtype == dtype), None)
-    clean = any(each.question.dtype == "float32" and each.worst <= LIMIT for each in before)
-    if first is None or not clean:
+    dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.mistake.startswith(dtype)), question.dtype)
+    if dtype == question.dtype or all(each.question.dtype != dtype for each in before):
         return cause
     return cause._replace(mistake="stale cache", told=f"{cause.told}, as in the call in {dtype} before", is_state=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,15 +54,19 @@ class Question(NamedTuple):
         ends = [" and ".join(f"{row[0]} … {row[-1]}" for row in np.atleast_2d(each)) for each in self.places]
         return f"{tokens}positions {' for keys '.join(ends)}"
 
-    def rows(self, most: int) -> Question:
-        """At most so many of its positions, evenly spread: where causes are looked for."""
+    def rows(self, most: int) -> npt.NDArray[np.int64] | None:
+        """At most so many of its positions, evenly spread: where causes are looked for; None if that is all of them."""
         length = self.positions.shape[-1]
         if self.queries or length <= most:
+            return None
+        return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))
+
+    def at(self, rows: npt.NDArray[np.int64] | None) -> Question:
+        """The same of these rows alone."""
+        if rows is None:
             return self
-        some = np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))
-        positions = self.positions[..., some]
-        tokens = tuple(x[..., some, :] for x in self.tokens)
-        return self._replace(positions=positions, tokens=tokens, sketch=replace(self.sketch, positions=positions))
+        tokens = tuple(x[..., rows, :] for x in self.tokens)
+        return self._replace(positions=self.positions[..., rows], tokens=tokens, sketch=self.sketch.at(rows))
 
 
 def questions(
@@ -102,7 +105,7 @@ def _float32(longest: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     yield "near", np.arange(near, near + length)
     yield "from elsewhere", np.arange(elsewhere, elsewhere + length)
     yield "near again", np.arange(near, near + length)
-    for place in (elsewhere + length - 2, elsewhere + length - 1):
+    for place in (elsewhere + length - 5, elsewhere + length - 1):
         yield "one token", np.array([place])
     rows = np.stack([np.arange(near, near + 7), np.arange(elsewhere, elsewhere + 7)]) % longest
     yield "each row its own", rows

@@ -80,6 +80,10 @@ class Sketch:
         """The same sketch, with its tables changed in the end."""
         return replace(self, after=(*self.after, change))
 
+    def at(self, rows: npt.NDArray[np.int64] | None) -> Sketch:
+        """The same sketch of these rows alone."""
+        return self if rows is None else replace(self, positions=self.positions[..., rows])
+
     def _made(self) -> tuple[Any, ...]:
         encoding, positions = self.encoding, self.positions
         if isinstance(encoding, PositionScoring):

@@ -1,0 +1,258 @@
+"""The verdict on callables in NumPy: forms, failures, the command, the plugin."""
+
+import importlib.metadata
+import inspect
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from posenc_backends.verdict import check
+from posenc_core import Alibi, Rotary, Sinusoidal, T5Bias, XPos, rotate
+
+ROTARY = Rotary(head_dim=8, layout="interleaved")
+PLUGIN = "posenc.conformance"
+
+
+def rope(q, k, positions):
+    """Written from the definition, in float64."""
+    turns = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
+    turns = turns if positions.ndim == 1 else turns[:, None]
+    unit = np.exp(1j * turns)
+    return tuple(_real((x[..., 0::2] + 1j * x[..., 1::2]) * unit).astype(x.dtype) for x in (q, k))
+
+
+def _real(z):
+    return np.stack([z.real, z.imag], axis=-1).reshape(*z.shape[:-1], -1)
+
+
+def cos_sin(positions):
+    turns = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
+    return np.cos(turns), np.sin(turns)
+
+
+def doubled(positions):
+    return tuple(np.repeat(table, 2, axis=-1) for table in cos_sin(positions))
+
+
+def sinusoids(positions):
+    turns = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
+    return np.stack([np.sin(turns), np.cos(turns)], axis=-1).reshape(*turns.shape[:-1], 8).astype(np.float32)
+
+
+def alibi(queries, keys):
+    slopes = 2.0 ** -np.arange(1, 9)
+    return (-slopes[:, None, None] * np.abs(queries[:, None] - keys)).astype(np.float32)
+
+
+def names(verdict):
+    return [each.name for each in verdict.mistakes]
+
+
+@pytest.mark.parametrize(
+    ("function", "spec"),
+    [
+        (rope, ROTARY),
+        (lambda x, positions: rope(x, x, positions)[0], ROTARY),
+        (cos_sin, ROTARY),
+        (doubled, ROTARY),
+        (sinusoids, Sinusoidal(dim=8)),
+        (lambda x, positions: x + sinusoids(positions), Sinusoidal(dim=8)),
+        (alibi, Alibi(num_heads=8)),
+    ],
+)
+def test_each_form_is_told_by_its_arguments_and_conforms(function, spec):
+    verdict = check(function, spec)
+    assert verdict.status == 0, verdict
+    assert str(verdict).startswith("conforms (worst ")
+
+
+@pytest.mark.parametrize(
+    ("function", "spec", "mistake"),
+    [
+        (doubled, Rotary(head_dim=8, layout="half"), "layout swapped"),
+        (lambda positions: cos_sin(positions)[::-1], ROTARY, "cos and sin swapped"),
+        (lambda positions: cos_sin(positions + 1), ROTARY, "positions off by one"),
+        (lambda positions: cos_sin(np.arange(positions.shape[-1]) + 0 * positions), ROTARY, "positions ignored"),
+        (lambda positions: cos_sin(positions.astype(np.float16)), ROTARY, "float16 positions"),
+        (lambda positions: tuple(2 * table for table in cos_sin(positions)), ROTARY, "attention factor doubled"),
+        (cos_sin, Rotary(head_dim=8, layout="half", base=5e5), "base ignored"),
+        (lambda q, k, positions: (q, k), ROTARY, "not turned"),
+        (lambda q, k, positions: rope(q, k, positions[..., :1] + np.arange(positions.shape[-1])), ROTARY,
+         "positions taken as consecutive"),
+        (sinusoids, Sinusoidal(dim=8, convention="concatenated"), "layout swapped"),
+        (sinusoids, Sinusoidal(dim=8, base=100.0), "base ignored"),
+        (lambda positions: sinusoids(positions - 1), Sinusoidal(dim=8), "positions off by one"),
+        (lambda positions: sinusoids(-positions), Sinusoidal(dim=8), "sign flipped"),
+        (lambda positions: sinusoids(positions).reshape(*positions.shape, 4, 2)[..., ::-1].reshape(*positions.shape, 8),
+         Sinusoidal(dim=8), "cos and sin swapped"),
+        (lambda queries, keys: -alibi(queries, keys), Alibi(num_heads=8), "sign flipped"),
+        (lambda queries, keys: alibi(queries, keys)[::-1], Alibi(num_heads=8), "heads reversed"),
+        (lambda queries, keys: alibi(queries + 1, keys), Alibi(num_heads=8), "positions off by one"),
+        (lambda queries, keys: alibi(queries - queries[0], keys), Alibi(num_heads=8), "positions ignored"),
+        (alibi, Alibi(num_heads=8, max_bias=16), "max_bias ignored"),
+    ],
+)  # fmt: skip
+def test_the_mistake_of_a_table_or_a_bias_is_named(function, spec, mistake):
+    verdict = check(function, spec)
+    assert mistake in names(verdict), verdict
+    assert verdict.status == 1
+    assert "unknown" not in str(verdict)
+
+
+def test_a_mistake_of_the_keys_alone_is_told_of_them():
+    verdict = check(lambda q, k, positions: (rope(q, q, positions)[0], rope(k, k, positions + 1)[0]), ROTARY)
+    assert [(each.name, each.outputs) for each in verdict.mistakes] == [("positions off by one", ("keys",))]
+    assert "(keys)" in str(verdict)
+
+
+def test_two_mistakes_at_once_are_both_named():
+    verdict = check(rope, Rotary(head_dim=8, layout="half", base=5e5))
+    assert names(verdict) == ["layout swapped, base ignored"]
+
+
+def test_what_no_mistake_explains_is_not_guessed():
+    verdict = check(lambda q, k, positions: rope(q * 1.01, k, positions), ROTARY)
+    assert names(verdict) == ["differs, cause unknown"]
+    (mistake,) = verdict.mistakes
+    assert (mistake.outputs, verdict.status) == (("queries",), 1)
+    assert "queries[0, 0, 0, 0] is " in mistake.start
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda q, k, positions: 1 / 0, "it raised ZeroDivisionError: division by zero, of (2, 4, 17, 8)"),
+        (lambda q, k, positions: q, "it must return 2 arrays, got numpy.ndarray"),
+        (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 8), got (2, 2, 17, 2)"),
+        (lambda q, k, positions: (q, k * np.nan), "keys must be numbers, got nan at (0, 0, 0, 0)"),
+        (lambda q, k, positions: (q, k.tolist()), "it must return numpy's arrays (numpy.ndarray), got list of 2"),
+        (lambda q, k, positions: None, "it must return 2 arrays, got NoneType"),
+    ],
+)
+def test_a_callable_that_fails_is_told_in_a_sentence(function, told):
+    verdict = check(function, ROTARY)
+    assert (verdict.status, verdict.mistakes) == (2, ())
+    assert told in str(verdict)
+
+
+def test_a_table_that_ends_is_told_how_to_be_asked():
+    table = np.stack(cos_sin(np.arange(4096)))
+
+    def held(positions):
+        return tuple(table[:, positions])
+
+    verdict = check(held, ROTARY)
+    assert verdict.status == 2
+    assert "IndexError" in str(verdict)
+    assert "`longest` 4090" in str(verdict)
+    assert check(held, ROTARY, longest=4090).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "told"),
+    [
+        ((rope, XPos(head_dim=8, layout="half")), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
+        ((alibi, T5Bias(num_heads=2)), {}, TypeError, "without parameters"),
+        ((rope, "Rope(dim=2)"), {}, ValueError, "`kind` must be one of"),
+        ((rope, ROTARY), {"framework": "caffe"}, ValueError, "`framework` must be one of 'torch'"),
+        ((rope, ROTARY), {"form": "bias"}, ValueError, "must be one of 'rotation', 'turn', 'table', got 'bias'"),
+        ((lambda: 0, ROTARY), {}, ValueError, "`function` takes 0 arguments"),
+        ((dict, ROTARY), {}, TypeError, "`function` must be a function"),
+        ((rope, ROTARY), {"dtypes": ("bfloat16",)}, ValueError, "that numpy has, got 'bfloat16'"),
+        ((rope, ROTARY), {"longest": 3}, ValueError, "`longest` must be at least 20, got 3"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(arguments, options, error, told):
+    with pytest.raises(error) as raised:
+        check(*arguments, **options)
+    assert told in str(raised.value)
+
+
+MODULE = """
+import numpy as np
+from posenc_core import Rotary, rotate
+
+class Model:
+    def rope(self, q, k, positions):
+        cos, sin = (t if t.ndim == 2 else t[:, None] for t in Rotary(head_dim=64, layout="half").cos_sin(positions))
+        return rotate(q, cos, sin, layout="half"), rotate(k, cos, sin, layout="half")
+
+model = Model()
+
+def broken(q, k, positions):
+    raise KeyError("cache")
+"""
+
+
+def posenc(*arguments, cwd):
+    command = [sys.executable, "-m", "posenc_backends", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_the_command_has_four_statuses(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "config.json").write_text(json.dumps({"head_dim": 64, "rope_theta": 5e5}))
+    for status, out, arguments in (
+        (0, "mine:model.rope conforms (worst ", ("mine:model.rope", "--json", "verdict.json")),
+        (0, "conforms", ("mine.py:model.rope", "--form", "rotation", "--framework", "numpy")),
+        (1, "base ignored: the base is 10000", ("mine:model.rope", "--config", "config.json", "--json", "wrong.json")),
+        (2, "it raised KeyError: 'cache'", ("mine:broken",)),
+        (3, "`nowhere` cannot be imported", ("nowhere:rope",)),
+        (3, "has no `rope`", ("mine:rope",)),
+        (3, "must be written like 'package.module:function'", ("mine",)),
+        (3, "`encoding` must be written like", ("mine:model.rope", "--spec", "64")),
+        (3, "give one of them", ("mine:model.rope", "--spec", "Sine(dim=2)", "--config", "config.json")),
+        (3, "`framework` must be one of", ("mine:model.rope", "--framework", "caffe")),
+    ):  # fmt: skip
+        done = posenc("check", *arguments, cwd=tmp_path)
+        assert done.returncode == status, done.stdout + done.stderr
+        assert out in (done.stderr if status == 3 else done.stdout)
+        assert "Traceback" not in done.stdout + done.stderr
+    right, wrong = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("verdict", "wrong"))
+    assert (right["status"], right["mistakes"], right["failure"]) == (0, [], None)
+    assert right["worst"] < right["limit"]
+    assert Rotary.from_dict(right["spec"]) == Rotary(head_dim=64, layout="half")
+    assert wrong["mistakes"][0]["name"] == "base ignored"
+    assert wrong["function"] == "mine:model.rope"
+
+
+def test_a_framework_that_is_not_installed_cannot_be_asked(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    hidden = "import sys; sys.modules['torch'] = None\nfrom posenc_backends.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", hidden, "check", "mine:model.rope", "--framework", "torch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+TESTS = """
+import numpy as np
+from posenc_core import Alibi
+from tests_of import rope
+
+def test_right(conforms): assert conforms(rope, "Rotary(head_dim=8, layout='interleaved')").status == 0
+def test_wrong(conforms): conforms(rope, "Rotary(head_dim=8, layout='half')")
+"""
+
+
+def test_the_plugin_makes_a_test_of_one_line(tmp_path):
+    points = importlib.metadata.entry_points(group="pytest11")
+    named = [] if PLUGIN in points.names else ["-p", "posenc_backends.plugin"]
+    (tmp_path / "tests_of.py").write_text("import numpy as np\n" + "\n".join(map(inspect.getsource, (rope, _real))))
+    (tmp_path / "test_mine.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, "test_mine.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "rope does not conform: layout swapped" in done.stdout
+    assert "pairs are those of layout 'interleaved'" in done.stdout
+
+
+def test_rotate_itself_conforms_to_the_half_layout():
+    def turn(x, positions):
+        tables = Rotary(head_dim=6, layout="half").cos_sin(positions)
+        return rotate(x, *(table if positions.ndim == 1 else table[:, None] for table in tables), layout="half")
+
+    assert check(turn, Rotary(head_dim=6, layout="half")).status == 0
