@@ -19,6 +19,8 @@ from .sketches import Float64s, Sketch
 # one each, their sum by half a one: 3.4 units of the length of the pair, where that is just above a power of two.
 LIMIT = 4.0
 FITS = 8.0  # a mistake is reproduced as nearly: frameworks' own sines are off by as much again
+NEAR = 128  # up to here float32 angles are off by no more than their size, in last places, beside any other mistake
+UNKNOWN = "differs, cause unknown"
 ROWS = 13  # of an answer, from which its cause is found
 
 
@@ -82,7 +84,10 @@ def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
     for number, each in enumerate(answers):
         if each.worst <= LIMIT:
             continue
-        for cause, outputs in _causes(form, each, answers[:number], known):
+        tried = list(
+            _tried(each.question, [one.question for one in answers[:number]], known, deep=UNKNOWN not in found)
+        )
+        for cause, outputs in _causes(form, each, tried):
             hypothesis = _named(cause, each.question, answers[:number], always)
             one = _mistake(form, each, hypothesis, outputs)
             found[one.name] = _merged(found[one.name], one) if one.name in found else one
@@ -103,13 +108,10 @@ def _shown(one: Mistake) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return one.outputs, one.questions
 
 
-def _causes(
-    form: Form, one: Answer, before: list[Answer], known: list[Hypothesis]
-) -> Iterator[tuple[Hypothesis | None, tuple[str, ...]]]:
+def _causes(form: Form, one: Answer, tried: list[Hypothesis]) -> Iterator[tuple[Hypothesis | None, tuple[str, ...]]]:
     """The simplest mistake of all outputs that are off, or one for each of them; None stands for an unknown cause."""
     found: dict[str, list[str]] = {}
     causes: dict[str, Hypothesis | None] = {}
-    tried = list(_tried(one.question, [each.question for each in before], known))
     wrong = [number for number, off in enumerate(one.off) if off > LIMIT]
     for numbers in (wrong, *([number] for number in wrong)):
         if any(form.outputs[number] in names for names in found.values() for number in numbers):
@@ -123,8 +125,11 @@ def _causes(
         yield causes[name], tuple(outputs)
 
 
-def _tried(question: Question, earlier: list[Question], known: list[Hypothesis]) -> Iterator[Hypothesis]:
-    """All hypotheses of a call, the simplest first; those that explained another call come first of all."""
+def _tried(question: Question, earlier: list[Question], known: list[Hypothesis], *, deep: bool) -> Iterator[Hypothesis]:
+    """All hypotheses of a call, the simplest first; those that explained another call come first of all.
+
+    Two mistakes at once are tried where one of them is known, or `deep`.
+    """
     yield from known
     single, narrow = list(plain(question.sketch.encoding)), list(of_arithmetic(question.sketch.encoding))
     state = list(of_state(question, earlier))
@@ -133,9 +138,8 @@ def _tried(question: Question, earlier: list[Question], known: list[Hypothesis])
     yield from state
     for each in known:
         yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
-    for number, one in enumerate(single):
+    for number, one in enumerate(single if deep else []):
         yield from (both(one, other) for other in single[number + 1 :])
-    yield from (both(one, narrow[0]) for one in single if narrow)
 
 
 def _reproduces(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> bool:
@@ -158,10 +162,14 @@ def _reproduces(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[i
 
 def _fit(best: list[Float64s], question: Question, form: Form, got: Any, outputs: list[int]) -> bool:
     off = [float(best[number].max(initial=0)) for number in outputs]
-    if not off or max(off) > FITS:
+    if not off or max(off) > FITS + (reach if (reach := _reach(question)) <= NEAR else 0):
         return False
     right = errors(form, question.sketch, question, got)
     return all(2 * each <= float(right[number].max(initial=0)) for each, number in zip(off, outputs, strict=True))
+
+
+def _reach(question: Question) -> float:
+    return float(np.abs(question.positions).max(initial=0))
 
 
 def _by_column(off: Float64s) -> Float64s:
@@ -180,7 +188,7 @@ def _named(cause: Hypothesis | None, question: Question, before: list[Answer], a
 
 
 def _mistake(form: Form, one: Answer, hypothesis: Hypothesis | None, outputs: tuple[str, ...]) -> Mistake:
-    name = "differs, cause unknown" if hypothesis is None else hypothesis.mistake
+    name = UNKNOWN if hypothesis is None else hypothesis.mistake
     told = "no known mistake gives these numbers" if hypothesis is None else hypothesis.told
     off = max(one.off[form.outputs.index(output)] for output in outputs)
     start = f"in {one.question.told}: {_start(form, one)}"

@@ -17,6 +17,7 @@ from .sketches import Float64s, Sketch
 LONGEST = 2**20
 FAR = (1000, 4090, 8200, 32760, 65531, 131065, 262139, 524283, 1048563)  # first positions, to both sides of powers of 2
 PREFILL = 600  # tokens from 0 on: more than bfloat16 can count
+MAY_REFUSE = ("each row its own", "out of order")  # callables that take one run of positions are right in those
 TWICE = 2  # the rows of a batch
 
 
@@ -85,14 +86,14 @@ def questions(
         yield from _of_bias(encoding, form, longest)
         return
     for name, positions in _float32(longest):
-        yield _question(encoding, form, name, "float32", positions)
+        yield _question(encoding, form, name, "float32", positions)._replace(is_optional=name in MAY_REFUSE)
     prefill = np.arange(min(PREFILL, longest))
     if not form.has_arrays:
         yield _question(encoding, form, "from 0", "float32", prefill)
         return
     for dtype in dtypes:
         spare = dtype in optional
-        for name, first in (("from 0", 0), ("from elsewhere", min(4001, longest - 13))):
+        for name, first in (("from elsewhere", min(4001, longest - 13)), ("from 0", 0)):
             positions = prefill if first <= 0 else np.arange(first, first + 13)
             yield _question(encoding, form, f"{dtype}, {name}", dtype, positions)._replace(is_optional=spare)
         yield _question(encoding, form, f"after {dtype}", "float32", prefill)
@@ -120,7 +121,7 @@ def _question(
     draw = np.random.default_rng(positions.size)
     tokens = form.tokens(draw, (TWICE, positions.shape[-1]), dtype)
     sketch = Sketch(encoding=encoding, positions=positions, queries=queries)
-    return Question(name, dtype, positions, queries, tokens, sketch, is_optional=positions.ndim > 1)
+    return Question(name, dtype, positions, queries, tokens, sketch)
 
 
 def _of_bias(encoding: Encoding, form: Form, longest: int) -> Iterator[Question]:

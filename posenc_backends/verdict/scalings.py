@@ -11,13 +11,16 @@ import numpy as np
 from posenc_core.encodings import Rotary
 from posenc_core.scaling import NTK, AttentionFactor, Linear, Llama3, YaRN
 
+BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
 Fields = dict[str, Any]
 
 
 def frequency_mistakes(encoding: Rotary) -> Iterator[tuple[str, str, Fields]]:
     """Name, words and changed fields of each."""
-    if encoding.base != Rotary.base and encoding.own is None:
-        yield "base ignored", "the base is 10000", {"base": Rotary.base}
+    for base in BASES if encoding.own is None else ():
+        if base != encoding.base:
+            name = "base ignored" if base == Rotary.base else "wrong base"
+            yield name, f"the base is {base:.10g}", {"base": base}
     yield from _denominators(encoding)
     if encoding.rotary_dim is not None:
         told = f"all {encoding.head_dim} channels turn"
