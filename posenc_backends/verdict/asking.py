@@ -134,8 +134,7 @@ def _called(callee: Callable[..., Any], question: Question, *arguments: Any) -> 
             warnings.simplefilter("ignore")
             return callee(*arguments)
     except Exception as error:
-        told = " ".join(str(error).split())[:300]
-        raise NoAnswerError(f"it raised {type(error).__name__}: {told or 'no message'}, of {question.told}.") from error
+        raise NoAnswerError(f"it raised {type(error).__name__}: {_line(error)}, of {question.told}.") from error
 
 
 def _read(world: Framework, output: Any, kinds: tuple[type, ...], question: Question) -> Float64s:
@@ -145,9 +144,17 @@ def _read(world: Framework, output: Any, kinds: tuple[type, ...], question: Ques
             f"it must return {world.name}'s arrays ({wanted}), got {_told(output)}, of {question.told}."
         )
     try:
-        return np.asarray(world.arrays.to_numpy(output), np.float64)
+        numbers = np.asarray(world.arrays.to_numpy(output))
     except Exception as error:
-        raise NoAnswerError(f"it returned {_told(output)}, which are no real numbers, of {question.told}.") from error
+        told = f"it returned {_told(output)} that cannot be read, {type(error).__name__}: {_line(error)}"
+        raise NoAnswerError(f"{told}, of {question.told}.") from error
+    if numbers.dtype.kind not in "fiu":
+        raise NoAnswerError(f"it must return real numbers, got {numbers.dtype}, of {question.told}.")
+    return numbers.astype(np.float64)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or "no message"
 
 
 def _told(given: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posenc_backends.measures import pair_lengths
-from posenc_core.encodings import Additive, Encoding, Rotary
+from posenc_core.encodings import Additive, Encoding, Rotary, XPos
 from posenc_core.encodings.encoding import PositionScoring
 from posenc_core.precision import ROUNDED
 from posenc_core.rotation import rotate_pairs
@@ -171,7 +171,8 @@ def form_of(callee: Callable[..., Any], encoding: Encoding, name: str | None) ->
         ValueError: if it has no such form, or the signature tells none.
     """
     kind = next((kind for kind in KINDS if isinstance(encoding, kind)), None)
-    if kind is None or encoding.parameters() or getattr(encoding, "num_axes", 1) > 1:
+    is_plain = not isinstance(encoding, XPos) and not encoding.parameters() and getattr(encoding, "num_axes", 1) == 1
+    if kind is None or not is_plain:
         raise TypeError(
             f"`spec` must be a Rotary, an additive or a scoring encoding of one axis without parameters, got {encoding!r}."
         )

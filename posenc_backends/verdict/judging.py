@@ -20,6 +20,7 @@ from .sketches import Float64s, Sketch
 LIMIT = 4.0
 FITS = 8.0  # a mistake is reproduced as nearly: frameworks' own sines are off by as much again
 NEAR = 128  # up to here float32 angles are off by no more than their size, in last places, beside any other mistake
+RARE = ("wrong base", "wrong scaling", "positions reversed", "not turned")  # not looked for beside others
 UNKNOWN = "differs, cause unknown"
 ROWS = 13  # of an answer, from which its cause is found
 
@@ -43,7 +44,7 @@ class Mistake:
     Attributes:
         name: the mistake, such as `"layout swapped"`.
         told: what the callable does, in words.
-        outputs: the outputs that show it.
+        outputs: the outputs that show it; empty for all of them.
         questions: the calls that show it, the first first.
         off: the worst error among them, in units in the last place.
         start: where the first of them begins to differ.
@@ -95,7 +96,7 @@ def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
                 known.append(hypothesis)
             if each.question.dtype == "float32":
                 always.add(one.name)
-    return list(found.values())
+    return [replace(each, outputs=()) if set(each.outputs) == set(form.outputs) else each for each in found.values()]
 
 
 def _merged(one: Mistake, other: Mistake) -> Mistake:
@@ -138,8 +139,9 @@ def _tried(question: Question, earlier: list[Question], known: list[Hypothesis],
     yield from state
     for each in known:
         yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
-    for number, one in enumerate(single if deep else []):
-        yield from (both(one, other) for other in single[number + 1 :])
+    usual = [each for each in single if each.mistake not in RARE]
+    for number, one in enumerate(usual if deep else []):
+        yield from (both(one, other) for other in usual[number + 1 :])
 
 
 def _reproduces(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> bool:

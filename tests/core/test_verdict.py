@@ -3,8 +3,10 @@
 import importlib.metadata
 import inspect
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +131,7 @@ def test_what_no_mistake_explains_is_not_guessed():
         (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 8), got (2, 2, 17, 2)"),
         (lambda q, k, positions: (q, k * np.nan), "keys must be numbers, got nan at (0, 0, 0, 0)"),
         (lambda q, k, positions: (q, k.tolist()), "it must return numpy's arrays (numpy.ndarray), got list of 2"),
+        (lambda q, k, positions: (q, k + 0j), "it must return real numbers, got complex64"),
         (lambda q, k, positions: None, "it must return 2 arrays, got NoneType"),
     ],
 )
@@ -256,3 +259,17 @@ def test_rotate_itself_conforms_to_the_half_layout():
         return rotate(x, *(table if positions.ndim == 1 else table[:, None] for table in tables), layout="half")
 
     assert check(turn, Rotary(head_dim=6, layout="half")).status == 0
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "check.md"
+
+
+def test_the_page_says_what_the_command_says(tmp_path):
+    (program,) = re.findall(r"```python\n(# mine\.py.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "mine.py").write_text(program)
+    right, wrong = re.findall(r'posenc check (mine:rope) --spec "(.*?)"', PAGE.read_text("utf-8"))
+    done = posenc("check", right[0], "--spec", right[1], cwd=tmp_path)
+    assert re.search(r"`(conforms \(worst .*? ulp\))`", PAGE.read_text("utf-8"))[1] in done.stdout
+    done = posenc("check", wrong[0], "--spec", wrong[1], cwd=tmp_path)
+    for line in re.findall(r"^> (.*?)[;.] ", PAGE.read_text("utf-8"), re.MULTILINE):
+        assert line in done.stdout

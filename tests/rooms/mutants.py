@@ -141,7 +141,7 @@ class Stale(Rope):
         cos, sin = super().tables(x, places)
         if "float32" not in str(x.dtype):
             narrow = bfloat16 if "bfloat16" in str(x.dtype) else np.float16
-            cos, sin = (np.asarray(narrow(table), np.float64) for table in (cos, sin))
+            cos, sin = (np.asarray(narrow(np.float32(table)), np.float64) for table in (cos, sin))
         return self.cache.setdefault(places.tobytes(), (cos, sin))
 
 
