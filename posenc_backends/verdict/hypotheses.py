@@ -195,6 +195,12 @@ def _consecutive(sketch: Sketch) -> list[Sketch]:
     return _at(sketch, sketch.positions[..., :1] + np.arange(sketch.positions.shape[-1]))
 
 
+def _started(sketch: Sketch, dtype: str) -> list[Sketch]:
+    """As an offset is added to a range of that dtype."""
+    first, counted = sketch.positions[..., :1], np.arange(sketch.positions.shape[-1])
+    return _at(sketch, ROUNDED[dtype](ROUNDED[dtype](first) + ROUNDED[dtype](counted)).astype(np.float64))
+
+
 def _first_row(sketch: Sketch) -> list[Sketch]:
     return _at(sketch, sketch.positions[:1]) if sketch.positions.ndim > 1 else []
 

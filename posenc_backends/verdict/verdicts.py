@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from posenc_core.encodings import Encoding, Rotary
@@ -12,7 +13,7 @@ from posenc_core.notation import parse
 from .asking import Framework, NoAnswerError, ask, check_shapes, framework, frameworks_of, takes
 from .forms import Form, form_of
 from .gradients import gradient_mistake
-from .judging import LIMIT, Answer, Mistake, answer, mistakes
+from .judging import LIMIT, UNKNOWN, Answer, Mistake, answer, mistakes
 from .questions import LONGEST, Question, questions
 
 DEFAULT = Rotary(head_dim=64, layout="half")
@@ -53,12 +54,18 @@ class Verdict:
         """The worst error of all answers, in units in the last place."""
         return max((off for _, _, off in self.answers), default=0.0)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The mistakes, each named once, also where it is made beside another."""
+        told = ([each.name] if each.name == UNKNOWN else each.name.split(", ") for each in self.mistakes)
+        return tuple(dict.fromkeys(chain.from_iterable(told)))
+
     def __str__(self) -> str:
         dtypes = ", ".join(dict.fromkeys(dtype for _, dtype, _ in self.answers))
         asked = f"{self.encoding!r}: {self.framework}, {self.form}, {len(self.answers)} calls in {dtypes}"
         first = {
             CONFORMS: f"conforms (worst {self.worst:.2g} ulp)",
-            DIFFERS: f"does not conform: {', '.join(dict.fromkeys(each.name for each in self.mistakes))}",
+            DIFFERS: f"does not conform: {', '.join(self.names)}",
             FAILED: "failed",
         }[self.status]
         failure = [] if self.failure is None else [f"  {self.failure}"]
