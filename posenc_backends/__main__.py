@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_core import __version__
 from posenc_core.rotation import LAYOUTS
@@ -18,7 +18,7 @@ TASKS = ("dates", "copy", "reverse", "addition")
 TRAINING = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction["_Parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,10 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """One whose exit status can be told, where arguments are wrong."""
+
+    status = 2
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.status, f"{self.prog}: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="posenc", description="Positional encodings, computed once, in every framework."
-    )
+    parser = _Parser(prog="posenc", description="Positional encodings, computed once, in every framework.")
     parser.add_argument("--version", action="version", version=f"posenc {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="test every encoding in every installed framework")
@@ -112,6 +120,7 @@ def _add_check(commands: Commands) -> None:
     check.add_argument("--no-gradient", action="store_true", help="do not look at its gradient")
     check.add_argument("--json", type=Path, metavar="FILE", help="write the verdict there, too")
     check.set_defaults(run=_check)
+    check.status = 3
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -170,7 +170,7 @@ def _first_odd(array: Float64s) -> str:
 
 def _root(value: Any) -> str:
     name = getattr(value, "__name__", "") if type(value).__name__ == "module" else getattr(value, "__module__", "")
-    return str(name).partition(".")[0]
+    return str(name).removeprefix("posenc_backends.").partition(".")[0]
 
 
 def _is_filled(cell: Any) -> bool:

@@ -206,6 +206,8 @@ def test_the_command_has_four_statuses(tmp_path):
         (3, "`nowhere` cannot be imported", ("nowhere:rope",)),
         (3, "has no `rope`", ("mine:rope",)),
         (3, "must be written like 'package.module:function'", ("mine",)),
+        (3, "argument --longest: invalid int value", ("mine:model.rope", "--longest", "far")),
+        (3, "arguments are required", ()),
         (3, "`encoding` must be written like", ("mine:model.rope", "--spec", "64")),
         (3, "give one of them", ("mine:model.rope", "--spec", "Sine(dim=2)", "--config", "config.json")),
         (3, "`framework` must be one of", ("mine:model.rope", "--framework", "caffe")),

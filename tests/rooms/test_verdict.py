@@ -43,6 +43,20 @@ def test_a_wrong_gradient_is_named(room, on, name):
     assert check(Detached(room), PLAIN, framework=name, gradient=False).status == 0
 
 
+def test_what_fails_is_told_in_a_sentence(room, name):
+    for function, told in (
+        (lambda q, k, positions: (q, np.zeros(3).tolist()), "arrays"),
+        (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 16), got (2, 2, 17, 2)"),
+        (lambda q, k, positions: (q, positions[0].missing), "it raised AttributeError"),
+    ):
+        verdict = check(function, PLAIN, framework=name)
+        assert (verdict.status, verdict.mistakes) == (2, ())
+        assert told in verdict.failure
+    if name != "numpy":
+        verdict = check(lambda q, k, positions: (np.zeros(1), np.zeros(1)), PLAIN, framework=name)
+        assert "got numpy.ndarray" in verdict.failure
+
+
 def test_our_layers_conform(room, name):
     rope = room.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
     assert check(lambda q, k, positions: rope(q, k, positions=positions), framework=name).status == 0
