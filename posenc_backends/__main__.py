@@ -45,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(self.status, f"{self.prog}: {message}\n")
+        self.exit(self.status, f"{self.prog}: error: {message}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
