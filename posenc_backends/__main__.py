@@ -39,9 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One whose exit status can be told, where arguments are wrong."""
+    """One whose exit status can be told, where arguments are wrong; a command refuses those that it does not know itself."""
 
     status = 2
+
+    def parse_known_args(self, *given: Any, **options: Any) -> Any:
+        known, unknown = super().parse_known_args(*given, **options)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -116,7 +122,11 @@ def _add_check(commands: Commands) -> None:
     check.add_argument("--framework", metavar="NAME", help="whose arrays it takes (those that its module imports)")
     check.add_argument("--form", metavar="FORM", help="rotation, turn, table, addition or bias (as its arguments tell)")
     check.add_argument("--longest", type=int, metavar="N", help="the first position that it is not asked for (2**20)")
-    check.add_argument("--dtypes", metavar="NAMES", help="it must take these, too: bfloat16,float16 (it may refuse)")
+    check.add_argument(
+        "--takes",
+        metavar="NAMES",
+        help="what it must take: of bfloat16,float16,negative,real (it may refuse the first two)",
+    )
     check.add_argument("--no-gradient", action="store_true", help="do not look at its gradient")
     check.add_argument("--json", type=Path, metavar="FILE", help="write the verdict there, too")
     check.set_defaults(run=_check)
@@ -184,7 +194,7 @@ def _check(options: argparse.Namespace) -> int:
         framework=options.framework,
         form=options.form,
         longest=options.longest,
-        dtypes=None if options.dtypes is None else tuple(filter(None, options.dtypes.split(","))),
+        takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
         gradient=not options.no_gradient,
     )
 

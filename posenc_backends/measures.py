@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc_core.encodings import Additive, Encoding, Rotating
-from posenc_core.rotation import routes
+from posenc_core.rotation import channel_pairs
 
 Entry = dict[str, Any]
 
@@ -95,8 +95,8 @@ def rotated(on: Subject, got: Any, entry: Entry, rows: Any = slice(None)) -> Out
 
 def pair_lengths(encoding: Rotating, turned: Any) -> Any:
     """The length of the pair that each channel of turned tokens is in: by it errors are measured; of others, their size."""
-    way, lengths = routes(encoding.head_dim, encoding.pairs, encoding.pairing), np.abs(turned)
-    first, second = way.channels[np.argsort(way.column, kind="stable")].reshape(-1, 2).T
+    way, lengths = encoding.pairing, np.abs(turned)
+    first, second = channel_pairs(encoding.head_dim, encoding.pairs, way, way.join)
     lengths[..., first] = lengths[..., second] = np.hypot(turned[..., first], turned[..., second])
     return lengths
 

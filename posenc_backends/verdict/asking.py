@@ -43,6 +43,8 @@ class Framework(NamedTuple):
 
     def places(self, positions: npt.NDArray[Any]) -> Any:
         """Positions as the framework's users have them."""
+        if positions.dtype.kind == "f":
+            return self.native(positions, "float32")
         return self.arrays.from_numpy(positions.astype(np.int32 if self.name in NARROW else np.int64))
 
 
@@ -119,7 +121,7 @@ def check_shapes(form: Form, question: Question, got: tuple[Float64s, ...], want
             raise NoAnswerError(f"{name} must be numbers, got {_first_odd(one)}, of {question.told}.")
 
 
-def takes(world: Framework, dtype: str) -> bool:
+def has(world: Framework, dtype: str) -> bool:
     """Whether the framework has this dtype."""
     try:
         made = world.native(np.zeros((1, 1)), dtype)
@@ -133,7 +135,7 @@ def _called(callee: Callable[..., Any], question: Question, *arguments: Any) -> 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return callee(*arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise NoAnswerError(f"it raised {type(error).__name__}: {_line(error)}, of {question.told}.") from error
 
 
@@ -153,7 +155,7 @@ def _read(world: Framework, output: Any, kinds: tuple[type, ...], question: Ques
     return numbers.astype(np.float64)
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or "no message"
 
 

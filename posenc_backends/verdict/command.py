@@ -42,7 +42,7 @@ def run(
         if path is not None:
             told = json.dumps(verdict.to_dict() | {"function": target}, indent=1, allow_nan=False, ensure_ascii=False)
             path.write_text(told + "\n", encoding="utf-8")
-    except (ImportError, OSError, TypeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, a traceback's status of 1 would say that it does not conform
         print(f"posenc: {_sentence(error)}", file=sys.stderr)  # noqa: T201
         return IMPOSSIBLE
     print(f"{target} {verdict}")  # noqa: T201
@@ -107,4 +107,5 @@ def _of_file(path: Path) -> Any:
 
 
 def _sentence(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    told = " ".join(str(error).split())
+    return told if told and isinstance(error, ImportError | OSError | TypeError | ValueError) else f"{error!r}"

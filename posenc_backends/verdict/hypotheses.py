@@ -18,7 +18,15 @@ from .scoring import bias_mistakes
 from .sketches import Arithmetic, Sketch, Tables, fitted
 from .tables import additive_mistakes
 
+RARE = (
+    "wrong base",
+    "wrong scaling",
+    "positions reversed",
+    "not turned",
+    "positions made whole",
+)  # not looked for beside others
 STEPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to a power are off, in last places
+FLOAT32 = {"frequencies": "float32", "angles": "float32"}
 
 
 class Hypothesis(NamedTuple):
@@ -42,6 +50,35 @@ class Hypothesis(NamedTuple):
             yield from self.change(right)
         except (TypeError, ValueError):
             return
+
+
+class Search(NamedTuple):
+    """How far to look for the cause of a call.
+
+    Attributes:
+        is_wide: mistakes of narrow numbers are tried, too, in all the ways that they are made.
+        is_deep: two mistakes at once are tried of which neither is known.
+    """
+
+    is_wide: bool
+    is_deep: bool
+
+
+def tried(question: Question, earlier: list[Question], known: list[Hypothesis], search: Search) -> Iterator[Hypothesis]:
+    """All hypotheses of a call, the simplest first; those that explained another call come first of all.
+
+    Two mistakes at once are tried where one of them is known, or the search is deep.
+    """
+    yield from known
+    single = list(plain(question.sketch.encoding))
+    narrow = list(of_arithmetic(question.sketch.encoding)) if search.is_wide else []
+    state = list(of_state(question, earlier))
+    yield from (*single, *narrow, *state)
+    for each in known:
+        yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
+    usual = [each for each in single if each.mistake not in RARE] if search.is_deep else []
+    for number, one in enumerate(usual):
+        yield from (both(one, other) for other in usual[number + 1 :])
 
 
 def both(one: Hypothesis, other: Hypothesis) -> Hypothesis:
@@ -72,20 +109,20 @@ def of_arithmetic(encoding: Encoding) -> Iterator[Hypothesis]:
     """Mistakes of narrow numbers."""
     if not isinstance(encoding, Rotary | Additive):
         return
-    yield _rounding("float32 angles", "angles are rounded to float32", frequencies="float32", angles="float32")
+    in_float32 = _rounding("float32 angles", "angles are rounded to float32", **FLOAT32)
+    yield in_float32
     for dtype in ("bfloat16", "float16"):
-        narrow = partial(_rounding, short=dtype)
-        yield narrow(f"{dtype} positions", f"positions are rounded to {dtype}", positions=dtype)
-        yield narrow(
-            f"{dtype} positions", f"positions are rounded to {dtype}, angles to float32", positions=dtype,
-            frequencies="float32", angles="float32",
-        )  # fmt: skip
-        yield narrow(f"{dtype} frequencies", f"frequencies are rounded to {dtype}", frequencies=dtype, angles="float32")
-        yield narrow(f"{dtype} angles", f"angles are rounded to {dtype}", positions=dtype, angles=dtype)
-        yield narrow(
-            f"{dtype} angles", f"positions, frequencies and angles are rounded to {dtype}", positions=dtype,
-            frequencies=dtype, angles=dtype,
-        )  # fmt: skip
+        name, told = f"{dtype} positions", f"positions are rounded to {dtype}"
+        yield _rounding(name, told, positions=dtype)
+        yield _rounding(name, f"{told}, angles to float32", positions=dtype, **FLOAT32)
+        told = f"an offset is rounded to {dtype} and added to a range in it"
+        yield both(Hypothesis(name, told, partial(_started, dtype=dtype)), in_float32)._replace(mistake=name, told=told)
+        told = f"frequencies are rounded to {dtype}"
+        yield _rounding(f"{dtype} frequencies", told, frequencies=dtype, angles="float32")
+        name = f"{dtype} angles"
+        yield _rounding(name, f"angles are rounded to {dtype}", positions=dtype, angles=dtype)
+        told = f"positions, frequencies and angles are rounded to {dtype}"
+        yield _rounding(name, told, positions=dtype, frequencies=dtype, angles=dtype)
         yield Hypothesis(f"{dtype} tables", f"cosine and sine are rounded to {dtype}", _afterwards(_rounded_to(dtype)))
 
 
@@ -139,9 +176,12 @@ def _positions() -> Iterator[Hypothesis]:
     yield Hypothesis("positions of the first row", "all rows have the positions of the first", _first_row)
     told = "positions are counted from the end"
     yield Hypothesis("positions reversed", told, _reversed)
+    yield Hypothesis("sign of positions ignored", "negative positions are taken for positive ones", _unsigned)
+    for words, whole in (("to the nearest", np.rint), ("down", np.floor)):
+        yield Hypothesis("positions made whole", f"positions are rounded {words}", partial(_whole, whole=whole))
 
 
-def _rounding(mistake: str, told: str, *, short: str = "float32", **dtypes: str) -> Hypothesis:
+def _rounding(mistake: str, told: str, **dtypes: str) -> Hypothesis:
     """Numbers rounded on the way; frequencies may be off as far as other ways to a power are."""
     arithmetic = Arithmetic(**dtypes)  # type: ignore[arg-type]  # names of dtypes
 
@@ -181,6 +221,14 @@ def _rounded_to(dtype: str) -> Callable[..., Tables]:
 
 def _at(sketch: Sketch, positions: Any) -> list[Sketch]:
     return [replace(sketch, positions=np.broadcast_to(positions, sketch.positions.shape))]
+
+
+def _unsigned(sketch: Sketch) -> list[Sketch]:
+    return _at(sketch, np.abs(sketch.positions)) if (sketch.positions < 0).any() else []
+
+
+def _whole(sketch: Sketch, whole: Callable[..., Any]) -> list[Sketch]:
+    return _at(sketch, whole(sketch.positions)) if sketch.positions.dtype.kind == "f" else []
 
 
 def _moved(sketch: Sketch, step: int) -> list[Sketch]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from posenc_backends.measures import last_places
 
 from .forms import Form
-from .hypotheses import Hypothesis, both, of_arithmetic, of_state, plain
+from .hypotheses import Hypothesis, Search, tried
 from .questions import Question
 from .sketches import Float64s, Sketch
 
@@ -20,9 +21,8 @@ from .sketches import Float64s, Sketch
 LIMIT = 4.0
 FITS = 8.0  # a mistake is reproduced as nearly: frameworks' own sines are off by as much again
 NEAR = 128  # up to here float32 angles are off by no more than their size, in last places, beside any other mistake
-RARE = ("wrong base", "wrong scaling", "positions reversed", "not turned")  # not looked for beside others
 UNKNOWN = "differs, cause unknown"
-ROWS = 13  # of an answer, from which its cause is found
+ROWS = (3, 13)  # of an answer, from which its cause is found: first of a few
 
 
 class Answer(NamedTuple):
@@ -65,10 +65,11 @@ class Mistake:
 def errors(form: Form, sketch: Sketch, question: Question, got: tuple[Float64s, ...]) -> list[Float64s]:
     """How far each number of an answer is off from what a sketch gives, in units in the last place."""
     wanted = form.wanted(sketch, question.tokens, got[0].shape[-1])
-    return [
-        np.abs(one.reshape(right.shape) - right) / last_places(form.sizes(sketch, right), question.dtype)
-        for one, right in zip(got, wanted, strict=True)
-    ]
+    with np.errstate(invalid="ignore"):  # of infinity, where a sketch rounds to float16
+        return [
+            np.abs(one.reshape(right.shape) - right) / last_places(form.sizes(sketch, right), question.dtype)
+            for one, right in zip(got, wanted, strict=True)
+        ]
 
 
 def answer(form: Form, question: Question, got: tuple[Float64s, ...]) -> Answer:
@@ -82,19 +83,21 @@ def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
     found: dict[str, Mistake] = {}
     known: list[Hypothesis] = []
     always: set[str] = set()  # the names of those that float32 calls show before others can have spoilt them
+    unknown: set[str] = set()  # the dtypes of calls that no hypothesis explains
     for number, each in enumerate(answers):
         if each.worst <= LIMIT:
             continue
-        tried = list(
-            _tried(each.question, [one.question for one in answers[:number]], known, deep=UNKNOWN not in found)
-        )
-        for cause, outputs in _causes(form, each, tried):
-            hypothesis = _named(cause, each.question, answers[:number], always)
+        question, before = each.question, answers[:number]
+        search = Search(is_wide=question.dtype not in unknown, is_deep=not unknown)
+        for cause, outputs in _causes(form, each, tried(question, [one.question for one in before], known, search)):
+            hypothesis = _named(cause, question, before, always)
             one = _mistake(form, each, hypothesis, outputs)
             found[one.name] = _merged(found[one.name], one) if one.name in found else one
-            if hypothesis is not None and not hypothesis.is_state and hypothesis not in known:
+            if hypothesis is None:
+                unknown.add(question.dtype)
+            elif not hypothesis.is_state and hypothesis not in known:
                 known.append(hypothesis)
-            if each.question.dtype == "float32":
+            if question.dtype == "float32":
                 always.add(one.name)
     return [replace(each, outputs=()) if set(each.outputs) == set(form.outputs) else each for each in found.values()]
 
@@ -109,69 +112,57 @@ def _shown(one: Mistake) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return one.outputs, one.questions
 
 
-def _causes(form: Form, one: Answer, tried: list[Hypothesis]) -> Iterator[tuple[Hypothesis | None, tuple[str, ...]]]:
+def _causes(
+    form: Form, one: Answer, hypotheses: Iterable[Hypothesis]
+) -> Iterator[tuple[Hypothesis | None, tuple[str, ...]]]:
     """The simplest mistake of all outputs that are off, or one for each of them; None stands for an unknown cause."""
-    found: dict[str, list[str]] = {}
-    causes: dict[str, Hypothesis | None] = {}
     wrong = [number for number, off in enumerate(one.off) if off > LIMIT]
-    for numbers in (wrong, *([number] for number in wrong)):
-        if any(form.outputs[number] in names for names in found.values() for number in numbers):
-            continue
-        cause = next((each for each in tried if _reproduces(form, each, one, numbers)), None)
-        if cause is not None or len(numbers) == 1:
-            name = cause.mistake if cause else ""
-            causes[name] = cause
-            found.setdefault(name, []).extend(form.outputs[number] for number in numbers)
-    for name, outputs in found.items():
-        yield causes[name], tuple(outputs)
+    causes: dict[int, Hypothesis | None] = dict.fromkeys(wrong)
+    for each in hypotheses:
+        shown = _reproduced(form, each, one, wrong)
+        if len(shown) == len(wrong):
+            causes = dict.fromkeys(wrong, each)
+            break
+        causes |= {number: each for number in shown if causes[number] is None}
+    for cause in dict.fromkeys(causes.values()):
+        yield cause, tuple(form.outputs[number] for number in wrong if causes[number] == cause)
 
 
-def _tried(question: Question, earlier: list[Question], known: list[Hypothesis], *, deep: bool) -> Iterator[Hypothesis]:
-    """All hypotheses of a call, the simplest first; those that explained another call come first of all.
+def _reproduced(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> list[int]:
+    """Which of these outputs are as the hypothesis has it, and much nearer to it than to the right ones.
 
-    Two mistakes at once are tried where one of them is known, or `deep`.
+    A few rows tell that most hypotheses are wrong.
     """
-    yield from known
-    single, narrow = list(plain(question.sketch.encoding)), list(of_arithmetic(question.sketch.encoding))
-    state = list(of_state(question, earlier))
-    yield from single
-    yield from narrow
-    yield from state
-    for each in known:
-        yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
-    usual = [each for each in single if each.mistake not in RARE]
-    for number, one in enumerate(usual if deep else []):
-        yield from (both(one, other) for other in usual[number + 1 :])
+    for most in ROWS:
+        outputs = _of_rows(form, hypothesis, one, outputs, one.question.rows(most)) if outputs else []
+    return outputs
 
 
-def _reproduces(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> bool:
-    """Whether these outputs are as the hypothesis has it, and much nearer to it than to the right ones."""
-    rows, got = one.question.rows(ROWS), one.got
+def _of_rows(
+    form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int], rows: npt.NDArray[np.int64] | None
+) -> list[int]:
     question = one.question.at(rows)
-    if rows is not None:
-        got = tuple(each[..., rows, :] for each in got)
+    got = one.got if rows is None else tuple(each[..., rows, :] for each in one.got)
     best: list[Float64s] = []
+    fit: list[int] = []
     for sketch in hypothesis.sketches(one.question.sketch):
         try:
             off = [_by_column(each) for each in errors(form, sketch.at(rows), question, got)]
         except (TypeError, ValueError):
             continue
         best = [np.minimum(*pair) for pair in zip(best, off, strict=True)] if best else off
-        if _fit(best, question, form, got, outputs):
-            return True
-    return False
+        fit = [number for number in outputs if _fits(best[number], number, question, form, got)]
+        if len(fit) == len(outputs):
+            break
+    return fit
 
 
-def _fit(best: list[Float64s], question: Question, form: Form, got: Any, outputs: list[int]) -> bool:
-    off = [float(best[number].max(initial=0)) for number in outputs]
-    if not off or max(off) > FITS + (reach if (reach := _reach(question)) <= NEAR else 0):
+def _fits(best: Float64s, number: int, question: Question, form: Form, got: tuple[Float64s, ...]) -> bool:
+    off, reach = float(best.max(initial=0)), float(np.abs(question.positions).max(initial=0))
+    if off > FITS + (reach if reach <= NEAR else 0):
         return False
-    right = errors(form, question.sketch, question, got)
-    return all(2 * each <= float(right[number].max(initial=0)) for each, number in zip(off, outputs, strict=True))
-
-
-def _reach(question: Question) -> float:
-    return float(np.abs(question.positions).max(initial=0))
+    right = errors(form, question.sketch, question, got)[number]
+    return 2 * off <= float(right.max(initial=0))
 
 
 def _by_column(off: Float64s) -> Float64s:

@@ -19,6 +19,11 @@ FAR = (1000, 4090, 8200, 32760, 65531, 131065, 262139, 524283, 1048563)  # first
 PREFILL = 600  # tokens from 0 on: more than bfloat16 can count
 MAY_REFUSE = ("each row its own", "out of order")  # callables that take one run of positions are right in those
 TWICE = 2  # the rows of a batch
+HALVES = ("bfloat16", "float16")
+OTHERS = {  # positions that are asked for by name; float32 has them all
+    "negative": np.arange(-13, 4),
+    "real": np.array([0.5, 3.25, 2.75, 9.125, 33.5, 100.0625, 1000.75, 4090.5, 7.0]),
+}
 
 
 class Question(NamedTuple):
@@ -71,7 +76,7 @@ class Question(NamedTuple):
 
 
 def questions(
-    encoding: Encoding, form: Form, *, longest: int, dtypes: tuple[str, ...], optional: tuple[str, ...]
+    encoding: Encoding, form: Form, *, longest: int, takes: tuple[str, ...], optional: tuple[str, ...]
 ) -> Iterator[Question]:
     """All calls, in order: near, from elsewhere, one by one, each row its own, far, out of order, in other dtypes, again.
 
@@ -79,12 +84,22 @@ def questions(
         encoding: the right one.
         form: what the callable takes.
         longest: the first position that it is not asked for.
-        dtypes: those to ask in besides float32.
+        takes: dtypes to ask in besides float32, and names of other positions.
         optional: those of them that it may refuse.
     """
     if isinstance(encoding, PositionScoring):
         yield from _of_bias(encoding, form, longest)
-        return
+    else:
+        yield from _of_rows(encoding, form, longest, tuple(each for each in takes if each in HALVES), optional)
+    for name in (each for each in takes if each in OTHERS):
+        positions, queries = OTHERS[name], 5 if isinstance(encoding, PositionScoring) else 0
+        yield _question(encoding, form, name, "float32", np.r_[positions[:queries], positions], queries)
+
+
+def _of_rows(
+    encoding: Encoding, form: Form, longest: int, dtypes: tuple[str, ...], optional: tuple[str, ...]
+) -> Iterator[Question]:
+    """Tables, and what they are added to or turn."""
     for name, positions in _float32(longest):
         yield _question(encoding, form, name, "float32", positions)._replace(is_optional=name in MAY_REFUSE)
     prefill = np.arange(min(PREFILL, longest))

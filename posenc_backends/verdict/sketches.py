@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,6 @@ from posenc_core.precision import ROUNDED
 
 Float64s = npt.NDArray[np.float64]
 Tables = tuple[Float64s, ...]
-
-FARTHEST = 2**31 - 1  # radians: positions beyond are no positions
 
 
 class Arithmetic(NamedTuple):
@@ -92,16 +91,18 @@ class Sketch:
             return self._rounded()
         return _tables(encoding, positions)
 
-    def _rounded(self) -> tuple[Any, ...]:
-        """Of each column, the entry at the real position where its exact angle is the rounded one."""
-        rates, positions = _rates(self.encoding), self.positions
+    def _rounded(self) -> Tables:
+        """Of each column, the entry of the rounded angle; as it is, where the column is no sine or cosine."""
+        rates, (still, quarter) = _rates(self.encoding), _waves(self.encoding)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            angles = _angles(positions[..., None], rates, self.arithmetic)
-            at = np.where(rates > 0, angles / rates, positions[..., None])
-        if not np.isfinite(at).all() or np.abs(at).max(initial=0) > FARTHEST:
+            angles = _angles(self.positions[..., None], rates, self.arithmetic)
+        if not np.isfinite(angles).all():
             raise ValueError("Angles overflow.")
-        tables = (np.reshape(table, (*at.shape, at.shape[-1])) for table in _tables(self.encoding, at.reshape(-1)))
-        return tuple(np.diagonal(table, axis1=-2, axis2=-1) for table in tables)
+        cos, sin = np.cos(angles), np.sin(angles)
+        if isinstance(self.encoding, Rotary):
+            return cos * still, sin * quarter
+        table = cos * still + sin * quarter
+        return (table if rates.all() else np.where(rates == 0, _tables(self.encoding, self.positions)[0], table),)
 
 
 def fitted(arithmetic: Arithmetic, steps: int) -> Iterator[Arithmetic]:
@@ -120,6 +121,19 @@ def _tables(encoding: Encoding, positions: npt.NDArray[Any]) -> tuple[Any, ...]:
     raise TypeError(f"`encoding` must have a table, got {encoding!r}.")
 
 
+@lru_cache(maxsize=16)
+def _waves(encoding: Encoding) -> Tables:
+    """Of each column, the entry at angle 0 and at a quarter turn; of a rotation, of the cosine and of the sine."""
+    if isinstance(encoding, Rotary):
+        factor = encoding.attention_factor
+        return np.array(factor), np.array(-factor if encoding.direction == "inverse" else factor)
+    rates = _rates(encoding)
+    quarters = np.divide(np.pi / 2, rates, out=np.zeros_like(rates), where=rates != 0)
+    (still,), (turned,) = _tables(encoding, np.zeros(1, np.int64)), _tables(encoding, quarters)
+    return np.asarray(still[0], np.float64), np.asarray(np.diagonal(turned), np.float64)
+
+
+@lru_cache(maxsize=16)
 def _rates(encoding: Encoding) -> Float64s:
     if isinstance(encoding, Rotary):
         return encoding.frequencies()
@@ -139,7 +153,7 @@ def _angles(positions: Any, rates: Float64s, arithmetic: Arithmetic) -> Float64s
 
 def _stepped(numbers: Float64s, arithmetic: Arithmetic) -> Float64s:
     digits = {"float32": 24, "bfloat16": 8, "float16": 11}[arithmetic.frequencies or "float32"]
-    size = np.where((numbers > 0) & np.isfinite(numbers), numbers, 1)
+    size = np.abs(np.where((numbers == 0) | np.isinf(numbers), 1, numbers))
     return numbers + arithmetic.steps * 2.0 ** (np.floor(np.log2(size)) + 1 - digits)
 
 

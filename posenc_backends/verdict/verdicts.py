@@ -10,14 +10,13 @@ from typing import Any
 from posenc_core.encodings import Encoding, Rotary
 from posenc_core.notation import parse
 
-from .asking import Framework, NoAnswerError, ask, check_shapes, framework, frameworks_of, takes
+from .asking import Framework, NoAnswerError, ask, check_shapes, framework, frameworks_of, has
 from .forms import Form, form_of
 from .gradients import gradient_mistake
 from .judging import LIMIT, UNKNOWN, Answer, Mistake, answer, mistakes
-from .questions import LONGEST, Question, questions
+from .questions import HALVES, LONGEST, OTHERS, Question, questions
 
 DEFAULT = Rotary(head_dim=64, layout="half")
-HALVES = ("bfloat16", "float16")
 CONFORMS, DIFFERS, FAILED, IMPOSSIBLE = range(4)  # exit statuses
 
 
@@ -96,7 +95,7 @@ def check(
     framework: str | None = None,
     form: str | None = None,
     longest: int | None = None,
-    dtypes: tuple[str, ...] | None = None,
+    takes: tuple[str, ...] | None = None,
     gradient: bool = True,
 ) -> Verdict:
     """Ask a callable at many positions whether it computes an encoding, and find out which mistake it makes if not.
@@ -114,7 +113,8 @@ def check(
             a table, `"addition"` for `(x, positions) -> x`, `"bias"` for `(query_positions, key_positions) -> bias`;
             by default as many arguments tell.
         longest: the first position that it is not asked for; by default 2**20, or what the frequencies are for.
-        dtypes: in which it must answer besides float32; by default it is asked in bfloat16 and float16 and may refuse.
+        takes: what it must take besides float32 and positions from 0 on: some of the dtypes `"bfloat16"`, `"float16"` and
+            of the positions `"negative"`, `"real"`; by default it is asked in both dtypes and may refuse.
         gradient: whether its gradient is checked, where the framework has gradients.
     Raises:
         TypeError, ValueError: if the check cannot be made.
@@ -139,7 +139,9 @@ def check(
     if limit < 20:
         raise ValueError(f"`longest` must be at least 20, got {limit}.")
     world, failure = _world(function, shape, framework, limit)
-    asked = tuple(questions(encoding, shape, longest=limit, dtypes=_dtypes(world, dtypes), optional=_spare(dtypes)))
+    optional = HALVES if takes is None else ()
+    asked = tuple(questions(encoding, shape, longest=limit, takes=_taken(world, takes), optional=optional))
+    _check_answers(asked)
     known: dict[str, Any] = {"encoding": encoding, "framework": world.name, "form": shape.name}
     if failure is not None:
         return Verdict(**known, failure=failure)
@@ -189,7 +191,7 @@ def _answers(
 def _world(function: Callable[..., Any], form: Form, name: str | None, longest: int) -> tuple[Framework, str | None]:
     """The framework whose arrays the callable takes, found by a call if it is not named; and why none is."""
     names, failures = [name] if name is not None else frameworks_of(function), []
-    question = next(iter(questions(form.encoding, form, longest=longest, dtypes=(), optional=())))
+    question = next(iter(questions(form.encoding, form, longest=longest, takes=(), optional=())))
     for each in names if len(names) > 1 else ():
         world = framework(each)
         try:
@@ -201,17 +203,24 @@ def _world(function: Callable[..., Any], form: Form, name: str | None, longest: 
     return failures[0] if failures else (framework(names[0]), None)
 
 
-def _dtypes(world: Framework, dtypes: tuple[str, ...] | None) -> tuple[str, ...]:
-    if dtypes is None:
-        return tuple(dtype for dtype in HALVES if takes(world, dtype))
-    for dtype in dtypes:
-        if dtype not in HALVES or not takes(world, dtype):
-            raise ValueError(f"`dtypes` must be some of {HALVES} that {world.name} has, got {dtype!r}.")
-    return dtypes
+def _taken(world: Framework, takes: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What is asked for besides float32 and positions from 0 on."""
+    if takes is None:
+        return tuple(dtype for dtype in HALVES if has(world, dtype))
+    for name in takes:
+        if name not in (*HALVES, *OTHERS) or (name in HALVES and not has(world, name)):
+            raise ValueError(f"`takes` must be some of {(*HALVES, *OTHERS)} that {world.name} has, got {name!r}.")
+    return takes
 
 
-def _spare(dtypes: tuple[str, ...] | None) -> tuple[str, ...]:
-    return HALVES if dtypes is None else ()
+def _check_answers(asked: tuple[Question, ...]) -> None:
+    """Raise unless the encoding has the positions that are asked for by name."""
+    for question in asked:
+        if question.name in OTHERS:
+            try:
+                question.sketch.tables()
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"`takes` must not ask for {question.name} positions: {error}") from error
 
 
 def _finite(number: float) -> float | None:

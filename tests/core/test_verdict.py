@@ -1,21 +1,12 @@
-"""The verdict on callables in NumPy: forms, failures, the command, the plugin."""
-
-import importlib.metadata
-import inspect
-import json
-import re
-import subprocess
-import sys
-from pathlib import Path
+"""The verdict on callables in NumPy: forms, mistakes, failures."""
 
 import numpy as np
 import pytest
 
 from posenc_backends.verdict import check
-from posenc_core import Alibi, Rotary, Sinusoidal, T5Bias, XPos, rotate
+from posenc_core import Alibi, Binary, Rotary, Sinusoidal, T5Bias, XPos, rotate
 
 ROTARY = Rotary(head_dim=8, layout="interleaved")
-PLUGIN = "posenc.conformance"
 
 
 def rope(q, k, positions):
@@ -124,6 +115,22 @@ def test_what_no_mistake_explains_is_not_guessed():
 
 
 @pytest.mark.parametrize(
+    ("taken", "mistake"),
+    [
+        (np.abs, ["sign of positions ignored"]),
+        (np.floor, ["positions made whole"]),
+        (np.rint, ["positions made whole"]),
+        (np.asarray, []),
+    ],
+)
+def test_negative_and_real_positions_are_asked_for_by_name(taken, mistake):
+    function = lambda positions: cos_sin(taken(positions))
+    assert check(function, ROTARY).status == 0
+    assert names(check(function, ROTARY, takes=("negative", "real"))) == mistake
+    assert check(alibi, Alibi(num_heads=8), takes=("negative", "real")).status == 0
+
+
+@pytest.mark.parametrize(
     ("function", "told"),
     [
         (lambda q, k, positions: 1 / 0, "it raised ZeroDivisionError: division by zero, of (2, 4, 17, 8)"),
@@ -164,7 +171,14 @@ def test_a_table_that_ends_is_told_how_to_be_asked():
         ((rope, ROTARY), {"form": "bias"}, ValueError, "must be one of 'rotation', 'turn', 'table', got 'bias'"),
         ((lambda: 0, ROTARY), {}, ValueError, "`function` takes 0 arguments"),
         ((dict, ROTARY), {}, TypeError, "`function` must be a function"),
-        ((rope, ROTARY), {"dtypes": ("bfloat16",)}, ValueError, "that numpy has, got 'bfloat16'"),
+        ((rope, ROTARY), {"takes": ("bfloat16",)}, ValueError, "that numpy has, got 'bfloat16'"),
+        ((rope, ROTARY), {"takes": ("complex",)}, ValueError, "`takes` must be some of"),
+        (
+            (lambda positions: 0, Binary(dim=8)),
+            {"takes": ("negative",)},
+            ValueError,
+            "must not ask for negative positions",
+        ),
         ((rope, ROTARY), {"longest": 3}, ValueError, "`longest` must be at least 20, got 3"),
     ],
 )
@@ -174,104 +188,9 @@ def test_what_cannot_be_checked_is_refused(arguments, options, error, told):
     assert told in str(raised.value)
 
 
-MODULE = """
-import numpy as np
-from posenc_core import Rotary, rotate
-
-class Model:
-    def rope(self, q, k, positions):
-        cos, sin = (t if t.ndim == 2 else t[:, None] for t in Rotary(head_dim=64, layout="half").cos_sin(positions))
-        return rotate(q, cos, sin, layout="half"), rotate(k, cos, sin, layout="half")
-
-model = Model()
-
-def broken(q, k, positions):
-    raise KeyError("cache")
-"""
-
-
-def posenc(*arguments, cwd):
-    command = [sys.executable, "-m", "posenc_backends", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
-
-
-def test_the_command_has_four_statuses(tmp_path):
-    (tmp_path / "mine.py").write_text(MODULE)
-    (tmp_path / "config.json").write_text(json.dumps({"head_dim": 64, "rope_theta": 5e5}))
-    for status, out, arguments in (
-        (0, "mine:model.rope conforms (worst ", ("mine:model.rope", "--json", "verdict.json")),
-        (0, "conforms", ("mine.py:model.rope", "--form", "rotation", "--framework", "numpy")),
-        (1, "base ignored: the base is 10000", ("mine:model.rope", "--config", "config.json", "--json", "wrong.json")),
-        (2, "it raised KeyError: 'cache'", ("mine:broken",)),
-        (3, "`nowhere` cannot be imported", ("nowhere:rope",)),
-        (3, "has no `rope`", ("mine:rope",)),
-        (3, "must be written like 'package.module:function'", ("mine",)),
-        (3, "argument --longest: invalid int value", ("mine:model.rope", "--longest", "far")),
-        (3, "arguments are required", ()),
-        (3, "`encoding` must be written like", ("mine:model.rope", "--spec", "64")),
-        (3, "give one of them", ("mine:model.rope", "--spec", "Sine(dim=2)", "--config", "config.json")),
-        (3, "`framework` must be one of", ("mine:model.rope", "--framework", "caffe")),
-    ):  # fmt: skip
-        done = posenc("check", *arguments, cwd=tmp_path)
-        assert done.returncode == status, done.stdout + done.stderr
-        assert out in (done.stderr if status == 3 else done.stdout)
-        assert "Traceback" not in done.stdout + done.stderr
-    right, wrong = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("verdict", "wrong"))
-    assert (right["status"], right["mistakes"], right["failure"]) == (0, [], None)
-    assert right["worst"] < right["limit"]
-    assert Rotary.from_dict(right["spec"]) == Rotary(head_dim=64, layout="half")
-    assert wrong["mistakes"][0]["name"] == "base ignored"
-    assert wrong["function"] == "mine:model.rope"
-
-
-def test_a_framework_that_is_not_installed_cannot_be_asked(tmp_path):
-    (tmp_path / "mine.py").write_text(MODULE)
-    hidden = "import sys; sys.modules['torch'] = None\nfrom posenc_backends.__main__ import main; sys.exit(main())"
-    command = [sys.executable, "-c", hidden, "check", "mine:model.rope", "--framework", "torch"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 3
-    assert "Traceback" not in done.stderr
-
-
-TESTS = """
-import numpy as np
-from posenc_core import Alibi
-from tests_of import rope
-
-def test_right(conforms): assert conforms(rope, "Rotary(head_dim=8, layout='interleaved')").status == 0
-def test_wrong(conforms): conforms(rope, "Rotary(head_dim=8, layout='half')")
-"""
-
-
-def test_the_plugin_makes_a_test_of_one_line(tmp_path):
-    points = importlib.metadata.entry_points(group="pytest11")
-    named = [] if PLUGIN in points.names else ["-p", "posenc_backends.plugin"]
-    (tmp_path / "tests_of.py").write_text("import numpy as np\n" + "\n".join(map(inspect.getsource, (rope, _real))))
-    (tmp_path / "test_mine.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, "test_mine.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "rope does not conform: layout swapped" in done.stdout
-    assert "pairs are those of layout 'interleaved'" in done.stdout
-
-
 def test_rotate_itself_conforms_to_the_half_layout():
     def turn(x, positions):
         tables = Rotary(head_dim=6, layout="half").cos_sin(positions)
         return rotate(x, *(table if positions.ndim == 1 else table[:, None] for table in tables), layout="half")
 
     assert check(turn, Rotary(head_dim=6, layout="half")).status == 0
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "check.md"
-
-
-def test_the_page_says_what_the_command_says(tmp_path):
-    (program,) = re.findall(r"```python\n(# mine\.py.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    (tmp_path / "mine.py").write_text(program)
-    right, wrong = re.findall(r'posenc check (mine:rope) --spec "(.*?)"', PAGE.read_text("utf-8"))
-    done = posenc("check", right[0], "--spec", right[1], cwd=tmp_path)
-    assert re.search(r"`(conforms \(worst .*? ulp\))`", PAGE.read_text("utf-8"))[1] in done.stdout
-    done = posenc("check", wrong[0], "--spec", wrong[1], cwd=tmp_path)
-    for line in re.findall(r"^> (.*?)[;.] ", PAGE.read_text("utf-8"), re.MULTILINE):
-        assert line in done.stdout
