@@ -76,7 +76,7 @@ def publish(folder: Path) -> int:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cases = publish(Path(folder))
     ...     sorted(path.name for path in Path(folder).glob("s*"))
-    ['schema.json', 'scalings.safetensors', 'scoring_constants.safetensors', 'seeds.safetensors', 'sinusoidal.safetensors']
+    ['scalings.safetensors', 'schema.json', 'scoring_constants.safetensors', 'seeds.safetensors', 'sinusoidal.safetensors']
     """
     folder.mkdir(parents=True, exist_ok=True)
     cases, files = [], {}

@@ -18,13 +18,6 @@ from .scoring import bias_mistakes
 from .sketches import Arithmetic, Sketch, Tables, fitted
 from .tables import additive_mistakes
 
-RARE = (
-    "wrong base",
-    "wrong scaling",
-    "positions reversed",
-    "not turned",
-    "positions made whole",
-)  # not looked for beside others
 STEPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to a power are off, in last places
 FLOAT32 = {"frequencies": "float32", "angles": "float32"}
 
@@ -50,35 +43,6 @@ class Hypothesis(NamedTuple):
             yield from self.change(right)
         except (TypeError, ValueError):
             return
-
-
-class Search(NamedTuple):
-    """How far to look for the cause of a call.
-
-    Attributes:
-        is_wide: mistakes of narrow numbers are tried, too, in all the ways that they are made.
-        is_deep: two mistakes at once are tried of which neither is known.
-    """
-
-    is_wide: bool
-    is_deep: bool
-
-
-def tried(question: Question, earlier: list[Question], known: list[Hypothesis], search: Search) -> Iterator[Hypothesis]:
-    """All hypotheses of a call, the simplest first; those that explained another call come first of all.
-
-    Two mistakes at once are tried where one of them is known, or the search is deep.
-    """
-    yield from known
-    single = list(plain(question.sketch.encoding))
-    narrow = list(of_arithmetic(question.sketch.encoding)) if search.is_wide else []
-    state = list(of_state(question, earlier))
-    yield from (*single, *narrow, *state)
-    for each in known:
-        yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
-    usual = [each for each in single if each.mistake not in RARE] if search.is_deep else []
-    for number, one in enumerate(usual):
-        yield from (both(one, other) for other in usual[number + 1 :])
 
 
 def both(one: Hypothesis, other: Hypothesis) -> Hypothesis:

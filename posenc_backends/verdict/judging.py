@@ -12,8 +12,9 @@ import numpy.typing as npt
 from posenc_backends.measures import last_places
 
 from .forms import Form
-from .hypotheses import Hypothesis, Search, tried
+from .hypotheses import Hypothesis
 from .questions import Question
+from .search import Search, tried
 from .sketches import Float64s, Sketch
 
 # A table that is faithfully rounded is off by one unit in the last place of a cosine and a sine, two products by half a

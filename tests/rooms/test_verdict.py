@@ -57,13 +57,18 @@ def test_what_fails_is_told_in_a_sentence(room, name):
         assert "got numpy.ndarray" in verdict.failure
 
 
-def test_our_layers_conform(room, name):
+def test_our_rotation_conforms(room, name):
     rope = room.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
     assert check(lambda q, k, positions: rope(q, k, positions=positions), framework=name).status == 0
-    table = room.PositionalEncoding(32)
-    spec = Sinusoidal(dim=32)
+
+
+def test_our_sums_conform(room, name):
+    table, spec = room.PositionalEncoding(32), Sinusoidal(dim=32)
     assert check(lambda x, positions: table(x, positions=positions), spec, framework=name).status == 0
     assert check(lambda x, positions: table(x, positions=positions + 1), spec, framework=name).status == 1
+
+
+def test_our_biases_conform(room, name):
     bias = room.AttentionBias(Alibi(num_heads=6))
 
     def of(queries, keys):
