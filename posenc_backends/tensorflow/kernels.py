@@ -2,64 +2,46 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import tensorflow as tf
-from tensorflow.python import pywrap_tfe
-from tensorflow.python.eager import context
 
 from posenc_backends.kernels import SMALLEST, Memory, threads_of_process, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
-Tensor: TypeAlias = tf.__internal__.EagerTensor
+from .memory import Tensor, address_in, empty, is_followed, is_here, runs_at_once
+
 KINDS = {
     tf.float64: "float64",
     tf.float32: "float32",
     tf.bfloat16: "bfloat16",
     tf.float16: "float16",
 }
-HERE = "/job:localhost/replica:0/task:0/device:CPU:0"  # of this process, on the processor
 
 
 def takes(x: Tensor) -> bool:
     """Whether nobody traces or intercepts operators, and the numbers lie in memory."""
-    return (
-        tf.executing_eagerly()
-        and x.shape.num_elements() >= SMALLEST
-        and x.dtype in KINDS
-        and _is_here(x)
-        and not context.context().op_callbacks
-    )
-
-
-def _is_here(x: Any) -> bool:
-    return type(x) is Tensor and x.device == HERE
+    return runs_at_once() and x.shape.num_elements() >= SMALLEST and x.dtype in KINDS and is_here(x)
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
     """`x`, turned; None where a gradient is to reach a table, the result to go to a given place, or operators to run elsewhere."""
-    if out is not None or not (_is_here(cos) and _is_here(sin)):
+    if out is not None or not (is_here(cos) and is_here(sin)):
         return None
-    if _is_followed(x, cos, sin):
-        return None if _is_followed(cos, sin) else _recorded(x, cos, sin, pairing)
+    if is_followed(x, cos, sin):
+        return None if is_followed(cos, sin) else _recorded(x, cos, sin, pairing)
     wide = tf.float64 if x.dtype == tf.float64 else tf.float32
     cos, sin = (table if table.dtype == wide else tf.cast(table, wide) for table in (cos, sin))
-    result = tf.raw_ops.Empty(shape=x.shape, dtype=x.dtype)  # memory of TensorFlow's own, which nobody has seen yet
-    if result.device != x.device:
+    result = empty(x.shape, x.dtype)
+    if result is None:
         return None
     told = [tf.experimental.dlpack.to_dlpack(tensor) for tensor in (x, result, cos, sin)]
     of_x, of_result, of_cos, of_sin = map(_memory, told, (x, result, cos, sin))
     threads = _threads_told() or threads_of_process()
     return result if turn(KINDS[x.dtype], pairing, threads, (of_x, of_result, of_cos, of_sin)) else None
-
-
-def _is_followed(*tensors: Tensor) -> bool:
-    """Whether a tape watches one of them, or a tangent belongs to it."""
-    return pywrap_tfe.TFE_Py_TapeSetPossibleGradientTypes(tensors) != 0
 
 
 def _recorded(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
@@ -77,14 +59,8 @@ def _recorded(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
 
 def _memory(capsule: Any, tensor: Tensor) -> Memory:
     """Where the numbers lie, of which the capsule tells."""
-    pointer = ctypes.c_void_p.from_address(_pointer_in(capsule, b"dltensor")).value
     shape = tuple(tensor.shape.as_list())
-    return pointer or 0, (shape, tuple([math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
-
-
-_pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
+    return address_in(capsule), (shape, tuple([math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
 
 
 @cache  # once there are tensors, TensorFlow lets nobody change it
