@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ._arrays import Array, cut_off, difference, dtype_name, is_floating, namespace_of, paired, shape_of
@@ -33,8 +34,7 @@ def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     """
     xp = namespace_of(by_offset)
     if isinstance(by_offset, np.ndarray):
-        backwards = sliding_window_view(by_offset, keys, axis=-1)[:, :queries]  # the last query's row first
-        return np.ascontiguousarray(backwards[:, ::-1])
+        return np.ascontiguousarray(rows_that_overlap(by_offset, queries, keys))
     own = getattr(xp, "spread", None)
     copied: Array | None = None if own is None else own(by_offset, queries, keys)
     if copied is not None:
@@ -43,6 +43,12 @@ def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     index = xp.expand_dims(columns[:keys] + (queries - 1), axis=0) - xp.expand_dims(columns[:queries], axis=-1)
     taken = xp.take(by_offset, xp.reshape(index, (-1,)), axis=1)
     return xp.reshape(taken, (shape_of(by_offset)[0], queries, keys))
+
+
+def rows_that_overlap(by_offset: npt.NDArray[Any], queries: int, keys: int) -> npt.NDArray[Any]:
+    """`spread` as a view: in memory each row begins a number before that of the query before."""
+    backwards = sliding_window_view(by_offset, keys, axis=-1)[:, :queries]  # the last query's row first
+    return backwards[:, ::-1]
 
 
 def shifted(by_offset: Array, *, keys: Any) -> Array:

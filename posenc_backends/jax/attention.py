@@ -43,7 +43,7 @@ class MultiHeadAttention(layers.Attention, Module):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: probability that an attention weight is dropped in calls that bring a `key`.
         bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
             it grow the tables.
@@ -63,12 +63,14 @@ class MultiHeadAttention(layers.Attention, Module):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | None = None,
+        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
         key: Any = None,
     ) -> None:
-        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
+        encoding = layers.encoding_of(position, self.room)
+        _check_unlearned(position, encoding)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         *keys, scoring_key = split(key, 5)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
@@ -77,8 +79,8 @@ class MultiHeadAttention(layers.Attention, Module):
         made = (Linear(num_hiddens, out, bias, key) for out, key in zip(widths, keys, strict=True))
         self.W_q, self.W_k, self.W_v, self.W_o = made
         self.dropout = dropout
-        self.rotary = RotaryEmbedding(position, max_len=max_len) if isinstance(position, Rotating) else None
-        self.scoring = AttentionBias(position, key=scoring_key) if isinstance(position, Scoring) else None
+        self.rotary = layers.layer_of(position, Rotating, partial(RotaryEmbedding, max_len=max_len))
+        self.scoring = layers.layer_of(position, Scoring, partial(AttentionBias, key=scoring_key))
 
     def __call__(  # noqa: PLR0913 - all that can be said of a call
         self,
@@ -100,3 +102,12 @@ class MultiHeadAttention(layers.Attention, Module):
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
         dropout = partial(dropped, rate=self.dropout, key=key) if self.dropout and key is not None else None
         return self.attended(queries, keys, values, options, dropout)
+
+
+def _check_unlearned(position: Any, encoding: Any) -> None:
+    """Raise for a layer with leaves: a tree that had them twice would be trained as if they were two."""
+    if position is not encoding and encoding.parameters():
+        raise ValueError(
+            f"`position` must be an encoding, got the layer of {encoding!r}, which learns: "
+            "JAX would train its leaves in each block apart."
+        )

@@ -24,7 +24,7 @@ class MultiHeadAttention(layers.Attention, Shell):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
             it grow the tables.
@@ -43,28 +43,26 @@ class MultiHeadAttention(layers.Attention, Shell):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | None = None,
+        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
+        encoding = layers.encoding_of(position, self.room)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         self.max_len = max_len
-        self.bias, self.position = bias, position
+        self.bias, self.position, self.shares = bias, encoding, position is not encoding
         linear = partial(projection, num_hiddens, use_bias=bias, dtype=self.dtype_policy)
         narrow = kv_heads * num_hiddens // num_heads
         self.W_q, self.W_k, self.W_v = linear(num_hiddens), linear(narrow), linear(narrow)
         self.W_o = linear(num_hiddens)
         self.dropout = keras.layers.Dropout(dropout, autocast=False)
-        self.rotary = (
-            RotaryEmbedding(position, max_len=max_len, dtype=self.dtype_policy)
-            if isinstance(position, Rotating)
-            else None
-        )
-        self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
+        rotary = partial(RotaryEmbedding, max_len=max_len, dtype=self.dtype_policy)
+        self.rotary = layers.layer_of(position, Rotating, rotary)
+        self.scoring = layers.layer_of(position, Scoring, AttentionBias)
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
         """`call`, whose `visible` is `mask`: Keras takes an argument of that name for the padding of the result."""
@@ -108,7 +106,9 @@ class MultiHeadAttention(layers.Attention, Shell):
 
     def get_config(self) -> dict[str, Any]:
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
-        position = None if self.position is None else self.position.to_dict()
+        position: Any = None if self.position is None else self.position.to_dict()
+        if self.shares:
+            position = self.scoring if self.rotary is None else self.rotary  # which Keras saves once for all blocks
         sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len}
         return {**super().get_config(), **sizes, "position": position}
 

@@ -38,7 +38,7 @@ class Shell(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shell:
-        encodings = {name: Encoding.from_dict(config[name]) for name in ENCODINGS if config.get(name)}
+        encodings = {name: _revived(config[name]) for name in ENCODINGS if config.get(name)}
         return super().from_config({**config, **encodings})
 
     @property
@@ -94,3 +94,10 @@ class Layer(Holder, Shell):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoding": self.encoding.to_dict()}
+
+
+def _revived(given: Any) -> Any:
+    """An encoding from its JSON; a layer that blocks share, from Keras's, or as it is."""
+    if isinstance(given, Shell):
+        return given
+    return keras.saving.deserialize_keras_object(given) if "class_name" in given else Encoding.from_dict(given)

@@ -27,7 +27,7 @@ class MultiHeadAttention(layers.Attention, Block):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
             it grow the tables.
@@ -50,12 +50,13 @@ class MultiHeadAttention(layers.Attention, Block):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | None = None,
+        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
     ) -> None:
         super().__init__()
-        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
+        encoding = layers.encoding_of(position, self.room)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         self.head_dim = num_hiddens // num_heads
@@ -64,8 +65,8 @@ class MultiHeadAttention(layers.Attention, Block):
         with self.name_scope():
             self.W_q, self.W_k, self.W_v, self.W_o = map(linear, (num_hiddens, narrow, narrow, num_hiddens))
             self.dropout = nn.Dropout(dropout)
-            self.rotary = RotaryEmbedding(position, max_len=max_len) if isinstance(position, Rotating) else None
-            self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
+            self.rotary = layers.layer_of(position, Rotating, partial(RotaryEmbedding, max_len=max_len))
+            self.scoring = layers.layer_of(position, Scoring, AttentionBias)
 
     def __call__(  # type: ignore[override]  # noqa: PLR0913 - all that can be said of a call
         self,

@@ -8,7 +8,10 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
+from mxnet import autograd
 from numpy import float32, int32
+
+from posenc_core.relative import rows_that_overlap
 
 __all__ = [
     "abs",
@@ -34,6 +37,7 @@ __all__ = [
     "permute_dims",
     "reshape",
     "sin",
+    "spread",
     "stack",
     "sum",
     "take",
@@ -103,6 +107,15 @@ def matrix_transpose(x: Any, /) -> Any:
 
 def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
     return _library(x).transpose(x, axes)
+
+
+def spread(by_offset: Any, queries: int, keys: int, /) -> Any:
+    """That of NumPy, which is one copy; None for symbols, where a gradient may be recorded, and where nothing is."""
+    here = isinstance(by_offset, mx.np.ndarray) and by_offset.ctx.device_type == "cpu" and not autograd.is_recording()
+    if not here or by_offset.dtype != np.float32 or not queries * keys:
+        return None
+    rows = rows_that_overlap(by_offset.asnumpy(), queries, keys)
+    return mx.nd.from_numpy(np.ascontiguousarray(rows)).as_np_ndarray()
 
 
 def stack(arrays: Sequence[Any], /, *, axis: int) -> Any:

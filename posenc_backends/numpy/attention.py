@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ class MultiHeadAttention(layers.Attention):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: checked, and not applied.
         bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
             it grow the tables.
@@ -44,11 +45,12 @@ class MultiHeadAttention(layers.Attention):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | None = None,
+        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
     ) -> None:
-        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
+        encoding = layers.encoding_of(position, self.room)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         narrow = kv_heads * num_hiddens // num_heads
@@ -56,8 +58,8 @@ class MultiHeadAttention(layers.Attention):
         self.W_k = Linear(num_hiddens, narrow, self.room, bias=bias)
         self.W_v = Linear(num_hiddens, narrow, self.room, bias=bias)
         self.W_o = Linear(num_hiddens, num_hiddens, self.room, bias=bias)
-        self.rotary = self.rotary_layer(position, max_len=max_len) if isinstance(position, Rotating) else None
-        self.scoring = self.scoring_layer(position) if isinstance(position, Scoring) else None
+        self.rotary = layers.layer_of(position, Rotating, partial(self.rotary_layer, max_len=max_len))
+        self.scoring = layers.layer_of(position, Scoring, self.scoring_layer)
 
     def __call__(  # noqa: PLR0913 - all that can be said of a call
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import paddle
@@ -24,7 +25,7 @@ class MultiHeadAttention(layers.Attention, Loading):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
             it grow the tables.
@@ -43,12 +44,13 @@ class MultiHeadAttention(layers.Attention, Loading):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | None = None,
+        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
     ) -> None:
         super().__init__()
-        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
+        encoding = layers.encoding_of(position, self.room)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         bias_attr = None if bias else False
@@ -58,8 +60,8 @@ class MultiHeadAttention(layers.Attention, Loading):
         self.W_v = nn.Linear(num_hiddens, narrow, bias_attr=bias_attr)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = RotaryEmbedding(position, max_len=max_len) if isinstance(position, Rotating) else None
-        self.scoring = AttentionBias(position) if isinstance(position, Scoring) else None
+        self.rotary = layers.layer_of(position, Rotating, partial(RotaryEmbedding, max_len=max_len))
+        self.scoring = layers.layer_of(position, Scoring, AttentionBias)
 
     def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
 import paddle
 from paddle import (
     Tensor,
@@ -26,6 +27,9 @@ from paddle import (
     where,
     zeros_like,
 )
+from paddle.utils.dlpack import from_dlpack
+
+from posenc_core.relative import rows_that_overlap
 
 __all__ = [
     "abs",
@@ -52,6 +56,7 @@ __all__ = [
     "reshape",
     "shape",
     "sin",
+    "spread",
     "stack",
     "sum",
     "take",
@@ -135,6 +140,14 @@ def shape(x: Tensor, /) -> tuple[Any, ...]:
     return tuple(
         size if known == -1 else known for known, size in zip(x.shape, paddle.unbind(paddle.shape(x)), strict=True)
     )
+
+
+def spread(by_offset: Tensor, queries: int, keys: int, /) -> Tensor | None:
+    """That of NumPy, which is one copy; None where code is traced, or a gradient is to reach it."""
+    here = paddle.in_dynamic_mode() and type(by_offset) is Tensor and by_offset.place.is_cpu_place()
+    if not here or by_offset.dtype != float32 or (paddle.is_grad_enabled() and not by_offset.stop_gradient):
+        return None
+    return from_dlpack(np.ascontiguousarray(rows_that_overlap(by_offset.numpy(), queries, keys)))
 
 
 def sum(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001

@@ -4,9 +4,9 @@ from posenc_backends import require
 
 require("tensorflow", install="tensorflow")
 
-from . import namespace
+from . import kernels, namespace
 from .arrays import from_numpy, is_traced, to_numpy
 
 GAPS: dict[str, str] = {}
 
-__all__ = ["GAPS", "from_numpy", "is_traced", "namespace", "to_numpy"]
+__all__ = ["GAPS", "from_numpy", "is_traced", "kernels", "namespace", "to_numpy"]

@@ -25,6 +25,10 @@ from tensorflow import (  # noqa: F401
     zeros_like,
 )
 
+from posenc_core.relative import rows_that_overlap
+
+from . import memory
+
 astype = tf.cast
 cumulative_sum = tf.cumsum
 log = tf.math.log
@@ -48,6 +52,16 @@ def asarray(x: Any, /, *, device: Any = None) -> tf.Tensor:
 def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:
     """The value, in the shape and dtype of `x`."""
     return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
+
+
+def spread(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None:
+    """Rows that overlap, written by one copy to new memory; None where code is traced, or a gradient is to reach them."""
+    if not (memory.runs_at_once() and memory.is_here(by_offset)) or memory.is_followed(by_offset):
+        return None
+    spread = memory.empty((by_offset.shape[0], queries, keys), by_offset.dtype) if by_offset.dtype == float32 else None
+    if spread is not None:
+        memory.write(rows_that_overlap(by_offset.numpy(), queries, keys), spread)
+    return spread
 
 
 def shape(x: tf.Tensor, /) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: probability that an attention weight is dropped in training.
         bias: whether the projections have a bias.
-        position: a rotary or scoring encoding.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
         max_len: number of positions whose angles are held from the start, where a rotary encoding is given; eager calls beyond
             it grow the tables.
@@ -44,15 +45,16 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | None = None,
+        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
         persistent: bool = False,
     ) -> None:
         super().__init__()
-        kv_heads = layers.check_attention(num_hiddens, num_heads, position, num_kv_heads)
+        encoding = layers.encoding_of(position, self.room)
+        kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
-        self.position = position
+        self.position = encoding
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         narrow = kv_heads * num_hiddens // num_heads
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
@@ -60,12 +62,9 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         self.W_v = nn.Linear(num_hiddens, narrow, bias=bias)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = (
-            RotaryEmbedding(position, max_len=max_len, persistent=persistent)
-            if isinstance(position, Rotating)
-            else None
-        )
-        self.scoring = AttentionBias(position, persistent=persistent) if isinstance(position, Scoring) else None
+        rotary = partial(RotaryEmbedding, max_len=max_len, persistent=persistent)
+        self.rotary = layers.layer_of(position, Rotating, rotary)
+        self.scoring = layers.layer_of(position, Scoring, partial(AttentionBias, persistent=persistent))
 
     def forward(  # noqa: PLR0913 - all that can be said of a call
         self,

@@ -5,6 +5,7 @@ from .attention import Attention
 from .bias import Bias, check_scoring
 from .options import Attended, Options, check_attention, check_valid_lens
 from .rotation import Rotation, check_rotating
+from .sharing import encoding_of, layer_of
 
 __all__ = [
     "Addition",
@@ -19,4 +20,6 @@ __all__ = [
     "check_rotating",
     "check_scoring",
     "check_valid_lens",
+    "encoding_of",
+    "layer_of",
 ]

@@ -7,6 +7,7 @@ import pytest
 
 from posenc_backends import numpy as reference
 from posenc_core import Alibi, Fire, Kerple, SwinBias, T5Bias, from_mask
+from posenc_core.relative import spread
 
 LEARNING = [
     T5Bias(num_heads=2, num_buckets=8, max_distance=20),
@@ -104,3 +105,25 @@ def test_those_that_learn_inside_attention(on, room, native, encoding):
     result = room.to_numpy(layer(x, x, x))
     assert result.shape == (2, 6, 4)
     assert np.isfinite(result).all()
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(3, 5), (5, 3), (1, 7), (6, 1), (0, 4)])
+def test_what_belongs_to_offsets_is_spread_over_queries_and_keys(on, native, queries, keys):
+    """And has memory of its own, as what it was made of."""
+    given = np.arange(2.0 * (queries + keys)).reshape(2, -1) ** 2
+    by_offset = native(given)
+    first, second = (spread(array, queries=queries, keys=keys) for array in (by_offset, by_offset + 1))
+    wanted = [[[row[j - i + queries - 1] for j in range(keys)] for i in range(queries)] for row in given]
+    shape = (2, queries, keys)
+    np.testing.assert_array_equal(on.room.to_numpy(first), np.reshape(wanted, shape))
+    np.testing.assert_array_equal(on.room.to_numpy(second), np.reshape(wanted, shape) + 1)
+    np.testing.assert_array_equal(on.room.to_numpy(by_offset), given)
+
+
+def test_gradients_reach_what_is_spread(on, native):
+    if not hasattr(on.harness, "gradient"):
+        pytest.skip("no gradient")
+    weights = np.arange(15.0).reshape(1, 3, 5) ** 2
+    found = on.harness.gradient(lambda x: spread(x, queries=3, keys=5), native(np.ones((1, 8))), native(weights))
+    wanted = [np.trace(weights[0], offset=offset) for offset in range(-2, 5)]
+    np.testing.assert_array_equal(on.room.to_numpy(found), [[*wanted, 0]])

@@ -1,0 +1,89 @@
+"""`out`: results go where they are to go, or an error says why not; never a wrong number, whatever the memory."""
+
+import numpy as np
+import pytest
+
+from posenc_core import rotate, unrotate
+
+RNG = np.random.default_rng(17)
+LAYOUTS = ("half", "interleaved", "interleaved_to_half")
+SHAPE = (2, 3, 33, 64)
+
+
+def tokens(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def tables(native):
+    return native(tokens(33, 32)), native(tokens(33, 32))
+
+
+@pytest.fixture
+def writable(room, native):
+    """Whether arrays of the library can be written to."""
+    array = native(np.zeros(2))
+    try:
+        array[...] = native(np.ones(2))
+    except TypeError:
+        pytest.skip("arrays that cannot be written to")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("turned", [rotate, unrotate])
+def test_results_are_written_to_it(room, native, tables, writable, layout, turned):
+    numbers = tokens(*SHAPE)
+    wanted = room.to_numpy(turned(native(numbers), *tables, layout=layout))
+    x, out = native(numbers), native(np.zeros(SHAPE))
+    assert turned(x, *tables, layout=layout, out=out) is out
+    np.testing.assert_array_equal(room.to_numpy(out), wanted)
+    np.testing.assert_array_equal(room.to_numpy(x), numbers)
+    assert turned(x, *tables, layout=layout, out=x) is x
+    np.testing.assert_array_equal(room.to_numpy(x), wanted)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shift", [1, 64, -64])
+def test_it_may_overlap_the_tokens(room, native, tables, writable, layout, shift):
+    """Where slices are views; where they are copies, this is as any other place."""
+    numbers, size = tokens(*SHAPE), int(np.prod(SHAPE))
+    wanted = room.to_numpy(rotate(native(numbers), *tables, layout=layout))
+    ends = (np.zeros(max(-shift, 0)), np.zeros(max(shift, 0)))
+    memory = native(np.concatenate([ends[0], numbers.ravel(), ends[1]]))
+    start = max(-shift, 0)
+    xp = room.namespace
+    x, out = (xp.reshape(memory[begin : begin + size], SHAPE) for begin in (start, start + shift))
+    rotate(x, *tables, layout=layout, out=out)
+    np.testing.assert_array_equal(room.to_numpy(out), wanted)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 33, 65), (33, 64), (1, 3, 33, 64), (2, 3, 64, 33)])
+def test_another_shape_is_refused(native, tables, shape):
+    with pytest.raises(ValueError, match=r"`out` must have shape \(2, 3, 33, 64\), got"):
+        rotate(native(tokens(*SHAPE)), *tables, layout="half", out=native(np.zeros(shape)))
+
+
+def test_another_dtype_is_refused(on, native, tables):
+    other = next(name for name in ("float16", "bfloat16", "float64") if name not in on.room.GAPS)
+    out = on.harness.cast(native(np.zeros(SHAPE)), other)
+    with pytest.raises(TypeError, match=f"`out` must be float32, got {other}"):
+        rotate(native(tokens(*SHAPE)), *tables, layout="half", out=out)
+
+
+def test_other_libraries_are_refused(native, tables):
+    with pytest.raises(TypeError, match="`out` must be an array of"):
+        rotate(native(tokens(*SHAPE)), *tables, layout="half", out=[1.0])
+
+
+def test_what_cannot_be_written_to_is_refused(room, native, tables):
+    x, out = (native(tokens(*SHAPE)) for _ in range(2))
+    if hasattr(out, "flags"):
+        out.flags.writeable = False
+    before = room.to_numpy(out).copy()
+    try:
+        rotate(x, *tables, layout="half", out=out)
+    except TypeError as error:
+        assert "`out` must be an array that can be written to" in str(error)  # noqa: PT017 - where it is one
+        np.testing.assert_array_equal(room.to_numpy(out), before)
+    else:
+        np.testing.assert_array_equal(room.to_numpy(out), room.to_numpy(rotate(x, *tables, layout="half")))
