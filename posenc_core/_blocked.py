@@ -30,9 +30,10 @@ def takes(x: Host) -> bool:
 
 
 def turned(x: Host, cos: Host, sin: Host, pairing: Any, out: Host | None = None) -> Host | None:
-    """`x`, turned by checked tables; None if `out` overlaps `x` without being it."""
+    """`x`, turned by checked tables; None if `out` overlaps `x` without being it, or overlaps a table."""
     result = np.empty(x.shape, x.dtype) if out is None else out
-    if np.may_share_memory(x, result) and not lies_as(result, x):
+    over_tables = any(np.may_share_memory(table, result) for table in (cos, sin))
+    if over_tables or (np.may_share_memory(x, result) and not lies_as(result, x)):
         return None
     wide = np.promote_types(x.dtype, np.float32)
     c, s = (np.broadcast_to(np.asarray(table, wide), (*x.shape[:-1], cos.shape[-1])) for table in (cos, sin))

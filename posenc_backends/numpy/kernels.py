@@ -22,8 +22,8 @@ def takes(x: Host) -> bool:
 
 
 def turned(x: Host, cos: Host, sin: Host, pairing: Pairing, out: Host | None = None) -> Host | None:
-    """`x`, turned; None where `out` overlaps it, and is not `x`."""
-    if type(cos) is not np.ndarray or type(sin) is not np.ndarray or not _may_write(out, x, pairing):
+    """`x`, turned; None where `out` overlaps it, and is not `x`, or overlaps a table."""
+    if type(cos) is not np.ndarray or type(sin) is not np.ndarray or not _may_write(out, x, pairing, cos, sin):
         return None
     result = np.empty(x.shape, x.dtype) if out is None else out
     wide = np.float64 if x.dtype == np.float64 else np.float32
@@ -33,11 +33,13 @@ def turned(x: Host, cos: Host, sin: Host, pairing: Pairing, out: Host | None = N
     return _blocked.turned(x, cos, sin, pairing, out)
 
 
-def _may_write(out: Host | None, x: Host, pairing: Pairing) -> bool:
-    """Whether `out` is `x`, or lies apart from it, and each of its numbers apart from the others."""
+def _may_write(out: Host | None, x: Host, pairing: Pairing, *tables: Host) -> bool:
+    """Whether `out` is `x`, or lies apart from it, and from the tables, and each of its numbers apart from the others."""
     if out is None:
         return True
     if type(out) is not np.ndarray or not (out.flags.writeable and out.flags.aligned and out.flags.forc):
+        return False
+    if any(np.may_share_memory(table, out) for table in tables):
         return False
     return (_blocked.lies_as(out, x) and pairing.split == pairing.join) or not np.may_share_memory(out, x)
 

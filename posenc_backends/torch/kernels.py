@@ -59,19 +59,22 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
         cos, sin = cos.to(wide), sin.to(wide)
     if out is None:
         return _run(x, cos, sin, pairing, torch.empty_like(x, memory_format=torch.contiguous_format))
-    if not _may_write(out, x, pairing) or _run(x, cos, sin, pairing, out) is None:
+    if not _may_write(out, x, pairing, cos, sin) or _run(x, cos, sin, pairing, out) is None:
         return None
     torch.autograd.graph.increment_version(out)
     return out
 
 
-def _may_write(out: Any, x: Tensor, pairing: Pairing) -> bool:
-    """Whether `out` is `x`, or lies apart from it, and each of its numbers apart from the others."""
+def _may_write(out: Any, x: Tensor, pairing: Pairing, *tables: Tensor) -> bool:
+    """Whether `out` is `x`, or lies apart from it, and from the tables, and each of its numbers apart from the others."""
     if not _is_here(out) or out.requires_grad or not out.is_contiguous():
+        return False
+    storage = out.untyped_storage().data_ptr()
+    if any(table.untyped_storage().data_ptr() == storage for table in tables):
         return False
     if out.data_ptr() == x.data_ptr() and out.stride() == x.stride():
         return pairing.split == pairing.join
-    return out.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    return storage != x.untyped_storage().data_ptr()
 
 
 def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> Tensor | None:
