@@ -7,13 +7,14 @@ import posenc_core
 
 sys.path.insert(0, str(Path(__file__).parent))
 from costs import costs
+from drawings import pictures
 from drawn import FOLDER
 from speed import speed
 from support import support
 
 project = "posenc"
 release = posenc_core.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
 html_theme = "furo"
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
@@ -21,6 +22,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings say shapes, which types do not
 napoleon_use_ivar = True  # autodoc lists the fields of named tuples, too
 myst_heading_anchors = 2
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+copybutton_selector = "div.highlight-python pre"  # what is printed is not copied
 
 
 def setup(app):
@@ -30,7 +33,7 @@ def setup(app):
 
 
 def write_drawn():
-    """Pictures and tables of the benchmarks."""
+    """Pictures and tables of the benchmarks, pictures of the tutorial."""
     FOLDER.mkdir(exist_ok=True)
-    for make in (speed, costs):
-        (FOLDER / f"{make.__name__}.md").write_text(make(), encoding="utf-8")
+    for name, text in [("speed", speed()), ("costs", costs()), *pictures()]:
+        (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")
