@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from costs import costs
 from drawings import pictures
 from drawn import FOLDER
+from formulas import displayed, inline
 from speed import speed
 from support import support
 
@@ -16,6 +17,9 @@ project = "posenc"
 release = posenc_core.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
 html_theme = "furo"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
 autodoc_member_order = "bysource"
@@ -28,6 +32,7 @@ copybutton_selector = "div.highlight-python pre"  # what is printed is not copie
 
 def setup(app):
     """Write what is made from gaps and from committed results, before pages are read."""
+    app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
     app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
     app.connect("builder-inited", lambda app: write_drawn())
 

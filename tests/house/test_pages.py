@@ -44,6 +44,11 @@ def test_what_is_printed_is_shown_once_for_all_frameworks(found):
     assert not prints
 
 
+def test_code_is_no_wider_than_the_column_of_a_page(found):
+    cells = [block for block in found if block.kind in ("python", "{code-block}")]
+    assert all(len(line) <= 80 for block in cells for line in block.content.splitlines())
+
+
 def test_exercises_have_a_solution(found):
     titled = [(block.kind, block.title.split()[0], block.options.get("class")) for block in found if block.title]
     exercises = [
