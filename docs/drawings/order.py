@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from posenc_core import Sinusoidal, attention_weights, causal, sequence_ids, same_sequence, valid_lengths
+from posenc_core import Sinusoidal, attention_weights, causal, same_sequence, sequence_ids, valid_lengths
 
 
 def weights(figure: Figure) -> None:
