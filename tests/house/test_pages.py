@@ -51,13 +51,11 @@ def test_code_is_no_wider_than_the_column_of_a_page(found):
 
 
 def test_exercises_have_a_solution(found):
-    titled = [(block.kind, block.title.split()[0], block.options.get("class")) for block in found if block.title]
-    exercises = [
-        number for number, (kind, word, _) in enumerate(titled) if (kind, word) == ("{admonition}", "Exercise")
-    ]
-    assert exercises
-    for number in exercises:
-        assert titled[number + 1] == ("{admonition}", "Solution", "dropdown")
+    titles = [(block.kind, block.title) for block in found if re.match("Exercise|Solution", block.title)]
+    numbers = range(1, len(titles) // 2 + 1)
+    assert numbers
+    pairs = [(("{admonition}", f"Exercise {number}"), ("{dropdown}", f"Solution {number}")) for number in numbers]
+    assert titles == [title for pair in pairs for title in pair]
 
 
 def test_pictures_have_alternative_text_and_exist(page, found):
