@@ -1,4 +1,4 @@
-"""The pages of the tutorial, as tests read them: what runs, what it prints, and what belongs to which framework."""
+"""The pages of the tutorial and the how-to pages, as tests read them: what runs, what it prints, and what belongs to which framework."""
 
 import io
 import re
@@ -12,6 +12,8 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
+ELSEWHERE = {"check", "golden"}  # whose code is run by the tests of what they show
+HOWTO = sorted(path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE)
 MARKDOWN = MarkdownIt().use(colon_fence_plugin)
 OPTION = re.compile(r":([\w-]+): *(.*)")
 
@@ -53,7 +55,12 @@ def blocks(text: str, line: int = 0, within: tuple[Block, ...] = ()) -> Iterator
             yield from blocks(content, start, (*within, block))
 
 
-def run(page: Path, framework: str) -> None:
+def has_tabs(page: Path) -> bool:
+    """Whether a page has to be run in each framework."""
+    return any(block.framework for block in blocks(page.read_text(encoding="utf-8")))
+
+
+def run(page: Path, framework: str | None = None) -> None:
     """Run the cells of a page that concern a framework, in one namespace; what they print has to stand below them."""
     found: dict = {"__name__": page.stem}
     printed = io.StringIO()
