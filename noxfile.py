@@ -23,7 +23,13 @@ ENVIRONMENTS = {  # in which a room is tested, and which part of the tests that 
 }
 TWO = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # processes: the machines of CI have as many cores
 WHOLE_FILES = ("--dist", "loadfile")  # whose trainings are for all their tests
-ONCE = ("test_training", "test_resizing", "test_properties", "native/jax/test_modes")  # no environment changes them
+ONCE = (
+    "test_book",
+    "test_training",
+    "test_resizing",
+    "test_properties",
+    "native/jax/test_modes",
+)  # no environment changes them
 ELSEWHERE = [f"--ignore=tests/rooms/{part}.py" for part in ONCE]
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {  # what a room's framework runs on or with
@@ -38,10 +44,11 @@ ROOMS = [name for name in EXTRAS if name not in ("fast", "plots", "report", "str
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Formatting and lint."""
+    """Formatting, lint and spelling."""
     session.install("-c", "constraints/core.txt", *dependencies("lint"))
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
+    session.run("codespell")
 
 
 @nox.session
@@ -107,9 +114,16 @@ def arrays(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages, with warnings as errors; they lie in `docs/_build`."""
+    """The pages, with warnings as errors, in `docs/_build`; `-- serve` shows them and follows edits, `-- linkcheck` tries links."""
     install(session, constraints="docs", group="docs")
-    session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
+    if session.posargs[:1] == ["serve"]:
+        written = ("docs/_drawn/*", "docs/reference/support.md")
+        ignored = [word for name in written for word in ("--ignore", name)]
+        session.run("sphinx-autobuild", *ignored, "docs", "docs/_build", *session.posargs[1:])
+    elif session.posargs[:1] == ["linkcheck"]:
+        session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/linkcheck", *session.posargs[1:])
+    else:
+        session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
 
 
 @nox.session(default=False)

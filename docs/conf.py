@@ -7,30 +7,38 @@ import posenc_core
 
 sys.path.insert(0, str(Path(__file__).parent))
 from costs import costs
+from drawings import pictures
 from drawn import FOLDER
+from formulas import displayed, inline
 from speed import speed
 from support import support
 
 project = "posenc"
 release = posenc_core.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
 html_theme = "furo"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings say shapes, which types do not
 napoleon_use_ivar = True  # autodoc lists the fields of named tuples, too
 myst_heading_anchors = 2
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+copybutton_selector = "div.highlight-python pre"  # what is printed is not copied
 
 
 def setup(app):
     """Write what is made from gaps and from committed results, before pages are read."""
+    app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
     app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
     app.connect("builder-inited", lambda app: write_drawn())
 
 
 def write_drawn():
-    """Pictures and tables of the benchmarks."""
+    """Pictures and tables of the benchmarks, pictures of the tutorial."""
     FOLDER.mkdir(exist_ok=True)
-    for make in (speed, costs):
-        (FOLDER / f"{make.__name__}.md").write_text(make(), encoding="utf-8")
+    for name, text in [("speed", speed()), ("costs", costs()), *pictures()]:
+        (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="test every encoding in every installed framework")
     report.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    report.add_argument("--html", type=Path, metavar="FILE", help="and there as a page: sortable, with pictures")
     report.add_argument("--modes", action="store_true", help="compile, export, save, … every encoding, too: minutes")
     report.set_defaults(run=_report)
     plot = commands.add_parser("plot", help="draw an encoding")
@@ -134,9 +135,10 @@ def _add_check(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    with _naming_rich():
+    with _naming_what_draws():
         from posenc_backends.report import report
-    return report(options.json, modes=options.modes)
+
+        return report(options.json, html=options.html, modes=options.modes)
 
 
 def _plot(options: argparse.Namespace) -> int:
@@ -148,7 +150,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    with _naming_rich():
+    with _naming_what_draws():
         from posenc_backends.explain import explain
     return explain(options.config, layer_type=options.layer_type, picture=options.output, path=options.json)
 
@@ -169,7 +171,7 @@ def _train(options: argparse.Namespace) -> int:
     from posenc_core.notation import parse
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # matrices so small are not worth a second thread
-    with _naming_rich():
+    with _naming_what_draws():
         from posenc_backends.train import Outputs, recipe_of, train
     position = None if options.position == "none" else parse(options.position)
     return train(
@@ -207,14 +209,15 @@ def _golden(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _naming_rich() -> Iterator[None]:
-    """Say how to install what draws in the terminal, where it is missing."""
+def _naming_what_draws() -> Iterator[None]:
+    """Say how to install what draws, where it is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != "rich":
+        extra = {"rich": "report", "jinja2": "report", "matplotlib": "plots"}.get(error.name or "")
+        if extra is None:
             raise
-        raise ImportError('`rich` is not installed; run `pip install "posenc[report]"`.') from error
+        raise ImportError(f'`{error.name}` is not installed; run `pip install "posenc[{extra}]"`.') from error
 
 
 @contextmanager

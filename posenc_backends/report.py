@@ -47,6 +47,14 @@ class Target:
             return f"posenc[{self.room}]"
         return self.backend if self.backend and find_spec(self.backend) is None else None
 
+    @property
+    def version(self) -> str:
+        """That of its package; empty where it is not installed."""
+        try:
+            return version(self.package)
+        except PackageNotFoundError:
+            return ""
+
 
 TARGETS = tuple(
     target
@@ -64,7 +72,7 @@ TARGETS = tuple(
     if {target.room, target.backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
 )
 
-_COLUMNS = ("tables", "forward", "gradient", "compiled", "saved", "defect", "modes")
+COLUMNS = ("tables", "forward", "gradient", "compiled", "saved", "defect", "modes")
 
 
 @dataclass
@@ -92,10 +100,10 @@ class Section:
             of = [result for result in self.results if result["encoding"] == encoding]
             yield {
                 "room": self.target.name,
-                "version": _version(self.target),
+                "version": self.target.version,
                 "encoding": encoding,
                 "tables": _count([result for result in of if result["check"] == "table"]),
-                **{check: _worst(of, check) for check in _COLUMNS if check not in ("tables", "modes")},
+                **{check: _worst(of, check) for check in COLUMNS if check not in ("tables", "modes")},
                 "modes": _count([result for result in of if result["is_mode"] and not result["gap"]]),
                 "seconds": sum(result["seconds"] for result in of),
                 "gaps": sorted({result["gap"] for result in of if result["gap"]}),
@@ -129,30 +137,39 @@ def _take(section: Section, told: dict[str, Any]) -> None:
         section.results.append(told)
 
 
-def report(path: Path | None, *, modes: bool = False) -> int:
-    """Run all rooms, draw the results in the terminal and write them to `path` as JSON; the exit status.
+def report(path: Path | None, *, html: Path | None = None, modes: bool = False) -> int:
+    """Run all rooms, draw the results in the terminal, write them to `path` as JSON and to `html` as a page; the exit status.
 
     With `modes`, every encoding is also compiled, exported, saved, … by its framework's own tools, which takes minutes.
     """
-    if path is not None:
-        path.touch()  # tell of a mistake before the rooms run
+    if html is not None:
+        from posenc_backends.page import page
+    for each in filter(None, (path, html)):
+        each.touch()  # tell of a mistake before the rooms run
     console = Console()
-    present = [target for target in TARGETS if target.missing is None]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        sections = []
-        for target in present:
-            task = progress.add_task(target.name, total=None)
-            told = partial(_show, progress, task)
-            sections.append(run(target, told, *(["--modes"] if modes else [])))
-            progress.remove_task(task)
+    sections = _run_all(console, *(["--modes"] if modes else []))
     console.print(_table(sections))
     _print_remarks(console, sections)
     if path is not None:
         rows = [row for section in sections for row in section.rows()]
         crashes = [{"room": section.target.name, "crash": section.crash} for section in sections if section.crash]
         path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
+    if html is not None:
+        html.write_text(page(sections, [target for target in TARGETS if target.missing]), encoding="utf-8")
     return 0 if all(section.complete for section in sections) else 1
+
+
+def _run_all(console: Console, *options: str) -> list[Section]:
+    """The rooms that are installed, one after the other."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    sections = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        for target in TARGETS:
+            if target.missing is None:
+                task = progress.add_task(target.name, total=None)
+                sections.append(run(target, partial(_show, progress, task), *options))
+                progress.remove_task(task)
+    return sections
 
 
 def _show(progress: Progress, task: TaskID, done: int, cases: int) -> None:
@@ -167,12 +184,12 @@ def _table(sections: list[Section]) -> Table:
         show_edge=False,
     )
     table.add_column("encoding", no_wrap=True)
-    for column in (*_COLUMNS, "sec"):
+    for column in (*COLUMNS, "sec"):
         table.add_column(column, justify="right")
     for section in sections:
-        table.add_row(f"[bold]{section.target.name} {_version(section.target)}")
+        table.add_row(f"[bold]{section.target.name} {section.target.version}")
         for row in section.rows():
-            cells = [_cell(row[check]) for check in _COLUMNS]
+            cells = [cell(row[check]) for check in COLUMNS]
             style = "red" if row["failed"] else None
             table.add_row(f"  {row['encoding']}", *cells, f"{row['seconds']:.2f}", style=style)
         table.add_section()
@@ -184,7 +201,7 @@ def _print_remarks(console: Console, sections: list[Section]) -> None:
     for section in sections:
         name = section.target.name
         for result in section.failed:
-            console.print(f"{name}: {result['case']}: {_why(result)}", style="red", markup=False)
+            console.print(f"{name}: {result['case']}: {why(result)}", style="red", markup=False)
         for gap in sorted({result["gap"] for result in section.results if result["gap"]}):
             console.print(f"{name}: gap: {gap}", style="yellow", markup=False)
         if section.crash:
@@ -195,7 +212,7 @@ def _print_remarks(console: Console, sections: list[Section]) -> None:
             console.print(f"{target.name}: {hint}", style="dim", markup=False)
 
 
-def _why(result: Result) -> str:
+def why(result: Result) -> str:
     """Why a case failed, in a few words."""
     if result["gap"]:
         return "passed, but the room lists it as a gap"
@@ -224,14 +241,8 @@ def _without_infinities(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """What a table shows of a value of a row."""
     if value is None:
         return "–"
     return f"{value:.2g}" if isinstance(value, float) else str(value)
-
-
-def _version(target: Target) -> str:
-    try:
-        return version(target.package)
-    except PackageNotFoundError:
-        return ""

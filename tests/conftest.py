@@ -42,7 +42,7 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(config, items):
     """Leave out what is slow, before pytest selects by marks: of tests that all rooms have, those whose turn it is not."""
     rooms, (part, parts) = config.rootpath / "tests" / "rooms", map(int, config.getoption("--share").split("/"))
-    shared = [item for item in items if item.path.parent == rooms and "slow" not in item.keywords]
+    shared = [item for item in items if item.path.parent == rooms and not {"slow", "whole"} & {*item.keywords}]
     for number, item in enumerate(shared, start=1):
         if number % parts != part % parts:
             item.add_marker(pytest.mark.slow)

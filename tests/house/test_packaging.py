@@ -86,7 +86,7 @@ def posenc(*arguments, cwd):
 
 
 def test_the_report_is_complete_with_numpy_alone(tmp_path):
-    done = posenc("report", "--json", "report.json", cwd=tmp_path)
+    done = posenc("report", "--json", "report.json", "--html", "report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "report.json").read_text())
     kinds = {row["encoding"] for row in rows if row["room"] == "numpy"}
@@ -101,11 +101,18 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
         assert target.name in done.stdout
         if target.missing:
             assert f'pip install "{target.missing}"' in done.stdout.replace("\n", "")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count('<tr role="row">') == 1 + len(rows)
+    assert not re.search(
+        r'(src|srcset)="(?!data:)|<link[^>]+href="(?!data:)|@import|url\(', text
+    )  # it asks for nothing
+    assert len(re.findall(r'alt="[^"]{40,}"', text)) == text.count("<img ") == 2  # cases, forward
 
 
 def rewritten(tmp_path, source):
     """The report on NumPy alone, after some lines of Python; it runs in a process of its own."""
-    program = f"import sys, posenc_backends.report as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit(r.report(None))"
+    call = "r.report(None, html=r.Path('report.html'))"
+    program = f"import sys, posenc_backends.report as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit({call})"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
@@ -121,12 +128,16 @@ def test_the_report_tells_failures(tmp_path):
     done = rewritten(tmp_path, source)
     assert done.returncode == 1, done.stderr
     assert "table: Integer, dim 2: off by 3, allowed are 0" in done.stdout
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'table: Integer, dim 2: <span class="bad">off by 3, allowed are 0</span>' in text
+    assert text.count('<tr role="row" class="bad">') == 1
 
 
 def test_the_report_tells_a_crash(tmp_path):
     done = rewritten(tmp_path, "r.sys.executable = '/bin/true'")
     assert done.returncode == 1, done.stderr
     assert "numpy: ended with status 0 after 0 cases" in done.stdout
+    assert "ended with status 0 after 0 cases" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_report_says_what_to_install(monkeypatch):
@@ -244,6 +255,8 @@ sys.exit(main())
     [
         ("rich", ("explain", "config.json"), "report"),
         ("rich", ("report",), "report"),
+        ("jinja2", ("report", "--html", "x.png"), "report"),
+        ("matplotlib", ("report", "--html", "x.png"), "plots"),
         ("matplotlib", ("explain", "config.json", "-o", "x.png"), "plots"),
         ("matplotlib", ("plot", "Integer(dim=2)", "-o", "x.png"), "plots"),
     ],
@@ -317,6 +330,7 @@ def test_a_config_that_cannot_be_explained_is_told_in_a_sentence(config, argumen
         (("plot", "Sinusoidal(dim=4)", "-o", "missing/x.png"), "missing/x.png"),
         (("plot", "Sinusoidal(dim=4)", "--length", "0", "-o", "x.png"), "`length` must be at least 1, got 0."),
         (("report", "--json", "missing/x.json"), "missing/x.json"),
+        (("report", "--html", "missing/x.html"), "missing/x.html"),
     ],
 )
 def test_mistakes_on_the_command_line_are_told_in_a_sentence(arguments, message, tmp_path):

@@ -1,0 +1,33 @@
+"""Formulas as MathML, which browsers draw and screen readers read without a script, and without a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils.nodes import Element, SkipNode
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+LOGGER = logging.getLogger(__name__)
+
+
+def inline(page: Any, node: Element) -> None:
+    """Write a formula that stands in a sentence."""
+    page.body.append(_mathml(node, as_block=False))
+    raise SkipNode
+
+
+def displayed(page: Any, node: Element) -> None:
+    """Write a formula that stands alone; where it is too wide for a telephone, it scrolls."""
+    page.body.append(f'<div class="math">{_mathml(node, as_block=True)}</div>')
+    raise SkipNode
+
+
+def _mathml(node: Element, *, as_block: bool) -> str:
+    """The formula, or, where docutils does not know its commands, a warning: `nox -s docs` makes that an error."""
+    try:
+        return tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        LOGGER.warning("%s in the formula %s", error, node.astext(), location=node)
+        return ""

@@ -1,0 +1,75 @@
+"""The pages of the tutorial and the how-to pages, as tests read them: what runs, what it prints, and what belongs to which framework."""
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from mdit_py_plugins.colon_fence import colon_fence_plugin
+
+FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
+PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
+ELSEWHERE = {"check", "golden"}  # whose code is run by the tests of what they show
+HOWTO = sorted(path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE)
+MARKDOWN = MarkdownIt().use(colon_fence_plugin)
+OPTION = re.compile(r":([\w-]+): *(.*)")
+
+
+class Block(NamedTuple):
+    """A fence: of code, of a text, or a directive with its options."""
+
+    kind: str
+    title: str
+    options: dict[str, str]
+    content: str
+    line: int  # where the content begins, from 0
+    within: tuple["Block", ...]  # the directives around it, outermost first
+
+    @property
+    def framework(self) -> str | None:
+        """Whose tab it is in; None where it is for all."""
+        return next((block.options.get("sync") for block in self.within if block.kind == "{tab-item}"), None)
+
+    @property
+    def is_output(self) -> bool:
+        return self.options.get("class") == "output"
+
+
+def blocks(text: str, line: int = 0, within: tuple[Block, ...] = ()) -> Iterator[Block]:
+    """All fences of a text in their order, each before those in it."""
+    for token in MARKDOWN.parse(text):
+        if token.type not in ("fence", "colon_fence"):
+            continue
+        kind, _, title = token.info.partition(" ")
+        options = {}
+        content, start = token.content, line + token.map[0] + 1
+        while kind.startswith("{") and (found := OPTION.match(content)):
+            options[found[1]] = found[2]
+            content, start = content.partition("\n")[2], start + 1
+        block = Block(kind, title, options, content, start, within)
+        yield block
+        if kind.startswith("{") and kind != "{code-block}":
+            yield from blocks(content, start, (*within, block))
+
+
+def has_tabs(page: Path) -> bool:
+    """Whether a page has to be run in each framework."""
+    return any(block.framework for block in blocks(page.read_text(encoding="utf-8")))
+
+
+def run(page: Path, framework: str | None = None) -> None:
+    """Run the cells of a page that concern a framework, in one namespace; what they print has to stand below them."""
+    found: dict = {"__name__": page.stem}
+    printed = io.StringIO()
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.kind == "python" and block.framework in (None, framework):
+            code = compile("\n" * block.line + block.content, str(page), "exec")
+            with redirect_stdout(printed):
+                exec(code, found)  # noqa: S102
+        elif block.is_output:
+            assert printed.getvalue() == block.content, f"{page.name}, line {block.line + 1}"
+            printed = io.StringIO()
+    assert not printed.getvalue(), f"{page.name} does not show what its last cells print"
