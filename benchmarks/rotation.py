@@ -50,6 +50,8 @@ def _forms(forms: Any, shape: tuple[int, ...], dtype: str, layout: Any, way: str
     turns = forms.turns(Rotary(head_dim=width, layout=layout), start, length, dtype)
     swapped = [forms.array(np.ascontiguousarray(one.swapaxes(1, 2)), dtype) for one in numbers]
     for name, turn in turns.items():
+        if way != "forward" and not turn.gradients:
+            continue
         given = arrays if turn.seq_axis == -2 else swapped
         if turn.eager:
             found[name] = _form(forms, turn, turn.function, given)

@@ -89,12 +89,22 @@ def is_floating(x: Array) -> bool:
     return dtype_name(x).startswith(("float", "bfloat"))
 
 
-def in_float32(operation: Callable[..., Array], x: A, *others: Any) -> A:
-    """`operation(x, *others)` in float32, or in float64 where `x` is, rounded once to the dtype of `x`."""
+def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
+    """`operation(x, *others)`, one array or a tuple, in float32, or in float64 where `x` is, rounded once to the dtype of `x`."""
     xp = namespace_of(x)
     wide = x.dtype if dtype_name(x) == "float64" else xp.float32
     result = operation(_cast(x, wide, xp), *(_cast(other, wide, xp) for other in others))
-    return result if x.dtype == wide else xp.astype(result, x.dtype)  # type: ignore[return-value]
+    if x.dtype == wide:
+        return result
+    return (
+        tuple(xp.astype(each, x.dtype) for each in result) if isinstance(result, tuple) else xp.astype(result, x.dtype)
+    )
+
+
+def rounds_parts(x: Array) -> bool:
+    """Whether its library wants parts of a result to be rounded before they are put together, as its compiler does best."""
+    asked = getattr(namespace_of(x), "rounds_parts", None)
+    return asked is not None and asked(x)
 
 
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:

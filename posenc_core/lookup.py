@@ -40,7 +40,7 @@ class TableLookup(Holder):
         return self._tables_in(self.held)
 
     def _tables_in(self, held: Mapping[str, Any]) -> tuple[Any, ...]:
-        tables = tuple(table for name, table in held.items() if name.endswith(("table", "cos", "sin")))
+        tables = tuple([table for name, table in held.items() if name.endswith(("table", "cos", "sin"))])
         first = self.encoding.offset
         return tuple(table[first:, ...] for table in tables) if first else tables
 

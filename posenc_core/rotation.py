@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _blocked
-from ._arrays import A, Array, in_float32, namespace_of, shape_of
+from ._arrays import A, Array, in_float32, namespace_of, rounds_parts, shape_of
 from ._blocks import rows_by_block
 from ._checks import check_alike, check_broadcasts, check_floating, check_integer, check_known, check_sized, written
 from ._kernels import Kernel, kernel_for, register_kernel
@@ -18,6 +19,7 @@ Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
 LAYOUTS = ("interleaved", "half", "interleaved_to_half")
 PLACEMENTS = ("lead", "trail", "spread")
+_Pair: TypeAlias = Callable[..., tuple[Any, Any]]
 
 
 class Pairing(NamedTuple):
@@ -136,34 +138,38 @@ def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None)
     by_kernel = None if kernel is None else kernel.turned(x, cos, sin, pairing, out)
     if by_kernel is not None:
         return by_kernel
-    result = rows_by_block(partial(in_float32, partial(_turned, pairing=pairing)), x, cos, sin)
+    if rounds_parts(x):
+        formula = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
+    else:
+        formula = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
+    result = rows_by_block(formula, x, cos, sin)
     return result if out is None else written("out", out, result)
 
 
-def _turned(x: Array, cos: Array, sin: Array, *, pairing: Pairing) -> Array:
+def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) -> Any:
     width, pairs = x.shape[-1], cos.shape[-1]
     if pairing.placement == "spread" and pairing.split == "half":
         middle = width // 2
-        first, second = _turned_pair(x[..., :pairs], x[..., middle : middle + pairs], cos, sin)
+        first, second = pair(x[..., :pairs], x[..., middle : middle + pairs], cos, sin)
         return _concatenated([first, x[..., pairs:middle], second, x[..., middle + pairs :]])
     start = width - 2 * pairs if pairing.placement == "trail" else 0
     end = start + 2 * pairs
-    turned = _turned_blocks(x if 2 * pairs == width else x[..., start:end], cos, sin, pairing)
+    turned = _turned_blocks(x if 2 * pairs == width else x[..., start:end], cos, sin, pairing, pair)
     before = [x[..., :start]] if start > 0 else []
     after = [x[..., end:]] if end < width else []
     return _concatenated([*before, turned, *after])
 
 
-def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing) -> Array:
+def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
     """Channels that all turn, block by block."""
     if pairing.blocks == 1:
-        return _join(*_turned_pair(*_split(x, pairing.split), cos, sin), pairing.join)
+        return _join(*pair(*_split(x, pairing.split), cos, sin), pairing.join)
     size = cos.shape[-1] // pairing.blocks
     blocks = []
     for block in range(pairing.blocks):
         columns, channels = slice(block * size, (block + 1) * size), slice(2 * block * size, 2 * (block + 1) * size)
-        one = pairing._replace(blocks=1)
-        blocks.append(_turned_blocks(x[..., channels], cos[..., columns], sin[..., columns], one))
+        parts = (x[..., channels], cos[..., columns], sin[..., columns])
+        blocks.append(_turned_blocks(*parts, pairing._replace(blocks=1), pair))
     return _concatenated(blocks)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mxnet as mx
@@ -12,7 +13,7 @@ from mxnet import autograd
 from posenc_backends.mxnet import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each
+from . import Turn, each, elsewhere
 
 mx.npx.set_np()
 
@@ -64,10 +65,12 @@ def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn
     narrow = cos.astype(dtype), sin.astype(dtype)
     usual = _by_halves if rotary.layout == "half" else _sliced
     wide = [mx.np.concatenate([one, one], -1) for one in narrow] if rotary.layout == "half" else narrow
+    ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     return {
         "posenc": Turn(lambda q, k: layer(q, k, start)),
         "posenc, hybridized": Turn(lambda q, k: hybrid(q, k, start)),
-        "posenc.rotate": Turn(each(lambda x: rotate(x, cos, sin, layout=rotary.layout))),
+        "posenc.rotate": Turn(each(ours)),
+        **elsewhere(ours, copy),
         "usual operators": Turn(each(lambda x: usual(x, *wide))),
     }
 

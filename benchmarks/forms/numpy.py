@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from posenc_backends.numpy import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each
+from . import Turn, each, elsewhere
 
 DTYPES = ("float32", "float16")
 COMPILERS: dict[str, Any] = {}
@@ -36,9 +37,11 @@ def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn
     """Ours, and the usual formulas with float32 tables of ours."""
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = rotary.cos_sin(np.arange(start, start + length))
+    ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
         "posenc": Turn(lambda q, k: layer(q, k, start=start)),
-        "posenc.rotate": Turn(each(lambda x: rotate(x, cos, sin, layout=rotary.layout))),
+        "posenc.rotate": Turn(each(ours)),
+        **elsewhere(ours, copy),
         "two products of slices": Turn(each(lambda x: _sliced(x, cos, sin, rotary.layout).astype(x.dtype))),
     }
     if rotary.layout == "half":

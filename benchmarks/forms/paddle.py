@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy as copying
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import paddle
 from posenc_backends.paddle import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each
+from . import Turn, each, elsewhere
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -80,9 +81,11 @@ def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn
     """Ours, and what Paddle's users write."""
     layer = _Layer(RotaryEmbedding(rotary, max_len=start + length), start)
     cos, sin = (paddle.to_tensor(table) for table in rotary.cos_sin(np.arange(start, start + length)))
+    ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
         "posenc": Turn(layer, compilers=("compiled",)),
-        "posenc.rotate": Turn(each(lambda x: rotate(x, cos, sin, layout=rotary.layout))),
+        "posenc.rotate": Turn(each(ours)),
+        **elsewhere(ours, copy),
     }
     if rotary.layout == "half":
         wide = [paddle.concat([one, one], -1).unsqueeze(1) for one in (cos, sin)]

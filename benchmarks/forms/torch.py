@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from posenc_backends.torch import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each
+from . import Turn, each, elsewhere
 from .lone import installed, lone
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -53,9 +54,11 @@ def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn
     """Ours, and each peer that has this layout."""
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = (torch.tensor(table) for table in rotary.cos_sin(np.arange(start, start + length)))
+    ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
         "posenc": Turn(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
-        "posenc.rotate": Turn(each(lambda x: rotate(x, cos, sin, layout=rotary.layout))),
+        "posenc.rotate": Turn(each(ours)),
+        **elsewhere(ours, copy),
     }
     for module, peers in PEERS[rotary.layout].items():
         if installed(module):

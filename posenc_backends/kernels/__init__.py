@@ -19,7 +19,7 @@ import numpy as np
 
 from posenc_core.rotation import Pairing
 
-from .plans import LINE, Lying, plan_of
+from .plans import ALIGNED, Lying, plan_of
 
 SMALLEST = 2048  # numbers; fewer are not worth that a process loads a compiler
 SHARE = 1 << 21  # bytes that are worth a thread
@@ -50,9 +50,9 @@ def turn(kind: str, pairing: Pairing, threads: int, memory: tuple[Memory, Memory
     kernel, plan = _kernel_of(kind), plan_of(kind, tokens, results[1], cosines, sines, pairing)
     if kernel is None or plan is None:
         return False
-    sizes = plan.large if x != out and out % LINE == 0 else plan.sizes
-    shares = min(threads, plan.bytes // SHARE, plan.units)
+    sizes = plan.large if x != out and out % ALIGNED == 0 else plan.sizes
     narrow, wide = _KINDS[kind]
+    shares = min(threads, plan.bytes // SHARE, plan.units) if threads > 1 else 1
     if shares < 2:
         kernel(x, out, cos, sin, narrow, wide, sizes, plan.loops, plan.row, 0, plan.units)
     else:

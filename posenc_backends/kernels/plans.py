@@ -15,9 +15,12 @@ Sizes: TypeAlias = tuple[int, ...]
 Lying: TypeAlias = tuple[Sizes, Sizes]
 Integers: TypeAlias = npt.NDArray[np.int64]
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
-TABLE_BYTES = 32768  # of a block of rows of the tables, which stay in the first cache while all heads turn by them
+TABLE_BYTES = (
+    1 << 21
+)  # of a block of rows of the tables, where heads turn one after the other: it stays in the last cache
+ROW_BYTES = 1 << 15  # of a block where all heads of a token turn before the next token does: it stays in the first
 LARGE = 1 << 24  # bytes, which no cache holds: the result is written past them
-LINE = 64  # bytes of a line of the caches
+ALIGNED = 16  # bytes, of which places are multiples that can be written past the caches
 LANES = 16  # pairs that the kernel turns at a time
 WAYS = {("half", "half"): 1, ("interleaved", "interleaved"): 3, ("interleaved", "half"): 5, ("half", "interleaved"): 6}
 PAST_CACHES = {1: 2, 3: 4}  # the ways that write whole lines
@@ -32,7 +35,7 @@ class Plan(NamedTuple):
         loops: strides of the four loops: tables of their own, other heads, tokens, heads; for x, the result, cos and sin.
         row: where first and second channels begin, their steps, strides from block to block, and those of channels.
         units: how many blocks there are.
-        large: `sizes` where no cache holds the result, and it begins with a line.
+        large: `sizes` where no cache holds the result, and it begins where it may.
         bytes: the size of x.
     """
 
@@ -76,16 +79,19 @@ def plan_of(kind: str, x: Lying, out: Sizes, cos: Lying, sin: Lying, pairing: Pa
     if len(turned) + len(still) > 3:
         return None
     tables, others, heads = [*[_NO_LOOP] * 3, *turned, *still][-3:]
-    block = max(1, TABLE_BYTES // (8 * max(pairs, 1)))
+    by_token = heads[0] > 1 and tokens[1] >= heads[1]
+    if others[0] == 1 and not by_token:  # threads share heads
+        others, heads = heads, others
+    block = max(1, (ROW_BYTES if by_token else TABLE_BYTES) // (8 * max(pairs, 1)))
     blocks = -(-tokens[0] // block)
     loops, row = np.array([loop[1:] for loop in (tables, others, tokens, heads)]), _row(layouts, pairing)
     way = WAYS[pairing.split, pairing.join] if (row[4] == 1).all() else 0
     sizes = np.array([
         others[0], blocks, block, tokens[0], heads[0], way, pairs // pairing.blocks, pairing.blocks,
-        *_standing(layouts, pairing), heads[0] > 1 and tokens[1] >= heads[1],
+        *_standing(layouts, pairing), by_token,
     ])  # fmt: skip
     large, size = sizes.copy(), BYTES[kind] * math.prod(x[0])
-    if size >= LARGE and _is_in_lines(loops, row, layouts, pairing):
+    if size >= LARGE and _is_aligned(loops, row, layouts, pairing):
         large[5] = PAST_CACHES.get(way, way)
     return Plan(sizes, loops, row, tables[0] * others[0] * blocks, large, size)
 
@@ -140,8 +146,8 @@ def _standing(layouts: Layouts, pairing: Pairing) -> Sizes:
     return 0, start, start + 2 * pairs, width
 
 
-def _is_in_lines(loops: Integers, row: Integers, layouts: Layouts, pairing: Pairing) -> bool:
-    """Whether each vector that is written begins with a line of the caches, or a half of one, if the result does."""
+def _is_aligned(loops: Integers, row: Integers, layouts: Layouts, pairing: Pairing) -> bool:
+    """Whether each vector that is written begins where it may be written past the caches, if the result does."""
     size, together = BYTES[layouts.kind], 2 if pairing.join == "interleaved" else 1
     places = [*loops[:, 1], *row[:4:3, 1], *(row[1:2, 1] if together == 1 else ())]
-    return all(int(place) * size % min(LINE, together * LANES * size) == 0 for place in places)
+    return all(int(place) * size % min(ALIGNED, together * LANES * size) == 0 for place in places)

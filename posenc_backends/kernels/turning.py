@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from .plans import LANES, LINE
+from .plans import ALIGNED, LANES
 
 BFLOAT16, FLOAT16 = types.uint16, types.int16  # which numba lacks
 UPPER = 0xFFFF0000
@@ -57,7 +57,7 @@ class Step:
     def write(self, numbers: Any, pointer: Any, place: Any) -> None:
         size = _bytes_of(numbers.type.element)
         there = self.build.bitcast(self.build.gep(pointer, [place]), numbers.type.as_pointer())
-        align = min(LINE, size * numbers.type.count) if self.past_caches else size
+        align = min(ALIGNED, size * numbers.type.count) if self.past_caches else size
         stored = self.build.store(numbers, there, align=align)
         if self.past_caches:
             stored.set_metadata("nontemporal", self.build.module.add_metadata([ir.IntType(32)(1)]))

@@ -46,7 +46,7 @@ class Layer(Holder, nn.Module):
 
     @property
     def held(self) -> dict[str, Any]:
-        return {**self.constants, **self._parameters}
+        return {**self.constants, **self._parameters} if self._parameters else self.constants
 
     @property
     def said(self) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
         learned = cos.requires_grad or sin.requires_grad
         return None if learned or out is not None else _Turning.apply(x, cos, sin, pairing)
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos, sin = (table if table.dtype == wide else table.to(wide) for table in (cos, sin))
+    if cos.dtype != wide or sin.dtype != wide:
+        cos, sin = cos.to(wide), sin.to(wide)
     if out is None:
         return _run(x, cos, sin, pairing, torch.empty_like(x, memory_format=torch.contiguous_format))
     if not _may_write(out, x, pairing) or _run(x, cos, sin, pairing, out) is None:
@@ -74,9 +75,10 @@ def _may_write(out: Any, x: Tensor, pairing: Pairing) -> bool:
 
 
 def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> Tensor | None:
+    sizes = x.shape
     memory = (
-        (x.data_ptr(), (x.shape, x.stride())),
-        (out.data_ptr(), (x.shape, out.stride())),
+        (x.data_ptr(), (sizes, x.stride())),
+        (out.data_ptr(), (sizes, out.stride())),
         (cos.data_ptr(), (cos.shape, cos.stride())),
         (sin.data_ptr(), (sin.shape, sin.stride())),
     )

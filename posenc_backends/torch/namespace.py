@@ -89,3 +89,9 @@ def is_fixed(size: int, /) -> bool:
     from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet
 
     return has_static_value(size)
+
+
+def rounds_parts(x: torch.Tensor) -> bool:
+    """Whether parts are to be rounded to half precision before they are put together: one loop, where a compiler makes three of it."""
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    return torch.compiler.is_compiling() and half and not torch.is_autocast_enabled(x.device.type)

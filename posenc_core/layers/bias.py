@@ -34,7 +34,7 @@ class Bias(Holder):
         """What is added to the result of attention with these weights, `(batch, heads, queries, head_dim)`, if anything."""
         self._check_scores("attention", attention)
         placed = self._placed(attention, start, query_positions, key_positions)
-        return in_float32(placed.values, attention) if self.encoding.adds_values else None  # type: ignore[arg-type]
+        return in_float32(placed.values, attention) if self.encoding.adds_values else None
 
     def _placed(self, scores: Any, start: Any, query_positions: Any, key_positions: Any) -> Placed:
         *_, queries, keys = sizes = shape_of(scores)

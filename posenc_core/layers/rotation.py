@@ -29,9 +29,13 @@ class Rotation(TableLookup):
         seq_len: int | None = None,
     ) -> A | tuple[A, A]:
         """`q`, or `q` and `k`, turned by the angles of their positions."""
+        if positions is None and seq_len is None:
+            turned = self._turned_at_once(q, k, start, seq_axis)
+            if turned is not None:
+                return turned
         tables = self.looked_up(q, k, start, positions, seq_axis, seq_len)
-        turned = self.turned_by(q, tables[:2], seq_axis)
-        return turned if k is None else (turned, self.turned_by(k, tables[-2:], seq_axis))
+        turned_q = self.turned_by(q, tables[:2], seq_axis)
+        return turned_q if k is None else (turned_q, self.turned_by(k, tables[-2:], seq_axis))
 
     def looked_up(
         self,
@@ -43,10 +47,6 @@ class Rotation(TableLookup):
         seq_len: int | None = None,
     ) -> tuple[Any, ...]:
         """The rows of the tokens in `q`, once it is clear that they fit it and `k`."""
-        if positions is None and seq_len is None:
-            rows = self._at_hand(q, k, start, seq_axis)
-            if rows is not None:
-                return rows
         self._check("q", q)
         if k is not None:
             self._check("k", k)
@@ -65,19 +65,24 @@ class Rotation(TableLookup):
             return self.rows(q, seq_axis=seq_axis, start=start, encoding=encoding)
         return self.rows_by_axis(q, positions, seq_axis=seq_axis, encoding=encoding)
 
-    def _at_hand(self, q: Any, k: Any, start: Any, seq_axis: int) -> tuple[Any, ...] | None:
-        """The rows of the call that decoders make most, of which all is known that the others are asked; else None."""
-        if type(start) is not int or start < 0 or seq_axis != -2 or kernel_for(q) is None or not self._counts:
+    def _turned_at_once(self, q: Any, k: Any, start: Any, seq_axis: int) -> Any:
+        """What the call that decoders make most returns, of which all is known that the others are asked; else None."""
+        if type(start) is not int or start < 0 or seq_axis != -2 or not self._counts:
             return None
-        tables, sizes = self.tables, q.shape
-        if len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
+        kernel, tables, sizes = kernel_for(q), self.tables, q.shape
+        if kernel is None or len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
             return None
-        if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or k.shape[-2:] != sizes[-2:]):
+        if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or not _as_long(k.shape, sizes)):
             return None
         stop = start + sizes[-2]
-        if min([table.shape[0] for table in tables]) < stop:
+        if min(table.shape[0] for table in tables) < stop:
             return None
-        return tuple([table[start:stop] for table in tables])
+        rows = [table[start:stop] for table in tables]
+        turned_q = kernel.turned(q, rows[0], rows[1], self.encoding.pairing)
+        if k is None or turned_q is None:
+            return turned_q
+        turned_k = kernel.turned(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.takes(k) else None
+        return None if turned_k is None else (turned_q, turned_k)
 
     @property
     def _counts(self) -> bool:
@@ -114,6 +119,10 @@ class Rotation(TableLookup):
             "give `seq_len`, the length of the whole sequence.",
             stacklevel=2,
         )
+
+
+def _as_long(shape: Any, other: Any) -> bool:
+    return shape == other or shape[-2:] == other[-2:]
 
 
 def check_rotating(encoding: Encoding) -> None:

@@ -1,6 +1,7 @@
 """Imports go down: roof, catalogue, stages, ground. The core names no framework, a room no other room."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +107,21 @@ def test_importing_loads_no_framework(package, tmp_path):
     program = f"import sys, {package}; print(*sorted(set({sorted(FRAMEWORKS)}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.strip() == ""
+
+
+def test_names_are_imported_from_where_types_say(tmp_path):
+    """All of them, none twice, and nothing before it is asked for."""
+    tree = ast.parse((CORE / "__init__.py").read_text(encoding="utf-8"))
+    typed = {
+        node.module: [alias.name for alias in node.names] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    }
+    homes = {home: names.split() for home, names in posenc_core._HOMES.items()}
+    assert homes == {home: names for home, names in typed.items() if home not in ("importlib", "typing")}
+    assert sorted(name for names in homes.values() for name in names) == sorted(posenc_core.__all__)
+    for home, names in homes.items():
+        module = importlib.import_module(f"posenc_core.{home}")
+        assert [getattr(posenc_core, name) for name in names] == [getattr(module, name) for name in names]
+    program = "import sys, posenc_core; print('numpy' in sys.modules, 'Rotary' in dir(posenc_core)); posenc_core.rotat"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout.strip() == "False True"
+    assert "module 'posenc_core' has no attribute 'rotat'" in done.stderr

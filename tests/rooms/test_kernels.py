@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import kernels
+from posenc_backends.kernels import plans
 from posenc_core import Rotary, _kernels, rotate, unrotate
 from posenc_core.rotation import pairing_of, rotate_pairs
 
@@ -101,6 +102,37 @@ def test_arrays_may_lie_anyhow(on, native, calls, axes, rows, layout):
 
 def _called(function, *arguments, **options):
     return function(*arguments, **options)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """No cache holds any result."""
+    monkeypatch.setattr(plans, "LARGE", 0)
+    plans.plan_of.cache_clear()
+    yield
+    plans.plan_of.cache_clear()
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
+@pytest.mark.parametrize("rotary_dim", [64, 40])
+def test_large_results_are_written_past_the_caches(on, native, calls, large, layout, rotary_dim):
+    x, (cos, sin) = native(tokens(2, 3, 33, 64, special=True)), native(tokens(2, 33, rotary_dim // 2))
+    with np.errstate(all="ignore"):
+        for dtype in dtypes(on):
+            given = on.harness.cast(x, dtype)
+            turned, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
+            assert bits(on.room, turned) == bits(on.room, plain), dtype
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_large_results_may_lie_anywhere(large, layout, dtype):
+    x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
+    wanted = plainly(rotate, x, cos, sin, layout=layout)
+    memory = np.empty(x.size + 64, dtype)
+    for place in range(64):
+        out = memory[place : place + x.size].reshape(x.shape)
+        np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
 
 
 def test_gradients_are_those_of_the_formula(on, native, calls):

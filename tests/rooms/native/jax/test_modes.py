@@ -20,6 +20,7 @@ DEVICES = {
 }  # for tokens of two heads
 
 
+@pytest.mark.mode
 def test_what_modes_ask_for_is_installed():
     assert {"exported", "in a model"} <= set(MODES)
 

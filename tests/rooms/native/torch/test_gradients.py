@@ -14,9 +14,7 @@ from posenc_backends.modes import Specimen
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:`torch.jit.script` is deprecated:DeprecationWarning"
-)  # forward mode's own
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode's own
 
 IN_FLOAT32 = ("LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "Kerple", "Fire")  # what they learn, always
 LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
