@@ -60,8 +60,8 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """Core and house, the NumPy and the strict room; the golden numbers made again."""
-    install(session, "fast", "plots", "report", "strict", "safetensors", constraints="core")
+    """Core and house, the NumPy and the strict room; the golden numbers made again. Needs a C compiler."""
+    install(session, "fast", "plots", "report", "strict", "jsonschema", "safetensors", constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/house", *TWO, *session.posargs)
     for name in ("numpy", "strict"):

@@ -55,7 +55,8 @@ def _forms(forms: Any, shape: tuple[int, ...], dtype: str, layout: Any, way: str
         given = arrays if turn.seq_axis == -2 else swapped
         if turn.eager:
             found[name] = _form(forms, turn, turn.function, given)
-        for compiler in turn.compilers:
+        left_out = set() if way == "forward" else getattr(forms, "FORWARD_ONLY", set())
+        for compiler in (name for name in turn.compilers if name not in left_out):
             found[f"{name}, {compiler}"] = _form(forms, turn, forms.COMPILERS[compiler](turn.function), given)
     return found
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from posenc_core import __version__
 from posenc_core.rotation import LAYOUTS
@@ -18,12 +18,12 @@ TASKS = ("dates", "copy", "reverse", "addition")
 TRAINING = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction["_Parser"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status: 0, 1 if a report has failures or a training misses its target, 2 if the command cannot run,
-    130 if it is interrupted.
+    130 if it is interrupted; `posenc check` has its own.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -38,10 +38,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """One whose exit status can be told, where arguments are wrong; a command refuses those that it does not know itself."""
+
+    status = 2
+
+    def parse_known_args(self, *given: Any, **options: Any) -> Any:
+        known, unknown = super().parse_known_args(*given, **options)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.status, f"{self.prog}: error: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="posenc", description="Positional encodings, computed once, in every framework."
-    )
+    parser = _Parser(prog="posenc", description="Positional encodings, computed once, in every framework.")
     parser.add_argument("--version", action="version", version=f"posenc {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="test every encoding in every installed framework")
@@ -56,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_relayout(commands)
     _add_train(commands)
+    _add_check(commands)
+    golden = commands.add_parser("golden", help="write golden vectors for programs without Python")
+    golden.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write to")
+    golden.set_defaults(run=_golden)
     return parser
 
 
@@ -93,6 +111,26 @@ def _add_train(commands: Commands) -> None:
     train.add_argument("--json", type=Path, metavar="FILE", help="write the losses there")
     train.add_argument("--picture", type=Path, metavar="FILE", help="draw where the decoder looks: PNG, SVG or PDF")
     train.set_defaults(run=_train)
+
+
+def _add_check(commands: Commands) -> None:
+    check = commands.add_parser("check", help="tell whether a function computes an encoding, or which mistake it makes")
+    check.add_argument("function", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or another form")
+    check.add_argument("--spec", metavar="ENCODING", help="\"Rotary(head_dim=64, layout='half')\", or another")
+    check.add_argument("--config", type=Path, metavar="CONFIG", help="a config.json that tells it, or its folder")
+    check.add_argument("--layer-type", metavar="TYPE", help="of a config, these layers")
+    check.add_argument("--framework", metavar="NAME", help="whose arrays it takes (those that its module imports)")
+    check.add_argument("--form", metavar="FORM", help="rotation, turn, table, addition or bias (as its arguments tell)")
+    check.add_argument("--longest", type=int, metavar="N", help="the first position that it is not asked for (2**20)")
+    check.add_argument(
+        "--takes",
+        metavar="NAMES",
+        help="what it must take: of bfloat16,float16,negative,real (it may refuse the first two)",
+    )
+    check.add_argument("--no-gradient", action="store_true", help="do not look at its gradient")
+    check.add_argument("--json", type=Path, metavar="FILE", help="write the verdict there, too")
+    check.set_defaults(run=_check)
+    check.status = 3
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -142,6 +180,30 @@ def _train(options: argparse.Namespace) -> int:
         target=options.target,
         outputs=Outputs(options.json, options.picture),
     )
+
+
+def _check(options: argparse.Namespace) -> int:
+    from posenc_backends.verdict.command import run
+
+    return run(
+        options.function,
+        spec=options.spec,
+        config=options.config,
+        layer_type=options.layer_type,
+        path=options.json,
+        framework=options.framework,
+        form=options.form,
+        longest=options.longest,
+        takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
+        gradient=not options.no_gradient,
+    )
+
+
+def _golden(options: argparse.Namespace) -> int:
+    from posenc_backends.published import publish
+
+    print(f"{options.output} holds {publish(options.output)} cases; golden.json tells what they are.")  # noqa: T201
+    return 0
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc_core.encodings import Additive, Encoding, Rotating
-from posenc_core.rotation import routes
+from posenc_core.rotation import channel_pairs
 
 Entry = dict[str, Any]
 
@@ -45,9 +45,13 @@ def ulps(native: Any, golden: Any, *, dtype: str = "float32", scale: Any = None)
     got, wanted = np.asarray(native, np.float64), np.asarray(golden, np.float64)
     if got.shape != wanted.shape:
         raise ValueError(f"Expected shape {wanted.shape}, got {got.shape}.")
-    size = np.maximum(np.abs(wanted if scale is None else scale), np.finfo(np.float32).tiny)
-    unit = 2.0 ** (np.floor(np.log2(size)) + 1 - DIGITS[dtype])
-    return float(np.max(np.abs(got - wanted) / unit, initial=0))
+    return float(np.max(np.abs(got - wanted) / last_places(wanted if scale is None else scale, dtype), initial=0))
+
+
+def last_places(numbers: Any, dtype: str) -> Any:
+    """The unit in the last place of each number, in this dtype; of very small ones, that of the smallest normal float32."""
+    size = np.maximum(np.abs(numbers), np.finfo(np.float32).tiny)
+    return 2.0 ** (np.floor(np.log2(size)) + 1 - DIGITS[dtype])
 
 
 def batch(on: Subject, entry: Entry, name: str) -> Any:
@@ -85,11 +89,16 @@ def rotated(on: Subject, got: Any, entry: Entry, rows: Any = slice(None)) -> Out
     """How far tokens are off that compiled code may have rotated with contracted products; sums have none."""
     if not on.harness.CONTRACTS or entry["encoding"]["kind"] not in ROTARY_KINDS:
         return Outcome(off(on, got, entry, "result", rows), EXACT)
-    encoding, result = Rotating.from_dict(entry["encoding"]), np.array(entry["result"])
-    way, lengths = routes(encoding.head_dim, encoding.pairs, encoding.pairing), np.abs(result)
-    first, second = way.channels[np.argsort(way.column, kind="stable")].reshape(-1, 2).T
-    lengths[..., first] = lengths[..., second] = np.hypot(result[..., first], result[..., second])
+    lengths = pair_lengths(Rotating.from_dict(entry["encoding"]), np.array(entry["result"]))
     return Outcome(off(on, got, entry, "result", rows, lengths[rows]), CONTRACTED)
+
+
+def pair_lengths(encoding: Rotating, turned: Any) -> Any:
+    """The length of the pair that each channel of turned tokens is in: by it errors are measured; of others, their size."""
+    way, lengths = encoding.pairing, np.abs(turned)
+    first, second = channel_pairs(encoding.head_dim, encoding.pairs, way, way.join)
+    lengths[..., first] = lengths[..., second] = np.hypot(turned[..., first], turned[..., second])
+    return lengths
 
 
 def off(on: Subject, got: Any, entry: Entry, name: str, rows: Any = slice(None), scale: Any = None) -> float:

@@ -158,7 +158,7 @@ def _radians(rotary: Rotating) -> Float64s:
 
 
 def _angles(radians: Float64s, positions: npt.NDArray[np.int64], arithmetic: str) -> Float64s:
-    rounded = _ROUNDED[arithmetic]
+    rounded = ROUNDED[arithmetic]
     product = rounded(positions)[:, None] * rounded(radians)  # float32: exact for numbers of bfloat16
     return rounded(product).astype(np.float64)
 
@@ -173,5 +173,14 @@ def _bfloat16(numbers: Any) -> npt.NDArray[np.float32]:
     return ((bits + (0x7FFF + ((bits >> 16) & 1))) & 0xFFFF0000).view(np.float32)
 
 
+def _float16(numbers: Any) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return np.asarray(numbers, np.float64).astype(np.float16).astype(np.float32)
+
+
 _REACH = {"float32": 2.0**-22, "bfloat16": 2.0**-7}  # no angle is off by so great a part of itself
-_ROUNDED: dict[str, Callable[[Any], npt.NDArray[np.float32]]] = {"float32": _float32, "bfloat16": _bfloat16}
+ROUNDED: dict[str, Callable[[Any], npt.NDArray[np.float32]]] = {  # the nearest numbers of these dtypes
+    "float32": _float32,
+    "bfloat16": _bfloat16,
+    "float16": _float16,
+}

@@ -31,6 +31,7 @@ def _donated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 COMPILERS = {"compiled": jax.jit, "compiled, donated": _donated}
+FORWARD_ONLY = {"compiled, donated"}  # derivatives need what it overwrites
 
 
 def array(numbers: Any, dtype: str) -> Any:

@@ -29,8 +29,9 @@ FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
 BESIDE = {("flax", "jax", "modes.py")}  # in whose models layers are tried, if it is there
 SHARED = {"kernels"}  # by rooms
+APART = {"verdict"}  # from rooms
 FOLDERS = {path.name for path in BACKENDS.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
-ROOMS = sorted(FOLDERS - SHARED)
+ROOMS = sorted(FOLDERS - SHARED - APART)
 
 
 def imported(path):
