@@ -16,6 +16,7 @@ CONTRACTS = False  # whether compiled code may fuse a multiplication and an addi
 WARNINGS = (
     "ignore:Cannot decide type for the following arguments:UserWarning",  # of graphs that are loaded
     "ignore:Parameter .* is not used by any computation:UserWarning",  # tables for keys, in a graph of queries
+    "ignore:ndarray.context has been renamed to ndarray.ctx:DeprecationWarning",  # in Gluon's recurrent layers
     "ignore:The .*-th input to HybridBlock is not used by any computation:UserWarning",  # keys, where queries say it all
 )
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ..pages import FOLDER, PAGES, blocks
+from ..pages import FOLDER, PAGES, blocks, run
 
 TABS = [("PyTorch", "torch"), ("TensorFlow / Keras", "keras"), ("Paddle", "paddle"), ("MXNet", "mxnet"), ("JAX", "jax")]
 DRAWINGS = FOLDER.parent / "drawings"
@@ -76,6 +76,50 @@ def drawings(stem):
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     assert all(ast.get_docstring(node) for node in functions)
     return [node.name for node in functions]
+
+
+PAGE = """
+```python
+width = 2
+```
+
+::::{{tab-set}}
+:sync-group: framework
+
+:::{{tab-item}} PyTorch
+:sync: torch
+```python
+width *= 2
+```
+:::
+
+:::{{tab-item}} JAX
+:sync: jax
+```python
+width *= 3
+```
+:::
+::::
+
+```python
+print(width)
+```
+{output}
+"""
+OUTPUT = "```{{code-block}} text\n:class: output\n{}\n```"
+
+
+@pytest.mark.parametrize(("framework", "output"), [("torch", "4"), ("jax", "6")])
+def test_the_cells_of_one_framework_run(framework, output, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.format(output=OUTPUT.format(output)))
+    run(page, framework)
+    page.write_text(PAGE.format(output=OUTPUT.format("5")))
+    with pytest.raises(AssertionError, match=r"page.md, line 29"):
+        run(page, framework)
+    page.write_text(PAGE.format(output=""))
+    with pytest.raises(AssertionError, match="does not show"):
+        run(page, framework)
 
 
 def test_every_page_is_in_the_table_of_contents():
