@@ -20,7 +20,7 @@ def wavelengths(figure: Figure) -> None:
     500,000 to two million. 23 pairs of the first are below the training length of 4,096; the rest have seen a part of their
     circle. On the right, the arc that each pair has seen at 4,096, and what 32,768 adds to it.
     """
-    figure.set_size_inches(9, 3.2)
+    figure.set_size_inches(8.2, 3)
     turns, arcs = figure.subplots(1, 2)
     for base, color in ((1e4, COLORS[0]), (5e5, COLORS[1])):
         frequencies = Rotary(head_dim=HEAD_DIM, layout="half", base=base).frequencies()
@@ -44,7 +44,7 @@ def scalings(figure: Figure) -> None:
     and by 8 for the last, with a slope between; LongRoPE by a list of its own; Proportional lets the last pairs stand
     still. The last panel has the attention factors of YaRN and LongRoPE, which rise slowly with the factor.
     """
-    figure.set_size_inches(10, 4.6)
+    figure.set_size_inches(8.6, 4.4)
     *panels, factors = figure.subplots(2, 4).ravel()
     for panel, (title, given) in zip(panels, _shown().items(), strict=True):
         for (label, scaling), color in zip(given.items(), COLORS, strict=False):

@@ -26,7 +26,7 @@ def maps(figure: Figure) -> None:
     along the middle row, and next to nothing above and below. By a sinusoid of grid positions, and by axial rotation: a peak
     in the middle with a cross through it. By NeRF's features: a finer cross, with copies of it. By random features: one round peak.
     """
-    figure.set_size_inches(10, 2.5)
+    figure.set_size_inches(8.6, 2.2)
     for panel, (title, products) in zip(figure.subplots(1, 5), _products().items(), strict=True):
         panel.imshow(products.reshape(SIDE, SIDE) / products.max(), cmap="viridis")
         panel.plot(*MIDDLE, "+", color="white", ms=5)
@@ -39,7 +39,7 @@ def axes(figure: Figure) -> None:
     line for words, and part for the picture. Right: by which axis each of 16 pairs turns: chunked in three runs, interleaved
     time, height, width in turn, ernie height and width in turn and then time.
     """
-    figure.set_size_inches(9, 2.6)
+    figure.set_size_inches(8.2, 2.6)
     places, pairs = figure.subplots(1, 2)
     positions, _ = multimodal([3, (1, 2, 3), 2])
     for axis, (name, mark) in enumerate(zip(AXES, "os^", strict=True)):

@@ -19,7 +19,7 @@ def turning(figure: Figure) -> None:
     seventh a fifth of a circle, the thirteenth hardly moves. Beside them, the mean cosine of all pairs by offset: it falls
     from 1 in waves, more slowly where the base is higher.
     """
-    figure.set_size_inches(10, 2.9)
+    figure.set_size_inches(8.6, 2.6)
     *circles, curve = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.7))
     rotary = Rotary(head_dim=64, layout="half")
     cos, sin = rotary.cos_sin(range(STEPS))
@@ -38,7 +38,7 @@ def layouts(figure: Figure) -> None:
     neighbours, and a matrix with blocks on its diagonal. Half: channels i and i + 4, and a matrix of three diagonals.
     Interleaved to half: neighbours come in, and go out where half has them.
     """
-    figure.set_size_inches(10, 5)
+    figure.set_size_inches(8.6, 4.6)
     panels = figure.subplots(2, 3, height_ratios=(1, 2))
     for (channels, matrix), layout in zip(panels.T, LAYOUTS, strict=True):
         _draw_channels(channels, layout)
