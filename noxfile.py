@@ -33,7 +33,7 @@ BESIDE = {  # what a room's framework runs on or with
 }
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
-ROOMS = [name for name in EXTRAS if name not in ("fast", "plots", "report", "strict")]
+ROOMS = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
 
 
 @nox.session
@@ -107,9 +107,10 @@ def arrays(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages, with warnings as errors; they lie in `docs/_build`."""
-    install(session, constraints="docs", group="docs")
+    """The pages, with warnings as errors; they lie in `docs/_build`. They and the explorer are tried in Chromium."""
+    install(session, "explore", *dependencies("browser"), constraints="docs", group="docs")
     session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
+    session.run("pytest", "tests/browser", "--timeout", "120")
 
 
 @nox.session(default=False)

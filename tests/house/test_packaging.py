@@ -32,7 +32,7 @@ def test_all_lists_the_public_members(name):
 
 def test_there_is_one_extra_per_room():
     extras = set(metadata("posenc").get_all("Provides-Extra"))
-    assert extras - {"fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
+    assert extras - {"explore", "fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
     assert {target.room for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
 
 
@@ -49,9 +49,10 @@ def test_the_packages_are_typed_and_their_examples_run(package):
 
 
 def modules(package):
-    """The modules of a package that need no framework."""
+    """The modules of a package that need no framework, and no browser."""
+    elsewhere = (*posenc_backends.NAMES, "tensorflow", "__main__", r"explorer\.(app|figures|page|server)")
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not re.match(rf"posenc_backends\.({'|'.join(posenc_backends.NAMES)}|tensorflow|__main__)\b", found.name):
+        if not re.match(rf"posenc_backends\.({'|'.join(elsewhere)})\b", found.name):
             yield importlib.import_module(found.name)
 
 
