@@ -110,7 +110,7 @@ def docs(session: nox.Session) -> None:
     """The pages, with warnings as errors; they lie in `docs/_build`. They and the explorer are tried in Chromium."""
     install(session, "explore", *dependencies("browser"), constraints="docs", group="docs")
     session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
-    session.run("pytest", "tests/browser", "--timeout", "120")
+    session.run("pytest", "tests/browser", *TWO)
 
 
 @nox.session(default=False)

@@ -108,7 +108,7 @@ def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     Source: Su et al. 2021, section 3.4.3 (arXiv:2104.09864).
 
     >>> bounds_by_distance(Rotary(head_dim=4, layout="half"), 3).round(3)
-    array([1.   , 0.918, 0.693])
+    array([1.   , 0.92 , 0.699])
     """
     cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(np.arange(length)))
     sums = np.hypot(np.cumsum(cos, axis=-1), np.cumsum(sin, axis=-1)).mean(axis=-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, ctx, no_update
+from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
 from posenc_core.curves import turning
@@ -46,10 +46,19 @@ def _listen_to_controls(app: Dash) -> None:
 def _listen_to_the_player(app: Dash) -> None:
     chosen, position = Input("chosen", "data"), Input(POSITION.name, "value")
     turned = Output({"figure": "rotation"}, "figure"), Output({"words": "rotation"}, "children")
-    moved = Output(POSITION.name, "value", allow_duplicate=True)
-    app.callback(*turned, moved, chosen, position, Input("tick", "n_intervals"), prevent_initial_call=True)(_turned)
+    app.callback(*turned, chosen, position, prevent_initial_call=True)(_turned)
     clicked = Input("play", "n_clicks")
     app.callback(Output("tick", "disabled"), Output("play", "children"), clicked, prevent_initial_call=True)(_played)
+    moved, told = Output(POSITION.name, "value", allow_duplicate=True), State({"words": "rotation"}, "children")
+    where = State(POSITION.name, "value"), State(POSITION.name, "max")
+    app.clientside_callback(
+        ClientsideFunction("explorer", "step"),
+        moved,
+        Input("tick", "n_intervals"),
+        *where,
+        told,
+        prevent_initial_call=True,
+    )
     app.clientside_callback(
         ClientsideFunction("explorer", "share"), Output("link", "href"), chosen, position, Input("tick", "disabled")
     )
@@ -126,19 +135,15 @@ def _drawn(*_: Any) -> dict[str, Any]:
     }
 
 
-def _turned(chosen: str | None, position: Any, _: Any) -> tuple[Any, Any, Any]:
-    """The pair at a position, at the next one if time has passed."""
+def _turned(chosen: str | None, position: Any) -> tuple[Any, str]:
+    """The pair at a position."""
     if not chosen:
         raise PreventUpdate
-    ticked = ctx.triggered_id == "tick"
-    (values, _), at = read(texts_of(chosen)), int(position or 0)
-    view = view_of(values | {POSITION.name: at})
-    if ticked:
-        view = view_of(values | {POSITION.name: (view.position + 1) % view.length})
-    picture = rotation(view)
+    values, _ = read(texts_of(chosen))
+    picture = rotation(view_of(values | {POSITION.name: int(position or 0)}))
     if picture is None:
         raise PreventUpdate
-    return picture.figure, picture.words, view.position if view.position != at else no_update
+    return picture.figure, picture.words
 
 
 def _played(clicks: int) -> tuple[bool, str]:

@@ -16,7 +16,7 @@ from .figures import PICTURES
 # What pictures of the table show little or nothing of; folded away.
 FINE = {"layout", "placement", "direction", "precision", "rotary_dim", "center", "scaling.mscale", "scaling.mscale_all_dim",
         "scaling.attention_factor", "scaling.truncate", "shift", "scale"}  # fmt: skip
-STILL = {"displayModeBar": False, "responsive": True}
+STILL = {"displayModeBar": False}
 TICK = 150  # milliseconds between two positions of the animation
 
 
@@ -97,9 +97,7 @@ def dom_id(called: Mapping[str, str]) -> str:
 
 def _card(name: str) -> Any:
     title, _ = PICTURES[name]
-    graph = dcc.Graph(
-        id={"figure": name}, config=STILL, responsive=True, className="square" if name == "rotation" else ""
-    )
+    graph = dcc.Graph(id={"figure": name}, config=STILL, responsive=True)
     parts = [
         html.H2(title),
         html.Div(graph, role="img", className="plot", **{"aria-labelledby": dom_id({"words": name})}),

@@ -29,7 +29,7 @@ def found_chromium():
 def chromium():
     """One window for all tests, so that it keeps what it has loaded."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox", "--disable-gpu"])
         yield browser.new_context(reduced_motion="reduce")
         browser.close()
 
@@ -44,7 +44,7 @@ def opened(chromium):
         pages.append(page)
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
-        page.set_default_timeout(15000)
+        page.set_default_timeout(60000)
         page.on("console", lambda said: is_wrong(said) and wrong.append(said.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: request.url.startswith(OURS) or wrong.append(request.url))
