@@ -21,7 +21,7 @@ def explore(*, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) 
     try:
         from .server import serve
     except ModuleNotFoundError as error:
-        if error.name not in ("dash", "plotly"):
+        if str(error.name).partition(".")[0] not in ("dash", "plotly", "werkzeug"):
             raise
-        raise ImportError(f'`{error.name}` is not installed; run `pip install "posenc[explore]"`.') from error
+        raise ImportError('The explorer needs `dash` and `plotly`; run `pip install "posenc[explore]"`.') from error
     return serve(host=host, port=port, browser=browser)

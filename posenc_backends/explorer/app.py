@@ -109,12 +109,7 @@ def _drawn(*_: Any) -> dict[str, Any]:
     texts = _texts()
     if texts.keys() != {control.name for control in _on_panel(texts)}:
         raise PreventUpdate  # until the controls are those of the encoding
-    left = dict.fromkeys(_drawings(), no_update) | {"link_said": "" if len(ctx.triggered) == 1 else no_update}
-    left |= {
-        "ends": [no_update] * len(_sliders()),
-        "figures": [no_update] * len(DRAWN),
-        "words": [no_update] * len(DRAWN),
-    }
+    left = _left() | {"link_said": "" if len(ctx.triggered) == 1 else no_update}
     values, wrong = read(texts)
     try:
         if wrong:
@@ -133,6 +128,12 @@ def _drawn(*_: Any) -> dict[str, Any]:
         "figures": [getattr(pictures[name], "figure", no_update) for name in DRAWN],
         "words": [getattr(pictures[name], "words", "") for name in DRAWN],
     }
+
+
+def _left() -> dict[str, Any]:
+    """Everything as it was."""
+    lists = {"ends": len(_sliders()), "figures": len(DRAWN), "words": len(DRAWN)}
+    return dict.fromkeys(_drawings(), no_update) | {name: [no_update] * count for name, count in lists.items()}
 
 
 def _turned(chosen: str | None, position: Any) -> tuple[Any, str]:

@@ -14,6 +14,7 @@ import pytest
 import posenc_backends
 import posenc_core
 from posenc_backends import report
+from posenc_backends.explorer import explore
 from posenc_backends.report import TARGETS
 
 FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy", "posenc_backends.strict"]
@@ -63,6 +64,15 @@ def test_a_framework_that_is_not_installed_is_named(name, monkeypatch):
     monkeypatch.delitem(sys.modules, f"posenc_backends.{name}")
     with pytest.raises(ImportError, match=re.escape(f'is not installed; run `pip install "posenc[{name}]"`.')):
         posenc_backends.load(name)
+
+
+@pytest.mark.parametrize("missing", ["dash", "plotly", "werkzeug.serving"])
+def test_the_explorer_names_its_extra(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    for module in ("app", "figures", "page", "server"):
+        monkeypatch.delitem(sys.modules, f"posenc_backends.explorer.{module}", raising=False)
+    with pytest.raises(ImportError, match=re.escape('run `pip install "posenc[explore]"`.')):
+        explore(browser=False, port=0)
 
 
 def test_an_unknown_room_is_answered_with_the_known_ones():
