@@ -39,7 +39,7 @@ BESIDE = {  # what a room's framework runs on or with
 }
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
-ROOMS = [name for name in EXTRAS if name not in ("fast", "plots", "report", "strict")]
+ROOMS = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
 
 
 @nox.session
@@ -114,8 +114,8 @@ def arrays(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages, with warnings as errors, in `docs/_build`; `-- serve` shows them and follows edits, `-- linkcheck` tries links."""
-    install(session, constraints="docs", group="docs")
+    """The pages, warnings as errors, in `docs/_build`, tried in Chromium with the explorer; `-- serve` shows them, `-- linkcheck` tries links."""
+    install(session, "explore", "report", *dependencies("browser"), constraints="docs", group="docs")
     if session.posargs[:1] == ["serve"]:
         written = ("docs/_drawn/*", "docs/reference/support.md")
         ignored = [word for name in written for word in ("--ignore", name)]
@@ -124,6 +124,7 @@ def docs(session: nox.Session) -> None:
         session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/linkcheck", *session.posargs[1:])
     else:
         session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
+        session.run("pytest", "tests/browser", *TWO)
 
 
 @nox.session(default=False)

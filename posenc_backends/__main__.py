@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("--length", type=int, default=60, help="number of positions (60)")
     plot.set_defaults(run=_plot)
     _add_explain(commands)
+    _add_explore(commands)
     _add_relayout(commands)
     _add_train(commands)
     _add_check(commands)
@@ -85,6 +86,14 @@ def _add_explain(commands: Commands) -> None:
     explain.add_argument("-o", "--output", type=Path, metavar="FILE", help="draw it, too: PNG, SVG or PDF")
     explain.add_argument("--json", type=Path, metavar="FILE", help="write it there, too, with all pairs")
     explain.set_defaults(run=_explain)
+
+
+def _add_explore(commands: Commands) -> None:
+    explore = commands.add_parser("explore", help="look at encodings in the browser")
+    explore.add_argument("--host", default="127.0.0.1", metavar="HOST", help="the address to listen at (127.0.0.1)")
+    explore.add_argument("--port", type=int, default=8050, metavar="N", help="the port, 0 for a free one (8050)")
+    explore.add_argument("--no-browser", action="store_true", help="only tell the address")
+    explore.set_defaults(run=_explore)
 
 
 def _add_relayout(commands: Commands) -> None:
@@ -153,6 +162,12 @@ def _explain(options: argparse.Namespace) -> int:
     with _naming_what_draws():
         from posenc_backends.explain import explain
     return explain(options.config, layer_type=options.layer_type, picture=options.output, path=options.json)
+
+
+def _explore(options: argparse.Namespace) -> int:
+    from posenc_backends.explorer import explore
+
+    return explore(host=options.host, port=options.port, browser=not options.no_browser)
 
 
 def _relayout(options: argparse.Namespace) -> int:

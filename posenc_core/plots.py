@@ -13,18 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ._checks import check_integer
-from .encodings import (
-    Additive,
-    Alibi,
-    Encoding,
-    FourierFeatures,
-    GridSinusoidal,
-    Learned,
-    RandomFourierFeatures,
-    Rotary,
-)
+from .curves import products as products_of
+from .curves import rows as rows_of
+from .encodings import Additive, Alibi, Encoding
 from .explanation import Layers
-from .grids import grid, normalized_grid
 from .pairs import Pair
 
 if TYPE_CHECKING:
@@ -61,9 +53,9 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     if isinstance(encoding, Alibi):
         _plot_bias(panels, encoding, length)
     else:
-        _plot_table(panels, _rows(encoding, length))
+        _plot_table(panels, rows_of(encoding, length))
         if isinstance(encoding, Additive) and encoding.num_axes == 2:
-            _plot_square(panels[3], _rows(encoding, length))
+            _plot_square(panels[3], rows_of(encoding, length))
     return figure
 
 
@@ -102,21 +94,6 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _rows(encoding: Encoding, length: int) -> npt.NDArray[np.float32]:
-    """The table of an encoding; of a rotary one, the pairs (1, 0) turned, which are (cos, sin)."""
-    positions: npt.NDArray[Any] = np.arange(length)
-    if isinstance(encoding, Rotary):
-        cos, sin = encoding.cos_sin(positions)
-        return np.stack([cos, sin], axis=-1).reshape(length, -1)
-    if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
-        raise TypeError(f"`encoding` must have a fixed table to draw, got {encoding!r}.")
-    if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
-        sizes = (max(round(length ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
-        positions = grid(*sizes) if isinstance(encoding, GridSinusoidal) else normalized_grid(*sizes)
-        positions = positions if encoding.num_axes > 1 else positions[0]
-    return encoding.table(positions)
-
-
 def _plot_table(panels: Any, rows: npt.NDArray[np.float32]) -> None:
     heat, curves, points, products = panels
     _heat_map(heat, rows, "column", "position")
@@ -130,7 +107,7 @@ def _plot_table(panels: Any, rows: npt.NDArray[np.float32]) -> None:
         points.annotate(str(position), (rows[position, 0], across[position]))
     points.set_aspect("equal", adjustable="datalim")
     points.set(title="rows, in the plane of the first two columns", xlabel="column 0", ylabel="column 1")
-    products.plot(rows @ rows[len(rows) // 2])
+    products.plot(products_of(rows))
     products.axvline(len(rows) // 2, color="gray", linewidth=0.5)
     products.set(title=f"dot product with row {len(rows) // 2}", xlabel="position", ylabel="dot product")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +37,13 @@ class Loss:
     growing: tuple[tuple[int, float], ...]
 
 
-def loss(rotary: Rotating, *, arithmetic: str = "float32") -> Loss:
+def loss(rotary: Rotating, *, arithmetic: str = "float32", bounds: Sequence[float] = BOUNDS) -> Loss:
     """What the table of an encoding loses at the positions it is for, of those below 2**22.
 
     Args:
         rotary: the encoding, for the length that it is at.
         arithmetic: `"float32"` or `"bfloat16"`.
+        bounds: the errors whose first positions are looked for, ascending.
     Raises:
         ValueError: if `arithmetic` is unknown.
 
@@ -52,7 +53,7 @@ def loss(rotary: Rotating, *, arithmetic: str = "float32") -> Loss:
     """
     limit = min(rotary.longest or LIMIT, LIMIT)
     firsts, start = [], 0
-    for by in BOUNDS:
+    for by in bounds:
         first = first_off(rotary, by=by, arithmetic=arithmetic, start=start, limit=limit)
         firsts.append((by, first))
         start = limit if first is None else first

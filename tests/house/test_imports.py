@@ -22,16 +22,15 @@ STAGES = {
     "attention",
 }  # fmt: skip
 ROOF = {
-    "holder", "lookup", "layers", "notation", "huggingface", "weights", "resizing", "pairs", "precision", "explanation", "plots",
+    "holder", "lookup", "layers", "notation", "huggingface", "weights", "resizing", "pairs", "precision", "explanation", "plots", "curves",
     "architecture", "placing", "writing", "transformer", "decoding", "tasks", "attention_plot", "blockwise",
 }  # fmt: skip
 FLOORS = [GROUND, STAGES, {"encodings"}, ROOF]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
 BESIDE = {("flax", "jax", "modes.py")}  # in whose models layers are tried, if it is there
-SHARED = {"kernels"}  # by rooms
-APART = {"verdict"}  # from rooms
+NO_ROOMS = {"explorer", "kernels", "verdict"}  # shared by rooms, or apart from them
 FOLDERS = {path.name for path in BACKENDS.iterdir() if path.is_dir() and (path / "__init__.py").exists()}
-ROOMS = sorted(FOLDERS - SHARED - APART)
+ROOMS = sorted(FOLDERS - NO_ROOMS)
 
 
 def imported(path):

@@ -14,6 +14,7 @@ import pytest
 import posenc_backends
 import posenc_core
 from posenc_backends import report
+from posenc_backends.explorer import explore
 from posenc_backends.report import TARGETS
 
 FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy", "posenc_backends.strict"]
@@ -32,7 +33,7 @@ def test_all_lists_the_public_members(name):
 
 def test_there_is_one_extra_per_room():
     extras = set(metadata("posenc").get_all("Provides-Extra"))
-    assert extras - {"fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
+    assert extras - {"explore", "fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
     assert {target.room for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
 
 
@@ -49,9 +50,10 @@ def test_the_packages_are_typed_and_their_examples_run(package):
 
 
 def modules(package):
-    """The modules of a package that need no framework."""
+    """The modules of a package that need no framework, and no browser."""
+    elsewhere = (*posenc_backends.NAMES, "tensorflow", "__main__", r"explorer\.(app|figures|page|server)")
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not re.match(rf"posenc_backends\.({'|'.join(posenc_backends.NAMES)}|tensorflow|__main__)\b", found.name):
+        if not re.match(rf"posenc_backends\.({'|'.join(elsewhere)})\b", found.name):
             yield importlib.import_module(found.name)
 
 
@@ -62,6 +64,15 @@ def test_a_framework_that_is_not_installed_is_named(name, monkeypatch):
     monkeypatch.delitem(sys.modules, f"posenc_backends.{name}")
     with pytest.raises(ImportError, match=re.escape(f'is not installed; run `pip install "posenc[{name}]"`.')):
         posenc_backends.load(name)
+
+
+@pytest.mark.parametrize("missing", ["dash", "plotly", "werkzeug.serving"])
+def test_the_explorer_names_its_extra(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    for module in ("app", "figures", "page", "server"):
+        monkeypatch.delitem(sys.modules, f"posenc_backends.explorer.{module}", raising=False)
+    with pytest.raises(ImportError, match=re.escape('run `pip install "posenc[explore]"`.')):
+        explore(browser=False, port=0)
 
 
 def test_an_unknown_room_is_answered_with_the_known_ones():

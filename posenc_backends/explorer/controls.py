@@ -1,0 +1,207 @@
+"""Controls: what may be chosen in the explorer, from the fields of the encodings themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from inspect import Parameter, signature
+from types import MappingProxyType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from posenc_core._values import Value
+from posenc_core.encodings import Alibi, Binary, Encoding, Integer, Normalized, Rotary, Sine, Sinusoidal, Timestep, XPos
+from posenc_core.scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, NTKAlpha, Proportional, Scaling, YaRN
+
+# Of sequences, with nothing that is learned: their numbers follow from their fields.
+KINDS: dict[str, type[Encoding]] = {
+    kind.__name__: kind for kind in (Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi)
+}
+SCALINGS: dict[str, type[Scaling]] = {
+    kind.__name__: kind for kind in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, Proportional, AttentionFactor)
+}
+NONE = "none"
+INNER = "scaling."  # before the fields of a scaling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """What one part of a link says, `name=text`.
+
+    Attributes:
+        name: as in the link; the field of a scaling is `scaling.factor`.
+        default: its value where the link does not say it.
+        carried: whether its value stays when another encoding is chosen that has it, too.
+    """
+
+    name: str
+    default: Any = None
+    carried: bool = True
+
+    def value(self, text: str) -> Any:
+        """What a text means.
+
+        Raises:
+            ValueError: if it means nothing here.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Control):
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def value(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(f"`{self.name}` must be one of {', '.join(self.words)}, got {text!r}.")
+        return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Control):
+    """A number within bounds.
+
+    Attributes:
+        lowest, highest: the bounds.
+        step: of the slider; where it is None, the slider moves the logarithm.
+        whole: whether it is an integer.
+        optional: whether it may be left empty, which stands for None.
+    """
+
+    lowest: float
+    highest: float
+    step: float | None = 1
+    whole: bool = True
+    optional: bool = False
+
+    def value(self, text: str) -> float | None:
+        if not text and self.optional:
+            return None
+        bounds = f"`{self.name}` must be a {'whole ' if self.whole else ''}number from {self.lowest:g} to {self.highest:.10g}"
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{bounds}, got {text!r}.") from None
+        if not self.lowest <= number <= self.highest or (self.whole and not number.is_integer()):
+            raise ValueError(f"{bounds}, got {text!r}.")
+        return int(number) if number.is_integer() else number
+
+    def place(self, number: float | None) -> float:
+        """Where the slider stands."""
+        shown = self.lowest if number is None else min(max(number, self.lowest), self.highest)
+        return shown if self.step else round(math.log10(shown), 2)
+
+    def at(self, place: float) -> float:
+        """The number that a place of the slider stands for; with a logarithm, in three digits."""
+        number = place if self.step else float(f"{10**place:.2e}")
+        number = round(number) if self.whole else number
+        number = min(max(number, self.lowest), self.highest)
+        return int(number) if float(number).is_integer() else number
+
+
+_even = partial(Number, lowest=2, highest=256, step=2)
+_far = partial(Number, lowest=32, highest=2**20, step=None)
+_real = partial(Number, whole=False)
+NUMBERS: MappingProxyType[str, Callable[..., Number]] = MappingProxyType({
+    "dim": partial(Number, lowest=1, highest=256, default=64),
+    "head_dim": partial(_even, default=64),
+    "rotary_dim": _even,
+    "num_heads": partial(Number, lowest=1, highest=64, default=8),
+    "base": partial(_real, lowest=2, highest=10**8, step=None),
+    "scale_base": partial(_real, lowest=32, highest=4096, step=None),
+    "center": partial(_real, lowest=0, highest=1024),
+    "max_bias": partial(_real, lowest=1, highest=16, step=0.5),
+    "start": partial(Number, lowest=0, highest=255),
+    "shift": partial(_real, lowest=0, highest=1, step=0.25),
+    "scale": partial(_real, lowest=0.001, highest=1000, step=None),
+    "factor": partial(_real, lowest=1, highest=64, step=0.5, default=8),
+    "alpha": partial(_real, lowest=1, highest=10000, step=None, default=1000),
+    "original_max_position_embeddings": partial(_far, default=4096),
+    "seq_len": partial(_far, default=32768),
+    "beta_fast": partial(_real, lowest=1, highest=64, step=0.5),
+    "beta_slow": partial(_real, lowest=0.5, highest=64, step=0.5),
+    "mscale": partial(_real, lowest=0, highest=2, step=0.1),
+    "mscale_all_dim": partial(_real, lowest=0, highest=2, step=0.1),
+    "attention_factor": partial(_real, lowest=0.25, highest=4, step=0.05, default=1.25),
+    "low_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=1),
+    "high_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=4),
+    "partial_rotary_factor": partial(_real, lowest=0.05, highest=1, step=0.05),
+})  # fmt: skip
+OWN = {
+    ("Binary", "dim"): 8,
+    ("Rotary", "layout"): "half",
+    ("XPos", "layout"): "half",
+    ("Proportional", "factor"): 8,
+    ("Proportional", "partial_rotary_factor"): 0.5,
+    ("YaRN", "attention_factor"): None,
+}
+LENGTH = Number(name="length", lowest=2, highest=1024, default=128)
+PAIR = Number(name="pair", lowest=0, highest=255, default=4)
+HEAD = Number(name="head", lowest=0, highest=63, default=0)
+POSITION = Number(name="position", lowest=0, highest=1023, default=7)
+VIEWS = {control.name: control for control in (LENGTH, PAIR, HEAD, POSITION)}
+
+
+def kind_control() -> Words:
+    """Which encoding."""
+    return Words(name="encoding", words=tuple(KINDS), default="Rotary")
+
+
+def fields_of(kind: type[Value], prefix: str = "") -> Iterator[Control]:
+    """A control for each field of an encoding or a scaling that numbers and words can say."""
+    hints = get_type_hints(kind)
+    for name, field in signature(kind).parameters.items():
+        if kind is Normalized and name == LENGTH.name:
+            continue  # which is the number of positions that are drawn
+        control = _control(name, hints.get(name))
+        if control is None:
+            continue
+        default = OWN.get((kind.__name__, name), control.default if field.default is Parameter.empty else field.default)
+        default = control.default if default is None and name == "seq_len" else default
+        control = replace(_defaulting(control, default), name=prefix + name)
+        few = kind is Binary and name == "dim"  # more digits would all be zeros
+        yield replace(control, carried=control.default is not None and not few)
+
+
+def views_of(kind: type[Encoding]) -> tuple[Number, ...]:
+    """How it is looked at."""
+    if issubclass(kind, Alibi):
+        return LENGTH, HEAD
+    return (LENGTH, PAIR, POSITION) if issubclass(kind, Rotary | Sine | Sinusoidal | Timestep) else (LENGTH,)
+
+
+def number_of(name: str) -> Number:
+    """The control of this name, whichever encoding or scaling it belongs to."""
+    return VIEWS[name] if name in VIEWS else NUMBERS[name.removeprefix(INNER)](name=name)
+
+
+def _control(name: str, hint: Any) -> Control | None:
+    words = tuple(_literals(hint))
+    if words:
+        return Words(name=name, words=words, default=words[0])
+    if hint is bool:
+        return Words(name=name, words=("yes", "no"))
+    if name == "scaling":
+        return Words(name=name, words=(NONE, *SCALINGS))
+    if name not in NUMBERS:
+        return None
+    return NUMBERS[name](name=name)
+
+
+def _literals(hint: Any) -> Iterator[str]:
+    """The words of a `Literal`, alone or among other types."""
+    if get_origin(hint) is Literal:
+        yield from get_args(hint)
+    for part in get_args(hint):
+        if get_origin(part) is Literal:
+            yield from get_args(part)
+
+
+def _defaulting(control: Control, default: Any) -> Control:
+    """A control with a default, as a link says it."""
+    if isinstance(control, Number):
+        return replace(control, default=default, optional=default is None)
+    return replace(control, default={True: "yes", False: "no", None: NONE}.get(default, default))

@@ -1,0 +1,47 @@
+"""The server of the explorer, for one reader on one machine."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from .app import make_app
+
+
+class _Quiet(WSGIRequestHandler):
+    """Tells nothing of requests that are answered."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+def serve(*, host: str, port: int, browser: bool) -> int:
+    """Serve until interrupted; arguments, result and errors as in `explore`."""
+    with _listening(host, port) as listening:
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+        server = make_server(
+            host, port, make_app().server, threaded=True, request_handler=_Quiet, fd=listening.fileno()
+        )
+        print(f"The explorer is at {address} until Ctrl+C.", flush=True)  # noqa: T201
+        if browser:
+            webbrowser.open(address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            server.server_close()
+    return 0
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    if not 0 <= port < 2**16:
+        raise ValueError(f"`port` must be from 0 to 65535, got {port}.")
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise OSError(
+            f"`{host}` cannot be listened at on port {port}: {error.strerror}; try another `--port`."
+        ) from error

@@ -1,0 +1,91 @@
+"""A browser, the explorer and the pages; each test ends without an error in the console or a request to elsewhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+PAGES = Path(__file__).parents[2] / "docs" / "_build"
+OURS = ("http://127.0.0.1", "data:", "blob:")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def found_chromium():
+    """Where the machine has Chromium; `CHROMIUM` may say it."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None or not shutil.which(found):
+        pytest.fail(f"No Chromium at {found or ', '.join(NAMES)}; install it, or say by CHROMIUM where it is.")
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """One window for all tests, so that it keeps what it has loaded."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_context(reduced_motion="reduce")
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium):
+    """Opens a page of some width; in the end nothing has gone wrong in it."""
+    pages, wrong = [], []
+
+    def open_page(address, *, width=1200, scheme="light"):
+        page = chromium.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        page.set_default_timeout(60000)
+        page.on("console", lambda said: is_wrong(said) and wrong.append(said.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(OURS) or wrong.append(request.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert wrong == []
+
+
+def is_wrong(said):
+    """Whether the console tells of what should not be; the pages have no icon, which browsers ask for all the same."""
+    return said.type in ("error", "warning") and not said.location["url"].endswith("/favicon.ico")
+
+
+@pytest.fixture(scope="session")
+def explorer(tmp_path_factory):
+    """The address of the explorer, started as a user does."""
+    command = [sys.executable, "-m", "posenc_backends", "explore", "--port", "0", "--no-browser"]
+    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    folder = tmp_path_factory.mktemp("elsewhere")
+    with subprocess.Popen(command, stdout=-1, text=True, cwd=folder, env=environment) as process:
+        told = process.stdout.readline()
+        assert told.startswith("The explorer is at http://127.0.0.1:"), told
+        yield told.split()[4]
+        process.terminate()
+
+
+@pytest.fixture(scope="session")
+def pages():
+    """The address of the pages, as `nox -s docs` has just built them."""
+    if not (PAGES / "index.html").exists():
+        pytest.fail(f"No pages in {PAGES}; `nox -s docs` builds them.")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(PAGES))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()

@@ -1,0 +1,215 @@
+"""The explorer in a browser: whatever is chosen, pictures, numbers and address follow."""
+
+import json
+from contextlib import contextmanager
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+# The numbers of every plot that is seen, and what is written below it.
+STATE = """() => Object.fromEntries([...document.querySelectorAll(".card:not([hidden])")].map(card => [
+  card.querySelector("h2").textContent,
+  [card.querySelector(".words").textContent,
+   JSON.stringify(card.querySelector(".js-plotly-plot").data.map(trace => [trace.x, trace.y, trace.z]))],
+]))"""
+AT_REST = """() => {
+  const {stored, completed, ...waiting} = window.dash_stores?.[0]?.getState().callbacks ?? {nothing: [""]};
+  const told = document.querySelector("#code:not(:empty), #said:not(:empty)");
+  return told && Object.values(waiting).every(each => !each.length) && !document.querySelector(".dash-graph--pending");
+}"""
+SWEPT = [
+    "?encoding=Rotary&head_dim=64&rotary_dim=32&scaling=Llama3&scaling.original_max_position_embeddings=256&length=64",
+    "?encoding=Sinusoidal&dim=16&length=64",
+    "?encoding=Binary&length=64",
+    "?encoding=Alibi&num_heads=6&length=64",
+]
+ONE_TABLE = {"layout", "placement", "precision"}  # what the numbers of a table do not depend on, or hardly
+
+
+def settle(page):
+    """Wait until all callbacks are answered, as Dash's own tests do, and all plots drawn."""
+    page.wait_for_function(AT_REST, polling=30)
+
+
+def start(opened, address, **screen):
+    page = opened(address, **screen)
+    settle(page)
+    page.evaluate("() => document.querySelectorAll('details').forEach(details => details.open = true)")
+    return page
+
+
+def state(page):
+    return page.evaluate(STATE)
+
+
+def code(page):
+    return page.locator("#code").inner_text()
+
+
+def link(page):
+    """What the address says."""
+    return {name: value for name, (value,) in parse_qs(urlparse(page.url).query).items()}
+
+
+def names(page):
+    """The controls on the page, by the kind of their part."""
+    ids = page.eval_on_selector_all("#panel input", "inputs => inputs.map(each => each.name || each.id)")
+    parts = [json.loads(each) for each in dict.fromkeys(ids)]
+    return {kind: [part["name"] for part in parts if part["part"] == kind] for kind in ("words", "slider")}
+
+
+def slider(page, name):
+    return page.locator(f'[id=\'{{"name":"{name}","part":"slider"}}\']')
+
+
+@contextmanager
+def choosing(page, name):
+    """Within, a control is used; afterwards encoding, pictures, numbers and address are others, and nothing is wrong."""
+    address, before = page.url, (link(page), code(page), state(page))
+    yield
+    page.wait_for_function("before => location.href !== before", arg=address, polling=30)
+    settle(page)
+    after = link(page), code(page), state(page)
+    assert page.locator("#said").inner_text() == ""
+    assert after[0][name] != before[0].get(name), name
+    if name not in ("length", "pair", "head", "position"):
+        assert after[1] != before[1], name
+    if name not in ONE_TABLE:
+        pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
+        words = [title for title, (said, _) in after[2].items() if said != before[2].get(title, ("", ""))[0]]
+        assert pictures, name
+        assert words, name
+
+
+@pytest.mark.parametrize("address", SWEPT, ids=["Rotary", "Sinusoidal", "Binary", "Alibi"])
+def test_pictures_numbers_and_address_follow_every_control(opened, explorer, address):
+    page = start(opened, explorer + address)
+    found = names(page)
+    assert len(found["slider"]) >= 2
+    for name in found["slider"]:
+        with choosing(page, name):
+            slider(page, name).press("ArrowRight")
+    for name in found["words"]:
+        if name not in ("encoding", "scaling"):
+            with choosing(page, name):
+                page.get_by_role("group", name=name.removeprefix("scaling."), exact=True).locator(
+                    "input:not(:checked)"
+                ).first.check()
+
+
+def test_every_encoding_and_every_scaling_is_drawn(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Integer&dim=12&length=48")
+    for group in ("encoding", "scaling"):
+        radios = page.get_by_role("group", name=group, exact=True).get_by_role("radio")
+        count = radios.count()
+        assert count == 9
+        for place in range(count - 1, -1, -1):
+            chosen = radios.nth(place)
+            if not chosen.is_checked():
+                with choosing(page, group):
+                    chosen.check()
+        if group == "encoding":
+            with choosing(page, group):
+                page.get_by_role("radio", name="Rotary").check()
+
+
+def test_a_link_restores_all_that_was_chosen(opened, explorer):
+    asked = (
+        "?encoding=Rotary&head_dim=96&layout=interleaved&placement=trail&direction=inverse&precision=exact&base=123456.5"
+        "&rotary_dim=48&scaling=Linear&scaling.factor=3.5&length=77&pair=11&position=33"
+    )
+    page = start(opened, explorer + asked)
+    assert code(page) == (
+        "Rotary(head_dim=96, layout='interleaved', placement='trail', direction='inverse', base=123456.5, rotary_dim=48, "
+        "scaling=Linear(factor=3.5))"
+    )
+    assert urlparse(page.url).query == asked[1:]
+    for name, number in (
+        ("base", "123456.5"),
+        ("rotary_dim", "48"),
+        ("factor", "3.5"),
+        ("length", "77"),
+        ("pair", "11"),
+    ):
+        assert page.get_by_label(name, exact=True).input_value() == number
+    page.get_by_label("head_dim", exact=True).fill("64")
+    page.wait_for_function("document.querySelector('#code').textContent.includes('head_dim=64')")
+    settle(page)
+    shared = state(page)
+    page.get_by_role("link", name="Link to this view").click()
+    settle(page)
+    assert link(page)["head_dim"] == "64"
+    assert state(page) == shared
+    assert "position 33" in shared["One pair, turning"][0].lower()
+
+
+def test_what_a_link_says_wrongly_is_told_in_sentences(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Rotary&base=much&head_dim=8&colour=red")
+    said = page.locator("#link-said").inner_text()
+    assert "`base` must be a number from 2 to 100000000, got 'much'." in said
+    assert "`colour` is no control here" in said
+    assert code(page) == "Rotary(head_dim=8, layout='half')"
+    page.get_by_role("radio", name="interleaved", exact=True).check()
+    settle(page)
+    assert page.locator("#link-said").inner_text() == ""
+
+
+def test_what_contradicts_itself_is_told_and_can_be_mended(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Rotary&head_dim=32&rotary_dim=64&length=16")
+    assert page.locator("#said").inner_text() == "`rotary_dim` must not exceed `head_dim` 32, got 64."
+    assert state(page) == {}
+    page.get_by_label("head_dim", exact=True).fill("128")
+    page.get_by_text("Rotary(head_dim=128, layout='half', rotary_dim=64)").wait_for()
+    settle(page)
+    assert page.locator("#said").inner_text() == ""
+    assert len(state(page)) == 7
+
+
+def test_the_keyboard_is_enough(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Rotary&head_dim=16&length=16&position=3")
+    page.locator("h1").click()
+    page.keyboard.press("Tab")
+    focused = "() => document.activeElement.value || document.activeElement.id"
+    assert page.evaluate(focused) == "Rotary"
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("XPos(head_dim=16, layout='half')").wait_for()
+    settle(page)
+    assert page.evaluate(focused) == "XPos"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("24")
+    page.get_by_text("XPos(head_dim=24, layout='half')").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowLeft")
+    page.get_by_text("XPos(head_dim=22, layout='half')").wait_for()
+    settle(page)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate(focused) == "play":
+            break
+    outline = "() => getComputedStyle(document.activeElement).outlineStyle"
+    assert (page.evaluate(focused), page.evaluate(outline)) == ("play", "solid")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#position').value > 4")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Play").wait_for()
+    settle(page)
+    assert int(link(page)["position"]) >= 5
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    page.get_by_text("Position 0:").wait_for()
+
+
+def test_it_fits_a_phone_in_either_scheme(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Rotary&scaling=YaRN", width=400)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert all(card.bounding_box()["width"] <= 400 for card in page.locator(".card:visible").all())
+    paint = "element => { const style = getComputedStyle(element); return [style.color, style.backgroundColor, style.fill] }"
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        paper, ink, ticks = (
+            sum(map(int, page.eval_on_selector(where, paint)[which].strip("rgb()").split(",")))
+            for where, which in (("body", 1), ("h1", 0), (".js-plotly-plot .xtick text", 2))
+        )
+        assert (paper > ink, paper > ticks) == (scheme == "light", scheme == "light")
+        assert min(abs(paper - ink), abs(paper - ticks)) > 300
