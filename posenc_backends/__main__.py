@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from posenc_backends.arguments import Parser
 from posenc_core import __version__
 from posenc_core.rotation import LAYOUTS
 
@@ -18,7 +19,7 @@ TASKS = ("dates", "copy", "reverse", "addition")
 TRAINING = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction["_Parser"]
+    Commands = argparse._SubParsersAction[Parser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,24 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-class _Parser(argparse.ArgumentParser):
-    """One whose exit status can be told, where arguments are wrong; a command refuses those that it does not know itself."""
-
-    status = 2
-
-    def parse_known_args(self, *given: Any, **options: Any) -> Any:
-        known, unknown = super().parse_known_args(*given, **options)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return known, unknown
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(self.status, f"{self.prog}: error: {message}\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="posenc", description="Positional encodings, computed once, in every framework.")
+    parser = Parser(prog="posenc", description="Positional encodings, computed once, in every framework.")
     parser.add_argument("--version", action="version", version=f"posenc {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     report = commands.add_parser("report", help="test every encoding in every installed framework")
