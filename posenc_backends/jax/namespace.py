@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax import numpy as jnp
 from jax.numpy import (  # noqa: F401
     abs,  # noqa: A004
@@ -48,7 +49,7 @@ def concat(arrays: Sequence[jax.Array], /, *, axis: int) -> jax.Array:
 def _joined(first: jax.Array, second: jax.Array) -> jax.Array:
     width, more, still = first.shape[-1], second.shape[-1], [(0, 0)] * (first.ndim - 1)
     begins, ends = jnp.pad(first, [*still, (0, more)]), jnp.pad(second, [*still, (width, 0)])
-    return jnp.where(arange(width + more) < width, begins, ends)
+    return jnp.where(np.arange(width + more) < width, begins, ends)
 
 
 @_joined.defjvp
