@@ -138,12 +138,13 @@ def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None)
     by_kernel = None if kernel is None else kernel.turned(x, cos, sin, pairing, out)
     if by_kernel is not None:
         return by_kernel
+    if out is not None:  # where the kernel does not write, or the formula
+        return written("out", out, turned(x, cos, sin, pairing))
     if rounds_parts(x):
         formula = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
     else:
         formula = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
-    result = rows_by_block(formula, x, cos, sin)
-    return result if out is None else written("out", out, result)
+    return rows_by_block(formula, x, cos, sin)
 
 
 def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) -> Any:
