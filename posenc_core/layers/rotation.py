@@ -67,10 +67,12 @@ class Rotation(TableLookup):
 
     def _turned_at_once(self, q: Any, k: Any, start: Any, seq_axis: int) -> Any:
         """What the call that decoders make most returns, of which all is known that the others are asked; else None."""
-        if type(start) is not int or start < 0 or seq_axis != -2 or not self._counts:
+        counted = type(start) is int and start >= 0 and seq_axis == -2 and self._counts
+        kernel = kernel_for(q) if counted else None
+        if kernel is None:
             return None
-        kernel, tables, sizes = kernel_for(q), self.tables, q.shape
-        if kernel is None or len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
+        tables, sizes = self.tables, q.shape
+        if len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
             return None
         if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or not _as_long(k.shape, sizes)):
             return None
