@@ -25,7 +25,8 @@ class YaRN(Scaling):
         truncate: whether the bounds of the ramp between the two are widened to whole indices.
     Raises:
         ValueError: if a number is not finite or too small, or `beta_fast` is below `beta_slow`.
-    Source: Peng et al. 2023, sections 3.2 to 3.4 (arXiv:2309.00071); bounds and factors as in Hugging Face's `yarn`.
+    Source: Peng et al. 2023, sections 3.2 and 3.3 (arXiv:2309.00071v3); ramp, bounds and factors as in Hugging Face's
+        `yarn`.
     """
 
     factor: float
@@ -98,7 +99,7 @@ class Llama3(Scaling):
         factor: at least 1.
         low_freq_factor, high_freq_factor: above 0, the first not above the second.
         original_max_position_embeddings: the length L0 that the model was trained on.
-    Source: Llama 3.1 (arXiv:2407.21783), as in Hugging Face's `llama3`.
+    Source: `apply_scaling` of Meta's code of Llama 3.1, as in Hugging Face's `llama3`.
     """
 
     factor: float

@@ -89,7 +89,8 @@ class DynamicNTK(Scaling):
         factor: at least 1.
         original_max_position_embeddings: the length L that the model was trained on.
         seq_len: the length of the sequences that the frequencies are for; without it, those of at most L.
-    Source: Peng et al. 2023, appendix B.1 (arXiv:2309.00071), as in Hugging Face's `dynamic`.
+    Source: emozilla 2023, as in Hugging Face's `dynamic`; for a factor of 1 Peng et al. 2023, section 3.4
+        (arXiv:2309.00071v3).
     """
 
     factor: float
