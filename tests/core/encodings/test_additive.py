@@ -54,6 +54,11 @@ def test_the_text_with_the_column_index_starts_with_zeros():
     assert table[1, 1] == np.float32(0.9989229760406304)
 
 
+def test_one_column_by_its_index_is_a_sine_however_long():
+    table = Sinusoidal(dim=1, convention="column_index").table(range(600))
+    np.testing.assert_array_equal(table, Sinusoidal(dim=1).table(range(600)))
+
+
 def test_real_positions():
     np.testing.assert_array_equal(Integer(dim=1).table([0.5, -2.25]), [[0.5], [-2.25]])
     np.testing.assert_array_equal(Normalized(dim=1, length=4).table([0.5]), [[0.125]])
