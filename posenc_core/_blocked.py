@@ -82,8 +82,12 @@ def _turn(x: Host, cos: Host, sin: Host, turns: list[Turn], out: Host) -> None:
 
 
 def _parts(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
-    """Indices of parts of about one size: whole where they are small enough, along an axis where not."""
-    axis = next(axis for axis in range(len(shape)) if math.prod(shape[axis + 1 :]) <= PART)
+    """Indices of parts of about one size: whole where they are small enough, along an axis where not; no row is cut."""
+    if len(shape) < 2:
+        yield (...,)
+        return
+    rows_axis = len(shape) - 2
+    axis = next((axis for axis in range(rows_axis) if math.prod(shape[axis + 1 :]) <= PART), rows_axis)
     rows = max(1, PART // max(1, math.prod(shape[axis + 1 :])))
     for index in np.ndindex(*shape[:axis]):
         for start in range(0, shape[axis], rows):

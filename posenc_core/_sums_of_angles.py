@@ -36,7 +36,9 @@ def span_of(draft: Draft) -> int:
 
     A power of 2, or less than what is cut at a time. Over one block, an envelope does not grow more than e times.
     """
-    rows = max(4 * _PRODUCTS // max(len(draft.factors), 1), _FEWEST)
+    if not draft.factors:
+        return 0
+    rows = max(4 * _PRODUCTS // len(draft.factors), _FEWEST)
     rates = [abs(float(rate)) for rate in draft.envelope.rates] if draft.envelope else []
     rows = int(min(rows, len(draft.positions) / 8, 1 / max([*rates, 1e-9])))
     return 2 ** (rows.bit_length() - 1) if rows >= _FEWEST else 0

@@ -34,7 +34,7 @@ def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     """
     xp = namespace_of(by_offset)
     if isinstance(by_offset, np.ndarray):
-        return np.ascontiguousarray(rows_that_overlap(by_offset, queries, keys))
+        return np.array(rows_that_overlap(by_offset, queries, keys), order="C")
     own = getattr(xp, "spread", None)
     copied: Array | None = None if own is None else own(by_offset, queries, keys)
     if copied is not None:

@@ -70,13 +70,30 @@ def threads_of_process() -> int:
 
 def _share(run: Callable[[int, int], None], units: int, shares: int) -> None:
     """In threads that end with the call, so that a process may fork at any time; the kernel releases the GIL."""
-    bounds = [units * share // shares for share in range(shares + 1)]
-    threads = [Thread(target=run, args=part) for part in pairwise(bounds[1:])]
-    for thread in threads:
-        thread.start()
-    run(0, bounds[1])
-    for thread in threads:
-        thread.join()
+    own, *others = pairwise([units * share // shares for share in range(shares + 1)])
+    threads, left = [], [own]
+    try:
+        for part in others:
+            threads.append(Thread(target=run, args=part))
+            try:
+                threads[-1].start()
+            except RuntimeError:  # the process may have no more threads
+                left.append(part)
+        for part in left:
+            run(*part)
+    finally:
+        _end(threads)
+
+
+def _end(threads: list[Thread]) -> None:
+    """Wait for all that run, whatever is raised meanwhile: they write to memory that is let go of afterwards."""
+    try:
+        for thread in threads:
+            if thread.is_alive():
+                thread.join()
+    finally:
+        if any(thread.is_alive() for thread in threads):
+            _end(threads)
 
 
 @cache  # what is compiled is the same for all

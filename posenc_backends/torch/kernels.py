@@ -69,12 +69,18 @@ def _may_write(out: Any, x: Tensor, pairing: Pairing, *tables: Tensor) -> bool:
     """Whether `out` is `x`, or lies apart from it, and from the tables, and each of its numbers apart from the others."""
     if not _is_here(out) or out.requires_grad or not out.is_contiguous():
         return False
-    storage = out.untyped_storage().data_ptr()
-    if any(table.untyped_storage().data_ptr() == storage for table in tables):
+    if any(_may_overlap(table, out) for table in tables):
         return False
     if out.data_ptr() == x.data_ptr() and out.stride() == x.stride():
         return pairing.split == pairing.join
-    return storage != x.untyped_storage().data_ptr()
+    return not _may_overlap(x, out)
+
+
+def _may_overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether their storages share memory: they may be two and do so, where it belongs to another library."""
+    first, second = one.untyped_storage(), other.untyped_storage()
+    begins = first.data_ptr(), second.data_ptr()
+    return begins[0] < begins[1] + second.nbytes() and begins[1] < begins[0] + first.nbytes()
 
 
 def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> Tensor | None:

@@ -25,6 +25,10 @@ class NoAnswerError(Exception):
     """The callable raised, or returned what is no answer; the message is a sentence."""
 
 
+class NoNumbersError(NoAnswerError):
+    """The callable returned infinity or NaN, which is no refusal."""
+
+
 class Framework(NamedTuple):
     """What makes arrays, reads them, and differentiates."""
 
@@ -113,12 +117,12 @@ def ask_gradient(
 
 
 def check_shapes(form: Form, question: Question, got: tuple[Float64s, ...], wanted: tuple[Float64s, ...]) -> None:
-    """Raise `NoAnswerError` unless an answer has the shape of the right one; a leading axis of 1 may be added."""
+    """Raise `NoAnswerError` unless an answer has the shape of the right one and is finite; a leading axis of 1 may be added."""
     for name, one, right in zip(form.outputs, got, wanted, strict=True):
         if one.shape not in (right.shape, (1, *right.shape)):
             raise NoAnswerError(f"{name} must have shape {right.shape}, got {one.shape}, of {question.told}.")
         if not np.isfinite(one).all():
-            raise NoAnswerError(f"{name} must be numbers, got {_first_odd(one)}, of {question.told}.")
+            raise NoNumbersError(f"{name} must be numbers, got {_first_odd(one)}, of {question.told}.")
 
 
 def has(world: Framework, dtype: str) -> bool:

@@ -42,10 +42,10 @@ def run(
         if path is not None:
             told = json.dumps(verdict.to_dict() | {"function": target}, indent=1, allow_nan=False, ensure_ascii=False)
             path.write_text(told + "\n", encoding="utf-8")
+        print(f"{target} {verdict}", flush=True)  # noqa: T201
     except Exception as error:  # noqa: BLE001 - whatever it is, a traceback's status of 1 would say that it does not conform
         print(f"posenc: {_sentence(error)}", file=sys.stderr)  # noqa: T201
         return IMPOSSIBLE
-    print(f"{target} {verdict}")  # noqa: T201
     return verdict.status
 
 
@@ -96,12 +96,13 @@ def _of_name(name: str) -> Any:
 
 
 def _of_file(path: Path) -> Any:
-    """The module that a file is."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    """The module that a file is, by a name that no other module has."""
+    name = f"checked_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -171,7 +171,12 @@ def form_of(callee: Callable[..., Any], encoding: Encoding, name: str | None) ->
         ValueError: if it has no such form, or the signature tells none.
     """
     kind = next((kind for kind in KINDS if isinstance(encoding, kind)), None)
-    is_plain = not isinstance(encoding, XPos) and not encoding.parameters() and getattr(encoding, "num_axes", 1) == 1
+    is_plain = (
+        kind is not None
+        and not isinstance(encoding, XPos)
+        and not encoding.parameters()
+        and getattr(encoding, "num_axes", 1) == 1
+    )
     if kind is None or not is_plain:
         raise TypeError(
             f"`spec` must be a Rotary, an additive or a scoring encoding of one axis without parameters, got {encoding!r}."

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from posenc_core._checks import check_integer
 from posenc_core.encodings import Encoding, Rotary
 from posenc_core.notation import parse
 
-from .asking import Framework, NoAnswerError, ask, check_shapes, framework, frameworks_of, has
+from .asking import Framework, NoAnswerError, NoNumbersError, ask, check_shapes, framework, frameworks_of, has
 from .forms import Form, form_of
 from .gradients import gradient_mistake
 from .judging import LIMIT, UNKNOWN, Answer, Mistake, answer, mistakes
 from .questions import HALVES, LONGEST, OTHERS, Question, questions
 
 DEFAULT = Rotary(head_dim=64, layout="half")
+FEWEST = 20  # positions that questions are made of
 CONFORMS, DIFFERS, FAILED, IMPOSSIBLE = range(4)  # exit statuses
 
 
@@ -135,9 +137,7 @@ def check(
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"`function` must be a function, or an object that is called like one, got {function!r}.")
     shape = form_of(function, encoding, form)
-    limit = min(longest or LONGEST, getattr(encoding, "longest", None) or LONGEST, encoding.limit)
-    if limit < 20:
-        raise ValueError(f"`longest` must be at least 20, got {limit}.")
+    limit = _limit(encoding, longest)
     world, failure = _world(function, shape, framework, limit)
     optional = HALVES if takes is None else ()
     asked = tuple(questions(encoding, shape, longest=limit, takes=_taken(world, takes), optional=optional))
@@ -146,6 +146,16 @@ def check(
     if failure is not None:
         return Verdict(**known, failure=failure)
     return _judged(function, world, shape, asked, known, gradient=gradient)
+
+
+def _limit(encoding: Encoding, longest: int | None) -> int:
+    """The first position that is not asked for."""
+    if longest is not None:
+        check_integer("longest", longest, minimum=FEWEST)
+    limit = min(longest or LONGEST, getattr(encoding, "longest", None) or LONGEST, encoding.limit)
+    if limit < FEWEST:
+        raise ValueError(f"`spec` must have at least {FEWEST} positions, got {limit} of {encoding!r}.")
+    return limit
 
 
 def _judged(
@@ -177,9 +187,10 @@ def _answers(
     for question in asked:
         try:
             got = ask(function, world, form, question)
-            check_shapes(form, question, got, form.wanted(question.sketch, question.tokens, got[0].shape[-1]))
+            width = got[0].shape[-1] if got[0].ndim else 0
+            check_shapes(form, question, got, form.wanted(question.sketch, question.tokens, width))
         except NoAnswerError as failed:
-            if not question.is_optional:
+            if not question.is_optional or isinstance(failed, NoNumbersError):
                 far = f" If it has no such positions, say so: `longest` {question.positions.min()}."
                 return answers, remarks, f"{failed}{far if question.name == 'far' else ''}"
             remarks.append(f"not checked, {question.name}: {failed}")

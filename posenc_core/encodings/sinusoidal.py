@@ -15,6 +15,7 @@ from .encoding import Tables
 from .waves import Series, Waves
 
 SPACINGS = ("powers_of_two", "endpoint")
+MOST_HALVINGS = 150  # from 1 down to 2 ** -149, the smallest float32
 CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index")
 
 
@@ -27,6 +28,8 @@ class Sine(Waves):
         frequencies: radians per position: `"powers_of_two"` (1, 1/2, 1/4, …), `"endpoint"` (from 1 to exactly
             1 / `base`, evenly in the exponent), or numbers, one per column.
         base: for `"endpoint"`.
+    Raises:
+        ValueError: if frequencies, `dim` and `base` do not go together; powers of two go with at most 150 columns.
 
     >>> Sine(dim=2, frequencies="powers_of_two").table([0, 1])
     array([[0.        , 0.        ],
@@ -51,6 +54,10 @@ class Sine(Waves):
             check_number("base", self.base, above=1)
         elif self.base is not None:
             raise ValueError(f"`base` is used with 'endpoint' frequencies only, got {self.base!r}; leave it out.")
+        if self.frequencies == "powers_of_two" and self.dim > MOST_HALVINGS:
+            raise ValueError(
+                f"`dim` must be at most {MOST_HALVINGS} with 'powers_of_two' frequencies, got {self.dim}; float32 has none lower."
+            )
         self._frequencies()
 
     def _series(self) -> tuple[Series, ...]:

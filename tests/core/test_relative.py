@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core.relative import Ordered, Scattered, offsets, picked, shifted, unshifted
+from posenc_core.relative import Ordered, Scattered, offsets, picked, shifted, spread, unshifted
 
 RNG = np.random.default_rng(2)
 SIZES = [(1, 1), (1, 5), (5, 1), (3, 5), (5, 3), (4, 4)]
@@ -56,6 +56,15 @@ def test_plain_sequences_are_as_any_other_positions(xp, first, queries, keys):
     together = np.zeros((*by_key.shape[:-1], 7))
     np.add.at(together, (..., np.asarray(plain.rows)), np.asarray(plain.gathered(xp.asarray(by_key))))
     np.testing.assert_allclose(together, wanted, atol=1e-15)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_rows_of_a_single_query_are_a_copy(heads):
+    by_offset = RNG.normal(size=(heads, 7))
+    rows = spread(by_offset, queries=1, keys=6)
+    np.testing.assert_array_equal(rows[:, 0], by_offset[:, :6])
+    rows += 1
+    assert not np.shares_memory(rows, by_offset)
 
 
 def test_offsets_of_real_positions_are_refused(xp):

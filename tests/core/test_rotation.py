@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core import Rotary, rotate, unrotate
+from posenc_core import Rotary, _blocked, rotate, unrotate
 from posenc_core.rotation import pairing_of, routes
 
 RNG = np.random.default_rng(1)
@@ -92,6 +92,14 @@ def test_channels_that_do_not_turn_keep_their_bits(layout, placement, blocks):
     assert len(still) == 10
     np.testing.assert_array_equal(turned[:, still].view(np.int32), x[:, still].view(np.int32))
     assert np.isfinite(turned[:, way.channels]).all()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1)])
+@pytest.mark.parametrize("pairs", [20000, 5])
+def test_rows_wider_than_a_part_are_not_cut(shape, pairs, layout):
+    x, tables = RNG.normal(size=(*shape, 40000)), RNG.normal(size=(2, *shape, pairs))
+    got = _blocked.turned(x, *tables, pairing_of(layout))
+    np.testing.assert_allclose(got, by_complex_numbers(x, *tables, layout), rtol=0, atol=1e-14)
 
 
 def test_pairs_come_from_one_layout_and_go_to_the_other():

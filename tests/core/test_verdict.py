@@ -140,12 +140,27 @@ def test_negative_and_real_positions_are_asked_for_by_name(taken, mistake):
         (lambda q, k, positions: (q, k.tolist()), "it must return numpy's arrays (numpy.ndarray), got list of 2"),
         (lambda q, k, positions: (q, k + 0j), "it must return real numbers, got complex64"),
         (lambda q, k, positions: None, "it must return 2 arrays, got NoneType"),
+        (lambda q, k, positions: (q.sum(), k.sum()), "queries must have shape (2, 4, 17, 8), got ()"),
     ],
 )
 def test_a_callable_that_fails_is_told_in_a_sentence(function, told):
     verdict = check(function, ROTARY)
     assert (verdict.status, verdict.mistakes) == (2, ())
     assert told in str(verdict)
+
+
+def test_half_precision_may_be_refused_but_not_answered_with_nan():
+    def refusing(q, k, positions):
+        if q.dtype == np.float16:
+            raise TypeError("float32 only")
+        return rope(q, k, positions)
+
+    verdict = check(refusing, ROTARY)
+    assert (verdict.status, len(verdict.remarks)) == (0, 2)
+    verdict = check(lambda q, k, positions: rope(q / (q.dtype != np.float16), k, positions), ROTARY)
+    assert verdict.status == 2
+    assert "queries must be numbers" in verdict.failure
+    assert "in float16" in verdict.failure
 
 
 def test_a_table_that_ends_is_told_how_to_be_asked():
@@ -180,6 +195,11 @@ def test_a_table_that_ends_is_told_how_to_be_asked():
             "must not ask for negative positions",
         ),
         ((rope, ROTARY), {"longest": 3}, ValueError, "`longest` must be at least 20, got 3"),
+        ((rope, ROTARY), {"longest": 0}, ValueError, "`longest` must be at least 20, got 0"),
+        ((rope, ROTARY), {"longest": 64.0}, TypeError, "`longest` must be an integer, got 64.0"),
+        ((sinusoids, Binary(dim=4)), {}, ValueError, "`spec` must have at least 20 positions, got 16 of Binary(dim=4"),
+        ((rope, 8), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
+        ((rope, Rotary), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
     ],
 )
 def test_what_cannot_be_checked_is_refused(arguments, options, error, told):

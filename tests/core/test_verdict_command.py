@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -89,6 +90,22 @@ def test_a_mistake_of_ours_does_not_look_like_one_of_the_callable(tmp_path, comm
     (tmp_path / "mine.py").write_text(MODULE)
     monkeypatch.setattr("posenc_backends.verdict.command.check", lambda *_, **__: {}["missing"])
     assert command("check", "mine:model.rope") == (3, "posenc: KeyError('missing')\n")
+
+
+def test_a_verdict_that_cannot_be_printed_is_none(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    arguments = [sys.executable, "-m", "posenc_backends", "check", "mine:broken"]
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path, env=ascii_only)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "codec can't encode" in done.stderr
+
+
+def test_a_file_may_be_called_like_a_module(tmp_path, command):
+    (tmp_path / "copy.py").write_text(MODULE)
+    status, told = command("check", str(tmp_path / "copy.py") + ":model.rope")
+    assert (status, "conforms" in told) == (0, True), told
+    assert sys.modules["copy"].deepcopy
 
 
 def test_other_commands_refuse_what_they_do_not_know_with_two(command):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -163,6 +164,30 @@ def test_threads_share_it(room, native, calls, monkeypatch):
         results = list(pool.map(lambda _: rotate(x, cos, sin, layout="half"), range(8)))
     assert {bits(room, result) for result in results} == {wanted}
     assert len(calls) == 8
+
+
+def test_an_interrupt_waits_for_threads_that_write():
+    done = []
+
+    def run(first, last):
+        if first == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.05)
+        done.append((first, last))
+
+    with pytest.raises(KeyboardInterrupt):
+        kernels._share(run, 9, 3)
+    assert sorted(done) == [(3, 6), (6, 9)]
+
+
+def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    done = []
+    monkeypatch.setattr(kernels.Thread, "start", start)
+    kernels._share(lambda *part: done.append(part), 9, 3)
+    assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
 
 
 def test_layers_use_it_for_a_single_token(room, native, calls):

@@ -54,6 +54,15 @@ def test_the_text_with_the_column_index_starts_with_zeros():
     assert table[1, 1] == np.float32(0.9989229760406304)
 
 
+def test_a_wave_as_slow_as_float32_has():
+    assert Sine(dim=150, frequencies="powers_of_two").table(range(3))[1:, -1].tolist() == [2.0**-149, 2.0**-148]
+
+
+def test_one_column_by_its_index_is_a_sine_however_long():
+    table = Sinusoidal(dim=1, convention="column_index").table(range(600))
+    np.testing.assert_array_equal(table, Sinusoidal(dim=1).table(range(600)))
+
+
 def test_real_positions():
     np.testing.assert_array_equal(Integer(dim=1).table([0.5, -2.25]), [[0.5], [-2.25]])
     np.testing.assert_array_equal(Normalized(dim=1, length=4).table([0.5]), [[0.125]])
@@ -86,6 +95,11 @@ def test_wide_binary_codes():
         (lambda: Sinusoidal(dim=4, base=10**400), ValueError, "`base` must be a finite number greater than 1"),
         (lambda: Sine(dim=2, frequencies=(1.0,)), ValueError, "`frequencies` must be a tuple of 2 numbers"),
         (lambda: Sine(dim=1, frequencies=(-1.0,)), ValueError, "`frequencies` must be from 0 up to 2**31"),
+        (
+            lambda: Sine(dim=151, frequencies="powers_of_two"),
+            ValueError,
+            "`dim` must be at most 150 with 'powers_of_two'",
+        ),
         (lambda: Sine(dim=2, frequencies="powers_of_two", base=3), ValueError, "`base` is used with 'endpoint'"),
         (lambda: Sine(dim=2, frequencies="endpoint", base=1), ValueError, "`base` must be a finite number greater"),
         (lambda: Sinusoidal(dim=4, base=float("inf")), ValueError, "`base` must be a finite number greater than 1"),
