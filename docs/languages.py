@@ -12,7 +12,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 DOCS = Path(__file__).parent
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
-TRANSLATED = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.rglob("*.po"))]
+TRANSLATED = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.glob("*/*.po"))]
 CHINESE = "zh"  # the folder of the Chinese pages among the English ones
 
 

@@ -24,7 +24,7 @@ def read(folder, name, suffix):
 def test_catalogues_have_the_messages_of_the_pages_and_no_others(tmp_path):
     command = (sys.executable, "-m", "sphinx", "-q", "-b", "gettext", "-t", "translated", DOCS, tmp_path)
     subprocess.run(command, check=True)
-    assert {path.stem for path in CATALOGUES.rglob("*.po")} == NAMES
+    assert {path.stem for path in CATALOGUES.glob("*/*.po")} == NAMES
     for name in NAMES:
         catalogue, template = read(CATALOGUES, name, ".po"), read(tmp_path, name, ".pot")
         assert {message.id for message in catalogue} == {message.id for message in template}, name
@@ -60,6 +60,7 @@ def test_a_chinese_page_and_its_way_back(opened, pages):
     page.wait_for_url("**/zh/tutorial/rotary.html")
     assert page.locator("html").get_attribute("lang") == "zh-CN"
     assert "位置编码" in page.locator("article h1").inner_text()
+    assert "下一页" in page.locator("footer").inner_text()
     assert page.locator(".sd-tab-set").first.locator("> label").all_inner_texts() == TABS
     page.get_by_text("MXNet", exact=True).first.click()
     page.get_by_role("link", name="English").click()
