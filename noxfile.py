@@ -37,6 +37,7 @@ BESIDE = {  # what a room's framework runs on or with
     "keras": tuple(KERAS_BACKENDS.values()),
     "torch": ("onnx", "onnxruntime", "onnxscript"),
 }
+CHINESE_PAGES = ("-t", "translated", "-D", "language=zh_CN", "docs", "docs/_build/zh")  # after the English ones
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
 ROOMS = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
@@ -114,16 +115,19 @@ def arrays(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages, warnings as errors, in `docs/_build`, tried in Chromium with the explorer; `-- serve` shows them, `-- linkcheck` tries links."""
+    """The pages, warnings as errors, in `docs/_build`, those in Chinese in `zh` there, tried in Chromium with the explorer; `-- serve` shows them, `-- linkcheck` tries links."""
     install(session, "explore", "report", *dependencies("browser"), constraints="docs", group="docs")
     if session.posargs[:1] == ["serve"]:
-        written = ("docs/_drawn/*", "docs/reference/support.md")
+        written = ("docs/_drawn/*", "docs/reference/support.md", "docs/locale/*.mo")
         ignored = [word for name in written for word in ("--ignore", name)]
-        session.run("sphinx-autobuild", *ignored, "docs", "docs/_build", *session.posargs[1:])
+        then = ("--post-build", " ".join(("sphinx-build", "-q", *CHINESE_PAGES)))
+        session.run("sphinx-autobuild", *ignored, *then, "docs", "docs/_build", *session.posargs[1:])
     elif session.posargs[:1] == ["linkcheck"]:
         session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/linkcheck", *session.posargs[1:])
     else:
-        session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
+        strictly = ("sphinx-build", "-q", "-W", "--keep-going")
+        session.run(*strictly, "-b", "html", "docs", "docs/_build", *session.posargs)
+        session.run(*strictly, *CHINESE_PAGES)
         session.run("pytest", "tests/browser", *TWO)
 
 

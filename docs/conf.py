@@ -10,6 +10,7 @@ from costs import costs
 from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
+from languages import Elsewhere, lead_to_the_other, others
 from speed import speed
 from support import support
 
@@ -28,13 +29,26 @@ napoleon_use_ivar = True  # autodoc lists the fields of named tuples, too
 myst_heading_anchors = 2
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 copybutton_selector = "div.highlight-python pre"  # what is printed is not copied
+locale_dirs = ["locale"]
+gettext_compact = False
+gettext_location = False
+if tags.has("translated"):  # noqa: F821  # what has a catalogue, beside English pages that have been built
+    root_doc = "tutorial/index"
+    exclude_patterns += others()
+    suppress_warnings = ["toc.not_readable"]
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {"english": ("..", "_build/objects.inv")}
 
 
 def setup(app):
     """Write what is made from gaps and from committed results, before pages are read."""
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
-    app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
-    app.connect("builder-inited", lambda app: write_drawn())
+    app.connect("html-page-context", lead_to_the_other)
+    if app.tags.has("translated"):
+        app.add_post_transform(Elsewhere)
+    else:
+        app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
+        app.connect("builder-inited", lambda app: write_drawn())
 
 
 def write_drawn():

@@ -1,0 +1,49 @@
+"""Pages in two languages: where catalogues are, and links from one language to the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from docutils.nodes import reference
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+DOCS = Path(__file__).parent
+CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
+TRANSLATED = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.glob("*/*.po"))]
+CHINESE = "zh"  # the folder of the Chinese pages among the English ones
+
+
+def others() -> list[str]:
+    """The pages without a catalogue, which are not built in Chinese."""
+    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
+    return [f"{page}.md" for page in sorted(pages - set(TRANSLATED))]
+
+
+def lead_to_the_other(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Put a link to the same page in the other language on top of a page."""
+    if page not in TRANSLATED:
+        return
+    up = "../" * page.count("/")
+    if app.tags.has("translated"):
+        link = f'<a href="../{up}{page}.html" lang="en" hreflang="en">English</a>'
+    else:
+        link = f'<a href="{up}{CHINESE}/{page}.html" lang="zh-CN" hreflang="zh-CN">中文</a>'
+    context["body"] = f'<p class="language">{link}</p>\n{context["body"]}'
+
+
+class Elsewhere(SphinxPostTransform):
+    """Links of Chinese pages to those that are in English alone."""
+
+    default_priority = 8  # before MyST looks for pages, by 9
+
+    def run(self, **_: object) -> None:
+        """Lead them to where the English ones are."""
+        up = "../" * (self.env.docname.count("/") + 1)
+        for link in list(self.document.findall(pending_xref)):
+            page, place = link["reftarget"], link.get("reftargetid")
+            if link["refdomain"] == "doc" and page not in TRANSLATED and (DOCS / f"{page}.md").exists():
+                address = f"{up}{page}.html" + (f"#{place}" if place else "")
+                link.replace_self(reference("", "", *link.children, refuri=address, internal=True))

@@ -1,0 +1,68 @@
+"""The Chinese pages: their catalogues say all that the English pages say, and links lead from one language to the other."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from babel.messages.pofile import read_po
+
+DOCS = Path(__file__).parents[2] / "docs"
+CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
+BUILT = DOCS / "_build"
+NAMES = {"index", "order", "ladder", "waves", "rotary", "transformer"}
+TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX"]
+KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead
+
+
+def read(folder, name, suffix):
+    with (folder / "tutorial" / f"{name}{suffix}").open("rb") as file:
+        return read_po(file)
+
+
+def test_catalogues_have_the_messages_of_the_pages_and_no_others(tmp_path):
+    command = (sys.executable, "-m", "sphinx", "-q", "-b", "gettext", "-t", "translated", DOCS, tmp_path)
+    subprocess.run(command, check=True)
+    assert {path.stem for path in CATALOGUES.glob("*/*.po")} == NAMES
+    for name in NAMES:
+        catalogue, template = read(CATALOGUES, name, ".po"), read(tmp_path, name, ".pot")
+        assert {message.id for message in catalogue} == {message.id for message in template}, name
+        assert not catalogue.obsolete, name
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_all_is_said_in_chinese(name):
+    messages = [message for message in read(CATALOGUES, name, ".po") if message.id]
+    assert [message.id for message in messages if not message.string or message.fuzzy] == []
+    for message in messages:
+        english, chinese = (sorted(KEPT.findall(text)) for text in (message.id, message.string))
+        assert english == chinese
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_links_lead_to_what_has_been_built(name):
+    page = BUILT / "zh" / "tutorial" / f"{name}.html"
+    assert f'<p class="language"><a href="../../tutorial/{name}.html"' in page.read_text("utf-8")
+    english = (BUILT / "tutorial" / f"{name}.html").read_text("utf-8")
+    assert f'<p class="language"><a href="../zh/tutorial/{name}.html"' in english
+    _, _, article = page.read_text("utf-8").partition("<article")
+    for address, _, place in re.findall(r'href="(?!http)([^"#]*)(#([^"]*))?"', article):
+        found = (page.parent / address).resolve() if address else page
+        assert found.is_file(), address
+        assert not place or f'id="{place}"' in found.read_text("utf-8"), (address, place)
+
+
+def test_a_chinese_page_and_its_way_back(opened, pages):
+    page = opened(f"{pages}index.html")
+    page.get_by_role("link", name="中文").click()
+    page.get_by_role("article").get_by_role("link", name="旋转位置编码").click()
+    page.wait_for_url("**/zh/tutorial/rotary.html")
+    assert page.locator("html").get_attribute("lang") == "zh-CN"
+    assert "位置编码" in page.locator("article h1").inner_text()
+    assert "下一页" in page.locator("footer").inner_text()
+    assert page.locator(".sd-tab-set").first.locator("> label").all_inner_texts() == TABS
+    page.get_by_text("MXNet", exact=True).first.click()
+    page.get_by_role("link", name="English").click()
+    page.wait_for_url(f"{pages}tutorial/rotary.html")
+    assert set(page.locator(".sd-tab-set > input:checked + label").all_inner_texts()) == {"MXNet"}
