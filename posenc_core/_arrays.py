@@ -101,6 +101,13 @@ def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
     )
 
 
+def halves(x: A) -> tuple[A, A]:
+    """The first and the second half of the channels; a library whose slices have costly derivatives has a way of its own."""
+    halved = getattr(namespace_of(x), "halves", None)
+    middle = x.shape[-1] // 2
+    return (x[..., :middle], x[..., middle:]) if halved is None else halved(x)  # type: ignore[return-value]
+
+
 def rounds_parts(x: Array) -> bool:
     """Whether its library wants parts of a result to be rounded before they are put together, as its compiler does best."""
     asked = getattr(namespace_of(x), "rounds_parts", None)

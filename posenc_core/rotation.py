@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _blocked
-from ._arrays import A, Array, in_float32, namespace_of, rounds_parts, shape_of
+from ._arrays import A, Array, halves, in_float32, namespace_of, rounds_parts, shape_of
 from ._blocks import rows_by_block
 from ._checks import check_alike, check_broadcasts, check_floating, check_integer, check_known, check_sized, written
 from ._kernels import Kernel, kernel_for, register_kernel
@@ -181,8 +181,7 @@ def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[A
 def _split(x: Array, layout: str) -> tuple[Array, Array]:
     if layout == "interleaved":
         return x[..., 0::2], x[..., 1::2]
-    pairs = x.shape[-1] // 2
-    return x[..., :pairs], x[..., pairs:]
+    return halves(x)
 
 
 def _join(first: Array, second: Array, layout: str) -> Array:

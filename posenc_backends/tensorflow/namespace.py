@@ -64,6 +64,12 @@ def spread(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None
     return spread
 
 
+def halves(x: tf.Tensor, /) -> tuple[tf.Tensor, tf.Tensor]:
+    """The gradient of a split is a concatenation, that of two slices two arrays of zeros and their sum."""
+    first, second = tf.split(x, 2, axis=-1)
+    return first, second
+
+
 def shape(x: tf.Tensor, /) -> tuple[Any, ...]:
     """The sizes; a scalar tensor for each that is not known while `x` is traced."""
     return tuple(tf.shape(x)[axis] if size is None else size for axis, size in enumerate(x.shape))
