@@ -56,7 +56,7 @@ def test_links_lead_to_what_has_been_built(name):
 def test_a_chinese_page_and_its_way_back(opened, pages):
     page = opened(f"{pages}index.html")
     page.get_by_role("link", name="中文").click()
-    page.get_by_role("article").get_by_role("link", name="旋转位置编码").click()
+    page.locator("article").get_by_role("link", name="旋转位置编码").click()
     page.wait_for_url("**/zh/tutorial/rotary.html")
     assert page.locator("html").get_attribute("lang") == "zh-CN"
     assert "位置编码" in page.locator("article h1").inner_text()
