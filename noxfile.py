@@ -16,7 +16,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
 ENVIRONMENTS = {  # in which a room is tested, and which part of the tests that all rooms have; `slow` runs the others
-    "jax": [("1/4", {}), ("5/6", {"JAX_ENABLE_X64": "1"})],
+    "jax": [("1/6", {}), ("5/6", {"JAX_ENABLE_X64": "1"})],
     "keras": [
         (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/1", "2/6", "5/6"), KERAS_BACKENDS, strict=False)
     ],
