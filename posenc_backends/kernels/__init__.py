@@ -19,6 +19,7 @@ import numpy as np
 
 from posenc_core.rotation import Pairing
 
+from .pages import ask_for_large_pages
 from .plans import ALIGNED, Lying, plan_of
 
 SMALLEST = 2048  # numbers; fewer are not worth that a process loads a compiler
@@ -36,7 +37,9 @@ _failures: list[Exception] = []
 Memory: TypeAlias = tuple[int, Lying]  # the address of the first number; shape and strides, in numbers
 
 
-def turn(kind: str, pairing: Pairing, threads: int, memory: tuple[Memory, Memory, Memory, Memory]) -> bool:
+def turn(
+    kind: str, pairing: Pairing, threads: int, memory: tuple[Memory, Memory, Memory, Memory], *, fresh: bool
+) -> bool:
     """Turn x into the result, if the kernel is there and can; whether it has.
 
     Args:
@@ -45,11 +48,14 @@ def turn(kind: str, pairing: Pairing, threads: int, memory: tuple[Memory, Memory
         threads: how many may share the work.
         memory: x and the result, of one shape, which lie apart, or at one place in one way; cos and sin, which broadcast to
             x, but for the last axis: float32, or float64 where x is.
+        fresh: whether the result is a framework's new array, one piece of memory that nobody has touched.
     """
     (x, tokens), (out, results), (cos, cosines), (sin, sines) = memory
     kernel, plan = _kernel_of(kind), plan_of(kind, tokens, results[1], cosines, sines, pairing)
     if kernel is None or plan is None:
         return False
+    if fresh:
+        ask_for_large_pages(out, plan.bytes)
     sizes = plan.large if x != out and out % ALIGNED == 0 else plan.sizes
     narrow, wide = _KINDS[kind]
     shares = min(threads, plan.bytes // SHARE, plan.units) if threads > 1 else 1

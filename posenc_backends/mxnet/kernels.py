@@ -38,7 +38,7 @@ def turned(x: Array, cos: Array, sin: Array, pairing: Pairing, out: Array | None
     cos, sin = (table if table.dtype == wide else table.astype(wide) for table in (cos, sin))
     result = mx.np.empty(x.shape, x.dtype, ctx=x.ctx)
     memory = (_memory(x), _memory(result), _memory(cos), _memory(sin))
-    return result if turn(KINDS[np.dtype(x.dtype)], pairing, threads_of_process(), memory) else None
+    return result if turn(KINDS[np.dtype(x.dtype)], pairing, threads_of_process(), memory, fresh=True) else None
 
 
 def _learns(table: Array) -> bool:

@@ -28,7 +28,8 @@ def turned(x: Host, cos: Host, sin: Host, pairing: Pairing, out: Host | None = N
     result = np.empty(x.shape, x.dtype) if out is None else out
     wide = np.float64 if x.dtype == np.float64 else np.float32
     cos, sin = (np.require(table, wide, "A") for table in (cos, sin))
-    if turn(KINDS[x.dtype], pairing, threads_of_process(), (_memory(x), _memory(result), _memory(cos), _memory(sin))):
+    memory = _memory(x), _memory(result), _memory(cos), _memory(sin)
+    if turn(KINDS[x.dtype], pairing, threads_of_process(), memory, fresh=False):  # NumPy asks for large pages itself
         return result
     return _blocked.turned(x, cos, sin, pairing, out)
 

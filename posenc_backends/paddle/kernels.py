@@ -45,7 +45,7 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
     cos, sin = (table if table.dtype == wide else table.astype(wide) for table in (cos, sin))
     result = paddle.empty_like(x)
     memory = (_memory(x), _memory(result), _memory(cos), _memory(sin))
-    return result if turn(KINDS[x.dtype], pairing, threads_of_process(), memory) else None
+    return result if turn(KINDS[x.dtype], pairing, threads_of_process(), memory, fresh=True) else None
 
 
 def _memory(x: Tensor) -> Memory:

@@ -40,8 +40,8 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
         return None
     told = [tf.experimental.dlpack.to_dlpack(tensor) for tensor in (x, result, cos, sin)]
     of_x, of_result, of_cos, of_sin = map(_memory, told, (x, result, cos, sin))
-    threads = _threads_told() or threads_of_process()
-    return result if turn(KINDS[x.dtype], pairing, threads, (of_x, of_result, of_cos, of_sin)) else None
+    memory, threads = (of_x, of_result, of_cos, of_sin), _threads_told() or threads_of_process()
+    return result if turn(KINDS[x.dtype], pairing, threads, memory, fresh=True) else None
 
 
 def _recorded(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:

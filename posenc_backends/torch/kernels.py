@@ -58,8 +58,8 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
     if cos.dtype != wide or sin.dtype != wide:
         cos, sin = cos.to(wide), sin.to(wide)
     if out is None:
-        return _run(x, cos, sin, pairing, torch.empty_like(x, memory_format=torch.contiguous_format))
-    if not _may_write(out, x, pairing, cos, sin) or _run(x, cos, sin, pairing, out) is None:
+        return _run(x, cos, sin, pairing, torch.empty_like(x, memory_format=torch.contiguous_format), fresh=True)
+    if not _may_write(out, x, pairing, cos, sin) or _run(x, cos, sin, pairing, out, fresh=False) is None:
         return None
     torch.autograd.graph.increment_version(out)
     return out
@@ -83,7 +83,7 @@ def _may_overlap(one: Tensor, other: Tensor) -> bool:
     return begins[0] < begins[1] + second.nbytes() and begins[1] < begins[0] + first.nbytes()
 
 
-def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> Tensor | None:
+def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor, *, fresh: bool) -> Tensor | None:
     sizes = x.shape
     memory = (
         (x.data_ptr(), (sizes, x.stride())),
@@ -91,7 +91,7 @@ def _run(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor) -> 
         (cos.data_ptr(), (cos.shape, cos.stride())),
         (sin.data_ptr(), (sin.shape, sin.stride())),
     )
-    return out if turn(KINDS[x.dtype], pairing, torch.get_num_threads(), memory) else None
+    return out if turn(KINDS[x.dtype], pairing, torch.get_num_threads(), memory, fresh=fresh) else None
 
 
 class _Turning(torch.autograd.Function):

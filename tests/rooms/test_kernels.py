@@ -5,12 +5,13 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from posenc_backends import kernels
-from posenc_backends.kernels import plans
+from posenc_backends.kernels import pages, plans
 from posenc_core import Rotary, _kernels, rotate, unrotate
 from posenc_core.rotation import pairing_of, rotate_pairs
 
@@ -134,6 +135,38 @@ def test_large_results_may_lie_anywhere(large, layout, dtype):
     for place in range(64):
         out = memory[place : place + x.size].reshape(x.shape)
         np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="pages are of one size here")
+def test_large_results_are_asked_for_in_large_pages(room, native, calls, monkeypatch):
+    asked = []
+
+    def ask(address, size):
+        pages.ask_for_large_pages(address, size)
+        asked.append((address, size))
+
+    monkeypatch.setattr(kernels, "ask_for_large_pages", ask)
+    (cos, sin), held = native(tokens(2, 2048, 32)), []
+    for heads in (1, 16):  # 0.5 and 8 MiB
+        held.append(rotate(native(tokens(heads, 2048, 64)), cos, sin, layout="half"))
+    if type(held[0]) is np.ndarray:
+        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy asks
+    (_, small), (address, large) = asked
+    assert (small, large) == (2**19, 2**23)
+    assert "hg" in flags_of_memory(address + large // 2)
+
+
+def flags_of_memory(address):
+    """What Linux says of the mapping that this address is in."""
+    within = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, *words = line.split()
+        if "-" in name and not name.endswith(":"):
+            begin, end = (int(bound, 16) for bound in name.split("-"))
+            within = begin <= address < end
+        elif within and name == "VmFlags:":
+            return words
+    raise LookupError(address)
 
 
 def test_gradients_are_those_of_the_formula(on, native, calls):
