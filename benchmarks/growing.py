@@ -48,7 +48,7 @@ TURNING = {
     "Rotary, YaRN": p.Rotary(
         head_dim=WIDTH, layout="half", scaling=p.YaRN(factor=4.0, original_max_position_embeddings=4096)
     ),
-    "XPos": p.XPos(head_dim=WIDTH, layout="half"),
+    "XPos": p.XPos(head_dim=WIDTH, layout="half", scale_base=2**14),  # whose powers stay finite to 2**20 positions
     "MultimodalRotary": p.MultimodalRotary(head_dim=WIDTH, layout="half", sections=(8, 4, 4)),
     "AxialRotary": p.AxialRotary(head_dim=WIDTH, layout="half", axes_dims=(16, 16)),
 }
@@ -112,6 +112,8 @@ def _along(axis: str, make: Callable[..., Callable[[], Any]], size: int) -> Call
 
 def _table(encoding: Any, length: int) -> Callable[[], Any]:
     positions = np.arange(length) if encoding.num_axes == 1 else p.grid(2, length // 2)
+    if isinstance(encoding, (p.FourierFeatures, p.RandomFourierFeatures)):
+        positions = positions / 2**20  # coordinates, from 0 to 1
     return lambda: encoding.table(positions)
 
 
