@@ -96,22 +96,33 @@ def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
     result = operation(_cast(x, wide, xp), *(_cast(other, wide, xp) for other in others))
     if x.dtype == wide:
         return result
-    return (
-        tuple(xp.astype(each, x.dtype) for each in result) if isinstance(result, tuple) else xp.astype(result, x.dtype)
-    )
+    if isinstance(result, tuple):
+        return tuple(xp.astype(each, x.dtype) for each in result)
+    return xp.astype(result, x.dtype)
 
 
-def halves(x: A) -> tuple[A, A]:
-    """The first and the second half of the channels; a library whose slices have costly derivatives has a way of its own."""
-    halved = getattr(namespace_of(x), "halves", None)
+def split_pairs(x: A, layout: str) -> tuple[A, A]:
+    """The first and the second channels of pairs; a library whose slices have costly derivatives has a way of its own."""
+    split = getattr(namespace_of(x), "split_pairs", None)
+    if split is not None:
+        return split(x, layout)
     middle = x.shape[-1] // 2
-    return (x[..., :middle], x[..., middle:]) if halved is None else halved(x)  # type: ignore[return-value]
+    firsts, seconds = (
+        (slice(None, None, 2), slice(1, None, 2)) if layout == "interleaved" else (slice(middle), slice(middle, None))
+    )
+    return x[..., firsts], x[..., seconds]  # type: ignore[return-value]
 
 
-def rounds_parts(x: Array) -> bool:
+def partners(x: A, layout: str) -> A | None:
+    """The other channel of each pair, in its place, where the compiler of the library does best with whole rows; or None."""
+    swapped = getattr(namespace_of(x), "partners", None)
+    return None if swapped is None else swapped(x, layout)
+
+
+def rounds_parts(x: Array, split: str, join: str) -> bool:
     """Whether its library wants parts of a result to be rounded before they are put together, as its compiler does best."""
     asked = getattr(namespace_of(x), "rounds_parts", None)
-    return asked is not None and asked(x)
+    return asked is not None and asked(x, split, join)
 
 
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:

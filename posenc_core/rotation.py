@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _blocked
-from ._arrays import A, Array, halves, in_float32, namespace_of, rounds_parts, shape_of
+from ._arrays import A, Array, in_float32, namespace_of, partners, rounds_parts, shape_of, split_pairs
 from ._blocks import rows_by_block
 from ._checks import check_alike, check_broadcasts, check_floating, check_integer, check_known, check_sized, written
 from ._kernels import Kernel, kernel_for, register_kernel
@@ -140,11 +140,16 @@ def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None)
         return by_kernel
     if out is not None:  # where the kernel does not write, or the formula
         return written("out", out, turned(x, cos, sin, pairing))
-    if rounds_parts(x):
-        formula = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
+    return formula(x, cos, sin, pairing)
+
+
+def formula(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
+    """`turned` by the operators of its library."""
+    if rounds_parts(x, pairing.split, pairing.join):
+        by_rows = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
     else:
-        formula = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
-    return rows_by_block(formula, x, cos, sin)
+        by_rows = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
+    return rows_by_block(by_rows, x, cos, sin)
 
 
 def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) -> Any:
@@ -164,7 +169,7 @@ def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) ->
 def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
     """Channels that all turn, block by block."""
     if pairing.blocks == 1:
-        return _join(*pair(*_split(x, pairing.split), cos, sin), pairing.join)
+        return _turned_block(x, cos, sin, pairing, pair)
     size = cos.shape[-1] // pairing.blocks
     blocks = []
     for block in range(pairing.blocks):
@@ -174,14 +179,17 @@ def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pa
     return _concatenated(blocks)
 
 
+def _turned_block(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
+    """One block, at once, `x * cos + partners * ±sin`, or its first and its second channels; the products are the same."""
+    layout = pairing.join
+    others = partners(x, layout) if pairing.split == layout and pair is _turned_pair else None
+    if others is not None:
+        return x * _join(cos, cos, layout) + others * _join(-sin, sin, layout)
+    return _join(*pair(*split_pairs(x, pairing.split), cos, sin), layout)
+
+
 def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
     return first * cos - second * sin, second * cos + first * sin
-
-
-def _split(x: Array, layout: str) -> tuple[Array, Array]:
-    if layout == "interleaved":
-        return x[..., 0::2], x[..., 1::2]
-    return halves(x)
 
 
 def _join(first: Array, second: Array, layout: str) -> Array:

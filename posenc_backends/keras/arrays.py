@@ -24,3 +24,4 @@ to_numpy = _room.to_numpy
 is_traced = _room.is_traced
 detached = import_module(f"{_room.__name__}.arrays").detached
 uncompiled = getattr(_room.arrays, "uncompiled", lambda function: function)  # only PyTorch traces what it runs
+still = getattr(_room.arrays, "still", lambda tensor: tensor)  # only TensorFlow asks for gradients of constants

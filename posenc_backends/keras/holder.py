@@ -85,7 +85,8 @@ class Layer(Holder, Shell):
 
     @property
     def held(self) -> dict[str, Any]:
-        return {**self.constants, **{name: variable.value for name, variable in self.learned.items()}}
+        constants = {name: arrays.still(constant) for name, constant in self.constants.items()}
+        return constants | {name: variable.value for name, variable in self.learned.items()}
 
     @arrays.uncompiled
     def computed_there(self, encoding: Any, *positions: Any) -> tuple[Any, ...]:

@@ -31,6 +31,7 @@ _KINDS: dict[str, tuple[Any, Any]] = {  # numbers of the types in memory, where 
     "bfloat16": (np.uint16(0), np.float32(0)),
     "float16": (np.int16(0), np.float32(0)),
 }
+NAMES = tuple(_KINDS)
 _failures: list[Exception] = []
 
 

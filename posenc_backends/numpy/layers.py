@@ -42,7 +42,7 @@ class PositionalEncoding(layers.Addition, Layer):
 
     @property
     def P(self) -> Any:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`, as it is held; to read, not to write."""
+        """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
         return self.held_table[None, ...]
 
     def __call__(self, x: Any, start: Any = 0, positions: Any = None) -> Any:

@@ -8,16 +8,11 @@ import paddle
 from paddle import Tensor
 from paddle.autograd import PyLayer
 
-from posenc_backends.kernels import SMALLEST, Memory, threads_of_process, turn
+from posenc_backends.kernels import NAMES, SMALLEST, Memory, threads_of_process, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
-KINDS = {
-    paddle.float64: "float64",
-    paddle.float32: "float32",
-    paddle.bfloat16: "bfloat16",
-    paddle.float16: "float16",
-}
+KINDS = {getattr(paddle, name): name for name in NAMES}
 
 
 def takes(x: Tensor) -> bool:

@@ -35,3 +35,8 @@ def is_traced(array: Any, /) -> bool:
 def detached(array: Any, /) -> tf.Tensor:
     """The same numbers, through which no gradient flows."""
     return tf.stop_gradient(array)
+
+
+def still(tensor: tf.Tensor, /) -> tf.Tensor:
+    """A tensor that never learns, in a graph, which would work out the gradient of all that it is given."""
+    return tensor if tf.executing_eagerly() else tf.stop_gradient(tensor)

@@ -1,4 +1,4 @@
-"""Rotations by the kernel that rooms share, where TensorFlow would run its operators at once, on the processor."""
+"""Rotations by the kernel that rooms share, where TensorFlow would run its operators at once, on the processor; in graphs by its operators, and back."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from posenc_backends.kernels import SMALLEST, Memory, threads_of_process, turn
+from posenc_backends.kernels import NAMES, SMALLEST, Memory, threads_of_process, turn
 from posenc_core._kernels import Kernel, register_kernel
-from posenc_core.rotation import Pairing, rotate_pairs
+from posenc_core.rotation import Pairing, formula, rotate_pairs
 
 from .memory import Tensor, address_in, empty, is_followed, is_here, runs_at_once
 
-KINDS = {
-    tf.float64: "float64",
-    tf.float32: "float32",
-    tf.bfloat16: "bfloat16",
-    tf.float16: "float16",
-}
+KINDS = {getattr(tf, name): name for name in NAMES}
 
 
 def takes(x: Tensor) -> bool:
@@ -70,4 +65,24 @@ def _threads_told() -> int:
     return told
 
 
+def turned_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any:
+    """`x`, turned by operators; its gradient is turned back, where TensorFlow would take each operator back by itself."""
+    if out is not None:
+        return None
+
+    @tf.custom_gradient
+    def turning(x: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+        def gradient(given: Any) -> tuple[Any, Any, Any]:
+            back = rotate_pairs(given, cos, -sin, pairing=pairing.undone)
+            with tf.GradientTape() as tape:
+                tape.watch((cos, sin))
+                product = formula(x, cos, sin, pairing)
+            return back, *tape.gradient(product, (cos, sin), given)
+
+        return formula(x, cos, sin, pairing), gradient
+
+    return turning(x, cos, sin)
+
+
 register_kernel(Tensor, Kernel(takes, turned))
+register_kernel(tf.__internal__.SymbolicTensor, Kernel(lambda x: True, turned_in_graph))

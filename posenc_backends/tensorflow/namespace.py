@@ -24,10 +24,13 @@ from tensorflow import (  # noqa: F401
     where,
     zeros_like,
 )
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 from posenc_core.relative import rows_that_overlap
 
 from . import memory
+
+PAIRED = {"half": (2, -1), "interleaved": (-1, 2)}  # the channels as two axes, one of them that of pairs
 
 astype = tf.cast
 cumulative_sum = tf.cumsum
@@ -64,10 +67,32 @@ def spread(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None
     return spread
 
 
-def halves(x: tf.Tensor, /) -> tuple[tf.Tensor, tf.Tensor]:
+def split_pairs(x: tf.Tensor, layout: str, /) -> tuple[tf.Tensor, tf.Tensor]:
     """The gradient of a split is a concatenation, that of two slices two arrays of zeros and their sum."""
-    first, second = tf.split(x, 2, axis=-1)
-    return first, second
+    if layout == "half":
+        first, second = tf.split(x, 2, axis=-1)
+        return first, second
+    return x[..., ::2], x[..., 1::2]
+
+
+def partners(x: tf.Tensor, layout: str, /) -> tf.Tensor | None:
+    """The other channel of each pair, in its place, in graphs: by one operator, or, of halves for XLA, in the loop that it makes.
+
+    Neighbours are better off as slices there: it has no vectors for them in each other's place.
+    """
+    if tf.executing_eagerly():
+        return None
+    if not GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        swapped = tf.reverse(tf.reshape(x, (*shape(x)[:-1], *PAIRED[layout])), [PAIRED[layout].index(2) - 2])
+        return tf.reshape(swapped, shape(x))
+    return _swapped(x) if layout == "half" else None
+
+
+def _swapped(x: tf.Tensor) -> tf.Tensor:
+    """Halves in each other's place, each of them made as wide as both."""
+    middle, still = x.shape[-1] // 2, [(0, 0)] * (len(x.shape) - 1)
+    begins, ends = tf.pad(x[..., middle:], [*still, (0, middle)]), tf.pad(x[..., :middle], [*still, (middle, 0)])
+    return tf.where(tf.range(2 * middle) < middle, begins, ends)
 
 
 def shape(x: tf.Tensor, /) -> tuple[Any, ...]:

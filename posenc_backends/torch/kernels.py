@@ -9,18 +9,13 @@ from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 
-from posenc_backends.kernels import SMALLEST, turn
+from posenc_backends.kernels import NAMES, SMALLEST, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
 from .sharding import PLAIN
 
-KINDS = {
-    torch.float64: "float64",
-    torch.float32: "float32",
-    torch.bfloat16: "bfloat16",
-    torch.float16: "float16",
-}
+KINDS = {getattr(torch, name): name for name in NAMES}
 
 
 def takes(x: Tensor) -> bool:

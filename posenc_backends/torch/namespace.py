@@ -91,7 +91,20 @@ def is_fixed(size: int, /) -> bool:
     return has_static_value(size)
 
 
-def rounds_parts(x: torch.Tensor) -> bool:
+def split_pairs(x: torch.Tensor, layout: str, /) -> tuple[torch.Tensor, ...]:
+    """The gradient of what is unbound is stacked, that of two slices two tensors of zeros and their sum."""
+    return x.unflatten(-1, (-1, 2)).unbind(-1) if layout == "interleaved" else x.chunk(2, -1)
+
+
+def partners(x: torch.Tensor, layout: str, /) -> torch.Tensor | None:
+    """Halves in each other's place, where a compiler makes one loop of it, and one of its gradient."""
+    if layout != "half" or not torch.compiler.is_compiling() or is_exporting():
+        return None
+    return x.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+
+
+def rounds_parts(x: torch.Tensor, split: str, join: str, /) -> bool:
     """Whether parts are to be rounded to half precision before they are put together: one loop, where a compiler makes three of it."""
-    half = x.dtype in (torch.float16, torch.bfloat16)
-    return torch.compiler.is_compiling() and half and not torch.is_autocast_enabled(x.device.type)
+    if not torch.compiler.is_compiling() or split == join == "half":
+        return False
+    return x.dtype in (torch.float16, torch.bfloat16) and not torch.is_autocast_enabled(x.device.type)

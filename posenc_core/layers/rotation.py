@@ -72,7 +72,7 @@ class Rotation(TableLookup):
         if kernel is None:
             return None
         tables, sizes = self.tables, q.shape
-        if len(sizes) < 2 or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
+        if len(sizes) < 2 or sizes[-2] is None or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
             return None
         if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or not _as_long(k.shape, sizes)):
             return None

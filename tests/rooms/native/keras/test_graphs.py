@@ -1,0 +1,79 @@
+"""Rotations in TensorFlow's graphs, whose gradients are rotations back: those of the formula, of tables too."""
+
+import keras
+import numpy as np
+import pytest
+
+from posenc_core import rotate
+from posenc_core.rotation import pairing_of, turned
+
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="graphs of TensorFlow")
+RNG = np.random.default_rng(5)
+
+
+def numbers(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def wanted(x, cos, sin, given, layout):
+    """The gradients with respect to x and both tables, by NumPy: back by the opposite angle; sums over batch and heads."""
+    pairing, (length, width) = pairing_of(layout), x.shape[-2:]
+    back = turned(given, cos, -sin, pairing.undone)
+    flat = np.eye(length * width // 2, dtype=np.float32).reshape(-1, length, width // 2)
+    nothing = np.zeros_like(flat[0])
+    of_cos = [np.vdot(given, turned(x, each, nothing, pairing)) for each in flat]
+    of_sin = [np.vdot(given, turned(x, nothing, each, pairing)) for each in flat]
+    return back, *(np.reshape(each, cos.shape) for each in (of_cos, of_sin))
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_gradients_in_graphs(layout, jit):
+    import tensorflow as tf
+
+    host = [numbers(2, 3, 5, 8), numbers(5, 4), numbers(5, 4), numbers(2, 3, 5, 8)]
+
+    @tf.function(jit_compile=jit)
+    def gradients(x, cos, sin, given):
+        with tf.GradientTape() as tape:
+            tape.watch((x, cos, sin))
+            result = rotate(x, cos, sin, layout=layout)
+        return tape.gradient(result, (x, cos, sin), given)
+
+    for found, each in zip(gradients(*map(tf.constant, host)), wanted(*host, layout), strict=True):
+        np.testing.assert_allclose(found.numpy(), each, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_gradients_of_graphs_have_gradients(jit):
+    """The gradient with respect to x is linear in what comes back, and in the tables."""
+    import tensorflow as tf
+
+    x, cos, sin, given, weights = (tf.constant(numbers(*shape)) for shape in ((3, 8), (3, 4), (3, 4), (3, 8), (3, 8)))
+
+    @tf.function(jit_compile=jit)
+    def twice(cos, given):
+        with tf.GradientTape() as outer:
+            outer.watch((cos, given))
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                result = rotate(x, cos, sin, layout="half")
+            back = tf.reduce_sum(weights * inner.gradient(result, x, given))
+        return outer.gradient(back, (cos, given))
+
+    of_cos, of_given = twice(cos, given)
+    np.testing.assert_allclose(of_given, rotate(weights.numpy(), cos.numpy(), sin.numpy(), layout="half"), atol=1e-5)
+    _, expected, _ = wanted(weights[None, None].numpy(), cos.numpy(), sin.numpy(), given[None, None].numpy(), "half")
+    np.testing.assert_allclose(of_cos, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sizes_may_be_unknown_in_graphs():
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 8)), tf.TensorSpec((None, 4)), tf.TensorSpec((None, 4))])
+    def rotated(x, cos, sin):
+        return rotate(x, cos, sin, layout="interleaved")
+
+    for length in (3, 7):
+        x, cos, sin = numbers(2, length, 8), numbers(length, 4), numbers(length, 4)
+        np.testing.assert_allclose(rotated(x, cos, sin), rotate(x, cos, sin, layout="interleaved"), atol=1e-6)
