@@ -1,4 +1,4 @@
-"""The part of the page on costs that is written from the results of `benchmarks/growth.py`."""
+"""The part of the page on costs that is written from the results of `benchmarks/growth.py` and `benchmarks/blockwise.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Curves = list[dict[str, Any]]
 
 
 def costs() -> str:
-    """The layers that encode a sequence, then the encodings: a table and a picture of each."""
+    """The layers that encode a sequence, then the encodings: a table and a picture of each; attention block by block."""
     told = []
     for stem, result in results("growth"):
         layers = [curve for curve in result["curves"] if curve["kind"] == "layer"]
@@ -25,7 +25,20 @@ def costs() -> str:
         for axis in ("length", "batch", "heads"):
             told += [_picture(f"{stem}-{axis}", [one for one in others if one["axis"] == axis], f"Against {axis}")]
         told += others and [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
+    blockwise = [result for _, result in results("blockwise")]
+    told += blockwise and ["## Attention of long sequences\n", table(LONG_HEADS, [_long(one) for one in blockwise])]
+    told += [circumstances(one) + "\n" for one in blockwise[:1]]
     return "\n".join(told)
+
+
+LONG_HEADS = ("framework", "queries × keys", "seconds", "memory, MiB", "all scores would be, MiB", "worst error")
+
+
+def _long(result: dict[str, Any]) -> tuple[str, ...]:
+    """What `attend_by_block` took."""
+    size, peak = f"{result['length']:,}", result["peak over before, MiB"]
+    scores, error = f"{result['scores, MiB']:,}", f"{result['worst error']:.1e}"
+    return result["room"], f"{size} × {size}", str(result["seconds"]), str(peak), scores, error
 
 
 HEADS = ("layer", "time, as the text says", "products, counted", "seconds", "memory", "steps in a row")

@@ -71,9 +71,9 @@ def _swapped(x: jax.Array) -> jax.Array:
 
 @_swapped.defjvp
 def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    """What is reversed has a gradient that is reversed."""
+    """What is rolled has a gradient that is rolled; that of what was padded is padded, and summed."""
     (x,), (tangent,) = arrays, tangents
-    return _swapped(x), tangent.reshape(*x.shape[:-1], 2, -1)[..., ::-1, :].reshape(x.shape)
+    return _swapped(x), jnp.roll(tangent, x.shape[-1] // 2, -1)
 
 
 def asarray(x: Any, /, *, device: Any = None) -> jax.Array:

@@ -20,7 +20,7 @@ import numpy as np
 from posenc_core.rotation import Pairing
 
 from .pages import ask_for_large_pages
-from .plans import ALIGNED, Lying, plan_of
+from .plans import ALIGNED, BYTES, Lying, plan_of
 
 SMALLEST = 2048  # numbers; fewer are not worth that a process loads a compiler
 SHARE = 1 << 21  # bytes that are worth a thread
@@ -65,6 +65,26 @@ def turn(
     else:
         _share(partial(kernel, x, out, cos, sin, narrow, wide, sizes, plan.loops, plan.row), plan.units, shares)
     return True
+
+
+def may_write(kind: str, pairing: Pairing, memory: tuple[Memory, Memory, Memory, Memory]) -> bool:
+    """Whether the result is x, turned in place, or lies apart from it, and from the tables."""
+    x, out, *tables = memory
+    size, wide = BYTES[kind], max(BYTES[kind], 4)
+    there = _extent(out, size)
+    if any(_overlap(there, _extent(table, wide)) for table in tables):
+        return False
+    return (x == out and pairing.split == pairing.join) or not _overlap(there, _extent(x, size))
+
+
+def _extent(memory: Memory, size: int) -> tuple[int, int]:
+    """From where to where numbers of so many bytes lie, whose strides are not negative."""
+    address, (shape, strides) = memory
+    return address, address + size * (1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)))
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def threads_of_process() -> int:

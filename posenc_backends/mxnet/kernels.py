@@ -11,7 +11,7 @@ import numpy as np
 from mxnet import autograd
 from mxnet.base import _LIB, check_call
 
-from posenc_backends.kernels import SMALLEST, Memory, threads_of_process, turn
+from posenc_backends.kernels import SMALLEST, Memory, may_write, threads_of_process, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
@@ -29,16 +29,22 @@ def _is_here(x: Any) -> bool:
 
 
 def turned(x: Array, cos: Array, sin: Array, pairing: Pairing, out: Array | None = None) -> Array | None:
-    """`x`, turned; None where a gradient may reach a table, or the result is to go to a given place."""
-    if out is not None or not (_is_here(cos) and _is_here(sin)):
+    """`x`, turned; None where a gradient may reach a table, or `out` overlaps `x`, and is not `x`, or overlaps a table."""
+    if not (_is_here(cos) and _is_here(sin)):
         return None
     if autograd.is_recording():
-        return None if _learns(cos) or _learns(sin) else _Turning(cos, sin, pairing)(x.copy())
+        learned = out is not None or _learns(cos) or _learns(sin)
+        return None if learned else _Turning(cos, sin, pairing)(x.copy())
     wide = np.float64 if x.dtype == np.float64 else np.float32
     cos, sin = (table if table.dtype == wide else table.astype(wide) for table in (cos, sin))
-    result = mx.np.empty(x.shape, x.dtype, ctx=x.ctx)
-    memory = (_memory(x), _memory(result), _memory(cos), _memory(sin))
-    return result if turn(KINDS[np.dtype(x.dtype)], pairing, threads_of_process(), memory, fresh=True) else None
+    result = mx.np.empty(x.shape, x.dtype, ctx=x.ctx) if out is None else out
+    if not _is_here(result):
+        return None
+    check_call(_LIB.MXNDArrayWaitToWrite(result.handle))  # until nobody reads it, either
+    kind, memory = KINDS[np.dtype(x.dtype)], (_memory(x), _memory(result), _memory(cos), _memory(sin))
+    if out is not None and not may_write(kind, pairing, memory):
+        return None
+    return result if turn(kind, pairing, threads_of_process(), memory, fresh=out is None) else None
 
 
 def _learns(table: Array) -> bool:

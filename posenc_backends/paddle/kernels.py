@@ -8,7 +8,7 @@ import paddle
 from paddle import Tensor
 from paddle.autograd import PyLayer
 
-from posenc_backends.kernels import NAMES, SMALLEST, Memory, threads_of_process, turn
+from posenc_backends.kernels import NAMES, SMALLEST, Memory, may_write, threads_of_process, turn
 from posenc_core._kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_pairs
 
@@ -31,16 +31,25 @@ def _is_here(x: Any) -> bool:
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
-    """`x`, turned; None where a gradient is to reach a table, or the result is to go to a given place."""
-    if out is not None or not (_is_here(cos) and _is_here(sin)):
+    """`x`, turned; None where a gradient is to reach a table, or `out` overlaps `x`, and is not `x`, or overlaps a table."""
+    if not (_is_here(cos) and _is_here(sin)):
         return None
     if paddle.is_grad_enabled() and not (x.stop_gradient and cos.stop_gradient and sin.stop_gradient):
-        return _Turning.apply(x, cos, sin, pairing) if cos.stop_gradient and sin.stop_gradient else None
+        learned = out is not None or not (cos.stop_gradient and sin.stop_gradient)
+        return None if learned else _Turning.apply(x, cos, sin, pairing)
     wide = paddle.float64 if x.dtype == paddle.float64 else paddle.float32
     cos, sin = (table if table.dtype == wide else table.astype(wide) for table in (cos, sin))
-    result = paddle.empty_like(x)
-    memory = (_memory(x), _memory(result), _memory(cos), _memory(sin))
-    return result if turn(KINDS[x.dtype], pairing, threads_of_process(), memory, fresh=True) else None
+    result = paddle.empty_like(x) if out is None else out
+    if not (_is_here(result) and result.stop_gradient and result.is_contiguous()):
+        return None
+    kind, memory = KINDS[x.dtype], (_memory(x), _memory(result), _memory(cos), _memory(sin))
+    if out is not None and not may_write(kind, pairing, memory):
+        return None
+    if not turn(kind, pairing, threads_of_process(), memory, fresh=out is None):
+        return None
+    if out is not None:
+        out._bump_inplace_version()
+    return result
 
 
 def _memory(x: Tensor) -> Memory:

@@ -12,7 +12,7 @@ import pytest
 
 from posenc_backends import kernels
 from posenc_backends.kernels import pages, plans
-from posenc_core import Rotary, _kernels, rotate, unrotate
+from posenc_core import Rotary, _kernels, rotate, rotation, unrotate
 from posenc_core.rotation import pairing_of, rotate_pairs
 
 RNG = np.random.default_rng(11)
@@ -167,6 +167,19 @@ def flags_of_memory(address):
         elif within and name == "VmFlags:":
             return words
     raise LookupError(address)
+
+
+def test_it_writes_where_it_is_told_to(room, native, calls, monkeypatch):
+    x, out, (cos, sin) = native(tokens(3, 33, 64)), native(np.zeros((3, 33, 64))), native(tokens(2, 33, 32))
+    wanted = room.to_numpy(rotate(x, cos, sin, layout="half"))
+    try:
+        out[...] = out
+    except TypeError:
+        pytest.skip("arrays that cannot be written to")
+    monkeypatch.setattr(rotation, "formula", None)
+    for place in (out, x):
+        assert rotate(x, cos, sin, layout="half", out=place) is place
+        np.testing.assert_array_equal(room.to_numpy(place), wanted)
 
 
 def test_gradients_are_those_of_the_formula(on, native, calls):
