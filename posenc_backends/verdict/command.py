@@ -38,6 +38,8 @@ def run(
         The exit status: 0 conforms, 1 does not, 2 the callable failed, 3 the check could not run.
     """
     try:
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(f"`--json` {path} needs a folder that exists, {path.parent} does not.")
         verdict = check(_found(target), _encoding(spec, config, layer_type), **options)
         if path is not None:
             told = json.dumps(verdict.to_dict() | {"function": target}, indent=1, allow_nan=False, ensure_ascii=False)

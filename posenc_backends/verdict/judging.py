@@ -23,6 +23,7 @@ LIMIT = 4.0
 FITS = 8.0  # a mistake is reproduced as nearly: frameworks' own sines are off by as much again
 NEAR = 128  # up to here float32 angles are off by no more than their size, in last places, beside any other mistake
 UNKNOWN = "differs, cause unknown"
+AS_GOOD_AS_ZERO = 2.0**64  # units in the last place of a number: what is off by more says nothing of them
 ROWS = (3, 13)  # of an answer, from which its cause is found: first of a few
 
 
@@ -60,7 +61,8 @@ class Mistake:
 
     def __str__(self) -> str:
         where = f" ({' and '.join(self.outputs)})" if self.outputs else ""
-        return f"{self.name}{where}: {self.told}. Off by {self.off:.3g} ulp; first {self.start}"
+        far = f"by {self.off:.3g} ulp" if self.off < AS_GOOD_AS_ZERO else "where the number is 0"
+        return f"{self.name}{where}: {self.told}. Off {far}; first {self.start}"
 
 
 def errors(form: Form, sketch: Sketch, question: Question, got: tuple[Float64s, ...]) -> list[Float64s]:

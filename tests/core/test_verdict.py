@@ -95,6 +95,12 @@ def test_the_mistake_of_a_table_or_a_bias_is_named(function, spec, mistake):
     assert "unknown" not in str(verdict)
 
 
+def test_what_is_off_where_it_must_be_0_is_not_counted_in_last_places():
+    told = str(check(lambda queries, keys: alibi(queries + 1, keys), Alibi(num_heads=8)))
+    assert "Off where the number is 0; first " in told
+    assert "e+" not in told
+
+
 def test_a_mistake_of_the_keys_alone_is_told_of_them():
     verdict = check(lambda q, k, positions: (rope(q, q, positions)[0], rope(k, k, positions + 1)[0]), ROTARY)
     assert [(each.name, each.outputs) for each in verdict.mistakes] == [("positions off by one", ("keys",))]

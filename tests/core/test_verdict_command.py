@@ -64,6 +64,7 @@ def test_the_command_has_four_statuses(tmp_path, command):
         (1, "base ignored: the base is 10000", ("mine:model.rope", "--config", "config.json", "--json", "wrong.json")),
         (2, "it raised KeyError: 'cache'", ("mine:broken",)),
         (2, "it raised SystemExit: 0", ("mine:leaving",)),
+        (3, "needs a folder that exists, nowhere does not", ("mine:model.rope", "--json", "nowhere/verdict.json")),
         (3, "`nowhere` cannot be imported", ("nowhere:rope",)),
         (3, "has no `rope`", ("mine:rope",)),
         (3, "must be written like 'package.module:function'", ("mine",)),
