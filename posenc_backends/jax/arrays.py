@@ -34,14 +34,6 @@ def is_traced(array: Any, /) -> bool:
     return isinstance(array, jax.core.Tracer)
 
 
-def is_recorded() -> bool:
-    """Whether code is recorded, to run later, as under `jit`: then even a number made here is a tracer.
-
-    Plain `grad` and `vmap` run it at once, though with tracers.
-    """
-    return is_traced(jnp.zeros(()))
-
-
 def detached(array: Any, /) -> jax.Array:
     """The same numbers, through which no gradient flows; only tracers have one."""
     return jax.lax.stop_gradient(array) if is_traced(array) else array

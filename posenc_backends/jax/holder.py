@@ -15,6 +15,7 @@ from posenc_core.encodings.encoding import Tables
 from posenc_core.holder import Holder
 
 from . import arrays
+from .namespace import is_recorded
 
 
 class Module:
@@ -84,7 +85,7 @@ class Layer(Holder, Module):
         vars(self)["constants"] = made if before is None else replace(before, grown=ours)
 
     def is_recorded(self, x: Any) -> bool:
-        return arrays.is_recorded()
+        return is_recorded()
 
     def settled(self, operation: Callable[..., Any], *given: Any) -> Any:
         if any(map(arrays.is_traced, given)):
@@ -95,7 +96,7 @@ class Layer(Holder, Module):
     @property
     def held(self) -> dict[str, Any]:
         grown = self.constants.grown
-        return {**(grown if grown and not arrays.is_recorded() else self.constants.arrays), **self._learned()}
+        return {**(grown if grown and not is_recorded() else self.constants.arrays), **self._learned()}
 
     @property
     def as_made(self) -> dict[str, Any]:

@@ -36,6 +36,8 @@ from jax.numpy import (  # noqa: F401
 )
 from jax.numpy import cumsum as cumulative_sum  # noqa: F401
 
+from posenc_core.relative import rows_that_overlap
+
 
 def concat(arrays: Sequence[jax.Array], /, *, axis: int) -> jax.Array:
     """Where a compiler is at work, two are each made as wide as both: it makes one loop of that, of a concatenation several."""
@@ -76,6 +78,33 @@ def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]
     return _swapped(x), jnp.roll(tangent, x.shape[-1] // 2, -1)
 
 
+def spread(by_offset: jax.Array, queries: int, keys: int, /) -> jax.Array | None:
+    """Rows that overlap, copied once into memory that JAX then has as it is; None where code is recorded or traced, or elsewhere."""
+    if isinstance(by_offset, jax.core.Tracer) or is_recorded() or by_offset.dtype != jnp.float32:
+        return None
+    if getattr(by_offset, "committed", True) or next(iter(by_offset.devices())).platform != "cpu":
+        return None
+    rows = rows_that_overlap(np.asarray(by_offset), queries, keys)
+    copied = _aligned(rows.size).reshape(rows.shape)
+    copied[...] = rows
+    return jax.device_put(copied)
+
+
+def _aligned(size: int) -> Any:
+    """So many float32 numbers from a multiple of 64 bytes on: other memory JAX copies."""
+    memory = np.empty(size + 16, np.float32)
+    first = -memory.ctypes.data % 64 // 4
+    return memory[first : first + size]
+
+
+def is_recorded() -> bool:
+    """Whether code is recorded, to run later, as under `jit`: then even a number made here is a tracer.
+
+    Plain `grad` and `vmap` run it at once, though with tracers.
+    """
+    return isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
 def asarray(x: Any, /, *, device: Any = None) -> jax.Array:
     """The numbers of a NumPy array, bound to no device."""
     return jnp.asarray(x)
@@ -113,8 +142,7 @@ def recomputed(function: Callable[..., Any], /, *arrays: jax.Array) -> Any:
 
     Where it runs at once, JAX would compile every function first.
     """
-    recorded = isinstance(jnp.zeros(()), jax.core.Tracer)
-    return jax.checkpoint(function)(*arrays) if recorded else function(*arrays)
+    return jax.checkpoint(function)(*arrays) if is_recorded() else function(*arrays)
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:

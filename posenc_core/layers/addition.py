@@ -8,6 +8,7 @@ import numpy as np
 
 from .._arrays import A, shape_of
 from .._checks import check_floating, check_integer, check_known, check_number, check_rank, check_width
+from .._kernels import kernel_for
 from ..addition import COMBINES, Combine, combine
 from ..encodings import Additive, Encoding, LearnedSinusoidal, Sinusoidal
 from ..holder import batch_of, check_stated, is_real
@@ -23,7 +24,22 @@ class Addition(TableLookup):
 
     def added(self, x: A, start: Any, positions: Any) -> A:
         """`x` with the rows of its positions."""
-        return combine(x, self.looked_up(x, start, positions), how=self.combine)
+        rows = self._rows_at_once(x, start) if positions is None and self.combine == "add" else None
+        return combine(x, self.looked_up(x, start, positions), how=self.combine) if rows is None else x + rows
+
+    def _rows_at_once(self, x: Any, start: Any) -> Any:
+        """The rows of the call that models make most, of which all is known that the others are asked; else None."""
+        counted = type(start) is int and start >= 0 and self.encoding.num_axes == 1
+        kernel = kernel_for(x) if counted else None
+        tables = () if kernel is None else self.tables
+        if kernel is None or len(tables) != 1:
+            return None
+        (table,), sizes = tables, x.shape
+        if type(table) is not type(x) or table.dtype != x.dtype or not kernel.takes(table):
+            return None
+        if len(sizes) < 2 or sizes[-2] is None or sizes[-1] != table.shape[-1] or start + sizes[-2] > table.shape[0]:
+            return None
+        return table[start : start + sizes[-2]]
 
     def looked_up(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
         """The rows of the tokens in `x`, once it is clear that they fit."""

@@ -214,3 +214,16 @@ def test_learned_frequencies_have_the_limits_of_others(native, layer, wrong):
 def test_one_number_is_no_point_of_several_axes(native, layer, encoding):
     with pytest.raises(ValueError, match=r"`positions` must have shape \(2, \.\.\., length\), got"):
         layer(encoding)(native(np.zeros((1, 2, encoding.dim))), positions=3)
+
+
+@pytest.mark.parametrize("start", [0, 3, 64])
+def test_long_sequences_have_the_rows_of_their_positions(on, native, start):
+    """Rows of a plain call are taken without further ado; given as positions, they are looked up."""
+    layer = on.harness.evaluated(on.room.PositionalEncoding(64, max_len=128))
+    numbers = np.random.default_rng(3).normal(size=(2, 64, 64)).astype(np.float32)
+    places = range(start, start + 64)
+    wanted = numbers + Sinusoidal(dim=64).table(places)
+    for got in (layer(native(numbers), start=start), layer(native(numbers), positions=np.asarray(places))):
+        np.testing.assert_array_equal(on.room.to_numpy(got), wanted)
+    longer = layer(native(numbers), start=65)  # one row more than is held
+    np.testing.assert_array_equal(on.room.to_numpy(longer), numbers + Sinusoidal(dim=64).table(range(65, 129)))
