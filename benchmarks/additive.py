@@ -8,6 +8,7 @@ Tokens are `(8, 1024, 512)`, float32. Columns are appended beside a concatenatio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +20,7 @@ from posenc_core import Sinusoidal, namespace_of
 
 SHAPE = (8, 1024, 512)
 WITHIN = 1e-6
+COMPILED = ("jax", "keras")  # rooms whose users compile what they call
 
 
 def cases(room: str, shape: tuple[int, int, int] = SHAPE) -> Iterator[Case]:
@@ -30,24 +32,27 @@ def cases(room: str, shape: tuple[int, int, int] = SHAPE) -> Iterator[Case]:
         forms.array(array, "float32") for array in (host, host[None], np.repeat(host[None], batch, axis=0))
     )
 
-    def layer(training: bool = False, **options: Any) -> Callable[[], Any]:
+    def layer(training: bool = False, **options: Any) -> Callable[..., Any]:
         made = on.harness.evaluated(on.room.PositionalEncoding(width, max_len=length, **options))
         if training:
             made.train()
-        return lambda: made(x)
+        return made
 
-    def beside(other: Callable[[], Any], **ours: Callable[[], Any]) -> Callable[[], dict[str, Form]]:
+    def beside(other: Callable[..., Any], **ours: Callable[..., Any]) -> Callable[[], dict[str, Form]]:
         calls = {"at hand": other, **ours}
-        return lambda: {name: _form(forms, call) for name, call in calls.items()}
+        return lambda: {name: _form(forms, partial(call, x)) for name, call in calls.items()}
 
-    def added() -> Any:
+    def added(x: Any) -> Any:
         return x + table
 
-    yield Case("add", beside(added, posenc=layer(), **{"table of one more axis": lambda: x + wide}), WITHIN)
+    yield Case("add", beside(added, posenc=layer(), **{"table of one more axis": lambda x: x + wide}), WITHIN)
+    if room in COMPILED:
+        compiled = forms.COMPILERS["compiled"]
+        yield Case("add, compiled", beside(compiled(added), posenc=compiled(layer())), WITHIN)
     yield Case("add, dropout 0.1, evaluated", beside(added, posenc=layer(dropout=0.1)), WITHIN)
     if hasattr(on.room.PositionalEncoding, "train"):
         yield Case("add, training", beside(added, posenc=layer(training=True)), WITHIN)
-    joined = beside(lambda: namespace_of(x).concat([x, appended], axis=-1), posenc=layer(combine="concat"))
+    joined = beside(lambda x: namespace_of(x).concat([x, appended], axis=-1), posenc=layer(combine="concat"))
     yield Case("concat", joined, WITHIN)
 
 
