@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from drawn import COLORS, RESULTS, circumstances, picture, results, table
+from drawn import COLORS, RESULTS, circumstances, picture, results, room_of, table
 from matplotlib.figure import Figure
 
 Curves = list[dict[str, Any]]
@@ -38,7 +38,7 @@ def _long(result: dict[str, Any]) -> tuple[str, ...]:
     """What `attend_by_block` took."""
     size, peak = f"{result['length']:,}", result["peak over before, MiB"]
     scores, error = f"{result['scores, MiB']:,}", f"{result['worst error']:.1e}"
-    return result["room"], f"{size} × {size}", str(result["seconds"]), str(peak), scores, error
+    return room_of(result), f"{size} × {size}", str(result["seconds"]), str(peak), scores, error
 
 
 HEADS = ("layer", "time, as the text says", "products, counted", "seconds", "memory", "steps in a row")

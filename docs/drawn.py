@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 FOLDER = Path(__file__).parent / "_drawn"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888")  # Okabe and Ito 2008
+NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
 SHADES = {"light": "#222222", "dark": "#dddddd"}
 
 
@@ -20,6 +21,11 @@ def results(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The committed results whose files are named so."""
     for path in sorted(RESULTS.glob(f"{name}*.json")):
         yield path.stem, json.loads(path.read_text(encoding="utf-8"))
+
+
+def room_of(result: dict[str, Any]) -> str:
+    """The framework that was measured, as it writes its name."""
+    return NAMES.get(result["room"], result["room"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
 
 
 def picture(name: str, alt: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:

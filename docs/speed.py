@@ -1,22 +1,25 @@
-"""The part of the page on speed that is written from the results of `benchmarks/rotation.py`."""
+"""The part of the page on speed that is written from the results of `benchmarks/rotation.py`, `additive.py` and `biases.py`."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from drawn import COLORS, circumstances, picture, results, table
+from drawn import COLORS, circumstances, picture, results, room_of, table
 from matplotlib.figure import Figure
 
 MARKS = {"half": "o", "interleaved": "s"}
-NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
+OTHERS = {
+    "additive-": "## Additions\n\nOver the framework's own addition of a table that is at hand, or concatenation; tokens (8, 1024, 512), `benchmarks/additive.py`.\n",
+    "biases-": "## Biases\n\nOf 32 heads, 4096 queries and keys, over an array of that size that is filled with one number; `benchmarks/biases.py`.\n",
+}
 
 
 def speed() -> str:
     """A picture and a table for each result."""
     told = []
     for stem, result in results("rotation-"):
-        room = NAMES.get(result["room"], result["room"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
+        room = room_of(result)
         panels = _panels(result)
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
         alt = f"{room}: time over that of a memcpy, by form, dtype and layout"
@@ -27,7 +30,20 @@ def speed() -> str:
         ]
         told += [table(("threads", "case", "copy", "ours", "fastest of others", "ours / it"), _rows(result))]
         told += _failed(result)
+    for stem, text in OTHERS.items():
+        found = [result for _, result in results(stem)]
+        told += found and [text, table(("case", *map(room_of, found)), _by_room(found))]
     return "\n".join(told)
+
+
+def _by_room(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Each case, and in each room what ours costs over the yardstick."""
+    ratios = [{case["name"]: case["ratios"]["posenc"][1] for case in result["cases"]} for result in found]
+    return [(name, *(f"{one[name]:.2f}" if name in one else "" for one in ratios)) for name in _names(ratios)]
+
+
+def _names(ratios: list[dict[str, float]]) -> list[str]:
+    return [*dict.fromkeys(name for one in ratios for name in one)]
 
 
 def _clock(result: dict[str, Any]) -> str:

@@ -113,6 +113,15 @@ def split_pairs(x: A, layout: str) -> tuple[A, A]:
     return x[..., firsts], x[..., seconds]  # type: ignore[return-value]
 
 
+def join_pairs(first: A, second: A, layout: str) -> A:
+    """Channels whose pairs these are."""
+    xp = namespace_of(first)
+    if layout == "half":
+        return xp.concat([first, second], axis=-1)
+    *outer, pairs = shape_of(first)
+    return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
+
+
 def partners(x: A, layout: str) -> A | None:
     """The other channel of each pair, in its place, where the compiler of the library does best with whole rows; or None."""
     swapped = getattr(namespace_of(x), "partners", None)

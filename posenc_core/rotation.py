@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _blocked
-from ._arrays import A, Array, in_float32, namespace_of, partners, rounds_parts, shape_of, split_pairs
+from ._arrays import A, Array, in_float32, join_pairs, namespace_of, partners, rounds_parts, split_pairs
 from ._blocks import rows_by_block
 from ._checks import check_alike, check_broadcasts, check_floating, check_integer, check_known, check_sized, written
 from ._kernels import Kernel, kernel_for, register_kernel
@@ -184,20 +184,12 @@ def _turned_block(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pai
     layout = pairing.join
     others = partners(x, layout) if pairing.split == layout and pair is _turned_pair else None
     if others is not None:
-        return x * _join(cos, cos, layout) + others * _join(-sin, sin, layout)
-    return _join(*pair(*split_pairs(x, pairing.split), cos, sin), layout)
+        return x * join_pairs(cos, cos, layout) + others * join_pairs(-sin, sin, layout)
+    return join_pairs(*pair(*split_pairs(x, pairing.split), cos, sin), layout)
 
 
 def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
     return first * cos - second * sin, second * cos + first * sin
-
-
-def _join(first: Array, second: Array, layout: str) -> Array:
-    xp = namespace_of(first)
-    if layout == "half":
-        return xp.concat([first, second], axis=-1)
-    *outer, pairs = shape_of(first)
-    return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
 
 
 def _concatenated(parts: list[Array]) -> Array:
