@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ._arrays import A, Array, aligned, in_float32, namespace_of, shape_of
-from ._checks import check_broadcasts, check_floating, check_known, check_rank, check_width
+import numpy as np
+
+from ._arrays import A, Array, aligned, dtype_of, in_float32, namespace_of, shape_of
+from ._checks import check_alike, check_broadcasts, check_floating, check_known, check_rank, check_width, written
 
 Combine: TypeAlias = Literal["add", "concat"]
 COMBINES = ("add", "concat")
 
 
-def combine(x: A, rows: Array, *, how: Combine) -> A:
+def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
     """Tokens with the rows of their positions.
 
     Args:
         x: tokens, shape `(..., length, width)`.
         rows: one row per position, shape `(length, dim)` or `(batch, length, dim)`.
         how: `"add"` adds the rows (then `dim` is `width`); `"concat"` appends their columns.
+        out: an array to write the result to, of its shape and dtype; to `x` itself rows can be added.
     Returns:
-        Array of the dtype of `x`, `width` or `width + dim` wide; half precision is rounded once.
+        Array of the dtype of `x`, `width` or `width + dim` wide, or `out`; half precision is rounded once.
     Raises:
-        TypeError: if `x` is not floating-point.
-        ValueError: if `how` is unknown, `x` has no sequence axis, or the rows do not fit it.
+        TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
+        ValueError: if `how` is unknown, `x` has no sequence axis, the rows do not fit it, or `out` has another shape.
     Source: Vaswani et al. 2017, section 3.5 (arXiv:1706.03762).
 
     >>> import numpy as np
@@ -35,10 +38,31 @@ def combine(x: A, rows: Array, *, how: Combine) -> A:
     check_rank("x", x, minimum=2, axes="(..., length, width)")
     rows = aligned(rows, x, seq_axis=-2)
     check_broadcasts("rows", rows, (*x.shape[:-1], rows.shape[-1]))
-    if how == "concat":
-        return in_float32(_appended, x, rows)
-    check_width("x", x, rows.shape[-1])
-    return in_float32(lambda wide, added: wide + added, x, rows)
+    if how == "add":
+        check_width("x", x, rows.shape[-1])
+        if out is x and _in_place(x, rows):
+            return x
+    result = in_float32(_appended if how == "concat" else _added, x, rows)
+    if out is None:
+        return result
+    check_alike("out", out, result)
+    return written("out", out, result)
+
+
+def _added(x: Array, rows: Array) -> Array:
+    return x + rows
+
+
+def _in_place(x: Any, rows: Any) -> bool:
+    """Add rows of the same dtype to tokens where they are, if the library says how; whether it has been done."""
+    if dtype_of(x) != dtype_of(rows):
+        return False
+    if isinstance(x, np.ndarray):
+        if x.flags.writeable:
+            np.add(x, rows, out=x)
+        return x.flags.writeable
+    add_to = getattr(namespace_of(x), "add_to", None)
+    return add_to is not None and add_to(x, rows)
 
 
 def _appended(x: Array, rows: Array) -> Array:

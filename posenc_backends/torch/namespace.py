@@ -48,6 +48,12 @@ def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
     return torch.cumsum(x, axis)
 
 
+def add_to(x: torch.Tensor, rows: torch.Tensor, /) -> bool:
+    """Add rows to tokens where they are."""
+    x.add_(rows)
+    return True
+
+
 def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any, mask: Any, /) -> torch.Tensor:
     """Attention in one kernel where the device has one; its scores and weights are never all in memory."""
     if bias is not None and mask is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import rotate, unrotate
+from posenc_core import combine, rotate, unrotate
 
 RNG = np.random.default_rng(17)
 LAYOUTS = ("half", "interleaved", "interleaved_to_half")
@@ -68,6 +68,40 @@ def test_it_may_overlap_the_tables(room, native, writable, layout, shift):
     if np.array_equal(room.to_numpy(memory), rows):
         pytest.skip("slices are copies")
     np.testing.assert_array_equal(room.to_numpy(memory)[shift : 600 + shift], wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_rows_are_added_in_place(on, room, native, writable, dtype):
+    if dtype in room.GAPS:
+        pytest.skip(room.GAPS[dtype])
+    x, rows = on.harness.cast(native(tokens(2, 33, 64)), dtype), native(tokens(33, 64))
+    wanted = room.to_numpy(combine(x, rows, how="add"))
+    out = on.harness.cast(native(np.zeros((2, 33, 64))), dtype)
+    for place in (out, x):
+        assert combine(x, rows, how="add", out=place) is place
+        np.testing.assert_array_equal(room.to_numpy(place), wanted)
+
+
+def test_rows_are_appended_to_it(room, native, writable):
+    x, rows, out = (native(tokens(*shape)) for shape in ((2, 33, 64), (33, 8), (2, 33, 72)))
+    assert combine(x, rows, how="concat", out=out) is out
+    np.testing.assert_array_equal(room.to_numpy(out), room.to_numpy(combine(x, rows, how="concat")))
+    with pytest.raises(ValueError, match=r"`out` must have shape \(2, 33, 72\), got \(2, 33, 64\)"):
+        combine(x, rows, how="concat", out=x)
+
+
+def test_rows_are_added_to_nothing_that_cannot_be_written_to(room, native):
+    x, rows = native(tokens(2, 33, 64)), native(tokens(33, 64))
+    before = room.to_numpy(x).copy()
+    if hasattr(x, "flags"):
+        x.flags.writeable = False
+    try:
+        combine(x, rows, how="add", out=x)
+    except TypeError as error:
+        assert "`out` must be an array that can be written to" in str(error)  # noqa: PT017 - where it is one
+        np.testing.assert_array_equal(room.to_numpy(x), before)
+    else:
+        np.testing.assert_array_equal(room.to_numpy(x), before + room.to_numpy(rows))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 33, 65), (33, 64), (1, 3, 33, 64), (2, 3, 64, 33)])
