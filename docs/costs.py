@@ -11,6 +11,8 @@ from drawn import COLORS, RESULTS, circumstances, picture, results, room_of, tab
 from matplotlib.figure import Figure
 
 Curves = list[dict[str, Any]]
+WIDEST = 3  # panels beside one another
+LONG = 2**16  # sizes from which on only powers of 2 fit beside one another
 
 
 def costs() -> str:
@@ -23,7 +25,12 @@ def costs() -> str:
         told += [_picture(f"{stem}-layers", layers, "Layers against length and width")]
         told += [circumstances(result) + "\n", *(["## Every encoding\n"] if others else [])]
         for axis in ("length", "batch", "heads"):
-            told += [_picture(f"{stem}-{axis}", [one for one in others if one["axis"] == axis], f"Against {axis}")]
+            some = [one for one in others if one["axis"] == axis]
+            kinds = [*dict.fromkeys(one["kind"] for one in some)]
+            for first in range(0, len(kinds), WIDEST):
+                beside = kinds[first : first + WIDEST]
+                drawn = [one for one in some if one["kind"] in beside]
+                told += [_picture(f"{stem}-{axis}-{first}", drawn, f"{', '.join(beside)} against {axis}")]
         told += others and [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
     blockwise = [result for _, result in results("blockwise")]
     told += blockwise and ["## Attention of long sequences\n", table(LONG_HEADS, [_long(one) for one in blockwise])]
@@ -108,6 +115,7 @@ def _draw(curves: Curves, figure: Figure) -> None:
                     panel.plot(one["sizes"], one[key], label=one["name"], lw=1.2, **style)
             panel.set(xscale="log", yscale="log", xlabel=axis, ylabel=key if column == 0 else "")
             panel.set_xscale("log", base=2)
-            panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+            if max(one["sizes"][-1] for one in some) < LONG:
+                panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
         panels[0, column].set_title(kind)
         panels[-1, column].legend(fontsize=6.5)
