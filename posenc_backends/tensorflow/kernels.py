@@ -72,7 +72,8 @@ def turned_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
 
     @tf.custom_gradient
     def turning(x: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-        def gradient(given: Any) -> tuple[Any, Any, Any]:
+        def gradient(slices: Any) -> tuple[Any, Any, Any]:
+            given = tf.convert_to_tensor(slices)
             back = rotate_pairs(given, cos, -sin, pairing=pairing.undone)
             with tf.GradientTape() as tape:
                 tape.watch((cos, sin))

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from posenc_core import rotate
+from posenc_core import rotate, unrotate
 from posenc_core.rotation import pairing_of, turned
 
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="graphs of TensorFlow")
@@ -65,6 +65,24 @@ def test_gradients_of_graphs_have_gradients(jit):
     np.testing.assert_allclose(of_given, rotate(weights.numpy(), cos.numpy(), sin.numpy(), layout="half"), atol=1e-5)
     _, expected, _ = wanted(weights[None, None].numpy(), cos.numpy(), sin.numpy(), given[None, None].numpy(), "half")
     np.testing.assert_allclose(of_cos, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_some_rows_come_back_to_them():
+    """What is gathered has a gradient of slices."""
+    import tensorflow as tf
+
+    x, cos, sin = numbers(4, 3, 8), numbers(3, 4), numbers(3, 4)
+
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            some = tf.gather(rotate(x, cos, sin, layout="half"), [2, 0])
+        return tape.gradient(some, x)
+
+    wanted = np.zeros_like(x)
+    wanted[[0, 2]] = unrotate(np.ones((2, 3, 8), np.float32), cos, sin, layout="half")
+    np.testing.assert_allclose(gradient(tf.constant(x)), wanted, atol=1e-6)
 
 
 def test_sizes_may_be_unknown_in_graphs():
