@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -50,17 +48,12 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=512, help="how many of them at a time")
     parser.add_argument("-o", "--output", help="a file for the result; else it is printed")
     options = parser.parse_args()
-    if machine.is_apart():
-        result = {"benchmark": "blockwise", "room": options.room, "machine": machine.machine()}
-        result |= measured(options.room, options.length, options.block) | {"versions": machine.versions()}
-        Path(options.output).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if not machine.is_apart():
+        machine.repeat_apart(options.output)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(options.output or Path(folder, "result.json"))
-        if not machine.run_apart([*sys.argv, "-o", str(path)], 1):
-            sys.exit("The benchmark ended early.")
-        if not options.output:
-            print(path.read_text(encoding="utf-8"))
+    result = {"benchmark": "blockwise", "room": options.room, "machine": machine.machine()}
+    result |= measured(options.room, options.length, options.block) | {"versions": machine.versions()}
+    Path(options.output).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(name: str, length: int, block: int) -> dict[str, Any]:

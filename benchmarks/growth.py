@@ -14,7 +14,6 @@ import gc
 import json
 import statistics
 import sys
-import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -91,12 +90,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", help="a file for the result; else it is printed")
     options = parser.parse_args()
     if not machine.is_apart():
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(options.output or Path(folder, "result.json"))
-            if not machine.run_apart([*sys.argv, "-o", str(path)], 1):
-                sys.exit("The benchmark ended early.")
-            if not options.output:
-                print(path.read_text(encoding="utf-8"))
+        machine.repeat_apart(options.output)
         return
     result = {"benchmark": "growth", "room": "numpy", "machine": machine.machine(), "versions": machine.versions()}
     found: list[dict[str, Any]] = []

@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -91,6 +92,16 @@ def run_apart(arguments: Sequence[str], count: int) -> bool:
         return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode == 0
     finally:
         os.sched_setaffinity(0, cores)
+
+
+def repeat_apart(output: str | None) -> None:
+    """Run this script again, in a process with one thread, to write its result to the file; without one it is printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(output or Path(folder, "result.json"))
+        if not run_apart([*sys.argv, "-o", str(path)], 1):
+            sys.exit("The benchmark ended early.")
+        if not output:
+            print(path.read_text(encoding="utf-8"))
 
 
 @cache
