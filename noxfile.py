@@ -28,9 +28,9 @@ ONCE = (
     "test_training",
     "test_resizing",
     "test_properties",
-    "native/jax/test_modes",
+    "jax/test_modes",
 )  # no environment changes them
-ELSEWHERE = [f"--ignore=tests/rooms/{part}.py" for part in ONCE]
+ELSEWHERE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
 BESIDE = {  # what a room's framework runs on or with
     "jax": ("flax", "optax", "flatbuffers"),
@@ -64,9 +64,9 @@ def core(session: nox.Session) -> None:
     """Core and house, the NumPy and the strict room; the golden numbers made again. Needs a C compiler."""
     install(session, "fast", "plots", "report", "strict", "jsonschema", "safetensors", constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
-    session.run("pytest", "tests/core", "tests/house", *TWO, *session.posargs)
+    session.run("pytest", "tests/core", "tests/project", *TWO, *session.posargs)
     for name in ("numpy", "strict"):
-        session.run("pytest", "tests/rooms", "--backend", name, *TWO, *session.posargs)
+        session.run("pytest", "tests/backends", "--backend", name, *TWO, *session.posargs)
 
 
 @nox.session
@@ -85,7 +85,7 @@ def room(session: nox.Session, name: str) -> None:
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first = test(session, name)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
-    session.run("pytest", "tests/originals", "--backend", name, *TWO, *WHOLE_FILES, *session.posargs, env=first)
+    session.run("pytest", "tests/d2l", "--backend", name, *TWO, *WHOLE_FILES, *session.posargs, env=first)
 
 
 @nox.session(default=False)
@@ -156,7 +156,7 @@ def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
     for share, environment in environments:
         again = [] if environment is first else ELSEWHERE
         arguments = ("--backend", name, "--share", share, *selected, *again, *TWO, *session.posargs)
-        session.run("pytest", "tests/rooms", *arguments, env=environment)
+        session.run("pytest", "tests/backends", *arguments, env=environment)
     return first
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from harness import Case, Form, main
 
-from posenc_backends.conformance import subject
+from posenc_backends.conformance.cases import subject
 from posenc_core import Sinusoidal, namespace_of
 
 SHAPE = (8, 1024, 512)
@@ -25,7 +25,7 @@ COMPILED = ("jax", "keras")  # rooms whose users compile what they call
 
 def cases(room: str, shape: tuple[int, int, int] = SHAPE) -> Iterator[Case]:
     """Addition, with dropout that does nothing and in training, where a layer knows that; and concatenation."""
-    forms, on, (batch, length, width) = import_module(f"forms.{room}"), subject(room), shape
+    forms, on, (batch, length, width) = import_module(f"implementations.{room}"), subject(room), shape
     x = forms.array(np.random.default_rng(0).normal(size=shape).astype(np.float32), "float32")
     host = Sinusoidal(dim=width).table(range(length))
     table, wide, appended = (

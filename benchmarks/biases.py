@@ -16,13 +16,16 @@ from harness import Case, Form, main
 
 from posenc_backends import load
 from posenc_core import Alibi, Kerple, T5Bias, namespace_of
-from posenc_core.attention import Content
+from posenc_core.attention.attend import Content
 from posenc_core.encodings import Placed, PositionScoring
 
 
 def cases(room: str, heads: int = 32, length: int = 4096) -> Iterator[Case]:
     """Each encoding whose bias depends on distances alone."""
-    forms, row = import_module(f"forms.{room}"), load(room).from_numpy(np.zeros((heads, length, length), np.float32))
+    forms, row = (
+        import_module(f"implementations.{room}"),
+        load(room).from_numpy(np.zeros((heads, length, length), np.float32)),
+    )
     for encoding in (Alibi(num_heads=heads), T5Bias(num_heads=heads), Kerple(num_heads=heads)):
         made = making(load(room), encoding, length)
         calls = {"filled": lambda: namespace_of(row).full_like(row, 1.5), "posenc": made}

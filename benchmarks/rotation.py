@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from forms import Turn
 from harness import Case, Form, main, memcpy
+from implementations import Turn
 
 from posenc_core import Rotary
 
@@ -30,7 +30,7 @@ DECODED = 4095  # the position of the one token
 
 def cases(room: str, shapes: dict[str, tuple[int, ...]] = SHAPES) -> Iterator[Case]:
     """Every shape, dtype, layout and pass that the room has."""
-    forms = import_module(f"forms.{room}")
+    forms = import_module(f"implementations.{room}")
     passes = ("forward",) if forms.gradients is None else ("forward", "forward and backward")
     for shape, dtype, layout, way in itertools.product(shapes, forms.DTYPES, LAYOUTS, passes):
         made = partial(_forms, forms, shapes[shape], dtype, layout, way)

@@ -19,7 +19,7 @@ import numpy as np
 from harness import Case, Form, main, memcpy
 
 from posenc_core import Rotary, Sinusoidal, XPos
-from posenc_core.frequencies import as_float64, geometric
+from posenc_core.tables.frequencies import as_float64, geometric
 
 LENGTH, WIDTH = 131072, 128
 FAR = 0.05  # how far float32 angles are off, at these positions
@@ -73,7 +73,7 @@ def _xpos() -> dict[str, Form]:
 def _handed(room: str) -> dict[str, Form]:
     """A table from NumPy's memory into the framework's: as our layers do it, and as one does."""
     table = np.ones((LENGTH, WIDTH), np.float32)
-    arrays = import_module(f"posenc_backends.{room}").arrays if room != "numpy" else None
+    arrays = import_module(f"posenc_backends.{room}").backend if room != "numpy" else None
     forms = {"memcpy": memcpy(table.nbytes), "fresh copy": Form(table.copy)}
     if arrays is not None:
         hand = getattr(arrays, "adopted", arrays.from_numpy)  # the first, where layers have another way with tables

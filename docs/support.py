@@ -48,7 +48,7 @@ def _section(room: str) -> Iterator[str]:
 
 def _modes(room: str, name: str) -> dict[str, str]:
     """The modes of a room, with the first sentence about the function that each one calls."""
-    path = BACKENDS / room / "modes.py"
+    path = BACKENDS / "conformance" / "frameworks" / f"{room}_tooling.py"
     tree, about = _parsed(path), _sentences(path)
     found: dict[str, str] = {}
     for node in tree.body:
@@ -61,7 +61,11 @@ def _modes(room: str, name: str) -> dict[str, str]:
 
 def _left_out(room: str) -> dict[str, tuple[str, ...]]:
     """By backend, the modes that are not run there, for what they show is shown elsewhere."""
-    nodes = [node for node in _parsed(BACKENDS / room / "modes.py").body if "LEFT_OUT" in _targets(node)]
+    nodes = [
+        node
+        for node in _parsed(BACKENDS / "conformance" / "frameworks" / f"{room}_tooling.py").body
+        if "LEFT_OUT" in _targets(node)
+    ]
     return ast.literal_eval(nodes[0].value) if nodes else {}
 
 

@@ -51,9 +51,9 @@ from posenc_core import (
     T5Bias,
     YaRN,
 )
+from posenc_core.attention.masks import causal
 from posenc_core.encodings import Encoding
-from posenc_core.masks import causal
-from posenc_core.transformer import (
+from posenc_core.transformer.model import (
     Transformer,
     below,
     embedded,

@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._arrays import namespace_of, register_namespace
+    from ._array_api.namespace import namespace_of, register_namespace
     from .addition import combine
-    from .attention import attend, attention_weights
-    from .blockwise import attend_by_block
+    from .attention.attend import attend, attention_weights
+    from .attention.blockwise import attend_by_block
+    from .attention.masks import causal, padding, same_sequence, valid_lengths
     from .encodings import (
         Alibi,
         AxialRotary,
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
         TransformerXLBias,
         XPos,
     )
-    from .grids import Multimodal, grid, left_padded, multimodal, normalized_grid
-    from .masks import causal, padding, same_sequence, valid_lengths
-    from .positions import counted_from, from_cu_seqlens, from_mask, sequence, sequence_ids, shard
-    from .resizing import resize_bias_table, resize_table
+    from .encodings.write import write_tables
+    from .positions.grids import Multimodal, grid, left_padded, multimodal, normalized_grid
+    from .positions.sequences import counted_from, from_cu_seqlens, from_mask, sequence, sequence_ids, shard
     from .rotation import rotate, unrotate
     from .scaling import (
         NTK,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
         Scaling,
         YaRN,
     )
-    from .weights import relayout, rerotate
-    from .writing import write_tables
+    from .weights.resize import resize_bias_table, resize_table
+    from .weights.rotary import relayout, rerotate
 
 __version__ = "0.1.0"
 
@@ -121,36 +121,32 @@ __all__ = [
     "write_tables",
 ]
 
-_HOMES = {
-    "_arrays": "namespace_of register_namespace",
+_MODULES = {  # importing all of them takes longer than importing NumPy, so each is imported when a name of it is asked for
+    "_array_api.namespace": "namespace_of register_namespace",
     "addition": "combine",
-    "attention": "attend attention_weights",
-    "blockwise": "attend_by_block",
-    "encodings": (
-        "Alibi AxialRotary Binary Cope Fire FourierFeatures GridSinusoidal Integer Kerple Learned LearnedRotary "
-        "LearnedSinusoidal MultimodalRotary Normalized RandomFourierFeatures Rotary ShawBias Sine Sinusoidal "
-        "SwinBias T5Bias Timestep TransformerXLBias XPos"
-    ),
-    "grids": "Multimodal grid left_padded multimodal normalized_grid",
-    "masks": "causal padding same_sequence valid_lengths",
-    "positions": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
-    "resizing": "resize_bias_table resize_table",
+    "attention.attend": "attend attention_weights",
+    "attention.blockwise": "attend_by_block",
+    "attention.masks": "causal padding same_sequence valid_lengths",
+    "encodings": "Alibi AxialRotary Binary Cope Fire FourierFeatures GridSinusoidal Integer Kerple Learned LearnedRotary LearnedSinusoidal MultimodalRotary Normalized RandomFourierFeatures Rotary ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos",
+    "encodings.write": "write_tables",
+    "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
+    "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
     "rotation": "rotate unrotate",
     "scaling": "NTK AttentionFactor DynamicNTK Linear Llama3 LongRoPE NTKAlpha Proportional Scaling YaRN",
-    "weights": "relayout rerotate",
-    "writing": "write_tables",
+    "weights.resize": "resize_bias_table resize_table",
+    "weights.rotary": "relayout rerotate",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, when it is: all of it takes most of NumPy's own time to import."""
-    if name not in _HOME:
+    """Import the module of a public name at its first use, and return what the name stands for."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    return found
+    value = globals()[name] = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    """All names, whether they were asked for or not."""
+    """List all public names, imported or not."""
     return sorted({*globals(), *__all__})

@@ -6,8 +6,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ._arrays import A, Array, aligned, dtype_of, in_float32, namespace_of, shape_of
-from ._checks import check_alike, check_broadcasts, check_floating, check_known, check_rank, check_width, written
+from ._array_api.checks import (
+    check_alike,
+    check_broadcasts,
+    check_floating,
+    check_known,
+    check_rank,
+    check_width,
+    written,
+)
+from ._array_api.namespace import A, Array, aligned, dtype_of, in_float32, namespace_of, shape_of
 
 Combine: TypeAlias = Literal["add", "concat"]
 COMBINES = ("add", "concat")

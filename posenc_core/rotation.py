@@ -9,11 +9,19 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from . import _blocked
-from ._arrays import A, Array, in_float32, join_pairs, namespace_of, partners, rounds_parts, split_pairs
-from ._blocks import rows_by_block
-from ._checks import check_alike, check_broadcasts, check_floating, check_integer, check_known, check_sized, written
-from ._kernels import Kernel, kernel_for, register_kernel
+from ._array_api import numpy_kernel as _blocked
+from ._array_api.checks import (
+    check_alike,
+    check_broadcasts,
+    check_floating,
+    check_integer,
+    check_known,
+    check_sized,
+    written,
+)
+from ._array_api.kernels import Kernel, kernel_for, register_kernel
+from ._array_api.lazy import rows_by_block
+from ._array_api.namespace import A, Array, in_float32, join_pairs, namespace_of, partners, rounds_parts, split_pairs
 
 Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_backends.conformance import subject
-from posenc_backends.measures import Subject
+from posenc_backends.conformance.cases import subject
+from posenc_backends.conformance.errors import Subject
 
 
 def pytest_addoption(parser):
@@ -33,7 +33,8 @@ def pytest_configure(config):
 
 def pytest_ignore_collect(collection_path, config):
     """What one framework alone can do is tested in that framework's environment."""
-    if collection_path.parent.name == "native":
+    folder = config.rootpath / "tests" / "backends"
+    if collection_path.parent == folder and collection_path.is_dir():
         return collection_path.name != config.getoption("--backend")
     return None
 
@@ -41,7 +42,7 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out what is slow, before pytest selects by marks: of tests that all rooms have, those whose turn it is not."""
-    rooms, (part, parts) = config.rootpath / "tests" / "rooms", map(int, config.getoption("--share").split("/"))
+    rooms, (part, parts) = config.rootpath / "tests" / "backends", map(int, config.getoption("--share").split("/"))
     shared = [item for item in items if item.path.parent == rooms and not {"slow", "whole"} & {*item.keywords}]
     for number, item in enumerate(shared, start=1):
         if number % parts != part % parts:

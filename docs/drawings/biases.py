@@ -7,7 +7,7 @@ from drawn import COLORS
 from matplotlib.figure import Figure
 
 from posenc_core import Alibi
-from posenc_core.buckets import t5_buckets
+from posenc_core.attention.buckets import t5_buckets
 
 
 def shapes(figure: Figure) -> None:

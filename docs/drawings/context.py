@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from posenc_core import NTK, DynamicNTK, Linear, Llama3, LongRoPE, Proportional, Rotary, Scaling, YaRN
-from posenc_core.precision import growing_errors
+from posenc_core.analysis.precision import growing_errors
 
 HEAD_DIM = 64
 PLAIN = Rotary(head_dim=HEAD_DIM, layout="half")

@@ -7,10 +7,10 @@ require("jax", install="posenc[jax]")
 import jax
 
 from . import gaps, namespace
-from .arrays import from_numpy, is_traced, to_numpy
 from .attention import MultiHeadAttention
+from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
-from .states import from_state, to_state
+from .state import from_state, to_state
 
 GAPS = gaps.GAPS_IN[""] | ({} if jax.config.jax_enable_x64 else gaps.GAPS_IN["without x64"])
 

@@ -12,8 +12,8 @@ from jax import numpy as jnp
 from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
 
-from . import arrays
-from .holder import Module, dropped, native, normal, split
+from . import backend as arrays
+from .base import Module, dropped, native, normal, split
 from .layers import AttentionBias, RotaryEmbedding
 
 

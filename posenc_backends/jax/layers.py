@@ -11,7 +11,7 @@ from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
 
-from .holder import Layer, dropped
+from .base import Layer, dropped
 
 
 class PositionalEncoding(layers.Addition, Layer):

@@ -36,7 +36,7 @@ from jax.numpy import (  # noqa: F401
 )
 from jax.numpy import cumsum as cumulative_sum  # noqa: F401
 
-from posenc_core.relative import rows_that_overlap
+from posenc_core.attention.relative import rows_that_overlap
 
 
 def concat(arrays: Sequence[jax.Array], /, *, axis: int) -> jax.Array:

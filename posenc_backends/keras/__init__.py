@@ -4,8 +4,8 @@ from posenc_backends import require
 
 require("keras", install="posenc[keras]")
 
-from .arrays import GAPS, from_numpy, is_traced, namespace, to_numpy
 from .attention import MultiHeadAttention
+from .backend import GAPS, from_numpy, is_traced, namespace, to_numpy
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 __all__ = [

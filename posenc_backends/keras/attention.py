@@ -10,8 +10,8 @@ import keras
 from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
 
-from . import arrays
-from .holder import Shell, Tensor, register
+from . import backend as arrays
+from .base import Shell, Tensor, register
 from .layers import AttentionBias, RotaryEmbedding
 
 

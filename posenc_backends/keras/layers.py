@@ -10,7 +10,7 @@ from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
 
-from .holder import Layer, Shape, Tensor, register
+from .base import Layer, Shape, Tensor, register
 
 
 @register

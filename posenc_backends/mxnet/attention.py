@@ -11,12 +11,12 @@ from mxnet.gluon import nn
 
 from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
-from posenc_core.holder import host_values
+from posenc_core.layers.base import host_values
 
-from . import arrays
-from .graph import traced
-from .holder import Block
+from . import backend as arrays
+from .base import Block
 from .layers import AttentionBias, RotaryEmbedding
+from .symbolic import layers as traced
 
 
 class MultiHeadAttention(layers.Attention, Block):

@@ -10,11 +10,11 @@ from mxnet.gluon import nn
 from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
-from posenc_core.holder import other_tables
+from posenc_core.layers.base import other_tables
 
-from . import arrays
-from .graph import traced
-from .holder import Layer
+from . import backend as arrays
+from .base import Layer
+from .symbolic import layers as traced
 
 
 class PositionalEncoding(layers.Addition, Layer):

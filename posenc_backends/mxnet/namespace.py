@@ -11,7 +11,7 @@ import numpy as np
 from mxnet import autograd
 from numpy import float32, int32
 
-from posenc_core.relative import rows_that_overlap
+from posenc_core.attention.relative import rows_that_overlap
 
 __all__ = [
     "abs",

@@ -9,9 +9,9 @@ import numpy as np
 
 from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
-from posenc_core.holder import Room
+from posenc_core.layers.base import Room
 
-from . import arrays
+from . import backend as arrays
 from .layers import AttentionBias, RotaryEmbedding
 
 

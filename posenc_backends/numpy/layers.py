@@ -8,7 +8,7 @@ from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
 
-from .holder import Layer
+from .base import Layer
 
 
 class PositionalEncoding(layers.Addition, Layer):

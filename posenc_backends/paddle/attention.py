@@ -11,8 +11,8 @@ from paddle import Tensor, nn
 from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
 
-from . import arrays
-from .holder import Loading
+from . import backend as arrays
+from .base import Loading
 from .layers import AttentionBias, RotaryEmbedding
 
 

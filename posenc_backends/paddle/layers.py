@@ -10,8 +10,8 @@ from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, ContentScoring, Rotating, Scoring
 
-from . import arrays
-from .holder import Layer
+from . import backend as arrays
+from .base import Layer
 
 
 class PositionalEncoding(layers.Addition, Layer):

@@ -29,7 +29,7 @@ from paddle import (
 )
 from paddle.utils.dlpack import from_dlpack
 
-from posenc_core.relative import rows_that_overlap
+from posenc_core.attention.relative import rows_that_overlap
 
 __all__ = [
     "abs",

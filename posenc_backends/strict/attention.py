@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posenc_backends.numpy import attention
 
-from . import arrays
+from . import backend as arrays
 from .layers import AttentionBias, RotaryEmbedding
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posenc_backends.numpy import layers
 
-from . import arrays
+from . import backend as arrays
 
 
 class PositionalEncoding(layers.PositionalEncoding):

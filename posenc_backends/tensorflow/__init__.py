@@ -4,8 +4,9 @@ from posenc_backends import require
 
 require("tensorflow", install="tensorflow")
 
-from . import kernels, namespace
-from .arrays import from_numpy, is_traced, to_numpy
+from . import kernel as kernels
+from . import namespace
+from .backend import from_numpy, is_traced, to_numpy
 
 GAPS: dict[str, str] = {}
 

@@ -26,7 +26,7 @@ from tensorflow import (  # noqa: F401
 )
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
-from posenc_core.relative import rows_that_overlap
+from posenc_core.attention.relative import rows_that_overlap
 
 from . import memory
 

@@ -4,9 +4,10 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from . import gaps, kernels, namespace
-from .arrays import from_numpy, is_traced, to_numpy
+from . import gaps, namespace
+from . import kernel as kernels
 from .attention import MultiHeadAttention
+from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from posenc_core import layers
 from posenc_core.encodings import Rotating, Scoring
 
-from . import arrays, states
+from . import backend as arrays
+from . import state as states
+from .distributed import replicating
 from .layers import AttentionBias, RotaryEmbedding
-from .sharding import replicating
 
 
 class MultiHeadAttention(layers.Attention, nn.Module):

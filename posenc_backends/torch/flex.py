@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc_core.encodings import Alibi, Fire, Kerple, PositionScoring, SwinBias, T5Bias
-from posenc_core.encodings.kerple import LEAST
+from posenc_core.encodings.scoring.kerple import LEAST
 
 from .layers import AttentionBias
 

@@ -11,9 +11,9 @@ from posenc_core import layers
 from posenc_core.addition import Combine
 from posenc_core.encodings import Additive, Rotating, Scoring
 
-from . import operators
-from .holder import Layer
-from .sharding import beside, replicating
+from . import onnx as operators
+from .base import Layer
+from .distributed import beside, replicating
 
 
 class PositionalEncoding(layers.Addition, Layer):

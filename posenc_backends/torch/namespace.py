@@ -40,7 +40,7 @@ from torch import (  # noqa: F401
 )
 from torch.utils.checkpoint import checkpoint
 
-from .sharding import PLAIN
+from .distributed import PLAIN
 
 
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:

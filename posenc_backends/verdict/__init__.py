@@ -1,5 +1,5 @@
-"""The verdict: whether any callable of any framework computes an encoding, and which mistake it makes if not."""
+"""The former name of `posenc_backends.check`."""
 
-from .verdicts import DEFAULT, Verdict, check
+from posenc_backends.check import DEFAULT, Verdict, check
 
 __all__ = ["DEFAULT", "Verdict", "check"]

@@ -1,28 +1,28 @@
 """The catalogue: each encoding is a value, in a few lines that compose the stages."""
 
-from .additive import Binary, Integer, Normalized
-from .alibi import Alibi
-from .axial import AxialRotary
-from .cope import Cope
-from .encoding import Additive, ContentScoring, Encoding, Parameter, PositionScoring, Scoring, Tabular
-from .fire import Fire
-from .fourier import FourierFeatures, RandomFourierFeatures
-from .grid_sinusoidal import GridSinusoidal
-from .kerple import Kerple
-from .learned import Learned
-from .learned_rotary import LearnedRotary
-from .learned_sinusoidal import LearnedSinusoidal
-from .multimodal import MultimodalRotary
-from .placed import Placed
-from .rotary import Rotary
-from .rotating import Rotating
-from .shaw import ShawBias
-from .sinusoidal import Sine, Sinusoidal
-from .swin import SwinBias
-from .t5 import T5Bias
-from .timestep import Timestep
-from .transformer_xl import TransformerXLBias
-from .xpos import XPos
+from .additive.fourier import FourierFeatures, RandomFourierFeatures
+from .additive.grid_sinusoidal import GridSinusoidal
+from .additive.integer import Binary, Integer, Normalized
+from .additive.learned import Learned
+from .additive.learned_sinusoidal import LearnedSinusoidal
+from .additive.sinusoidal import Sine, Sinusoidal
+from .additive.timestep import Timestep
+from .at_positions import Placed
+from .base import Additive, ContentScoring, Encoding, Parameter, PositionScoring, Scoring, Tabular
+from .rotary.axial import AxialRotary
+from .rotary.base import Rotating
+from .rotary.learned import LearnedRotary
+from .rotary.multimodal import MultimodalRotary
+from .rotary.rotary import Rotary
+from .rotary.xpos import XPos
+from .scoring.alibi import Alibi
+from .scoring.cope import Cope
+from .scoring.fire import Fire
+from .scoring.kerple import Kerple
+from .scoring.shaw import ShawBias
+from .scoring.swin import SwinBias
+from .scoring.t5 import T5Bias
+from .scoring.transformer_xl import TransformerXLBias
 
 __all__ = [
     "Additive",

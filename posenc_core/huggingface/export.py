@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._checks import check_known
+from .._array_api.checks import check_known
 from ..encodings import MultimodalRotary, Rotary
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .scalings import L0, LENGTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._checks import check_integer, check_number
+from .._array_api.checks import check_integer, check_number
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, is_rotary_key, is_said, stated
 from .models import NEVER, Model, model_type
 

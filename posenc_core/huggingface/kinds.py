@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .._checks import check_known
+from .._array_api.checks import check_known
 from ..scaling import Scaling
 from . import scalings
 from .config import agreed, stated

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..encodings.multimodal import Sections
-from ..encodings.rotating import Direction
+from ..encodings.rotary.base import Direction
+from ..encodings.rotary.multimodal import Sections
 from ..rotation import Layout, Placement
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._checks import check_number
+from .._array_api.checks import check_number
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, agreed, stated
 from .keys import check_size, check_values
 from .models import MODELS, model_of, model_type

@@ -1,10 +1,10 @@
 """Layers: what the public layers of every room do, so that a room only adds its framework's shell."""
 
-from .addition import Addition, additive_for, check_dropout
-from .attention import Attention
-from .bias import Bias, check_scoring
+from .attention_bias import Bias, check_scoring
+from .multi_head_attention import Attention
 from .options import Attended, Options, check_attention, check_valid_lens
-from .rotation import Rotation, check_rotating
+from .positional_encoding import Addition, additive_for, check_dropout
+from .rotary_embedding import Rotation, check_rotating
 from .sharing import encoding_of, layer_of
 
 __all__ = [

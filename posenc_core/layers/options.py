@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._arrays import shape_of
-from .._checks import check_integer, check_rank, fixed, known
+from .._array_api.checks import check_integer, check_rank, fixed, known
+from .._array_api.namespace import shape_of
 from ..encodings import ContentScoring, Encoding, Rotating, Scoring
-from ..holder import whole
+from .base import whole
 
 
 class Options(NamedTuple):

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array, shape_of
-from .._checks import known
-from ..holder import Room, check_stated, host_values, is_real, whole
-from ..masks import causal
-from ..positions import counted, counted_from, from_array
+from .._array_api.checks import known
+from .._array_api.namespace import Array, shape_of
+from ..attention.masks import causal
+from ..positions.sequences import counted, counted_from, from_array
+from .base import Room, check_stated, host_values, is_real, whole
 
 
 class Places(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..holder import Room
-from .bias import Bias
-from .rotation import Rotation
+from .attention_bias import Bias
+from .base import Room
+from .rotary_embedding import Rotation
 
 
 def encoding_of(position: Any, room: Room) -> Any:

@@ -5,9 +5,9 @@ their number: to raise a base to `base * g ** (d / (d - 2))` is to multiply `f[i
 """
 
 from .bands import Llama3, YaRN
+from .base import Scaling
 from .longrope import LongRoPE
 from .ntk import NTK, AttentionFactor, DynamicNTK, Linear, NTKAlpha, Proportional
-from .scaling import Scaling
 
 __all__ = [
     "NTK",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from .._checks import check_number
-from .._exact import Frequencies, high_precision
-from .scaling import Scaling, check_lengths, told
+from .._array_api.checks import check_number
+from ..tables._fixed_point import Frequencies, high_precision
+from .base import Scaling, check_lengths, told
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -31,8 +31,8 @@ from posenc_core import (
     rotate,
     unrotate,
 )
-from posenc_core.encodings.encoding import Additive
-from posenc_core.encodings.rotating import Rotating
+from posenc_core.encodings.base import Additive
+from posenc_core.encodings.rotary.base import Rotating
 
 from .formulas import UNIT, rotated, sinusoids
 

@@ -22,8 +22,8 @@ from posenc_core import (
     attention_weights,
     causal,
 )
-from posenc_core.attention import Content
-from posenc_core.encodings.placed import Placed
+from posenc_core.attention.attend import Content
+from posenc_core.encodings.at_positions import Placed
 
 from .formulas import attended, slack
 from .test_dask import untouched

@@ -2,7 +2,7 @@
 
 import pytest
 
-from posenc_backends.explorer.controls import (
+from posenc_backends.cli.explorer.controls import (
     INNER,
     KINDS,
     NONE,
@@ -13,9 +13,9 @@ from posenc_backends.explorer.controls import (
     number_of,
     views_of,
 )
-from posenc_backends.explorer.links import View, controls_of, query_of, read, texts_of, view_of
+from posenc_backends.cli.explorer.links import View, controls_of, query_of, read, texts_of, view_of
 from posenc_core import Alibi, DynamicNTK, Normalized, Proportional, Rotary, Sinusoidal, YaRN
-from posenc_core.notation import parse
+from posenc_core.encodings.notation import parse
 
 CHOICES = [{"encoding": kind} for kind in KINDS] + [{"encoding": "Rotary", "scaling": scaling} for scaling in SCALINGS]
 

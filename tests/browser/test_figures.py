@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from posenc_backends.explorer.figures import (
+from posenc_backends.cli.explorer.figures import (
     PICTURES,
     columns,
     decay,
@@ -17,7 +17,7 @@ from posenc_backends.explorer.figures import (
     table,
     wavelengths,
 )
-from posenc_backends.explorer.links import View
+from posenc_backends.cli.explorer.links import View
 from posenc_core import Alibi, Binary, Integer, Linear, Proportional, Rotary, Sinusoidal, XPos
 
 ROTARY = Rotary(head_dim=8, layout="half", base=100)

@@ -4,8 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from posenc_backends.page import page as written
-from posenc_backends.report import TARGETS, Section
+from posenc_backends.cli.report.html import page as written
+from posenc_backends.cli.report.run import TARGETS, Section
 
 NUMPY, STRICT = TARGETS[:2]
 

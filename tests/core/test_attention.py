@@ -1,11 +1,12 @@
 import re
+import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
 
 from posenc_core import Alibi, Rotary, attend, attention_weights, causal, namespace_of
-from posenc_core.attention import Content, merge_heads, split_heads, weigh
+from posenc_core.attention.attend import Content, merge_heads, split_heads, weigh
 from posenc_core.encodings import Placed, ShawBias
 
 RNG = np.random.default_rng(3)
@@ -135,7 +136,7 @@ def calls(monkeypatch):
     made = []
     namespace = ModuleType("namespace")
     vars(namespace).update(vars(namespace_of(np.zeros(1))), fused_attention=kernel_of(made))
-    monkeypatch.setattr("posenc_core.attention.namespace_of", lambda x: namespace)
+    monkeypatch.setattr(sys.modules["posenc_core.attention.attend"], "namespace_of", lambda x: namespace)
     return made
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from posenc_backends import load
 from posenc_core import attend, resize_bias_table, resize_table, sequence_ids
-from posenc_core.attention import attention_weights
+from posenc_core.attention.attend import attention_weights
 from posenc_core.encodings import (
     Alibi,
     AxialRotary,

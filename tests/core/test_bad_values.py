@@ -10,7 +10,7 @@ import pytest
 
 from posenc_core import encodings as e
 from posenc_core import scaling as s
-from posenc_core.architecture import Transformer
+from posenc_core.transformer.config import Transformer
 
 COUNT = (0, -1, 1.5, "3", None, True, math.nan, np.float64(2), [2], 2j)
 MAYBE_COUNT = tuple(wrong for wrong in COUNT if wrong is not None)

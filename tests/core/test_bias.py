@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_core.bias import alibi_slopes, clamped, distances, linear, logarithmic, perceived, power, progressive
+from posenc_core.attention.bias import (
+    alibi_slopes,
+    clamped,
+    distances,
+    linear,
+    logarithmic,
+    perceived,
+    power,
+    progressive,
+)
 
 STRICT = load("strict").namespace
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from posenc_core.buckets import by_offset, by_pair, gathered, t5_buckets, window_index
+from posenc_core.attention.buckets import by_offset, by_pair, gathered, t5_buckets, window_index
 
 
 def test_published_thresholds():

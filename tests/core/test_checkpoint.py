@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from posenc_backends.checkpoint import PIECE, relayout_checkpoint
+from posenc_backends.cli.relayout.checkpoint import PIECE, relayout_checkpoint
 
 RNG = np.random.default_rng(11)
 HIDDEN = 12
@@ -402,7 +402,7 @@ def test_a_file_that_came_in_the_meantime_is_kept(tmp_path, monkeypatch):
 def test_a_file_that_shrinks_meanwhile_is_not_taken_for_whole(tmp_path, monkeypatch):
     source = save(tmp_path / "in", layer())
     whole = source.stat().st_size
-    monkeypatch.setattr("posenc_backends.checkpoint._progress", lambda total: shortened(source, whole - 1))
+    monkeypatch.setattr("posenc_backends.cli.relayout.checkpoint._progress", lambda total: shortened(source, whole - 1))
     with pytest.raises(OSError, match="became shorter while it was read"):
         relayout_checkpoint(source, tmp_path / "out", config=HELIUM, to="half")
     assert list(tmp_path.iterdir()) == [source]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Alibi, Rotary, Sinusoidal, XPos, YaRN
-from posenc_core.curves import bounds_by_distance, products, rows, scores_by_distance, turning
+from posenc_core.analysis.curves import bounds_by_distance, products, rows, scores_by_distance, turning
 from posenc_core.encodings import GridSinusoidal, Learned, Sine, T5Bias
 
 YARN = YaRN(factor=8, original_max_position_embeddings=64)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from posenc_core import NTK, Linear, Proportional, Rotary, rotate
-from posenc_core.explanation import SQUARED, explain
-from posenc_core.pairs import pairs_of, slowing
+from posenc_core.analysis.explain import SQUARED, explain
+from posenc_core.analysis.pairs import pairs_of, slowing
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 LLAMA31 = {

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_core.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two
+from posenc_core.tables.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two
 
 
 @pytest.mark.parametrize(("dim", "base"), [(128, 10000), (7, 10000), (96, 1000042.0), (2, 2)])

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from posenc_core.grids import grid, left_padded, multimodal, normalized_grid
+from posenc_core.positions.grids import grid, left_padded, multimodal, normalized_grid
 
 
 @pytest.mark.parametrize("sizes", [(4,), (2, 3), (5, 1), (3, 2, 5), (2, 3, 1, 2)], ids=str)

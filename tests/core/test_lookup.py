@@ -5,7 +5,7 @@ import pytest
 
 from posenc_backends import load
 from posenc_core import Binary, Sinusoidal
-from posenc_core.lookup import TableLookup
+from posenc_core.layers.tables import TableLookup
 
 
 class Traced(TableLookup):

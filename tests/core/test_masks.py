@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from posenc_core import causal, from_cu_seqlens, padding, same_sequence, sequence_ids, valid_lengths
-from posenc_core.masks import all_of
+from posenc_core.attention.masks import all_of
 
 
 def test_causal(xp):

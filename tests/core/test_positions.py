@@ -3,7 +3,15 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core.positions import counted, counted_from, from_array, from_cu_seqlens, from_mask, sequence, shard
+from posenc_core.positions.sequences import (
+    counted,
+    counted_from,
+    from_array,
+    from_cu_seqlens,
+    from_mask,
+    sequence,
+    shard,
+)
 
 RNG = np.random.default_rng(0)
 

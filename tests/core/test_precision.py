@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Linear, Llama3, LongRoPE, MultimodalRotary, Rotary
-from posenc_core.precision import LIMIT, errors, first_off, growing_errors, loss
+from posenc_core.analysis.precision import LIMIT, errors, first_off, growing_errors, loss
 
 
 def to_float32(numbers):

@@ -5,8 +5,8 @@ from types import SimpleNamespace as Model
 import numpy as np
 import pytest
 
-from posenc_backends.projections import projections, shares_keys, trained_layout
-from posenc_backends.tensors import order_of
+from posenc_backends.cli.relayout.projections import projections, shares_keys, trained_layout
+from posenc_backends.cli.relayout.tensors import order_of
 
 RNG = np.random.default_rng(13)
 HIDDEN, LENGTH = 12, 7

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core.relative import Ordered, Scattered, offsets, picked, shifted, spread, unshifted
+from posenc_core.attention.relative import Ordered, Scattered, offsets, picked, shifted, spread, unshifted
 
 RNG = np.random.default_rng(2)
 SIZES = [(1, 1), (1, 5), (5, 1), (3, 5), (5, 3), (4, 4)]

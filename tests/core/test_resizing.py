@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from posenc_core import SwinBias, resize_bias_table, resize_table
-from posenc_core.resampling import METHODS
+from posenc_core.weights.resample import METHODS
 
 RNG = np.random.default_rng(11)
 GRIDS = [

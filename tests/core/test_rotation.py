@@ -3,7 +3,8 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core import Rotary, _blocked, rotate, unrotate
+from posenc_core import Rotary, rotate, unrotate
+from posenc_core._array_api import numpy_kernel as _blocked
 from posenc_core.rotation import pairing_of, routes
 
 RNG = np.random.default_rng(1)

@@ -5,7 +5,7 @@ from decimal import Decimal
 import mpmath as mp
 import numpy as np
 
-from posenc_core.sums import cos_sin_of_sums
+from posenc_core.tables.multi_axis import cos_sin_of_sums
 
 mp.mp.dps = 60
 

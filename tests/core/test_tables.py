@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, Sinusoidal
-from posenc_core._drafts import Draft, Envelope
-from posenc_core._exact import turns_of
-from posenc_core._sums_of_angles import slack_of, steps_of, waves_at
-from posenc_core.angles import angles
-from posenc_core.frequencies import as_float64, chosen, geometric
-from posenc_core.tables import cos_sin, write_cos_sin
+from posenc_core.tables._angle_addition import slack_of, steps_of, waves_at
+from posenc_core.tables._fixed_point import turns_of
+from posenc_core.tables._rounding import Draft, Envelope
+from posenc_core.tables.angles import angles
+from posenc_core.tables.frequencies import as_float64, chosen, geometric
+from posenc_core.tables.sincos import cos_sin, write_cos_sin
 
 RNG = np.random.default_rng(19680409)
 MP = mpmath.mp.clone()

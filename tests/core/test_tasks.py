@@ -7,8 +7,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from posenc_core.architecture import END, PAD
-from posenc_core.tasks import MONTHS, TASKS, addition, copy, dates, reverse
+from posenc_core.transformer.config import END, PAD
+from posenc_core.transformer.tasks import MONTHS, TASKS, addition, copy, dates, reverse
 
 FROZEN = [84742082, 2724514221, 2262714954, 469984613, 1012799209, 3468952452, 2345358440, 2562965704]
 

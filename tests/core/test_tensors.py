@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from posenc_backends.projections import projections
-from posenc_backends.tensors import check_partners, order_of
+from posenc_backends.cli.relayout.projections import projections
+from posenc_backends.cli.relayout.tensors import check_partners, order_of
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 3, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_core.architecture import END, PAD, START
-from posenc_core.decoding import beam, greedy
 from posenc_core.encodings import (
     Alibi,
     AxialRotary,
@@ -30,7 +28,9 @@ from posenc_core.encodings import (
     XPos,
 )
 from posenc_core.scaling import DynamicNTK
-from posenc_core.transformer import Transformer, answer, decode, encode, loss, read, shifted_right
+from posenc_core.transformer.config import END, PAD, START
+from posenc_core.transformer.decoding import beam, greedy
+from posenc_core.transformer.model import Transformer, answer, decode, encode, loss, read, shifted_right
 
 HOST = load("numpy")
 SIZES = {"vocabulary": 9, "max_len": 7, "num_hiddens": 12, "ffn_hiddens": 10, "num_heads": 3, "num_blocks": 2}

@@ -38,7 +38,7 @@ from posenc_core import (
     YaRN,
 )
 from posenc_core.encodings import Encoding
-from posenc_core.notation import parse
+from posenc_core.encodings.notation import parse
 
 
 @dataclass(frozen=True, kw_only=True)

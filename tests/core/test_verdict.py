@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_backends.verdict import check
+from posenc_backends.check import check
 from posenc_core import Alibi, Binary, Rotary, Sinusoidal, T5Bias, XPos, rotate
 
 ROTARY = Rotary(head_dim=8, layout="interleaved")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_backends.__main__ import main
+from posenc_backends.cli.main import main
 from posenc_core import Rotary
 
 PLUGIN = "posenc.conformance"
@@ -89,7 +89,7 @@ def test_the_command_has_four_statuses(tmp_path, command):
 
 def test_a_mistake_of_ours_does_not_look_like_one_of_the_callable(tmp_path, command, monkeypatch):
     (tmp_path / "mine.py").write_text(MODULE)
-    monkeypatch.setattr("posenc_backends.verdict.command.check", lambda *_, **__: {}["missing"])
+    monkeypatch.setattr("posenc_backends.check.command.check", lambda *_, **__: {}["missing"])
     assert command("check", "mine:model.rope") == (3, "posenc: KeyError('missing')\n")
 
 
@@ -140,7 +140,7 @@ def test_wrong(conforms): conforms(model.rope, "Rotary(head_dim=64, layout='inte
 
 def test_the_plugin_makes_a_test_of_one_line(tmp_path):
     points = importlib.metadata.entry_points(group="pytest11")
-    named = [] if PLUGIN in points.names else ["-p", "posenc_backends.plugin"]
+    named = [] if PLUGIN in points.names else ["-p", "posenc_backends.check.pytest_plugin"]
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "test_mine.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, "test_mine.py"]

@@ -8,7 +8,7 @@ import pytest
 
 from posenc_core.encodings import LearnedRotary, MultimodalRotary, Rotary, XPos
 from posenc_core.scaling import LongRoPE, Proportional
-from posenc_core.weights import relayout, rerotate
+from posenc_core.weights.rotary import relayout, rerotate
 
 RNG = np.random.default_rng(7)
 LAYOUTS = ("interleaved", "half")

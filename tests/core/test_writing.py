@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Binary, Learned, Rotary, Sinusoidal, XPos, write_tables, writing
+from posenc_core import Alibi, Binary, Learned, Rotary, Sinusoidal, XPos, write_tables
+from posenc_core.encodings import write as writing
 
 
 class Chunked:

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from posenc_backends.torch.training import Trainer
 from posenc_backends.training import Recipe, model_of, steps
-from posenc_core.notation import parse
-from posenc_core.tasks import TASKS
-from posenc_core.transformer import loss
+from posenc_backends.training.torch import Trainer
+from posenc_core.encodings.notation import parse
+from posenc_core.transformer.model import loss
+from posenc_core.transformer.tasks import TASKS
 
 FILE = Path(__file__).with_suffix(".json")
 STEPS = 100

@@ -13,7 +13,7 @@ from transformers.models.marian.modeling_marian import MarianSinusoidalPositiona
 from transformers.models.speech_to_text.modeling_speech_to_text import Speech2TextSinusoidalPositionalEmbedding
 
 from posenc_core import GridSinusoidal, Sinusoidal, Timestep, grid
-from posenc_core.frequencies import as_float64
+from posenc_core.tables.frequencies import as_float64
 
 from .importing import lone
 from .rounding import ENTRY, UNIT

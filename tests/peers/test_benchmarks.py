@@ -18,11 +18,11 @@ NAMES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_peer_is_measured_and_agrees(shape, dtype, layout, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import forms.torch
+    import implementations.torch
     from harness import measured
     from rotation import cases
 
-    monkeypatch.setattr(forms.torch, "COMPILERS", {"compiled": partial(torch.compile, backend="eager")})
+    monkeypatch.setattr(implementations.torch, "COMPILERS", {"compiled": partial(torch.compile, backend="eager")})
     for case in cases("torch", {shape: SHAPES[shape]}):
         if f"{dtype}, {layout}," in case.name:
             result = measured(case, rounds=0)

@@ -10,7 +10,7 @@ from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAt
 from x_transformers.x_transformers import CoPE
 
 from posenc_core import Cope, ShawBias, TransformerXLBias, attend, causal
-from posenc_core.attention import Content
+from posenc_core.attention.attend import Content
 from posenc_core.encodings import Placed
 
 HEADS, WIDTH = 2, 4

@@ -17,7 +17,7 @@ from transformers.models.fsmt.modeling_fsmt import SinusoidalPositionalEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 from x_transformers import x_transformers
 
-from posenc_backends.verdict import check
+from posenc_backends.check import check
 from posenc_core import DynamicNTK, LongRoPE, Rotary, Sinusoidal
 from posenc_core.huggingface import load_rope
 

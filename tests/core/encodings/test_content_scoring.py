@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Cope, ShawBias, Sinusoidal, TransformerXLBias, attend, causal
-from posenc_core.attention import Content
+from posenc_core.attention.attend import Content
 from posenc_core.encodings import Placed
 
 RNG = np.random.default_rng(5)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_core import attend, encodings, from_cu_seqlens, from_mask
-from posenc_core.attention import Content
+from posenc_core.attention.attend import Content
 from posenc_core.encodings import (
     Alibi,
     AxialRotary,

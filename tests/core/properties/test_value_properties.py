@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from posenc_core import Scaling, encodings, scaling
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
-from posenc_core.notation import parse
+from posenc_core.encodings.notation import parse
 
 from .kinds import ADDITIVE, INSIDE
 from .rotary_kinds import FLOAT32, SCALINGS

@@ -1,0 +1,227 @@
+"""Figures: pictures of an encoding for the browser, each with a sentence that says its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from posenc_core.analysis.curves import bounds_by_distance, products, rows, scores_by_distance, turning
+from posenc_core.analysis.pairs import pairs_of, slowing
+from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
+from posenc_core.encodings import Alibi, Rotary
+
+from .links import View
+
+# Told apart by everyone, on white and on black: after Okabe and Ito 2008.
+BLUE, ORANGE, GREEN, PURPLE, GRAY = "#2380C4", "#D9691E", "#149A76", "#B9699A", "#808890"
+COLORS = (BLUE, ORANGE, GREEN, PURPLE)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, and what it shows in words."""
+
+    figure: go.Figure
+    words: str
+
+
+def table(view: View) -> Picture:
+    """The table as a heat map; of slopes, the bias of one head."""
+    if isinstance(view.encoding, Alibi):
+        bias = view.encoding.bias(np.arange(view.length), np.arange(view.length))[view.head]
+        far = view.length - 1
+        words = f"Head {view.head}: {_told(bias[far, 0])} from query {far} to key 0, {_told(bias[0, far])} from query 0 to key {far}."
+        return Picture(_heat_map(bias, "key", "query"), words)
+    values = rows(view.encoding, view.length)
+    words = (
+        f"{len(values):,} positions × {values.shape[1]} columns, from {_told(values.min())} to {_told(values.max())}."
+    )
+    return Picture(_heat_map(values, "column", "position"), words)
+
+
+def columns(view: View) -> Picture | None:
+    """Four columns of the table as curves."""
+    if isinstance(view.encoding, Alibi):
+        return None
+    values, figure = rows(view.encoding, view.length), _figure("position", "value")
+    shown = _spread(values.shape[1])
+    for column, color in zip(shown, COLORS, strict=False):
+        _line(figure, np.arange(len(values)), values[:, column], f"column {column}", color)
+    last = ", ".join(f"{_told(values[-1, column])} in column {column}" for column in shown)
+    return Picture(figure, f"At position {len(values) - 1}: {last}.")
+
+
+def wavelengths(view: View) -> Picture | None:
+    """How many positions a turn of each pair takes, before and after the scaling."""
+    rotary = turning(view.encoding)
+    if rotary is None:
+        return None
+    pairs, figure = pairs_of(rotary), _figure("pair", "positions per turn", y_log=True)
+    turns = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
+    if rotary.scaling is not None:
+        plain = [pair.plain_wavelength for pair in pairs]
+        _line(figure, np.arange(len(plain)), plain, "by the base", GRAY, dash="dot")
+    index, waves = zip(*turns, strict=True)
+    _line(figure, index, waves, "scaled" if rotary.scaling else "wavelength", BLUE, mode="lines+markers")
+    chosen = pairs[view.pair].wavelength
+    if chosen:
+        _line(figure, [view.pair], [chosen], f"pair {view.pair}", ORANGE, mode="markers")
+    words = f"From {_told(min(waves))} to {_told(max(waves))} positions per turn; pair {view.pair}: "
+    words += f"{_told(chosen)}." if chosen else "stands still."
+    return Picture(figure, words + (f" The scaling: {slowing(rotary, pairs)}." if rotary.scaling else ""))
+
+
+def dot_products(view: View) -> Picture | None:
+    """Products of each row with the one in the middle."""
+    if isinstance(view.encoding, Alibi):
+        return None
+    values, figure = products(rows(view.encoding, view.length)), _figure("position", "dot product")
+    middle = len(values) // 2
+    _line(figure, np.arange(len(values)), values, f"with row {middle}", BLUE)
+    words = f"Row {middle} with itself: {_told(values[middle])}; with row 0: {_told(values[0])}."
+    return Picture(figure, words)
+
+
+def decay(view: View) -> Picture | None:
+    """Scores by distance."""
+    if isinstance(view.encoding, Alibi):
+        return _biases(view.encoding, view)
+    if not isinstance(view.encoding, Rotary):
+        return None
+    (scores,), bounds = scores_by_distance(view.encoding, view.length), bounds_by_distance(view.encoding, view.length)
+    figure, distances = _figure("distance", "score"), np.arange(view.length)
+    _line(figure, distances, bounds, "bound ÷ bound at 0", GRAY, dash="dot")
+    _line(figure, distances, scores, "score of ones", BLUE)
+    far = view.length - 1
+    words = f"A query and a key of ones: {_told(scores[0])} at distance 0, {_told(scores[far])} at {far}"
+    return Picture(figure, f"{words}. There the bound of the paper is {_told(bounds[far])} of what it is at 0.")
+
+
+def _biases(encoding: Alibi, view: View) -> Picture:
+    scores, figure = scores_by_distance(encoding, view.length), _figure("distance", "bias")
+    for head, color in zip(_spread(encoding.num_heads), COLORS, strict=False):
+        _line(figure, np.arange(view.length), scores[head], f"head {head}", color)
+    far = view.length - 1
+    return Picture(figure, f"Head {view.head} loses {_told(-scores[view.head, far])} at distance {far}.")
+
+
+def slopes(view: View) -> Picture | None:
+    """The slope of each head."""
+    if not isinstance(view.encoding, Alibi):
+        return None
+    values, figure = view.encoding.constants(1)["slopes"], _figure("head", "slope", y_log=True)
+    _line(figure, np.arange(len(values)), values, "slope", BLUE, mode="lines+markers")
+    return Picture(
+        figure,
+        f"{len(values)} slopes from {_told(values.max())} to {_told(values.min())}; head {view.head}: {_told(values[view.head])}.",
+    )
+
+
+def rotation(view: View) -> Picture | None:
+    """Where one pair has been turned to, and where it was before."""
+    rotary = turning(view.encoding)
+    if rotary is None:
+        return None
+    cos, sin = (turned[:, view.pair].astype(float) for turned in rotary.cos_sin(np.arange(view.position + 1)))
+    radius, figure = rotary.attention_factor, _figure("first channel", "second channel")
+    axis = {"range": [-1.2 * radius, 1.2 * radius], "constrain": "domain", "nticks": 5}
+    figure.update_xaxes(**axis).update_yaxes(**axis, scaleanchor="x")
+    around = {"x0": -radius, "y0": -radius, "x1": radius, "y1": radius, "line": {"color": GRAY, "width": 1}}
+    figure.add_shape(type="circle", layer="below", **around)
+    _line(figure, cos, sin, "before", BLUE, mode="markers")
+    _line(figure, [0, cos[-1]], [0, sin[-1]], f"position {view.position}", ORANGE, mode="lines+markers")
+    figure.update_layout(showlegend=False)
+    pair = pairs_of(rotary, longest=view.position or None)[view.pair]
+    turns = f"{_told(pair.turns_in_longest or 0)} turns"
+    words = (
+        f"Position {view.position}: pair {view.pair} has made {turns}; (1, 0) is now ({cos[-1]:.3f}, {sin[-1]:.3f})."
+    )
+    return Picture(figure, words)
+
+
+def errors(view: View) -> Picture | None:
+    """How far tables are off that are computed in narrow numbers."""
+    rotary = turning(view.encoding)
+    if rotary is None:
+        return None
+    rotary, by, words = replace(rotary, precision="exact"), BOUNDS[0], []
+    figure = _figure("position", "largest error so far", x_log=True, y_log=True)
+    for arithmetic, color in zip(ARITHMETICS, COLORS, strict=False):
+        lost = loss(rotary, arithmetic=arithmetic, bounds=(by,))
+        off = [(position, error) for position, error in lost.growing if error > 0]
+        _line(figure, [position for position, _ in off], [error for _, error in off], arithmetic, color)
+        first = lost.first_off[0][1]
+        words.append(
+            f"{arithmetic}: " + (f"from position {first:,}" if first is not None else f"never up to {lost.searched:,}")
+        )
+    figure.add_hline(y=by, line={"color": GRAY, "width": 1, "dash": "dot"})
+    return Picture(figure, f"Off by {by:g} or more, {'; '.join(words)}.")
+
+
+PICTURES: dict[str, tuple[str, Callable[[View], Picture | None]]] = {
+    "table": ("Table", table),
+    "columns": ("Columns", columns),
+    "wavelengths": ("Wavelengths", wavelengths),
+    "rotation": ("One pair, turning", rotation),
+    "dot-products": ("Dot product with the middle row", dot_products),
+    "decay": ("Scores by distance", decay),
+    "slopes": ("Slopes", slopes),
+    "errors": ("Computed in float32 and bfloat16", errors),
+}
+
+
+def _figure(across: str, up: str, *, x_log: bool = False, y_log: bool = False) -> go.Figure:
+    axis: dict[str, Any] = {"fixedrange": True, "zeroline": False, "exponentformat": "power", "title": {"standoff": 6}}
+    figure = go.Figure()
+    figure.update_xaxes(**axis, title_text=across, type="log" if x_log else None, dtick=1 if x_log else None)
+    figure.update_yaxes(**axis, title_text=up, type="log" if y_log else None)
+    return figure.update_layout(
+        template="none",
+        margin={"l": 58, "r": 12, "t": 8, "b": 44},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        dragmode=False,
+        hovermode="closest",
+        font={"family": "system-ui, sans-serif", "size": 12, "color": GRAY},
+        legend={
+            "orientation": "h",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 0,
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
+    )
+
+
+def _heat_map(values: Any, across: str, down: str) -> go.Figure:
+    figure = _figure(across, down).update_yaxes(autorange="reversed")
+    hover = f"{down} %{{y}}, {across} %{{x}}: %{{z:.4g}}<extra></extra>"
+    bar = {"thickness": 10, "outlinewidth": 0}
+    return figure.add_heatmap(z=values, colorscale="Viridis", colorbar=bar, hovertemplate=hover)
+
+
+def _line(
+    figure: go.Figure, x: Any, y: Any, name: str, color: str, *, mode: str = "lines", dash: str = "solid"
+) -> None:
+    marks = {"size": 9 if len(x) < 3 else 5}
+    line = {"color": color, "width": 2, "dash": dash}
+    figure.add_scatter(
+        x=np.asarray(x), y=np.asarray(y), name=name, mode=mode, line=line, marker={"color": color} | marks
+    )
+    figure.update_layout(showlegend=len(figure.data) > 1)
+
+
+def _spread(count: int) -> Sequence[int]:
+    """At most four numbers below `count`, evenly spread from 0 on."""
+    return range(0, count, -(-count // 4))
+
+
+def _told(number: float | None) -> str:
+    if number is None:
+        return "–"
+    return f"{number:,.0f}" if 1000 <= abs(number) < 1e9 else f"{number:.4g}"

@@ -1,0 +1,220 @@
+"""A checkpoint for another layout, written tensor by tensor: no more than a piece of one is ever in memory.
+
+Shapes and types stay. So the header of the new file is that of the old one, byte for byte, and rows change places.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from posenc_core._array_api.checks import check_known
+from posenc_core.rotation import LAYOUTS, Layout
+
+from .projections import KEYS, QUERIES, Order, projections, shares_keys, trained_layout
+from .safetensors import Tensor, read_shards
+from .tensors import check_partners, order_of
+
+PIECE = 2**20  # bytes
+
+Plan: TypeAlias = list[tuple[Tensor, "Order | None"]]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+_SHARD = re.compile(r".*-of-0*([2-9]|1\d)\d*\.safetensors")  # one of several
+
+
+class Relaid(NamedTuple):
+    """The names of the tensors whose rows changed places, and of those that were copied."""
+
+    relaid: tuple[str, ...]
+    copied: tuple[str, ...]
+
+
+def relayout_checkpoint(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    config: Any,
+    to: Layout,
+    layout: Layout | None = None,
+) -> Relaid:
+    """Write a checkpoint anew, its projections of queries and keys re-laid for a model that rotates in layout `to`.
+
+    Everything is checked before anything is written, and the new checkpoint appears only when it is complete.
+
+    Args:
+        source: a file of safetensors, or the `model.safetensors.index.json` of several.
+        target: the file to write, or for several the folder; it must not exist.
+        config: what describes the model: a `config.json`, a dict or a config object of transformers.
+        to: the layout to rotate in from now on.
+        layout: the layout that the checkpoint is in; by default that in which such a `model_type` is trained.
+    Raises:
+        ImportError: if `rich` is not installed.
+        OSError: if a file cannot be read or written, or `target` exists.
+        ValueError: if the checkpoint is in that layout, or its layout is not known and not given; if a tensor of an
+            attention module is not known, is quantised or does not have the shape that follows from the config; if
+            queries or keys are missing; or if a file is not of the format.
+    """
+    old, new = Path(source), Path(target)
+    known = projections(config, source=_layout_before(config, to, layout), target=to)
+    shards = read_shards(old)
+    _check_absent(new)
+    plans = {shard: [(t, order_of(t.name, t.dtype, t.shape, known)) for t in shards[shard]] for shard in shards}
+    steps = [step for plan in plans.values() for step in plan]
+    result = Relaid(*(tuple(t.name for t, order in steps if (order is None) == copied) for copied in (False, True)))
+    _check_relaid(old, result.relaid, layout)
+    if not _SHARD.fullmatch(old.name):
+        check_partners(result.relaid, shared=shares_keys(config))
+    total = sum(shard.stat().st_size for shard in shards)
+    with _stoppable(), _progress(total) as advance, _beside(new) as written:
+        if old in plans:
+            _write(old, written, plans[old], advance)
+        else:
+            written.mkdir()
+            for shard, plan in plans.items():
+                _write(shard, written / shard.name, plan, advance)
+            shutil.copyfile(old, written / old.name)
+    return result
+
+
+def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
+    """The layout of the weights before; what goes out is of no matter to them, only the pairs that they go in by."""
+    for name, word in (("to", to), ("layout", layout or to)):
+        check_known(name, word, LAYOUTS)
+    model, trained = (None, layout) if layout else trained_layout(config)
+    if trained is None:
+        raise ValueError(
+            f"`layout` must be given for `model_type` {model!r}, which is not known: say `--from interleaved` or "
+            "`--from half`, as the weights are."
+        )
+    if (trained == "half") != (to == "half"):
+        return trained
+    if layout:
+        raise ValueError(
+            f"`to` must be another layout than the weights are in, got {to!r} for {layout!r}: nothing to do."
+        )
+    other = "interleaved" if to == "half" else "half"
+    raise ValueError(
+        f"`to` is {to!r}, which the weights of `model_type` {model!r} already have; say `--from {other}` if these do not."
+    )
+
+
+def _check_relaid(source: Path, relaid: tuple[str, ...], layout: Layout | None) -> None:
+    """Raise if there is nothing to re-lay, or the layout was known for files of another kind."""
+    if not relaid:
+        raise ValueError(
+            f"`source` must have queries and keys, named {', '.join(QUERIES + KEYS)} or the like, got {source}."
+        )
+    if layout is None and any({"wq", "wk"} & set(name.split(".")) for name in relaid):
+        raise ValueError(
+            "`layout` must be given for weights named `wq` and `wk`, which are not as transformers has them: say "
+            "`--from interleaved` or `--from half`."
+        )
+
+
+def _check_absent(target: Path) -> None:
+    if os.path.lexists(target):
+        raise FileExistsError(f"`target` must not exist, got {target}: name a new file.")
+    if not target.absolute().parent.is_dir():
+        raise FileNotFoundError(f"`target` must lie in a folder that exists, got {target}.")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Leave by an exception, so that all is tidied up, where a signal would end the process; once, not while tidying.
+
+    Only for signals that nobody else cares for, and in the main thread, where alone they can be handled.
+    """
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.getsignal(number) for name in names if (number := getattr(signal, name, None))}
+    mine = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
+
+    def stop(number: int, _: object) -> None:
+        for each in mine:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    try:
+        for number in mine:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, before[number])
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A path to write to, which becomes `target` at the end, or is removed if anything goes wrong."""
+    prefix = ".posenc-"
+    try:
+        with TemporaryDirectory(prefix=prefix, dir=target.absolute().parent) as folder:
+            written = Path(folder) / target.name
+            yield written
+            _check_absent(target)  # still
+            written.replace(target)
+    except OSError as error:
+        if prefix not in str(error.filename):
+            raise
+        raise type(error)(
+            f"`target` must be a place that can be written to, got {target}: {error.strerror}."
+        ) from error
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Draws how many of so many bytes are done, as it is told, in a terminal."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+    except ModuleNotFoundError as error:
+        raise ImportError('`rich` is not installed; run `pip install "posenc[report]"`.') from error
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def _write(source: Path, target: Path, plan: Plan, advance: Callable[[int], None]) -> None:
+    with source.open("rb") as file, target.open("xb") as out:
+        out.write(file.read(min((tensor.start for tensor, _ in plan), default=source.stat().st_size)))
+        for tensor, order in plan:
+            for piece in _pieces(file, tensor, order):
+                out.write(piece.data)
+                advance(piece.nbytes)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _pieces(file: BinaryIO, tensor: Tensor, order: Order | None) -> Iterator[Bytes]:
+    """The bytes of a tensor in the new order of its rows, a piece at a time."""
+    if order is None:
+        for start in range(tensor.start, tensor.stop, PIECE):
+            yield _read(file, start, min(start + PIECE, tensor.stop))
+        return
+    width = max((tensor.stop - tensor.start) // len(order), 1)  # of a row, in bytes
+    for first in range(0, (tensor.stop - tensor.start) // width, max(PIECE // width, 1)):
+        rows = order[first : first + max(PIECE // width, 1)]
+        low, high = int(rows.min()), int(rows.max()) + 1  # within a head or two
+        read = _read(file, tensor.start + low * width, tensor.start + high * width)
+        yield read.reshape(-1, width)[rows - low]
+
+
+def _read(file: BinaryIO, start: int, stop: int) -> Bytes:
+    file.seek(start)
+    read = np.frombuffer(file.read(stop - start), np.uint8)
+    if len(read) < stop - start:
+        raise OSError(f"{file.name} became shorter while it was read.")
+    return read

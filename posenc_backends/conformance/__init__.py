@@ -1,0 +1,1 @@
+"""Conformance suite: the cases that every backend passes, against golden numbers."""

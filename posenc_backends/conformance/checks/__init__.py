@@ -1,0 +1,1 @@
+"""Checks: one function per kind of case."""

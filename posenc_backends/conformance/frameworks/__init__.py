@@ -1,0 +1,1 @@
+"""What the suite needs of each framework to test it."""

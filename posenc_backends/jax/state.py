@@ -1,0 +1,89 @@
+"""What is saved of a tree of layers: its leaves by name, and beside them the encodings that they were learned by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from jax.tree_util import keystr
+
+from posenc_core.encodings import Encoding
+
+from .base import Layer
+
+Host = np.ndarray[Any, Any]
+
+
+def to_state(tree: Any, /) -> dict[str, Host]:
+    """The leaves of a layer, or of any tree that holds some, and the encodings of the layers, as NumPy arrays by name.
+
+    Names are paths in the tree. An encoding is the bytes of its JSON, so that `numpy.savez`, safetensors and orbax alike
+    can save what is given here.
+
+    >>> from posenc_backends.jax import PositionalEncoding
+    >>> from posenc_core import Learned
+    >>> state = to_state({"embed": PositionalEncoding(8, encoding=Learned(dim=8, length=5))})
+    >>> {name: array.shape for name, array in state.items() if array.dtype == np.float32}
+    {"['embed'].parameters['table']": (5, 8)}
+    >>> bytes(state["['embed'].encoding"])[:17]
+    b'{"kind": "Learned'
+    """
+    leaves = {keystr(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    return leaves | {name: _to_bytes(encoding) for name, encoding in _encodings(tree)}
+
+
+def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
+    """A tree like `tree`, with the leaves that `to_state` gave.
+
+    Args:
+        tree: of the structure that was saved; its leaves may be `jax.ShapeDtypeStruct`, as `jax.eval_shape` makes them.
+        state: by name.
+    Raises:
+        ValueError: if a layer of `tree` has another encoding than was saved (both are named), or if a leaf is missing, of
+            another shape, or of no place in the tree.
+
+    >>> from posenc_backends.jax import AttentionBias
+    >>> from posenc_core import T5Bias
+    >>> state = to_state(AttentionBias(T5Bias(num_heads=2)))
+    >>> from_state(AttentionBias(T5Bias(num_heads=2)), state)
+    AttentionBias(T5Bias(num_heads=2))
+    """
+    for name, encoding in _encodings(tree):
+        _check_encoding(name, encoding, state)
+    given = {name: array for name, array in state.items() if not name.endswith(".encoding")}
+    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    leaves = {keystr(path): leaf for path, leaf in paths}
+    if given.keys() != leaves.keys():
+        raise ValueError(f"`state` must have the leaves {sorted(leaves)}, got {sorted(given)}.")
+    for name, leaf in leaves.items():
+        if given[name].shape != leaf.shape:
+            raise ValueError(f"`{name}` must have shape {leaf.shape}, got {given[name].shape}.")
+    return jax.tree_util.tree_unflatten(structure, [_native(given[name]) for name in leaves])
+
+
+def _encodings(tree: Any) -> Iterator[tuple[str, Encoding]]:
+    """Those of the layers in a tree, by name."""
+    for path, node in jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: isinstance(node, Layer)):
+        if isinstance(node, Layer):
+            yield f"{keystr(path)}.encoding", node.encoding
+
+
+def _check_encoding(name: str, encoding: Encoding, state: Mapping[str, Any]) -> None:
+    if name not in state:
+        raise ValueError(f"`state` must tell an encoding, `{name}`, as `to_state` does, got {sorted(state)}.")
+    told = Encoding.from_dict(json.loads(bytes(np.asarray(state[name]))))
+    if told != encoding:
+        raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {told!r}; make the layer with that.")
+
+
+def _to_bytes(encoding: Encoding) -> Host:
+    return np.frombuffer(json.dumps(encoding.to_dict()).encode(), np.uint8)
+
+
+def _native(leaf: Any) -> jax.Array:
+    """The array; NumPy's files forget that two bytes are a bfloat16."""
+    return jnp.asarray(leaf.view(jnp.bfloat16) if leaf.dtype == np.dtype("V2") else leaf)

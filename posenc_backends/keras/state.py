@@ -1,0 +1,31 @@
+"""What files of weights say of the encoding that they were learned with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from posenc_core.encodings import Encoding
+from posenc_core.layers.base import learned_by
+
+STATED = "stated_encoding"  # what a file of weights calls it
+
+
+def stated(encoding: Encoding | None) -> npt.NDArray[np.uint8]:
+    """The JSON of an encoding, or of none, as bytes: files of weights hold arrays alone."""
+    return np.frombuffer(json.dumps(None if encoding is None else encoding.to_dict()).encode(), np.uint8)
+
+
+def check_stated(found: Any, own: Encoding | None) -> None:
+    """Raise unless weights come from a layer of the same encoding, or of none; what these started from is none of that."""
+    told = json.loads(np.asarray(found).astype(np.uint8).tobytes())
+    other = None if told is None else Encoding.from_dict(told)
+    if _learned_by(other) != _learned_by(own):
+        raise ValueError(f"`encoding` of the weights is {other!r}, that of the layer {own!r}; make it with the first.")
+
+
+def _learned_by(encoding: Encoding | None) -> str | None:
+    return None if encoding is None else learned_by(encoding)

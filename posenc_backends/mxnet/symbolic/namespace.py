@@ -1,0 +1,211 @@
+"""The names of the array API standard that the core uses, for symbols whose number of axes is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+import numpy.typing as npt
+from mxnet.symbol import Symbol
+from numpy import float32, int32
+
+from .array import Ranked, Table, broadcast
+from .sizes import Size, zeros
+
+__all__ = [
+    "abs",
+    "arange",
+    "asarray",
+    "astype",
+    "broadcast_to",
+    "concat",
+    "cos",
+    "cumulative_sum",
+    "exp",
+    "expand_dims",
+    "float32",
+    "full_like",
+    "int32",
+    "log",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "minimum",
+    "ones_like",
+    "permute_dims",
+    "reshape",
+    "shape",
+    "sin",
+    "stack",
+    "sum",
+    "take",
+    "where",
+    "zeros_like",
+]
+
+np_ = mx.sym.np
+
+
+def _each(name: str) -> Callable[[Ranked], Ranked]:
+    """A function of each number by itself."""
+    return lambda x: x.like(getattr(np_, name)(x.symbol))
+
+
+def _pair(name: str) -> Callable[[Ranked, Ranked], Ranked]:
+    """A function of two numbers."""
+    return lambda x, y: Ranked(getattr(np_, name)(x.symbol, y.symbol), broadcast(x.sizes, y.sizes), x.dtype)
+
+
+def _along(name: str) -> Callable[..., Ranked]:
+    """A function of all numbers along an axis."""
+
+    def reduced(x: Ranked, /, *, axis: int, keepdims: bool) -> Ranked:
+        sizes, axis = list(x.sizes), axis % len(x.sizes)
+        sizes[axis : axis + 1] = [1] if keepdims else []
+        return Ranked(getattr(np_, name)(x.symbol, axis=axis, keepdims=keepdims), sizes, x.dtype)
+
+    return reduced
+
+
+abs = _each("abs")  # noqa: A001
+cos = _each("cos")
+exp = _each("exp")
+log = _each("log")
+ones_like = _each("ones_like")
+sin = _each("sin")
+zeros_like = _each("zeros_like")
+maximum = _pair("maximum")
+minimum = _pair("minimum")
+max = _along("max")  # noqa: A001
+sum = _along("sum")  # noqa: A001
+
+
+def shape(x: Ranked, /) -> tuple[int | Size, ...]:
+    return x.sizes
+
+
+def arange(stop: int | Size, /, *, device: Any = None) -> Ranked:
+    line = stop.line().astype("int32") if isinstance(stop, Size) else np_.arange(stop, dtype="int32")
+    return Ranked(line, (stop,), "int32")
+
+
+def asarray(numbers: npt.NDArray[Any], /, *, device: Any = None) -> Ranked:
+    """Numbers that are a part of the graph, one by one: few."""
+    each = [np_.full((1,), number, dtype=numbers.dtype.name) for number in numbers.ravel().tolist()]
+    line = each[0] if len(each) == 1 else np_.concatenate(each, axis=0)
+    return Ranked(np_.reshape(line, numbers.shape), numbers.shape, numbers.dtype)
+
+
+def astype(x: Ranked, dtype: Any, /) -> Ranked:
+    """Through integers there is no gradient, which MXNet would pass on."""
+    wanted: Any = np.dtype(dtype)
+    if wanted == x.dtype:
+        return x
+    symbol = stopped(x.symbol) if wanted.kind in "iu" and x.dtype.kind == "f" else x.symbol
+    return x.like(symbol.astype(wanted.name), wanted)
+
+
+def stopped(symbol: Symbol) -> Symbol:
+    """The same numbers, through which no gradient flows."""
+    return mx.sym.BlockGrad(symbol.as_nd_ndarray()).as_np_ndarray()
+
+
+def broadcast_to(x: Ranked, shape: Sequence[int | Size], /) -> Ranked:
+    if x.sizes == tuple(shape):
+        return x
+    return Ranked(np_.add(x.symbol, zeros(shape)), shape, x.dtype)
+
+
+def concat(arrays: Sequence[Ranked], /, *, axis: int) -> Ranked:
+    sizes, axis = list(arrays[0].sizes), axis % len(arrays[0].sizes)
+    for other in arrays[1:]:
+        sizes[axis] = sizes[axis] + other.sizes[axis]
+    return Ranked(np_.concatenate([x.symbol for x in arrays], axis=axis), sizes, arrays[0].dtype)
+
+
+def cumulative_sum(x: Ranked, /, *, axis: int) -> Ranked:
+    return x.like(np_.cumsum(x.symbol, axis=axis % len(x.sizes)))
+
+
+def expand_dims(x: Ranked, /, *, axis: int) -> Ranked:
+    place = axis % (len(x.sizes) + 1)
+    return Ranked(np_.expand_dims(x.symbol, place), (*x.sizes[:place], 1, *x.sizes[place:]), x.dtype)
+
+
+def full_like(x: Ranked, number: Any, /) -> Ranked:
+    if isinstance(number, Size):
+        return x.like(np_.zeros_like(x.symbol)) + number
+    return x.like(np_.full_like(x.symbol, number))
+
+
+def matmul(x: Ranked, y: Ranked, /) -> Ranked:
+    lead = broadcast(x.sizes[:-2], y.sizes[:-2]) if len(x.sizes) > 2 or len(y.sizes) > 2 else ()
+    return Ranked(np_.matmul(x.symbol, y.symbol), (*lead, x.sizes[-2], y.sizes[-1]), x.dtype)
+
+
+def matrix_transpose(x: Ranked, /) -> Ranked:
+    return Ranked(np_.swapaxes(x.symbol, -2, -1), (*x.sizes[:-2], x.sizes[-1], x.sizes[-2]), x.dtype)
+
+
+def permute_dims(x: Ranked, /, axes: tuple[int, ...]) -> Ranked:
+    return Ranked(np_.transpose(x.symbol, axes), [x.sizes[axis] for axis in axes], x.dtype)
+
+
+def reshape(x: Ranked, /, shape: Sequence[int | Size]) -> Ranked:
+    """By what stays as it is from the first axis on, or from the last; else by zeros of that shape."""
+    shape = (math.prod(x.sizes),) if tuple(shape) == (-1,) else tuple(shape)
+    unknown = [i for i, size in enumerate(shape) if not isinstance(size, int) or size < 0]
+    if shape == x.sizes:
+        return x
+    if len(unknown) <= 1:
+        return Ranked(np_.reshape(x.symbol, _coded(shape)), [_told(size) for size in shape], x.dtype)
+    for step in (1, -1):
+        kept = _kept(x.sizes[::step], shape[::step])
+        codes = ((-2,) * kept + _coded(shape[::step][kept:]))[::step]
+        if codes.count(-1) <= 1:
+            return Ranked(mx.sym.npx.reshape(x.symbol, codes, reverse=step < 0), shape, x.dtype)
+    return Ranked(_reshaped(x.symbol, zeros(shape)), shape, x.dtype)
+
+
+def _coded(shape: Sequence[int | Size]) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) else -1 for size in shape)
+
+
+def _told(size: int | Size) -> int | Size | None:
+    return None if size == -1 else size
+
+
+def _kept(sizes: Sequence[Any], wanted: Sequence[Any]) -> int:
+    """How many sizes are the same, from the first on."""
+    same = 0
+    for size, other in zip(sizes, wanted, strict=False):
+        if size != other:
+            break
+        same += 1
+    return same
+
+
+def _reshaped(symbol: Symbol, like: Symbol) -> Symbol:
+    return mx.sym.reshape_like(symbol.as_nd_ndarray(), like.as_nd_ndarray()).as_np_ndarray()
+
+
+def stack(arrays: Sequence[Ranked], /, *, axis: int) -> Ranked:
+    sizes, place = arrays[0].sizes, axis % (len(arrays[0].sizes) + 1)
+    symbol = np_.stack([x.symbol for x in arrays], axis=place)
+    return Ranked(symbol, (*sizes[:place], len(arrays), *sizes[place:]), arrays[0].dtype)
+
+
+def take(x: Ranked, indices: Ranked, /, *, axis: int) -> Ranked:
+    sizes, axis = list(x.sizes), axis % len(x.sizes)
+    sizes[axis : axis + 1] = indices.sizes
+    taken = np_.take(x.symbol, indices.symbol, axis=axis, mode="clip")
+    return Ranked(stopped(taken) if isinstance(x, Table) else taken, sizes, x.dtype)
+
+
+def where(condition: Ranked, x: Ranked, y: Ranked, /) -> Ranked:
+    sizes = broadcast(condition.sizes, x.sizes, y.sizes)
+    return Ranked(np_.where(condition.symbol, x.symbol, y.symbol), sizes, x.dtype)

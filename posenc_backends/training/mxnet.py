@@ -1,0 +1,47 @@
+"""Training in MXNet: its own derivatives, its own Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+from mxnet import autograd
+
+from posenc_backends.training import ADAM, Function, Numbers, Rates
+
+from ..mxnet import backend as arrays
+
+mx.npx.set_np()  # a loss has no axes
+
+
+class Trainer:
+    """Parameters, and a step that makes `loss(weights, *batch)` smaller."""
+
+    def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
+        self.loss = loss
+        self.parameters = {name: arrays.from_numpy(array) for name, array in parameters.items()}
+        self.constants = {name: arrays.from_numpy(array) for name, array in constants.items()}
+        self.rates = iter(rates.tolist())
+        for array in self.parameters.values():
+            array.attach_grad()
+        self.adam = mx.optimizer.Adam(beta1=ADAM.beta1, beta2=ADAM.beta2, epsilon=ADAM.epsilon)
+        self.updater = mx.optimizer.get_updater(self.adam)
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """All arrays, by name."""
+        return {**self.constants, **self.parameters}
+
+    def step(self, *batch: Any) -> float:
+        """Train on a batch, at the next rate; the loss before."""
+        self.adam.set_learning_rate(next(self.rates))
+        with autograd.record():
+            loss = self.loss(self.weights, *map(arrays.from_numpy, batch))
+        loss.backward()
+        for index, array in enumerate(self.parameters.values()):
+            self.updater(index, array.grad, array)
+        return loss.item()
+
+    def run(self, function: Function, *batch: Any) -> Any:
+        """`function(weights, *batch)`, without derivatives."""
+        return arrays.to_numpy(function(self.weights, *map(arrays.from_numpy, batch)))

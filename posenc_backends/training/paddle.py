@@ -1,0 +1,49 @@
+"""Training in Paddle: its own derivatives, its own Adam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import paddle
+
+from posenc_backends.training import ADAM, Function, Numbers, Rates
+
+from ..paddle import backend as arrays
+
+
+class Trainer:
+    """Parameters, and a step that makes `loss(weights, *batch)` smaller."""
+
+    def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
+        self.loss = loss
+        self.parameters = {name: _parameter(array) for name, array in parameters.items()}
+        self.constants = {name: arrays.from_numpy(array) for name, array in constants.items()}
+        self.rates = iter(rates.tolist())
+        self.adam = paddle.optimizer.Adam(
+            parameters=list(self.parameters.values()), beta1=ADAM.beta1, beta2=ADAM.beta2, epsilon=ADAM.epsilon
+        )
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """All arrays, by name."""
+        return {**self.constants, **self.parameters}
+
+    def step(self, *batch: Any) -> float:
+        """Train on a batch, at the next rate; the loss before."""
+        self.adam.set_lr(next(self.rates))
+        loss = self.loss(self.weights, *map(arrays.from_numpy, batch))
+        loss.backward()
+        self.adam.step()
+        self.adam.clear_grad()
+        return loss.item()
+
+    def run(self, function: Function, *batch: Any) -> Any:
+        """`function(weights, *batch)`, without derivatives."""
+        with paddle.no_grad():
+            return arrays.to_numpy(function(self.weights, *map(arrays.from_numpy, batch)))
+
+
+def _parameter(array: Any) -> paddle.Tensor:
+    return paddle.create_parameter(
+        array.shape, str(array.dtype), default_initializer=paddle.nn.initializer.Assign(array)
+    )

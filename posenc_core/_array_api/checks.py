@@ -1,0 +1,124 @@
+"""Checks that say, in one sentence, which argument is wrong, what it was and how to mend it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+from .namespace import A, Array, dtype_name, is_floating, namespace_of
+
+
+def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
+    """Raise unless `value` is an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"`{name}` must be an integer, got {value!r}.")
+    if operator.index(value) < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum}, got {value!r}.")
+
+
+def check_even(name: str, value: object) -> None:
+    """Raise unless `value` is a positive even integer."""
+    check_integer(name, value, minimum=1)
+    if operator.index(value) % 2:  # type: ignore[arg-type]
+        raise ValueError(f"`{name}` must be even, got {value!r}.")
+
+
+def check_number(name: str, value: object, *, above: float = -math.inf, minimum: float = -math.inf) -> None:
+    """Raise unless `value` is a finite real number, greater than `above` and at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+    if not -1e308 < value < 1e308 or value <= above or value < minimum:
+        bound = "" if above == -math.inf else f" greater than {above:g}"
+        bound = bound if minimum == -math.inf else f" of at least {minimum:g}"
+        raise ValueError(f"`{name}` must be a finite number{bound}, got {value!r}.")
+
+
+def check_known(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise unless `value` is one of the `known` words; the message lists them."""
+    if value not in known:
+        words = ", ".join(repr(word) for word in known)
+        raise ValueError(f"`{name}` must be one of {words}, got {value!r}.")
+
+
+def check_floating(name: str, x: Array) -> None:
+    """Raise unless `x` holds floating-point numbers."""
+    if not is_floating(x):
+        raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
+
+
+def check_rank(name: str, x: Array, *, minimum: int, maximum: float = math.inf, axes: str) -> None:
+    """Raise unless `x` is an array of `minimum` to `maximum` axes; `axes` names them."""
+    if not hasattr(x, "shape"):
+        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    if not minimum <= len(x.shape) <= maximum:
+        raise ValueError(f"`{name}` must have shape {axes}, got {len(x.shape)} axes: {_sizes(x)}.")
+
+
+def check_width(name: str, x: Array, width: int) -> None:
+    """Raise unless the last axis of `x` is `width` wide."""
+    if known(x.shape[-1]) and x.shape[-1] != width:
+        raise ValueError(f"`{name}` must be {width} wide, got shape {_sizes(x)}.")
+
+
+def check_sized(name: str, x: Array) -> None:
+    """Raise if a size of `x` is NaN, which is how libraries that compute later say that they do not know it yet."""
+    if any(isinstance(size, float) for size in x.shape):
+        raise ValueError(
+            f"`{name}` must have known sizes, got shape {_sizes(x)}; call its `compute_chunk_sizes` first."
+        )
+
+
+def check_alike(name: str, x: Array, y: Array) -> None:
+    """Raise unless `x` is an array of the library, shape and dtype of `y`."""
+    if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(y):
+        raise TypeError(f"`{name}` must be an array of {type(y).__name__}'s library, got {type(x).__name__}.")
+    if _sizes(x) != _sizes(y):
+        raise ValueError(f"`{name}` must have shape {_sizes(y)}, got {_sizes(x)}.")
+    if dtype_name(x) != dtype_name(y):
+        raise TypeError(f"`{name}` must be {dtype_name(y)}, got {dtype_name(x)}.")
+
+
+def written(name: str, to: A, result: Any) -> A:
+    """The result, written to an array; errors if that cannot be."""
+    try:
+        to[...] = result  # type: ignore[index]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be an array that can be written to, got {type(to).__name__}: {error}"
+        ) from error
+    return to
+
+
+def check_as_long(name: str, x: Array, other: str, y: Array) -> None:
+    """Raise unless `x` and `y`, called `other`, have one length, on the axis before the last."""
+    check_sized(name, x)
+    check_sized(other, y)
+    if x.shape[-2] != y.shape[-2]:
+        raise ValueError(f"`{name}` must be as long as `{other}`, got shapes {_sizes(x)} and {_sizes(y)}.")
+
+
+def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
+    """Raise unless `x` broadcasts to `shape`, as far as a tracer knows the sizes, without making it larger."""
+    sizes = _sizes(x)
+    both = zip(reversed(sizes), reversed(shape), strict=False)
+    pairs = ((size, wanted) for size, wanted in both if known(size) and known(wanted))
+    fits = all(size == 1 or size == wanted for size, wanted in pairs)  # noqa: PLR1714 - symbols have no hash
+    if len(sizes) > len(shape) or not fits:
+        raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
+
+
+def known(size: Any) -> bool:
+    """Whether a tracer knows the size of an axis; frameworks that do not say None say -1, or give an array."""
+    return isinstance(size, int) and size >= 0
+
+
+def fixed(size: Any, like: Array) -> bool:
+    """Whether the size is known and stays; tracers whose integers change have a namespace that tells which do."""
+    stays = getattr(namespace_of(like), "is_fixed", None)
+    return known(size) and (stays is None or stays(size))
+
+
+def _sizes(x: Array) -> tuple[Any, ...]:
+    return tuple(x.shape)

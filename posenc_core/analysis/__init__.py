@@ -1,0 +1,1 @@
+"""Explain and draw encodings: pairs, precision, curves, the RoPE of a config."""

@@ -1,0 +1,115 @@
+"""Curves: the numbers that pictures of an encoding show: its rows, their products, its waves, its scores by distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..encodings import (
+    Additive,
+    Encoding,
+    FourierFeatures,
+    GridSinusoidal,
+    Learned,
+    Placed,
+    PositionScoring,
+    RandomFourierFeatures,
+    Rotary,
+)
+from ..encodings.additive.waves import Waves
+from ..positions.grids import grid, normalized_grid
+
+Float32s = npt.NDArray[np.float32]
+Float64s = npt.NDArray[np.float64]
+
+
+def rows(encoding: Encoding, length: int) -> Float32s:
+    """The table of an encoding; of a rotary one, the pairs (1, 0) turned, which are (cos, sin).
+
+    Args:
+        encoding: an additive or rotary encoding with a fixed table.
+        length: number of positions. Where the encoding has several axes, about as many cells of a square or cube, row by
+            row; coordinates of Fourier features go from -1 to 1.
+    Raises:
+        TypeError: if the encoding has no fixed table.
+
+    >>> rows(Rotary(head_dim=2, layout="half"), 2).round(3)
+    array([[1.   , 0.   ],
+           [0.54 , 0.841]], dtype=float32)
+    """
+    positions: npt.NDArray[Any] = np.arange(length)
+    if isinstance(encoding, Rotary):
+        cos, sin = encoding.cos_sin(positions)
+        return np.stack([cos, sin], axis=-1).reshape(length, -1)
+    if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
+        raise TypeError(f"`encoding` must have a fixed table to draw, got {encoding!r}.")
+    if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
+        sizes = (max(round(length ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
+        positions = grid(*sizes) if isinstance(encoding, GridSinusoidal) else normalized_grid(*sizes)
+        positions = positions if encoding.num_axes > 1 else positions[0]
+    return encoding.table(positions)
+
+
+def products(table: Float32s) -> Float32s:
+    """The dot product of each row of a table with the one in the middle, shape `(length,)`."""
+    return table @ table[len(table) // 2]
+
+
+def turning(encoding: Encoding) -> Rotary | None:
+    """The plain rotation by the frequencies of an encoding, one pair for each, the highest first; None if it has none.
+
+    Args:
+        encoding: a rotary encoding, or one whose columns are sines and cosines of positions on one axis.
+
+    >>> from posenc_core import Sinusoidal
+    >>> rotary = turning(Sinusoidal(dim=4))
+    >>> rotary.frequencies()
+    array([1.  , 0.01])
+    """
+    if isinstance(encoding, Rotary):
+        plain = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
+        return Rotary.from_dict(plain | {"kind": "Rotary"})
+    if not isinstance(encoding, Waves) or encoding.num_axes > 1:
+        return None
+    rates = np.unique(encoding.rates())[::-1]
+    frequencies = rates[rates > 0]
+    return Rotary(head_dim=2 * len(frequencies), layout="interleaved", frequencies=frequencies)
+
+
+def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float64s:
+    """The score of a query and a key of ones over their width, for each distance of the query after the key.
+
+    Scoring encodings add to scores: of them, that alone.
+
+    Args:
+        encoding: a rotary encoding of sequences, or a scoring one that has learned nothing.
+        length: number of distances, from 0 on.
+    Returns:
+        Shape `(heads, length)`; a rotary encoding is the same for all heads and has one.
+
+    >>> scores_by_distance(Rotary(head_dim=2, layout="half"), 3).round(3)
+    array([[ 1.   ,  0.54 , -0.416]])
+    """
+    if isinstance(encoding, PositionScoring):
+        return encoding.bias(np.arange(length), np.arange(1))[:, :, 0].astype(np.float64)
+    q, k = np.ones((length, encoding.head_dim)), np.ones((1, encoding.head_dim))
+    q, k = Placed(encoding, range(length), range(1)).turned(q, k)
+    return (k @ q.T) / encoding.head_dim
+
+
+def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
+    """A bound of scores by distance, over its value at distance 0, shape `(length,)`.
+
+    It is the mean over pairs of the absolute sum of all turns up to that pair, times how much queries × keys differ at
+    most from pair to pair, which does not depend on the distance.
+
+    Source: Su et al. 2021, section 3.4.3 (arXiv:2104.09864).
+
+    >>> bounds_by_distance(Rotary(head_dim=4, layout="half"), 3).round(3)
+    array([1.   , 0.92 , 0.699])
+    """
+    cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(np.arange(length)))
+    sums = np.hypot(np.cumsum(cos, axis=-1), np.cumsum(sin, axis=-1)).mean(axis=-1)
+    return sums / sums[0]

@@ -1,0 +1,193 @@
+"""Pictures of an encoding: its table as a heat map, columns as curves, rows as points, rows against the middle one.
+
+And of a config: how long the turns of each pair are, and how far tables of narrow numbers are off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._array_api.checks import check_integer
+from ..encodings import Additive, Alibi, Encoding
+from .curves import products as products_of
+from .curves import rows as rows_of
+from .explain import Layers
+from .pairs import Pair
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Told apart by everyone: Okabe and Ito 2008, "Color Universal Design".
+BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
+BELOW: dict[str, Any] = {"xytext": (4, -14)}
+ABOVE: dict[str, Any] = {"xytext": (-4, 6), "ha": "right"}
+MARKS = {"time": ("o", GREEN), "height": ("s", ORANGE), "width": ("^", PURPLE)}
+
+
+def plot(encoding: Encoding, *, length: int = 60) -> Figure:
+    """A figure of the first `length` positions of an encoding.
+
+    Args:
+        encoding: an additive or rotary encoding with a fixed table, or `Alibi`.
+        length: number of positions; no more are drawn than the encoding has. Where it has several axes, about as many
+            cells of a square or cube, row by row; coordinates of Fourier features go from -1 to 1.
+    Returns:
+        A matplotlib figure; `savefig` writes it.
+    Raises:
+        TypeError: if the encoding has no fixed table.
+        ValueError: if `length` is not positive.
+        ImportError: if matplotlib is not installed.
+    """
+    check_integer("length", length)
+    if isinstance(encoding, Additive):
+        length = min(length, encoding.limit)
+    figure = _figure(11, 8)
+    figure.suptitle(repr(encoding))
+    panels = figure.subplots(2, 2).ravel()
+    if isinstance(encoding, Alibi):
+        _plot_bias(panels, encoding, length)
+    else:
+        _plot_table(panels, rows_of(encoding, length))
+        if isinstance(encoding, Additive) and encoding.num_axes == 2:
+            _plot_square(panels[3], rows_of(encoding, length))
+    return figure
+
+
+def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
+    """A figure of what a config says of positions: a column for each layer type.
+
+    Above, how many positions a turn of each pair takes; below, how far tables are off if computed in narrow numbers.
+
+    Args:
+        layers: from `posenc_core.analysis.explain.explain`.
+        title: what the figure is called.
+    Returns:
+        A matplotlib figure; `savefig` writes it.
+    Raises:
+        ImportError: if matplotlib is not installed.
+    """
+    turned = [each for each in layers if each.rotary_dim]
+    still = ", ".join(each.layer_type or "all layers" for each in layers if not each.rotary_dim)
+    figure = _figure(1 + 5.5 * max(len(turned), 1), 8 if turned else 1)
+    figure.suptitle(title + (f"\nnot turned: {still}" if still else ""), parse_math=False)
+    if turned:
+        panels = figure.subplots(2, len(turned), squeeze=False, sharey="row")
+        panels[0, 0].set_ylabel("positions per turn")
+        panels[1, 0].set_ylabel("largest error of cos and sin so far")
+        for (upper, lower), each in zip(panels.T, turned, strict=True):
+            _plot_wavelengths(upper, each)
+            _plot_losses(lower, each)
+    return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ImportError('matplotlib is not installed; run `pip install "posenc[plots]"`.') from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _plot_table(panels: Any, rows: npt.NDArray[np.float32]) -> None:
+    heat, curves, points, products = panels
+    _heat_map(heat, rows, "column", "position")
+    for column in _spread(rows.shape[1], 4):
+        curves.plot(rows[:, column], label=f"column {column}")
+    curves.set(title="columns", xlabel="position", ylabel="value")
+    curves.legend(loc="upper right")
+    across = rows[:, 1] if rows.shape[1] > 1 else np.zeros(len(rows))
+    points.plot(rows[:, 0], across, "o-", linewidth=0.5, alpha=0.6)
+    for position in range(min(len(rows), 12)):
+        points.annotate(str(position), (rows[position, 0], across[position]))
+    points.set_aspect("equal", adjustable="datalim")
+    points.set(title="rows, in the plane of the first two columns", xlabel="column 0", ylabel="column 1")
+    products.plot(products_of(rows))
+    products.axvline(len(rows) // 2, color="gray", linewidth=0.5)
+    products.set(title=f"dot product with row {len(rows) // 2}", xlabel="position", ylabel="dot product")
+
+
+def _plot_square(axes: Axes, rows: npt.NDArray[np.float32]) -> None:
+    """The products with the cell in the middle, where they lie."""
+    side = math.isqrt(len(rows))
+    middle = (side + 1) * (side // 2)
+    axes.clear()
+    _heat_map(axes, (rows @ rows[middle]).reshape(side, side), "second axis", "first axis")
+    axes.set_title(f"dot product with row {middle}, in the middle")
+
+
+def _plot_bias(panels: Any, encoding: Alibi, length: int) -> None:
+    heat, curves, slopes, middle = panels
+    bias = encoding.bias(np.arange(length), np.arange(length))
+    _heat_map(heat, bias[0], "key", "query")
+    heat.set_title("bias of head 0")
+    for head in _spread(encoding.num_heads, 4):
+        curves.plot(bias[head, -1, ::-1], label=f"head {head}")
+        middle.plot(bias[head, length // 2], label=f"head {head}")
+    curves.set(title="bias by distance", xlabel="distance", ylabel="bias")
+    curves.legend(loc="lower left")
+    slopes.semilogy(encoding.constants(1)["slopes"], "o-")
+    slopes.set(title="slopes", xlabel="head", ylabel="slope")
+    middle.set(title=f"bias of query {length // 2}", xlabel="key", ylabel="bias")
+
+
+def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
+    name = layers.layer_type or "all layers"
+    title = f"{name}: {layers.rotary_dim} of {layers.head_dim} channels, base {layers.base:,.10g}"
+    axes.set_title(title, parse_math=False)
+    axes.set(xlabel="pair", yscale="log", ymargin=0.12)
+    pairs = layers.regimes[0].pairs
+    slowed = any(pair.slowed_by not in (1, None) for regime in layers.regimes for pair in regime.pairs)
+    if slowed:
+        plain = [pair.plain_wavelength for pair in pairs if pair.frequency]
+        axes.plot(range(len(plain)), plain, "--", color=GRAY, zorder=3, label="by the base")
+    for regime, color in zip(layers.regimes, (BLUE, ORANGE), strict=False):
+        label = regime.lengths if len(layers.regimes) > 1 else "scaled" if slowed else "by the base"
+        axes.plot(*_turns(regime.pairs), color=color, label=label)
+    for axis, (mark, color) in MARKS.items():
+        if own := [pair for pair in pairs if pair.axis == axis]:
+            axes.plot(*_turns(own), mark, color=color, markersize=4, label=f"turned by {axis}")
+    still = [pair.index for pair in pairs if not pair.frequency]
+    if still:
+        axes.axvspan(still[0] - 0.5, still[-1] + 0.5, color="#EEEEEE", label="standing still")
+    for length, which in ((layers.original_length, "originally"), (layers.longest_length, "at most")):
+        if length:
+            axes.axhline(length, color="black", linewidth=0.8, linestyle=":")
+            axes.annotate(f"{length:,} {which}", (0.01, length), xycoords=("axes fraction", "data"), va="bottom")
+    axes.legend(loc="lower right", fontsize="small")
+
+
+def _turns(pairs: Sequence[Pair]) -> tuple[list[int], list[float]]:
+    """The pairs that turn, and in how many positions they do."""
+    turning = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
+    return [index for index, _ in turning], [wavelength for _, wavelength in turning]
+
+
+def _plot_losses(axes: Axes, layers: Layers) -> None:
+    axes.set(xlabel="position", xscale="log", yscale="log")
+    for regime, line, beside in zip(layers.regimes, ("-", "--"), (BELOW, ABOVE), strict=False):
+        for loss, color in zip(regime.losses, (BLUE, ORANGE), strict=True):
+            among = f", {regime.lengths}" if len(layers.regimes) > 1 else ""
+            axes.plot(*zip(*loss.growing, strict=True), line, color=color, label=f"{loss.arithmetic}{among}")
+            by, first = loss.first_off[0]
+            axes.axhline(by, color=GRAY, linewidth=0.8)
+            if first is not None:
+                axes.plot(first, by, "o", color=color)
+                axes.annotate(f"{first:,}", (first, by), color=color, textcoords="offset points", **beside)
+    axes.legend(loc="lower right", fontsize="small", title="computed in", title_fontsize="small")
+
+
+def _heat_map(axes: Axes, values: npt.NDArray[np.float32], across: str, down: str) -> None:
+    image = axes.imshow(values, aspect="auto", interpolation="nearest", cmap="viridis")
+    axes.set(title="table", xlabel=across, ylabel=down)
+    axes.figure.colorbar(image, ax=axes)
+
+
+def _spread(count: int, wanted: int) -> list[int]:
+    """At most `wanted` numbers below `count`, evenly spread from 0 on."""
+    return list(range(0, count, -(-count // wanted)))

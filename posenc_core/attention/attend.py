@@ -1,0 +1,247 @@
+"""Attention: every query takes the mean of the values, weighted by how well it matches their keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from .._array_api.checks import check_as_long, check_broadcasts, check_floating, check_width, known
+from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
+from .softmax import softmax
+
+Dropout = Callable[[Array], Array]
+
+
+class Content(NamedTuple):
+    """What attention has computed before its softmax.
+
+    Attributes:
+        q: queries, shape `(..., heads, queries, width)`.
+        k: keys, shape `(..., heads, keys, width)`.
+        scores: q kᵀ / √width, -inf where a mask hides the key, shape `(..., heads, queries, keys)`.
+    """
+
+    q: Array
+    k: Array
+    scores: Array
+
+
+class Position(Protocol):
+    """What an encoding does inside attention, at positions that it was told."""
+
+    @property
+    def looks_at_scores(self) -> bool:
+        """Whether it needs the scores or the weights themselves, which a fused kernel does not show."""
+
+    def turned(self, q: A, k: A) -> tuple[A, A]:
+        """Queries and keys, rotated if the encoding rotates."""
+
+    def scores(self, content: Content) -> Array | None:
+        """What is added to the scores, if anything."""
+
+    def values(self, attention: Array) -> Array | None:
+        """What is added to the result, given the attention weights, if anything."""
+
+
+def attend(
+    q: A,
+    k: A,
+    v: A,
+    *,
+    position: Position | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    dropout: Dropout | None = None,
+) -> A:
+    """softmax(q kᵀ / √width + bias) v; a query that sees no key gives zeros.
+
+    Where the framework has a kernel of its own for that, it computes `(batch, heads, length, width)`, unless there is a
+    bias or a dropout, or the encoding looks at the scores.
+
+    Args:
+        q: queries, shape `(..., queries, width)`.
+        k, v: keys and values, shapes `(..., keys, width)` and `(..., keys, value_width)`. Where they have fewer heads
+            than `q`, `([batch,] heads, …)`, each serves as many neighbouring heads of `q` (grouped-query attention).
+        position: a rotary or scoring encoding with the positions of queries and keys: `Placed`.
+        bias: added to the scores, broadcasts against `(..., queries, keys)`.
+        mask: True where a query sees a key, broadcasts likewise.
+        dropout: applied to the weights, in training.
+    Returns:
+        Array of shape `(..., queries, value_width)` and the dtype of `q`; half precision is computed in float32.
+    Raises:
+        TypeError: if `q` is not floating-point, or `mask` not bool.
+        ValueError: if queries and keys differ in width, keys and values in number, `bias` or `mask` does not broadcast
+            to the scores, or the heads of `k` do not divide those of `q`.
+    Source: Vaswani et al. 2017, equation 1 (arXiv:1706.03762); Ainslie et al. 2023 (arXiv:2305.13245) for groups.
+
+    >>> import numpy as np
+    >>> attend(np.ones((1, 4)), np.ones((2, 4)), np.array([[1.0], [3.0]]))
+    array([[2.]])
+    """
+    check_as_long("v", v, "k", k)
+    q, k = fitted(q, k, position, bias, mask)
+    kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
+    if kernel is not None:
+        return in_float32(partial(_fused, kernel=kernel, position=position, mask=mask), q, k, v)
+    k, v = (grouped(x, q) for x in (k, v))
+    return in_float32(partial(_attended, position=position, bias=bias, mask=mask, dropout=dropout), q, k, v)
+
+
+def attention_weights(
+    q: A, k: A, *, position: Position | None = None, bias: Array | None = None, mask: Array | None = None
+) -> A:
+    """What `attend` weighs the values by, `(..., queries, keys)`: rows add up to 1, or to 0 where no key is seen.
+
+    Arguments and errors are those of `attend`.
+
+    >>> import numpy as np
+    >>> attention_weights(np.zeros((1, 4)), np.zeros((2, 4)))
+    array([[0.5, 0.5]])
+    """
+    q, k = fitted(q, k, position, bias, mask)
+    weights = partial(weigh, scale=1 / math.sqrt(q.shape[-1]), position=position, bias=bias, mask=mask)
+    return in_float32(_unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights, q, grouped(k, q))
+
+
+def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:
+    """Queries and keys, rotated if the encoding rotates, once it is clear that everything fits."""
+    check_floating("q", q)
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"`k` must be as wide as `q`, got shapes {tuple(k.shape)} and {tuple(q.shape)}.")
+    scores = (*q.shape[:-1], k.shape[-2])
+    if bias is not None:
+        check_broadcasts("bias", bias, scores)
+    if mask is not None:
+        check_mask(mask, scores)
+    if position is None:
+        return q, k
+    if not hasattr(position, "turned"):
+        raise TypeError(
+            f"`position` must be told where queries and keys stand, `Placed(encoding, …)`, got {position!r}."
+        )
+    return position.turned(q, k)
+
+
+def check_mask(mask: Array, scores: tuple[Any, ...]) -> None:
+    """Raise unless a mask is of bools and broadcasts to scores of this shape."""
+    if not dtype_name(mask).startswith("bool"):
+        raise TypeError(f"`mask` must be bool, True where a query sees a key, got {dtype_name(mask)}.")
+    check_broadcasts("mask", mask, scores)
+
+
+def grouped(x: A, q: Array) -> A:
+    """Keys or values with each head repeated until there are as many as `q` has: `(..., heads, length, width)`.
+
+    Raises:
+        ValueError: if that does not come out even.
+    """
+    if len(q.shape) < 3 or len(x.shape) < 3 or not known(q.shape[-3]) or q.shape[-3] == x.shape[-3]:
+        return x
+    *lead, heads, length, width = shape_of(x)
+    if heads == 0 or q.shape[-3] % heads:
+        raise ValueError(f"`k` and `v` must have heads that divide the {q.shape[-3]} of `q`, got {heads}.")
+    xp, groups = namespace_of(x), q.shape[-3] // heads
+    copies = xp.broadcast_to(xp.expand_dims(x, axis=-3), (*lead, heads, groups, length, width))
+    return xp.reshape(copies, (*lead, heads * groups, length, width))
+
+
+def _kernel(q: Array, k: Array, v: Array, position: Position | None) -> Callable[..., Array] | None:
+    """The framework's own attention, if it has one that computes this."""
+    if any(len(x.shape) != 4 for x in (q, k, v)) or (position is not None and position.looks_at_scores):
+        return None
+    if dtype_name(q) == "float64":  # which JAX's rounds to float32 on the way
+        return None
+    fits = q.shape[0] == k.shape[0] and tuple(k.shape) == tuple(v.shape) and 0 not in (*q.shape, *k.shape)
+    return getattr(namespace_of(q), "fused_attention", None) if fits and q.shape[1] % k.shape[1] == 0 else None
+
+
+def _fused(
+    q: Array, k: Array, v: Array, *, kernel: Callable[..., Array], position: Position | None, mask: Array | None
+) -> Array:
+    xp = namespace_of(q)
+    bias = None if position is None else position.scores(Content(q, k, q))  # who does not look at them takes anything
+    bias = None if bias is None else _with_four_axes(xp.astype(bias, dtype_of(q)))
+    if mask is None:
+        return kernel(q, k, v, bias, None)
+    mask = _with_four_axes(mask)
+    seen = xp.astype(mask, xp.int32)
+    most = xp.max(seen, axis=-1, keepdims=True)
+    shown = seen >= most  # all keys where none is seen: kernels differ on what that makes, NaN, a mean, or zeros
+    result = kernel(q, k, v, bias, shown)
+    return xp.where(most > 0, result, xp.zeros_like(result))
+
+
+def _with_four_axes(x: Array) -> Array:
+    return x if len(x.shape) == 4 else _with_four_axes(namespace_of(x).expand_dims(x, axis=0))
+
+
+def _attended(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    position: Position | None,
+    bias: Array | None,
+    mask: Array | None,
+    dropout: Dropout | None,
+) -> Array:
+    xp = namespace_of(q)
+    if 0 in (q.shape[-2], k.shape[-2]):
+        return xp.matmul(_unweighted(q, k), v)
+    weights = weigh(q, k, scale=1 / math.sqrt(q.shape[-1]), position=position, bias=bias, mask=mask)
+    weights = weights if dropout is None else dropout(weights)
+    added = None if position is None else position.values(weights)
+    if added is None:
+        return xp.matmul(weights, v)
+    check_width("v", v, added.shape[-1])
+    return xp.matmul(weights, v) + added
+
+
+def _unweighted(q: Array, k: Array) -> Array:
+    """The weights of no queries or no keys, where there is no maximum to subtract, and nothing to add up."""
+    return namespace_of(q).matmul(q, namespace_of(k).matrix_transpose(k))
+
+
+def weigh(
+    q: Array,
+    k: Array,
+    *,
+    scale: float,
+    position: Position | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+) -> Array:
+    """Attention weights: `(..., queries, width) x (..., keys, width) -> (..., queries, keys)`; rows add up to 1, or to 0."""
+    return softmax(scored(q, k, scale, position=position, bias=bias, mask=mask))
+
+
+def scored(
+    q: Array, k: Array, scale: float, *, position: Position | None, bias: Array | None, mask: Array | None
+) -> Array:
+    """The scores, with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
+    xp = namespace_of(q)
+    scores: Array = xp.matmul(q, xp.matrix_transpose(k)) * scale
+    if bias is not None:
+        scores = scores + xp.astype(bias, dtype_of(scores))
+    if mask is not None:
+        scores = xp.where(mask, scores, xp.full_like(scores, -math.inf))
+    added = None if position is None else position.scores(Content(q, k, scores))
+    return scores if added is None else scores + xp.astype(added, dtype_of(scores))
+
+
+def split_heads(x: A, num_heads: int) -> A:
+    """`(batch, length, heads * width) -> (batch, heads, length, width)`."""
+    xp = namespace_of(x)
+    batch, length, _ = shape_of(x)
+    heads = xp.reshape(x, (batch, length, num_heads, x.shape[-1] // num_heads))
+    return xp.permute_dims(heads, (0, 2, 1, 3))
+
+
+def merge_heads(x: A) -> A:
+    """`(batch, heads, length, width) -> (batch, length, heads * width)`."""
+    xp = namespace_of(x)
+    batch, heads, length, width = shape_of(x)
+    tokens = xp.permute_dims(x, (0, 2, 1, 3))
+    return xp.reshape(tokens, (batch, length, heads * width))

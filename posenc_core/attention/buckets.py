@@ -1,0 +1,148 @@
+"""Buckets: rows of a learned table that pairs of positions share; found with integers alone, once, on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._array_api.namespace import Array, difference, namespace_of, paired, shape_of
+
+Integers = npt.NDArray[np.int32]
+
+
+def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> Integers:
+    """The bucket of each offset (key less query) from `-max_distance` to `max_distance`, where the last ones begin.
+
+    The first half of the buckets of a side are for one distance each, the others for ever more; frameworks that take
+    logarithms in float32 do not agree where. Distances at which a bucket begins are compared as integers here.
+
+    Args:
+        num_buckets: number of buckets; where both sides have some, half of them are for keys after the query.
+        max_distance: from where on all distances share a bucket.
+        sides: `"past"` has keys after a query in the bucket of distance 0.
+    Returns:
+        Array of shape `(2 * max_distance + 1,)`.
+    Source: Raffel et al. 2020, section 2.1 (arXiv:1910.10683); `_relative_position_bucket` of their repository.
+
+    >>> t5_buckets(8, 8)
+    array([3, 3, 3, 3, 3, 2, 2, 1, 0, 5, 6, 6, 7, 7, 7, 7, 7], dtype=int32)
+    """
+    per_side = num_buckets // 2 if sides == "both" else num_buckets
+    away = np.searchsorted(_starts(per_side, max_distance), np.arange(1, max_distance + 1), side="right")
+    after = away + per_side if sides == "both" else np.zeros_like(away)
+    return np.concatenate([away[::-1], [0], after]).astype(np.int32)
+
+
+def _starts(per_side: int, max_distance: int) -> list[int]:
+    """Where the buckets after the first begin."""
+    single = per_side // 2
+    shared = per_side - single
+    starts = list(range(1, single + 1))
+    for step in range(1, shared):
+        starts.append(_first(step, shared, single, max_distance))
+    return starts
+
+
+def _first(step: int, shared: int, single: int, max_distance: int) -> int:
+    """The first distance n with log(n / single) / log(max_distance / single) >= step / shared, both sides as powers."""
+    wanted = max_distance**step * single ** (shared - step)
+    below, first = 0, max_distance
+    while first - below > 1:
+        middle = (below + first) // 2
+        below, first = (below, middle) if middle**shared >= wanted else (middle, first)
+    return first
+
+
+def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers:
+    """The row of a table that belongs to each query and key of a window, whose cells are counted row by row.
+
+    Args:
+        height, width: of the window, in tokens.
+        prefix_tokens: 1 where a class token stands before them: it has three rows more, as it looks at the cells, as they
+            look at it, and as it looks at itself.
+    Returns:
+        Array of shape `(tokens, tokens)`: the row of `(2 * height - 1) * (2 * width - 1)` that belongs to the cell of the query
+        less that of the key, row by row from the most negative.
+    Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.
+
+    >>> window_index(1, 3)
+    array([[2, 1, 0],
+           [3, 2, 1],
+           [4, 3, 2]], dtype=int32)
+    """
+    rows, columns = np.indices((height, width)).reshape(2, -1)
+    down, right = (cells[:, None] - cells for cells in (rows, columns))
+    between = (down + height - 1) * (2 * width - 1) + right + width - 1
+    index = np.pad(between, ((prefix_tokens, 0), (prefix_tokens, 0)))
+    own = (2 * height - 1) * (2 * width - 1)
+    index[:prefix_tokens], index[:, :prefix_tokens] = own, own + 1
+    index[:prefix_tokens, :prefix_tokens] = own + 2
+    return index.astype(np.int32)
+
+
+def by_offset(index: Array, query_positions: Array, key_positions: Array, *, reach: int) -> Array:
+    """The entry of an index for the offset (key less query) of each query and key; those beyond it have its ends.
+
+    Args:
+        index: integers for the offsets from `-reach` to `reach`, shape `(2 * reach + 1,)`.
+        query_positions: shape `(queries,)` or `(batch, queries)`.
+        key_positions: shape `(keys,)` or `(batch, keys)`.
+    Returns:
+        Integers, shape `(queries, keys)`, or `(batch, queries, keys)`.
+
+    >>> by_offset(np.array([7, 8, 9]), np.array([0, 5]), np.array([0, 1]), reach=1)
+    array([[8, 9],
+           [7, 7]])
+    """
+    xp = namespace_of(query_positions)
+    queries, keys = paired(query_positions, key_positions)
+    near = difference(keys, queries, limit=reach)
+    return _taken(index, xp.astype(near, xp.int32) + reach, axis=0)
+
+
+def by_pair(index: Array, query_positions: Array, key_positions: Array, *, tokens: int) -> Array:
+    """The entry of an index for each query and key, by their numbers; those of other numbers have its frame.
+
+    Args:
+        index: integers for the tokens from -1 to `tokens`, queries × keys, flat, shape `((tokens + 2) ** 2,)`.
+        query_positions: shape `(queries,)` or `(batch, queries)`.
+        key_positions: shape `(keys,)` or `(batch, keys)`.
+    Returns:
+        Integers, shape `(queries, keys)`, or `(batch, queries, keys)`.
+
+    >>> by_pair(np.array([9, 9, 9, 9, 0, 9, 9, 9, 9]), np.array([0, 1]), np.array([0]), tokens=1)
+    array([[0],
+           [9]])
+    """
+    queries, keys = (_framed(positions, tokens) for positions in paired(query_positions, key_positions))
+    return _taken(index, queries * (tokens + 2) + keys, axis=0)
+
+
+def _framed(positions: Array, tokens: int) -> Array:
+    """Token numbers counted from 1; 0 and `tokens + 1` for others."""
+    xp = namespace_of(positions)
+    last = xp.full_like(positions, tokens + 1)
+    return xp.astype(xp.minimum(xp.maximum(positions + 1, xp.zeros_like(positions)), last), xp.int32)
+
+
+def gathered(table: Array, index: Array) -> Array:
+    """Rows of a table, a column for each head: `(rows, heads) x (..., queries, keys) -> (..., heads, queries, keys)`.
+
+    The table is turned, not the result, which is there once.
+
+    >>> gathered(np.array([[0, 5], [1, 6]]), np.array([[1, 1, 0]]))
+    array([[[1, 1, 0]],
+    <BLANKLINE>
+           [[6, 6, 5]]])
+    """
+    xp = namespace_of(table)
+    taken = _taken(xp.matrix_transpose(table), index, axis=1)
+    return xp.permute_dims(taken, (1, 0, 2, 3)) if len(getattr(taken, "shape", ())) == 4 else taken
+
+
+def _taken(x: Array, index: Array, *, axis: int) -> Array:
+    """`take` by an index of several axes, which the standard does not have; a symbol, which tells no shape, has it."""
+    xp = namespace_of(x)
+    if not hasattr(index, "shape"):
+        return xp.take(x, index, axis=axis)
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=axis), (*shape_of(x)[:axis], *shape_of(index)))

@@ -1,0 +1,29 @@
+"""Additive encodings: rows that are added to tokens."""
+
+from .fourier import FourierConvention, FourierFeatures, RandomFourierFeatures
+from .grid_sinusoidal import GridConvention, GridSinusoidal
+from .integer import Binary, Integer, Normalized
+from .learned import Learned
+from .learned_sinusoidal import LearnedSinusoidal
+from .sinusoidal import Sine, Sinusoidal
+from .timestep import Order, Timestep
+from .waves import Series, Waves
+
+__all__ = [
+    "Binary",
+    "FourierConvention",
+    "FourierFeatures",
+    "GridConvention",
+    "GridSinusoidal",
+    "Integer",
+    "Learned",
+    "LearnedSinusoidal",
+    "Normalized",
+    "Order",
+    "RandomFourierFeatures",
+    "Series",
+    "Sine",
+    "Sinusoidal",
+    "Timestep",
+    "Waves",
+]

@@ -1,0 +1,23 @@
+"""Rotary encodings (RoPE): tables that rotate channel pairs."""
+
+from .axial import Arrangement, AxialRotary, Series, Unit
+from .base import Direction, Precision, Rotating
+from .learned import LearnedRotary
+from .multimodal import MultimodalRotary, Sections
+from .rotary import Rotary
+from .xpos import XPos
+
+__all__ = [
+    "Arrangement",
+    "AxialRotary",
+    "Direction",
+    "LearnedRotary",
+    "MultimodalRotary",
+    "Precision",
+    "Rotary",
+    "Rotating",
+    "Sections",
+    "Series",
+    "Unit",
+    "XPos",
+]

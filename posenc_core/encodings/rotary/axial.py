@@ -1,0 +1,106 @@
+"""The rotary encoding of grids: images, videos, volumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..._array_api.checks import check_even, check_known, check_number
+from ...rotation import pairing_of
+from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
+from ...tables.frequencies import geometric
+from .base import Rotating
+
+Arrangement: TypeAlias = Literal["concat", "alternating", "blocks"]
+Series: TypeAlias = Literal["own", "dealt"]
+Unit: TypeAlias = Literal["radian", "turn"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AxialRotary(Rotating):
+    """Rotary encoding of images, videos and volumes: each pair turns by the position on one of the axes.
+
+    Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them.
+
+    Args:
+        axes_dims: how many channels turn by each axis; channels of the head past their sum do not turn.
+        base: the geometric base of the frequencies, one for all axes or one for each.
+        arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one of each axis in turn;
+            `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4 vision).
+        series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the frequencies of all
+            channels together are dealt out to the axes in turn (Pixtral).
+        unit: what a position is worth: a `"radian"`, or a `"turn"`, 2π of them, for coordinates from -1 to 1 (DINOv3).
+    Raises:
+        TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, or axes that take turns are
+            not of one size.
+    Source: Heo et al. 2024 (arXiv:2403.13298); the arrangements as in the models named.
+
+    >>> AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).frequencies()
+    array([1.  , 0.01, 1.  , 0.01])
+    """
+
+    axes_dims: tuple[int, ...]
+    base: float | tuple[float, ...] = 10000
+    arrangement: Arrangement = "concat"
+    series: Series = "own"
+    unit: Unit = "radian"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known("arrangement", self.arrangement, ("concat", "alternating", "blocks"))
+        check_known("series", self.series, ("own", "dealt"))
+        check_known("unit", self.unit, ("radian", "turn"))
+        if not isinstance(self.axes_dims, tuple):
+            raise TypeError(f"`axes_dims` must be a list of numbers of channels, got {self.axes_dims!r}.")
+        for channels in self.axes_dims:
+            check_even("axes_dims", channels)
+        if not self.axes_dims or self.turning > self.head_dim:
+            raise ValueError(f"`axes_dims` must add up to at most `head_dim` {self.head_dim}, got {self.axes_dims}.")
+        if len(self._bases()) != self.num_axes:
+            raise ValueError(f"`base` must be one number, or one for each of {self.num_axes} axes, got {self.base}.")
+        for base in self._bases():
+            check_number("base", base, above=1)
+        self._check_turns()
+        self._settle(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
+
+    def _check_turns(self) -> None:
+        """Raise unless axes that take turns are of one size, and of one base."""
+        taking_turns = self.arrangement != "concat" or self.series == "dealt"
+        if taking_turns and len(set(self.axes_dims)) > 1:
+            raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {self.axes_dims}.")
+        if self.series == "dealt" and len(set(self._bases())) > 1:
+            raise ValueError(f"`base` must be one number where its frequencies are dealt out, got {self.base}.")
+        if self.arrangement == "blocks" and self.layout == "interleaved_to_half":
+            raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
+
+    @property
+    def turning(self) -> int:
+        return sum(self.axes_dims)
+
+    @property
+    def num_axes(self) -> int:
+        return len(self.axes_dims)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        if self.arrangement == "alternating":
+            return tuple(range(self.num_axes)) * (self.axes_dims[0] // 2)
+        return tuple(axis for axis, channels in enumerate(self.axes_dims) for _ in range(channels // 2))
+
+    def _bases(self) -> tuple[float, ...]:
+        return self.base if isinstance(self.base, tuple) else (self.base,) * self.num_axes
+
+    def _frequencies(self) -> Frequencies:
+        series = [iter(one) for one in self._series()]
+        frequencies = tuple(next(series[axis]) for axis in self.axes)
+        if self.unit == "radian":
+            return frequencies
+        with high_precision():
+            return tuple(frequency * TWO_PI for frequency in frequencies)
+
+    def _series(self) -> list[Frequencies]:
+        """The frequencies of each axis, highest first."""
+        if self.series == "own":
+            return [geometric(dim, base=base) for dim, base in zip(self.axes_dims, self._bases(), strict=True)]
+        together = geometric(self.turning, base=self._bases()[0])
+        return [together[axis :: self.num_axes] for axis in range(self.num_axes)]

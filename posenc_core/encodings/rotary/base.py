@@ -1,0 +1,159 @@
+"""What every rotary encoding answers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._array_api.checks import check_even, check_integer, check_known
+from ..._array_api.lazy import tables_by_block
+from ..._array_api.namespace import Array, namespace_of
+from ...rotation import Layout, Pairing, Placement, pairing_of
+from ...tables import frequencies as f
+from ...tables._fixed_point import Frequencies, high_precision
+from ...tables.angles import angles_of
+from ...tables.sincos import Table, cos_sin, cos_sin_of_float32, write_cos_sin
+from ..base import Tables, Tabular
+
+if TYPE_CHECKING:
+    from typing import Self
+
+Direction: TypeAlias = Literal["forward", "inverse"]
+Precision: TypeAlias = Literal["exact", "float32"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rotating(Tabular):
+    """An encoding whose tables turn channel pairs, each by the angle of its position on one axis."""
+
+    head_dim: int
+    layout: Layout
+    placement: Placement = "lead"
+    direction: Direction = "forward"
+    precision: Precision = "exact"
+    pairing: Pairing = field(init=False, repr=False, compare=False)  # worked out once, when all is checked
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("head_dim", self.head_dim)
+        check_known("direction", self.direction, ("forward", "inverse"))
+        check_known("precision", self.precision, ("exact", "float32"))
+        self._settle(pairing_of(self.layout, self.placement))
+        if self.placement == "spread":
+            check_even("head_dim", self.head_dim)
+
+    def _settle(self, pairing: Pairing) -> None:
+        object.__setattr__(self, "pairing", pairing)
+
+    @property
+    @abstractmethod
+    def turning(self) -> int:
+        """How many channels the frequencies are for."""
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs turn: the columns that a layer holds; pairs of frequency 0 may be left out."""
+        return self.turning // 2
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axis of positions that each pair turns by."""
+        return (0,) * self.pairs
+
+    @property
+    def num_axes(self) -> int:
+        """How many axes positions have: `(length,)` for one, `(axes, length)` for more."""
+        return 1
+
+    @property
+    def longest(self) -> int | None:
+        """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
+        return None
+
+    def at(self, seq_len: int | None) -> Self:
+        """The encoding for sequences of `seq_len` positions; itself for None, or where lengths do not matter."""
+        if seq_len is not None:
+            check_integer("seq_len", seq_len)
+        return self
+
+    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
+        """Radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
+        return f.as_float64(self.at(seq_len)._frequencies())
+
+    @property
+    def attention_factor(self) -> float:
+        """What cos and sin are multiplied by."""
+        return float(self._factor())
+
+    def cos_sin(self, positions: Any, seq_len: int | None = None) -> tuple[Table, Table]:
+        """Cosine and sine tables of the positions given, float32: `(..., length) -> (..., length, pairs)` each.
+
+        Args:
+            positions: integers or real numbers, below 2**31 in size; where the encoding has several axes, `(length,)` if
+                they are the same on all of them, else `(axes, ..., length)`.
+            seq_len: the length of the whole sequence, for scalings that depend on it.
+        Raises:
+            TypeError: if positions are not numbers.
+            ValueError: if they are out of range, or there are not as many axes as the encoding has.
+        """
+        return tables_by_block(self.at(seq_len)._tables, positions)
+
+    def _tables(self, positions: Any) -> tuple[Table, Table]:
+        known = self._known(positions)
+        if known.ndim == 1 or self.num_axes == 1:
+            return self._cos_sin(known, self._frequencies())
+        if len(known) != self.num_axes:
+            raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
+        columns = (self._cos_sin(known[axis], (w,)) for axis, w in zip(self.axes, self._frequencies(), strict=True))
+        cos, sin = zip(*columns, strict=True)
+        return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
+
+    def rows(self, positions: Any) -> Tables:
+        """The columns that turn; `cos_sin` has those of pairs that stand still, too."""
+        cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs])
+        return {"cos": cos, "sin": sin}
+
+    def derivatives(self, positions: Any) -> Tables:
+        """By `frequencies`, of positions on all axes alike; `precision` rounds no derivative."""
+        known, frequencies = self._known(positions), self._frequencies()[: self.pairs]
+        with high_precision():
+            rates = tuple(frequency * self._factor() for frequency in frequencies)
+        cos, sin = (np.empty((known.size, len(rates)), np.float32) for _ in "cs")
+        write_cos_sin(known.ravel(), frequencies, cos=sin, sin=cos, factor=rates)
+        cos, sin = (each.reshape(*known.shape, len(rates)) for each in (-cos, sin))
+        return {"cos": cos, "sin": -sin if self.direction == "inverse" else sin}
+
+    def rates(self) -> npt.NDArray[np.float64]:
+        return f.as_float64(self._frequencies()[: self.pairs])
+
+    def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
+        xp, factor = namespace_of(positions), self.attention_factor
+        turned = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
+        return xp.cos(turned) * factor, xp.sin(turned) * (-factor if self.direction == "inverse" else factor)
+
+    @property
+    def held_limit(self) -> int:
+        return self.limit if self.longest is None else min(self.limit, self.longest)
+
+    def constants(self, max_len: int) -> Tables:
+        tables = super().constants(max_len)
+        if self.num_axes == 1:
+            return tables
+        return tables | {"turns_by": np.equal.outer(np.arange(self.num_axes), self.axes).astype(np.float32)}
+
+    @abstractmethod
+    def _frequencies(self) -> Frequencies:
+        """Radians per position, one for each pair."""
+
+    def _factor(self) -> Decimal:
+        return Decimal(1)
+
+    def _cos_sin(self, positions: npt.NDArray[Any], frequencies: Frequencies) -> tuple[Table, Table]:
+        tables = cos_sin_of_float32 if self.precision == "float32" else cos_sin
+        cos, sin = tables(positions, frequencies, factor=self._factor())
+        return cos, -sin if self.direction == "inverse" else sin

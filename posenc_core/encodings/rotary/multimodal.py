@@ -1,0 +1,72 @@
+"""The rotary encoding of text, images and video in one sequence: tokens stand on a time, a height and a width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ..._array_api.checks import check_integer, check_known
+from .rotary import Rotary
+
+Sections: TypeAlias = Literal["chunked", "interleaved", "ernie"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MultimodalRotary(Rotary):
+    """`Rotary` for text, images and video: each pair turns by the time, the height or the width of its token.
+
+    Positions are `(3, length)` or `(3, batch, length)`, in the order time, height, width; text has the same on all axes.
+
+    Args:
+        sections: how many pairs turn by each axis, in the order of the model's `mrope_section`: time, height, width; for
+            `"ernie"` height, width, time. They add up to the pairs.
+        arrangement: how the pairs are dealt: `"chunked"`, one section after the other (Qwen2-VL); `"interleaved"`, t, h, w, t, h,
+            w, …, and time where the others have run out (Qwen3-VL); `"ernie"`, h, w, h, w, …, then time (Ernie 4.5 VL).
+    Raises:
+        ValueError: if the sections do not add up, or cannot be dealt so.
+    Source: Wang et al. 2024, section 2.1 (arXiv:2409.12191); the arrangements as in the models named.
+
+    >>> MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1)).axes
+    (0, 0, 1, 2)
+    """
+
+    sections: tuple[int, ...]
+    arrangement: Sections = "chunked"
+
+    def __post_init__(self, frequencies: Any) -> None:
+        super().__post_init__(frequencies)
+        check_known("arrangement", self.arrangement, ("chunked", "interleaved", "ernie"))
+        if not isinstance(self.sections, tuple):
+            raise TypeError(f"`sections` must be a list of numbers of pairs, got {self.sections!r}.")
+        for section in self.sections:
+            check_integer("sections", section, minimum=0)
+        if self.pairs < self.turning // 2:
+            raise ValueError(
+                f"`scaling` must leave no pair standing still where pairs have axes, got {self.scaling!r}."
+            )
+        self._check_sections()
+
+    def _check_sections(self) -> None:
+        if sum(self.sections) != self.pairs:
+            raise ValueError(f"`sections` must add up to the {self.pairs} pairs that turn, got {self.sections}.")
+        if self.arrangement == "chunked":
+            return
+        if len(self.sections) != 3:
+            raise ValueError(f"`sections` must be three unless they are chunked, got {self.sections}.")
+        wanted = (self.sections[2], *self.sections[:2]) if self.arrangement == "ernie" else self.sections
+        dealt = tuple(self.axes.count(axis) for axis in range(3))
+        if dealt != wanted:
+            raise ValueError(f"`sections` cannot be dealt {self.arrangement!r}: {wanted} pairs would become {dealt}.")
+
+    @property
+    def num_axes(self) -> int:
+        return 3
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        if self.arrangement == "chunked":
+            return tuple(k % 3 for k, section in enumerate(self.sections) for _ in range(section))
+        if self.arrangement == "ernie":
+            return (1, 2) * min(self.sections[:2]) + (0,) * self.sections[2]
+        within = [3 * section for section in self.sections]
+        return tuple(j % 3 if j < within[j % 3] else 0 for j in range(self.pairs))

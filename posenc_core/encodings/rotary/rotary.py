@@ -1,0 +1,141 @@
+"""The rotary encodings of sequences: queries and keys are turned, so that their product sees only how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import InitVar, dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._array_api.checks import check_even, check_number
+from ...rotation import LAYOUTS, pairing_of
+from ...scaling import AttentionFactor, Scaling
+from ...tables import frequencies as f
+from ...tables._fixed_point import Frequencies
+from .base import Rotating
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rotary(Rotating):
+    """Rotary position embedding (RoPE).
+
+    Args:
+        head_dim: width of one head of the queries and keys.
+        layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … as in GPT-J and Meta's Llama code,
+            `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`, or `"interleaved_to_half"`,
+            which turns the pairs of the first into the places of the second, as in DeepSeek.
+        base: the geometric base of the frequencies, `rope_theta`.
+        rotary_dim: how many channels of each head turn; all of them by default.
+        placement: which of them turn: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole head
+            (`"spread"`: in half layout, (i, i + head_dim / 2)).
+        direction: `"inverse"` turns the other way round, as nanochat does.
+        scaling: how the frequencies are slowed for longer contexts.
+        precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
+            first, as models do that were trained so.
+        frequencies: radians per position, one for each pair, in place of those of the base: a model's own buffer.
+    Raises:
+        TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not a
+            finite number above 1, a word is unknown, the frequencies are not as many as the pairs, or options contradict
+            each other.
+    Source: Su et al. 2021 (arXiv:2104.09864); partial rotation as in GPT-J and GPT-NeoX.
+
+    >>> Rotary(head_dim=4, layout="half").frequencies()
+    array([1.  , 0.01])
+    """
+
+    base: float = 10000
+    rotary_dim: int | None = None
+    scaling: Scaling | None = None
+    frequencies: InitVar[Iterable[float] | None] = None  # kept as `own`: the name is a method's
+    own: tuple[float, ...] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self, frequencies: Any) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "own", _given(frequencies))
+        if self.rotary_dim == self.head_dim:
+            object.__setattr__(self, "rotary_dim", None)
+        check_number("base", self.base, above=1)
+        check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.turning)
+        if self.turning > self.head_dim:
+            raise ValueError(f"`rotary_dim` must not exceed `head_dim` {self.head_dim}, got {self.rotary_dim}.")
+        if not isinstance(self.scaling, Scaling | None):
+            raise TypeError(f"`scaling` must be a scaling or None, got {self.scaling!r}.")
+        if self.scaling is not None:
+            self.scaling.check(self.turning // 2)
+        if self.own is not None:
+            self._check_own(self.own)
+        if self.pairs < self.turning // 2:
+            self._check_still()
+            self._settle(pairing_of(self.layout, "spread"))
+
+    def _check_own(self, own: tuple[float, ...]) -> None:
+        if len(own) != self.turning // 2:
+            raise ValueError(f"`frequencies` must be {self.turning // 2} numbers, one for each pair, got {len(own)}.")
+        if self.base != Rotary.base:
+            raise ValueError(f"`base` must be left out where `frequencies` are given, got {self.base!r}.")
+        if not isinstance(self.scaling, AttentionFactor | None):
+            raise ValueError(  # noqa: TRY004 - a contradiction, not a wrong type
+                f"`scaling` must be an AttentionFactor or None where `frequencies` are given, got {self.scaling!r}."
+            )
+
+    def _check_still(self) -> None:
+        """Raise unless the pairs that stand still are the last of the whole head."""
+        for name, needed in (("rotary_dim", (None,)), ("placement", ("lead", "spread")), ("layout", LAYOUTS[:2])):
+            if getattr(self, name) not in needed:
+                usual = "left out" if name == "rotary_dim" else f"one of {', '.join(map(repr, needed))}"
+                raise ValueError(f"`{name}` must be {usual} with {self.scaling!r}, got {getattr(self, name)!r}.")
+        if self.pairs == 0:
+            raise ValueError(
+                f"`scaling` must leave a pair that turns, got {self.scaling!r} for {self.turning} channels."
+            )
+
+    @property
+    def turning(self) -> int:
+        return self.head_dim if self.rotary_dim is None else self.rotary_dim
+
+    @property
+    def pairs(self) -> int:
+        return self.turning // 2 if self.scaling is None else self.scaling.turning(self.turning // 2)
+
+    @property
+    def longest(self) -> int | None:
+        return None if self.scaling is None else self.scaling.longest
+
+    def at(self, seq_len: int | None) -> Self:
+        if seq_len is None or self.scaling is None:
+            return super().at(seq_len)
+        scaling = self.scaling.at(seq_len)
+        return self if scaling is self.scaling else replace(self, scaling=scaling)
+
+    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]  # noqa: F811
+        return super().frequencies(seq_len)
+
+    def _frequencies(self) -> Frequencies:
+        plain = f.geometric(self.turning, base=self.base) if self.own is None else f.chosen(self.own)
+        return plain if self.scaling is None else self.scaling.slowed(plain, base=self.base)
+
+    def _factor(self) -> Decimal:
+        return Decimal(1) if self.scaling is None else self.scaling.multiplier()
+
+    def _arguments(self) -> dict[str, Any]:
+        return super()._arguments() | ({} if self.own is None else {"frequencies": self.own})
+
+
+def _given(frequencies: Any) -> tuple[float, ...] | None:
+    """The frequencies that were given; without any, a dataclass passes the method of their name instead.
+
+    That of an instance stands for the instance's own, where `dataclasses.replace` makes another of it.
+    """
+    if frequencies is None or callable(frequencies):
+        own: tuple[float, ...] | None = getattr(getattr(frequencies, "__self__", None), "own", None)
+        return own
+    given = np.asarray(frequencies)
+    if given.ndim != 1:
+        raise TypeError(f"`frequencies` must be one number for each pair, got {frequencies!r}.")
+    return tuple(float(frequency) for frequency in f.as_float64(f.chosen(given.tolist())))

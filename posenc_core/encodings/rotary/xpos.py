@@ -1,0 +1,104 @@
+"""The rotary encoding whose scores fade with distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._array_api.checks import check_number
+from ..._array_api.namespace import Array
+from ...positions.sequences import LIMIT
+from ...tables._fixed_point import high_precision
+from ...tables.sincos import Envelope, cos_sin
+from ..base import Tables, Tabular
+from .rotary import Rotary
+
+LARGEST_EXPONENT = 87  # float32 holds exp(88)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class XPos(Rotary):
+    """`Rotary` with queries that shrink and keys that grow along the sequence, so that scores fade with distance.
+
+    Pair i of a query at p is multiplied by `z ** ((p - center) / scale_base)`, `z = (2i / d + 0.4) / 1.4`, that of a key
+    by the inverse. The center is a number, not the middle of each call's tokens, so that cached keys stay right.
+    Far from it keys leave float16 (by `exp(11)`) before float32 (`exp(88)`).
+
+    Args:
+        scale_base: positions over which a pair shrinks by `z`.
+        center: the position at which neither grows; it cancels out of scores, and is only to be near.
+    Raises:
+        ValueError: if `scale_base` is not above 0, or positions are so far from the center that float32 overflows.
+    Source: Sun et al. 2022, section 3 (arXiv:2212.10554).
+
+    >>> XPos(head_dim=2, layout="half", scale_base=1).rows([0, 1])["key_cos"]
+    array([[1.       ],
+           [1.8910581]], dtype=float32)
+    """
+
+    scale_base: float = 512
+    center: float = 0
+
+    def __post_init__(self, frequencies: Any) -> None:
+        super().__post_init__(frequencies)
+        check_number("scale_base", self.scale_base, above=0)
+        check_number("center", self.center)
+        if abs(self.center) > self.reach:
+            raise ValueError(
+                f"`center` must lie within {int(self.reach)} of 0, got {self.center!r}; a larger `scale_base` reaches farther."
+            )
+        if self.pairs < self.turning // 2:
+            raise ValueError(f"`scaling` of XPos must leave no pair standing still, got {self.scaling!r}.")
+        if self.precision != "exact":
+            raise ValueError(f"`precision` of XPos must be 'exact', got {self.precision!r}.")
+
+    def rows(self, positions: Any) -> Tables:
+        """Tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""
+        known = self._known(positions)
+        return {
+            name: table
+            for prefix, sign in (("", 1), ("key_", -1))
+            for name, table in zip((f"{prefix}cos", f"{prefix}sin"), self._enveloped(known, sign), strict=True)
+        }
+
+    def derivatives(self, positions: Any) -> Tables:
+        """None: no gradient reaches the positions of XPos."""
+        return {}
+
+    def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
+        return Tabular.traced_rows(self, positions)
+
+    def _cos_sin(self, positions: npt.NDArray[Any], *_: Any) -> tuple[Any, Any]:
+        return self._enveloped(positions, 1)
+
+    @property
+    def limit(self) -> int:
+        return min(int(self.center + self.reach) + 1, LIMIT)
+
+    @property
+    def reach(self) -> float:
+        """How far from the center a key may stand before float32 overflows."""
+        return LARGEST_EXPONENT * self.scale_base / math.log(1.4 / 0.4)  # of the first pair, the fastest
+
+    def _enveloped(self, positions: npt.NDArray[Any], sign: int) -> tuple[Any, Any]:
+        farthest = np.abs(positions - self.center).max(initial=0)
+        if farthest > self.reach:
+            raise ValueError(
+                f"`positions` must lie within {int(self.reach)} of `center` {self.center}, "
+                f"got one {farthest:g} away; a larger `scale_base` reaches farther."
+            )
+        with high_precision():
+            envelope = Envelope(tuple(sign * rate for rate in self._rates()), self.center)
+        cos, sin = cos_sin(positions, self._frequencies(), factor=self._factor(), envelope=envelope)
+        return cos, -sin if self.direction == "inverse" else sin
+
+    def _rates(self) -> tuple[Decimal, ...]:
+        """The logarithm of what each pair of a query is multiplied by per position."""
+        with high_precision():
+            base, pairs = Decimal(self.scale_base), Decimal(self.turning) / 2
+            return tuple(((i / pairs + Decimal("0.4")) / Decimal("1.4")).ln() / base for i in range(self.turning // 2))

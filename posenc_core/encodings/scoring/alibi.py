@@ -1,0 +1,51 @@
+"""The scoring encoding with slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..._array_api.checks import check_known, check_number
+from ..._array_api.namespace import Array
+from ...attention.bias import SIDES, SLOPE_ORDERS, Sides, SlopeOrder, alibi_slopes, distances, linear
+from ..base import PositionScoring, Tables
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Alibi(PositionScoring):
+    """Attention with linear biases: each head loses its slope × the distance.
+
+    Padded rows are told by positions: `from_mask`, as Bloom counts them.
+
+    Args:
+        num_heads: number of heads.
+        slopes: which ones, where `num_heads` is no power of two: `"press"`, those of Press et al.'s program, which Bloom, MPT
+            and others have too; or `"geometric"`, their paper's formula for any number, as MLX has it.
+        max_bias: the slope of the last head is `2 ** -max_bias`: `alibi_bias_max` elsewhere.
+        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. It hides none: that
+            is for a causal mask.
+    Raises:
+        ValueError: if `num_heads` or `max_bias` is not positive, or another argument unknown.
+    Source: Press et al. 2022 (arXiv:2108.12409).
+
+    >>> Alibi(num_heads=2).bias([2], [0, 1, 2])
+    array([[[-0.125     , -0.0625    , -0.        ]],
+    <BLANKLINE>
+           [[-0.0078125 , -0.00390625, -0.        ]]], dtype=float32)
+    """
+
+    slopes: SlopeOrder = "press"
+    max_bias: float = 8
+    sides: Sides = "both"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known("slopes", self.slopes, SLOPE_ORDERS)
+        check_number("max_bias", self.max_bias, above=0)
+        check_known("sides", self.sides, SIDES)
+
+    def constants(self, max_len: int) -> Tables:
+        return {"slopes": alibi_slopes(self.num_heads, order=self.slopes, max_bias=self.max_bias)}
+
+    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+        return linear(weights["slopes"], distances(query_positions, key_positions, sides=self.sides))

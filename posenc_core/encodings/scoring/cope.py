@@ -1,0 +1,79 @@
+"""The contextual scoring encoding: positions that attention counts by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..._array_api.checks import check_integer
+from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
+from ...attention.attend import Content
+from ...attention.relative import Stated, picked
+from ...positions.sequences import counted
+from ..base import ContentScoring, Parameter, Tables
+
+_CLOSED = -80.0  # the score of a gate that adds nothing to a sum, where the gradient of its sigmoid is still a number
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Cope(ContentScoring):
+    """Contextual position encoding: a key's position is how many gates stand open from it to the query.
+
+    The gates are the sigmoids of the scores, 0 for keys that are hidden. What is added is q · e[position], between two
+    rows of the learned table e in proportion. Keys count in the order in which they lie; the positions of tokens are not
+    looked at. It makes sense under a causal mask only, which has to be applied before: without one, keys after the query
+    count, too.
+
+    Args:
+        num_heads: number of heads.
+        head_dim: width of each head's queries and keys.
+        max_position: number of rows of the table, which the heads share; positions past the last one share it.
+    Raises:
+        ValueError: if a number is not positive.
+    Source: Golovneva et al. 2024, section 4 and listing 1 (arXiv:2405.18719); the table starts at 0, as there.
+
+    >>> Cope(num_heads=2, head_dim=4, max_position=64).parameters()
+    {'table': Parameter(shape=(64, 4), std=0.0, mean=0.0)}
+    """
+
+    max_position: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("max_position", self.max_position)
+
+    def constants(self, max_len: int) -> Tables:
+        return {}
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {"table": Parameter(shape=(self.max_position, self.head_dim), std=0.0)}
+
+    def scores(
+        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: Content
+    ) -> Array:
+        xp, q = namespace_of(content.q), content.q
+        by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))
+        by_row = xp.broadcast_to(by_row, (*shape_of(content.scores)[:-1], self.max_position))
+        return _between(by_row, _counted_open(content.scores))
+
+
+def _counted_open(scores: Array) -> Array:
+    """For each key the sum of the gates from it to the last one: added up from there, where few are and little is lost."""
+    xp = namespace_of(scores)
+    gates = 1 / (1 + xp.exp(-xp.maximum(scores, xp.full_like(scores, _CLOSED))))
+    keys = shape_of(scores)[-1]
+    backwards = -counted(keys, like=scores) + (keys - 1)
+    return xp.take(xp.cumulative_sum(xp.take(gates, backwards, axis=-1), axis=-1), backwards, axis=-1)
+
+
+def _between(by_row: Array, positions: Array) -> Array:
+    """Each row's columns at real positions: `(..., columns), (..., keys) -> (..., keys)`, cut off at the last column."""
+    xp = namespace_of(by_row)
+    last = xp.full_like(positions, by_row.shape[-1] - 1)
+    positions = xp.minimum(positions, last)
+    low = xp.astype(positions, xp.int32)
+    high = xp.minimum(low + 1, xp.astype(last, xp.int32))
+    columns = xp.astype(counted(by_row.shape[-1], like=by_row), dtype_of(positions))
+    whole = xp.reshape(xp.take(columns, xp.reshape(low, (-1,)), axis=0), shape_of(low))  # some pass gradients to `low`
+    below = picked(by_row, low)
+    return below + (picked(by_row, high) - below) * (positions - whole)

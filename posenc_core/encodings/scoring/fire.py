@@ -1,0 +1,85 @@
+"""The scoring encoding with a learned function of relative distances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..._array_api.checks import check_integer, check_number, fixed
+from ..._array_api.namespace import Array, namespace_of
+from ...attention.bias import perceived, progressive
+from ..base import Parameter, PositionScoring, Tables
+
+BLOCK = 128  # queries at a time, whose hidden units are in memory
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fire(PositionScoring):
+    """Functional interpolation: a learned function of the distance's share of the farthest a query could look back.
+
+    A perceptron makes each head's number of `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)`, where
+    c and l are learned, too. The distance has no sign; a causal mask hides the keys after a query. It is computed for 128
+    queries at a time, so that next to two results only their hidden units are in memory.
+
+    Args:
+        num_heads: number of heads.
+        hidden: number of hidden units.
+        rate: what c starts from.
+        threshold: queries before `l` times this position count as there; l starts from 1.
+    Raises:
+        ValueError: if `num_heads`, `hidden`, `rate` or `threshold` is not positive.
+    Source: Li et al. 2024 (arXiv:2310.04418). Weights start as there with PyTorch's variance,
+        1 / (3 * inputs), and normally distributed.
+
+    >>> [parameter.shape for parameter in Fire(num_heads=12).parameters().values()]
+    [(1,), (1,), (32,), (32,), (12, 32), (12,)]
+    """
+
+    hidden: int = 32
+    rate: float = 0.1
+    threshold: float = 512
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("hidden", self.hidden)
+        check_number("rate", self.rate, above=0)
+        check_number("threshold", self.threshold, above=0)
+
+    @property
+    def is_relative(self) -> bool:
+        return False
+
+    def constants(self, max_len: int) -> Tables:
+        return {}
+
+    def parameters(self) -> dict[str, Parameter]:
+        wide, narrow = math.sqrt(1 / 3), math.sqrt(1 / (3 * self.hidden))
+        return {
+            "c": Parameter(shape=(1,), std=0.0, mean=self.rate),
+            "l": Parameter(shape=(1,), std=0.0, mean=1.0),
+            "hidden_weight": Parameter(shape=(self.hidden,), std=wide),
+            "hidden_bias": Parameter(shape=(self.hidden,), std=wide),
+            "head_weight": Parameter(shape=(self.num_heads, self.hidden), std=narrow),
+            "head_bias": Parameter(shape=(self.num_heads,), std=narrow),
+        }
+
+    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+        xp = namespace_of(query_positions)
+        wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
+        blocks = [self._scored(wide, block, key_positions) for block in _blocks(query_positions)]
+        return blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=-2)
+
+    def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+        threshold = namespace_of(query_positions).abs(weights["l"] * self.threshold)
+        shares = progressive(weights["c"], threshold, query_positions, key_positions)
+        hidden, heads = ((weights[f"{name}_weight"], weights[f"{name}_bias"]) for name in ("hidden", "head"))
+        return perceived(shares, hidden, heads)
+
+
+def _blocks(positions: Array) -> list[Array]:
+    """Parts of a length; all in one where a tracer does not know it."""
+    length = positions.shape[-1] if hasattr(positions, "shape") else None
+    if length is None or not fixed(length, positions) or length <= BLOCK:
+        return [positions]
+    return [positions[..., first : min(first + BLOCK, length)] for first in range(0, length, BLOCK)]

@@ -1,0 +1,63 @@
+"""The scoring encoding with learned kernels of the distance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..._array_api.checks import check_known
+from ..._array_api.namespace import Array
+from ...attention.bias import SIDES, Sides, clamped, distances, logarithmic, power
+from ..base import Parameter, PositionScoring, Tables
+
+Variant: TypeAlias = Literal["logarithmic", "power"]
+VARIANTS = ("logarithmic", "power")
+LEAST = 0.01  # of both learned numbers
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Kerple(PositionScoring):
+    """Kernelized distances: each head loses a learned function of the distance, with two learned numbers.
+
+    They count as 0.01 where they are less, the exponent as 2 where it is more, and have no gradient there. They start
+    near 1, a size, and 1/2, a rate; near 1/2, a size, and 1, an exponent, normally distributed, a fifth of that apart.
+
+    Args:
+        num_heads: number of heads.
+        variant: `"logarithmic"`, `-r1 * log(1 + r2 * distance)`, or `"power"`, `-r1 * distance ** r2`.
+        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. It hides none: that
+            is for a causal mask.
+    Raises:
+        ValueError: if `num_heads` is not positive, or another argument unknown.
+    Source: Chi et al. 2022 (arXiv:2205.09921); their numbers start uniformly distributed, with these means.
+
+    >>> Kerple(num_heads=12).parameters()["r2"]
+    Parameter(shape=(12,), std=0.1, mean=0.5)
+    """
+
+    variant: Variant = "logarithmic"
+    sides: Sides = "both"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known("variant", self.variant, VARIANTS)
+        check_known("sides", self.sides, SIDES)
+
+    def constants(self, max_len: int) -> Tables:
+        return {}
+
+    def parameters(self) -> dict[str, Parameter]:
+        means = (1.0, 0.5) if self.variant == "logarithmic" else (0.5, 1.0)
+        shape = (self.num_heads,)
+        return {
+            name: Parameter(shape=shape, std=mean / 5, mean=mean)
+            for name, mean in zip(("r1", "r2"), means, strict=True)
+        }
+
+    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+        far = distances(query_positions, key_positions, sides=self.sides)
+        size = clamped(weights["r1"], minimum=LEAST)
+        if self.variant == "logarithmic":
+            return logarithmic(size, clamped(weights["r2"], minimum=LEAST), far)
+        return power(size, clamped(weights["r2"], minimum=LEAST, maximum=2), far)

@@ -1,0 +1,81 @@
+"""The scoring encoding of Shaw et al.: a learned vector per offset, for keys and for values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from ..._array_api.checks import check_integer, check_known, check_number, known
+from ..._array_api.namespace import Array, dtype_of, namespace_of
+from ...attention.attend import Content
+from ...attention.relative import Stated, offsets
+from ..base import ContentScoring, Parameter, Tables
+
+AppliesTo: TypeAlias = Literal["both", "keys"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ShawBias(ContentScoring):
+    """Relative positions by one learned vector for each offset of key and query, shared by the heads.
+
+    A query's score with a key grows by its product with the offset's vector, divided by √head_dim; with
+    `applies_to="both"`, a second vector is added to the value. No array of queries × keys × head_dim is made.
+
+    Args:
+        num_heads: number of heads.
+        head_dim: width of each head's queries, keys and values.
+        max_distance: the farthest offset that has a vector of its own; those beyond it share it.
+        applies_to: `"both"` keys and values, as published, or `"keys"` alone.
+        std: standard deviation of the normal distribution that the vectors start from.
+    Raises:
+        ValueError: if a number is not positive, or `applies_to` is unknown.
+    Source: Shaw et al. 2018, equations 3 to 5 (arXiv:1803.02155).
+
+    >>> ShawBias(num_heads=2, head_dim=4, max_distance=3, applies_to="keys").parameters()
+    {'key_table': Parameter(shape=(7, 4), std=0.02, mean=0.0)}
+    """
+
+    max_distance: int
+    applies_to: AppliesTo = "both"
+    std: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("max_distance", self.max_distance)
+        check_known("applies_to", self.applies_to, get_args(AppliesTo))
+        check_number("std", self.std, minimum=0)
+
+    @property
+    def looks_up(self) -> bool:
+        return True
+
+    def constants(self, max_len: int) -> Tables:
+        return {}
+
+    def parameters(self) -> dict[str, Parameter]:
+        names = ("key_table", "value_table") if self.adds_values else ("key_table",)
+        return {name: Parameter(shape=(2 * self.max_distance + 1, self.head_dim), std=self.std) for name in names}
+
+    @property
+    def adds_values(self) -> bool:
+        return self.applies_to == "both"
+
+    def scores(
+        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: Content
+    ) -> Array:
+        xp, q = namespace_of(content.q), content.q
+        apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
+        table = xp.astype(weights["key_table"], dtype_of(q)) * (1 / math.sqrt(self.head_dim))
+        return apart.spread(xp.matmul(q, xp.matrix_transpose(xp.take(table, apart.rows, axis=0))))
+
+    def values(
+        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, attention: Array
+    ) -> Array | None:
+        if not self.adds_values or any(known(length) and length == 0 for length in attention.shape[-2:]):
+            return None
+        xp = namespace_of(attention)
+        apart = offsets(query_positions, key_positions, limit=self.max_distance, like=attention)
+        table = xp.astype(weights["value_table"], dtype_of(attention))
+        return xp.matmul(apart.gathered(attention), xp.take(table, apart.rows, axis=0))

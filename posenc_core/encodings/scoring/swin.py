@@ -1,0 +1,86 @@
+"""The scoring encoding of windows of an image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._array_api.checks import check_integer, check_number
+from ..._array_api.namespace import Array, namespace_of
+from ...attention.buckets import by_pair, gathered, window_index
+from ..base import Parameter, PositionScoring, Tables
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SwinBias(PositionScoring):
+    """One learned number per head and offset, in rows and columns, of two cells of a window.
+
+    Positions are numbers of tokens: the class token, if there is one, then the cells row by row. A layer refuses a token
+    that is not of the window; where only a running program knows it, it has NaN.
+
+    Args:
+        num_heads: number of heads.
+        window: height and width, in tokens.
+        prefix_tokens: 1 where a class token stands before the cells, as in BEiT; it has three rows more, at the end: as it looks
+            at cells, as they look at it, and as it looks at itself.
+        std: standard deviation of the normal distribution that the numbers start from.
+    Raises:
+        ValueError: if the window is empty or not of two axes, `prefix_tokens` neither 0 nor 1, or `std` negative.
+    Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.
+
+    >>> SwinBias(num_heads=3, window=(7, 7)).parameters()
+    {'table': Parameter(shape=(169, 3), std=0.02, mean=0.0)}
+    """
+
+    window: tuple[int, int]
+    prefix_tokens: int = 0
+    std: float = 0.02
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _is_pair(self.window):
+            raise ValueError(f"`window` must be a height and a width, got {self.window!r}.")
+        for size in self.window:
+            check_integer("window", size)
+        check_integer("prefix_tokens", self.prefix_tokens, minimum=0)
+        if self.prefix_tokens > 1:
+            raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {self.prefix_tokens!r}.")
+        check_number("std", self.std, minimum=0)
+
+    @property
+    def looks_up(self) -> bool:
+        return True
+
+    @property
+    def limit(self) -> int:
+        return math.prod(self.window) + self.prefix_tokens
+
+    @property
+    def is_relative(self) -> bool:
+        return False
+
+    @property
+    def _rows(self) -> int:
+        height, width = self.window
+        return (2 * height - 1) * (2 * width - 1) + 3 * self.prefix_tokens
+
+    def constants(self, max_len: int) -> Tables:
+        index = window_index(*self.window, prefix_tokens=self.prefix_tokens)
+        return {"index": np.pad(index, 1, constant_values=self._rows).ravel()}
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {"table": Parameter(shape=(self._rows, self.num_heads), std=self.std)}
+
+    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+        xp = namespace_of(query_positions)
+        index = by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
+        table = xp.astype(weights["table"], xp.float32)
+        outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
+        return gathered(xp.concat([table, outside], axis=0), index)
+
+
+def _is_pair(window: object) -> bool:
+    return isinstance(window, tuple) and len(window) == 2

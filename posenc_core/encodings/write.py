@@ -1,0 +1,73 @@
+"""Writing: tables longer than memory, block by block into arrays that lie on disk."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from .._array_api.checks import check_integer
+from .._array_api.namespace import dtype_name
+from ..positions.sequences import LIMIT, sequence
+from .base import Tabular
+
+_BLOCK = 2**21  # entries: some 8 MiB
+
+
+def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
+    """Write the rows of positions from `start` on into arrays, as many as these have rows, holding a few MiB at a time.
+
+    Args:
+        encoding: additive or rotary.
+        out: float32 arrays that take slices, `(length, columns)`: `np.memmap`, zarr's, h5py's. One for what is added to
+            tokens; cosine and sine for a rotary encoding; XPos has two more, for keys. Where they say that they are cut
+            into `chunks`, whole ones are written.
+        start: the first position.
+    Raises:
+        TypeError: if the encoding has no table that is fixed, or `out` is not float32.
+        ValueError: if there are more or fewer arrays than tables, their shapes are wrong, or they overlap; if the
+            encoding ends before.
+
+    >>> from posenc_core import Sinusoidal
+    >>> table = np.empty((2, 2), np.float32)  # or np.lib.format.open_memmap("table.npy", "w+", np.float32, (10**7, 128))
+    >>> write_tables(Sinusoidal(dim=2), table, start=2**20)
+    >>> table
+    array([[0.33049315, 0.9438084 ],
+           [0.9727536 , 0.23184146]], dtype=float32)
+    """
+    check_integer("start", start, minimum=1 - LIMIT)
+    length, step = _checked_length(encoding, out, start), _rows_at_a_time(out)
+    for first in range(0, length, step):
+        rows = encoding.rows(sequence(min(step, length - first), start=start + first))
+        for table, block in zip(out, rows.values(), strict=True):
+            table[first : first + step] = block
+
+
+def _checked_length(encoding: Tabular, out: tuple[Any, ...], start: int) -> int:
+    """How many rows are to be written."""
+    if not isinstance(encoding, Tabular):
+        raise TypeError(f"`encoding` must be additive or rotary, got {encoding!r}.")
+    if encoding.parameters():
+        raise TypeError(f"`encoding` must have a table that is fixed, got {encoding!r}, whose rows are learned.")
+    length = out[0].shape[0] if out and out[0].shape else 0
+    ends = np.array([start, start + length - 1]) if length else sequence(0)
+    widths = [rows.shape[-1] for rows in encoding.rows(ends).values()]
+    if len(out) != len(widths):
+        raise ValueError(f"`out` of {encoding!r} must be {len(widths)} arrays, got {len(out)}.")
+    for table, width in zip(out, widths, strict=True):
+        if tuple(table.shape) != (length, width):
+            raise ValueError(f"`out` must have shape {(length, width)}, got {tuple(table.shape)}.")
+        if dtype_name(table) != "float32":
+            raise TypeError(f"`out` must be float32, got {dtype_name(table)}; round what is written afterwards.")
+    pairs = combinations((table for table in out if isinstance(table, np.ndarray)), 2)
+    if any(np.shares_memory(one, other) for one, other in pairs):
+        raise ValueError("`out` must be arrays that do not overlap, got two that share memory.")
+    return int(length)
+
+
+def _rows_at_a_time(out: tuple[Any, ...]) -> int:
+    """As many as a block has, in whole chunks where the arrays have chunks."""
+    step = max(_BLOCK // max(table.shape[1] for table in out), 1)
+    chunks = getattr(out[0], "chunks", None)
+    return max(step // chunks[0], 1) * int(chunks[0]) if chunks else step

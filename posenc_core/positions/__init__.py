@@ -1,0 +1,35 @@
+"""Build positions: sequences, masks of padding, packed batches, shards and grids."""
+
+from .grids import By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
+from .sequences import (
+    LIMIT,
+    Order,
+    counted,
+    counted_from,
+    from_array,
+    from_cu_seqlens,
+    from_mask,
+    sequence,
+    sequence_ids,
+    shard,
+)
+
+__all__ = [
+    "LIMIT",
+    "By",
+    "Multimodal",
+    "Order",
+    "Segment",
+    "counted",
+    "counted_from",
+    "from_array",
+    "from_cu_seqlens",
+    "from_mask",
+    "grid",
+    "left_padded",
+    "multimodal",
+    "normalized_grid",
+    "sequence",
+    "sequence_ids",
+    "shard",
+]

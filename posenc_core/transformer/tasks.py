@@ -1,0 +1,210 @@
+"""Tasks: pairs of texts to train the Transformer on, made up by a seed, whose answers depend on the order of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Literal, NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from .._array_api.checks import check_integer, check_known
+from .config import END, PAD
+
+Tokens: TypeAlias = npt.NDArray[np.int32]
+Draw: TypeAlias = Callable[[np.random.RandomState], tuple[str, str, str]]
+Split: TypeAlias = Literal["train", "test"]
+
+
+HELD_OUT = 10  # one question in so many is kept for the test
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+DIGITS = "〇一二三四五六七八九"
+FIRST_DAY, DAYS = date(1900, 1, 1), 73049  # to the end of 2099
+
+
+class Batch(NamedTuple):
+    """Tokens of some pairs.
+
+    Attributes:
+        source: the questions, shape `(size, source_len)`, padded with `PAD`.
+        target: the answers, each with `END` after it, shape `(size, target_len)`, padded with `PAD`.
+    """
+
+    source: Tokens
+    target: Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Questions and answers in characters.
+
+    Attributes:
+        name: what it is called.
+        symbols: the characters; the first has token 3, after `PAD`, `START` and `END`.
+        source_len: the number of characters of the longest question.
+        target_len: the number of tokens of the longest answer, its `END` counted.
+        draw: makes a question, its answer, and what is asked for, by which pairs are held out.
+    """
+
+    name: str
+    symbols: str
+    source_len: int
+    target_len: int
+    draw: Draw
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens."""
+        return len(self.symbols) + 3
+
+    @property
+    def max_len(self) -> int:
+        """The length of the longest sequence."""
+        return max(self.source_len, self.target_len)
+
+    def pairs(self, size: int, *, seed: Sequence[int], split: Split = "train") -> list[tuple[str, str]]:
+        """Questions with their answers, `size` of them; what the test asks for, training never does.
+
+        Args:
+            size: number of pairs.
+            seed: whole numbers; the same ones make the same pairs, on every machine.
+            split: `"train"` or `"test"`.
+        Raises:
+            ValueError: if `size` is not positive, or `split` is unknown.
+
+        >>> reverse(shortest=3, longest=4).pairs(2, seed=(0, 0))
+        [('ffib', 'biff'), ('gaeh', 'heag')]
+        """
+        check_integer("size", size)
+        check_known("split", split, ("train", "test"))
+        numbers = np.random.RandomState(list(seed))
+        pairs: list[tuple[str, str]] = []
+        while len(pairs) < size:
+            question, answer, asked = self.draw(numbers)
+            if (crc32(asked.encode()) % HELD_OUT == 0) == (split == "test"):
+                pairs.append((question, answer))
+        return pairs
+
+    def batch(self, size: int, *, seed: Sequence[int], split: Split = "train") -> Batch:
+        """`pairs` as tokens."""
+        pairs = self.pairs(size, seed=seed, split=split)
+        source, target = np.full((size, self.source_len), PAD), np.full((size, self.target_len), PAD)
+        for row, (question, answer) in enumerate(pairs):
+            source[row, : len(question)] = self.tokens(question)
+            target[row, : len(answer) + 1] = [*self.tokens(answer), END]
+        return Batch(source.astype(np.int32), target.astype(np.int32))
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text.
+
+        Raises:
+            ValueError: if a character is none of the task's.
+        """
+        strange = sorted(set(text) - set(self.symbols))
+        if strange:
+            raise ValueError(f"`text` must be made of {self.symbols!r}, got {strange[0]!r}.")
+        return [self.symbols.index(symbol) + 3 for symbol in text]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, up to the first `END`; padding and `START` are left out."""
+        told = list(map(int, tokens))
+        told = told[: told.index(END)] if END in told else told
+        return "".join(self.symbols[token - 3] for token in told if token > END)
+
+
+def dates() -> Task:
+    """Dates in Chinese, English and mixtures of both, to be written as ISO 8601 writes them.
+
+    >>> dates().pairs(3, seed=(0, 2))
+    [('二〇三一年 Nov 16', '2031-11-16'), ('2011年4月1日', '2011-04-01'), ('1985年6月19日', '1985-06-19')]
+    """
+    symbols = "".join(sorted({*"0123456789年月日十 ,./()-", *DIGITS, *"the of st nd rd (day first)", *"".join(MONTHS)}))
+    return Task(name="dates", symbols=symbols, source_len=26, target_len=11, draw=_date)
+
+
+def copy(*, shortest: int = 5, longest: int = 12) -> Task:
+    """Letters, to be written once more."""
+    return _letters("copy", shortest, longest, lambda letters: letters)
+
+
+def reverse(*, shortest: int = 5, longest: int = 12) -> Task:
+    """Letters, to be written from the last to the first."""
+    return _letters("reverse", shortest, longest, lambda letters: letters[::-1])
+
+
+def addition(*, digits: int = 3) -> Task:
+    """Two numbers of up to so many digits, to be added; the sum is written from its last digit to its first.
+
+    >>> addition().pairs(2, seed=(0, 0))
+    [('5+952', '759'), ('817+43', '068')]
+    """
+    check_integer("digits", digits)
+
+    def draw(numbers: np.random.RandomState) -> tuple[str, str, str]:
+        a, b = (int(numbers.randint(10 ** numbers.randint(1, digits + 1))) for _ in "ab")
+        question = f"{a}+{b}"
+        return question, str(a + b)[::-1], question
+
+    return Task(name="addition", symbols="0123456789+", source_len=2 * digits + 1, target_len=digits + 2, draw=draw)
+
+
+TASKS: dict[str, Callable[[], Task]] = {"dates": dates, "copy": copy, "reverse": reverse, "addition": addition}
+
+
+def _letters(name: str, shortest: int, longest: int, answer: Callable[[str], str]) -> Task:
+    check_integer("shortest", shortest)
+    check_integer("longest", longest, minimum=shortest)
+
+    def draw(numbers: np.random.RandomState) -> tuple[str, str, str]:
+        drawn = numbers.randint(10, size=numbers.randint(shortest, longest + 1))
+        letters = "".join("abcdefghij"[letter] for letter in drawn)
+        return letters, answer(letters), letters
+
+    return Task(name=name, symbols="abcdefghij", source_len=longest, target_len=longest + 1, draw=draw)
+
+
+def _date(numbers: np.random.RandomState) -> tuple[str, str, str]:
+    day = FIRST_DAY + timedelta(days=int(numbers.randint(DAYS)))
+    written = WORDINGS[numbers.randint(len(WORDINGS))](day)
+    return written, day.isoformat(), day.isoformat()
+
+
+def _chinese(number: int) -> str:
+    """A number below 100 in Chinese: 21 is 二十一."""
+    tens, ones = divmod(number, 10)
+    return (DIGITS[tens] if tens > 1 else "") + ("十" if tens else "") + (DIGITS[ones] if ones else "")
+
+
+def _year(day: date) -> str:
+    return "".join(DIGITS[int(digit)] for digit in str(day.year))
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _month(day: date) -> str:
+    return MONTHS[day.month - 1]
+
+
+WORDINGS: tuple[Callable[[date], str], ...] = (
+    lambda day: f"{_year(day)}年{_chinese(day.month)}月{_chinese(day.day)}日",
+    lambda day: f"{day.year}年{day.month}月{day.day}日",
+    lambda day: f"{day.year}年{_chinese(day.month)}月{_chinese(day.day)}日",
+    lambda day: f"{_year(day)}年 {_month(day)[:3]} {day.day}",
+    lambda day: f"{_month(day)} {day.day}日, {day.year}年",
+    lambda day: f"{_month(day)[:3]} {day.day}, {day.year}",
+    lambda day: f"{_month(day)} {day.day}, {day.year}",
+    lambda day: f"the {_ordinal(day.day)} of {_month(day)} {day.year}",
+    lambda day: f"{day.day} {_month(day)[:3]} {day.year}",
+    lambda day: f"{day.day}.{day.month}.{day.year}",
+    lambda day: f"{day.day}/{day.month}/{day.year} (day first)",
+    lambda day: f"{day.month}/{day.day}/{day.year}",
+)

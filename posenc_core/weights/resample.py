@@ -1,0 +1,134 @@
+"""Resampling: rows at new places, each a blend of those old ones that lie around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._array_api.namespace import Array, Namespace, dtype_name, namespace_of, shape_of
+
+Float64s: TypeAlias = npt.NDArray[np.float64]
+Method = Literal["antialiased_cubic", "cubic", "antialiased_linear", "linear", "aligned_linear"]
+BiasMethod = Literal[Method, "geometric"]
+
+_GROWTH = (1.01, 1.5)  # between which BEiT looks for the ratio of its distances
+
+
+class _Kernel(NamedTuple):
+    weight: Callable[[Float64s], Float64s]  # of a row at a distance of so many rows
+    radius: int  # the distance from which on rows weigh nothing
+    places: Callable[[int, int], Float64s]  # where new rows lie among the old
+    widens: bool = False  # whether it becomes as wide as new rows lie apart, and ends at the border
+
+
+class Blend(NamedTuple):
+    """The old rows that each new row is made of, and how much of each: `(rows blended, new rows)` both."""
+
+    rows: npt.NDArray[np.int32]
+    weights: Float64s
+
+
+def resampled(x: Array, old: tuple[int, ...], new: tuple[int, ...], *, method: BiasMethod) -> Array:
+    """Carry a grid over to other sizes, axis by axis: `(outer, prod(old), dim)` to `(outer, prod(new), dim)`.
+
+    Args:
+        x: float32 or float64.
+        old: the sizes of the grid; its cells stand row by row.
+        new: as many sizes.
+        method: as for `resizing.resize_table`, or `"geometric"` as for `resizing.resize_bias_table`.
+
+    >>> resampled(np.array([[[0.0], [1.0]]]), (2,), (3,), method="aligned_linear")[0, :, 0]
+    array([0. , 0.5, 1. ])
+    """
+    xp, (outer, _, dim) = namespace_of(x), shape_of(x)
+    for axis, (before, after) in enumerate(zip(old, new, strict=True)):
+        if before != after:
+            x = xp.reshape(x, (outer * prod(new[:axis]), before, prod(old[axis + 1 :]) * dim))
+            x = _blended(x, blend(before, after, method=method), xp)
+    return xp.reshape(x, (outer, prod(new), dim))
+
+
+def blend(old: int, new: int, *, method: BiasMethod) -> Blend:
+    """What `new` rows along one axis are made of, where there were `old`.
+
+    >>> rows, weights = blend(2, 4, method="linear")
+    >>> (rows * weights).sum(axis=0)
+    array([0.  , 0.25, 0.75, 1.  ])
+    """
+    return _geometric(old, new) if method == "geometric" else _weighed(_KERNELS[method], old, new)
+
+
+def _blended(x: Array, blend: Blend, xp: Namespace) -> Array:
+    """Sums of rows times weights: no product of matrices, which some devices take in fewer digits."""
+    wide, device = np.dtype(dtype_name(x)), getattr(x, "device", None)
+    parts = (
+        xp.take(x, xp.asarray(rows, device=device), axis=1) * xp.asarray(weights, device=device)
+        for rows, weights in zip(blend.rows, blend.weights.astype(wide)[..., None], strict=True)
+    )
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total
+
+
+def _weighed(kernel: _Kernel, old: int, new: int) -> Blend:
+    places, width = kernel.places(old, new), max(old / new, 1) if kernel.widens else 1
+    reach = kernel.radius * width
+    rows = np.floor(places - reach).astype(np.int64) + 1 + np.arange(np.ceil(2 * reach), dtype=np.int64)[:, None]
+    weights = kernel.weight(np.abs(rows - places) / width)
+    if kernel.widens:
+        weights = weights * ((rows >= 0) & (rows < old))
+    return Blend(np.clip(rows, 0, old - 1).astype(np.int32), weights / weights.sum(axis=0))
+
+
+def _geometric(old: int, new: int) -> Blend:
+    """Old distances in geometric progression, and the two of them that each new one lies between."""
+    ratio = _ratio(old // 2, new // 2)
+    distances = np.cumsum(ratio ** np.arange(old // 2))
+    places = np.concatenate([-distances[::-1], [0.0], distances])
+    share = np.interp(np.arange(new) - new // 2, places, np.arange(old))
+    lower = np.minimum(share.astype(np.int32), old - 1)
+    upper = np.minimum(lower + 1, old - 1).astype(np.int32)
+    return Blend(np.stack([lower, upper]), np.stack([1 - (share - lower), share - lower]))
+
+
+def _ratio(count: int, border: int) -> float:
+    """The q at which 1 + q + … + q ** (count - 1) is `border`, by bisection."""
+    left, right = _GROWTH
+    while left < (middle := (left + right) / 2) < right:
+        left, right = (left, middle) if np.sum(middle ** np.arange(count)) > border else (middle, right)
+    return left
+
+
+def _cubic(distance: Float64s, a: float) -> Float64s:
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = a * (((distance - 5) * distance + 8) * distance - 4)
+    return np.where(distance < 1, near, np.where(distance < 2, far, 0))
+
+
+def _triangle(distance: Float64s) -> Float64s:
+    return np.maximum(1 - distance, 0)
+
+
+def _centers(old: int, new: int) -> Float64s:
+    return (2 * np.arange(new) + 1) * old / (2 * new) - 0.5
+
+
+def _from_end_to_end(old: int, new: int) -> Float64s:
+    return np.arange(new) * (old - 1) / max(new - 1, 1)
+
+
+_KERNELS: dict[str, _Kernel] = {
+    "antialiased_cubic": _Kernel(partial(_cubic, a=-0.5), 2, _centers, widens=True),
+    "cubic": _Kernel(partial(_cubic, a=-0.75), 2, _centers),
+    "antialiased_linear": _Kernel(_triangle, 1, _centers, widens=True),
+    "linear": _Kernel(_triangle, 1, _centers),
+    "aligned_linear": _Kernel(_triangle, 1, _from_end_to_end),
+}
+
+METHODS = tuple(_KERNELS)

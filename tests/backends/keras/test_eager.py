@@ -1,0 +1,157 @@
+"""TensorFlow's eager tensors and the kernel that rooms share: derivatives of every kind, and whom it leaves alone."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("Keras runs on another framework.", allow_module_level=True)
+
+import tensorflow as tf
+
+from posenc_backends import _kernels as kernels
+from posenc_core import rotate
+from posenc_core._array_api import kernels as _kernels
+
+pytest.importorskip("numba")
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The kinds of the calls of the kernel."""
+    made, kernel_of = [], kernels._kernel_of
+    monkeypatch.setattr(kernels, "_kernel_of", lambda kind: made.append(kind) or kernel_of(kind))
+    return made
+
+
+def tensor(*shape):
+    return tf.constant(RNG.normal(size=shape).astype(np.float32))
+
+
+def turning(*tables):
+    return lambda x: rotate(x, *tables, layout="half")
+
+
+def both(function, *arguments):
+    """What the kernel has a part in, and the same by the formula."""
+    found = function(*arguments)
+    held = dict(_kernels._kernels)
+    _kernels._kernels.clear()
+    try:
+        return found, function(*arguments)
+    finally:
+        _kernels._kernels.update(held)
+
+
+def gradients(function, x, *sources, persistent=False):
+    with tf.GradientTape(persistent=persistent) as tape:
+        tape.watch([x, *sources])
+        result = function(x)
+    return tape.gradient(result, [x, *sources])
+
+
+def second(function, x):
+    return gradients(lambda x: gradients(lambda x: tf.reduce_sum(function(x) ** 3), x)[0], x)
+
+
+def tangent(function, x):
+    with tf.autodiff.ForwardAccumulator(x, x + 1) as accumulator:
+        result = function(x)
+    return [result, accumulator.jvp(result)]
+
+
+def of_taken_rows(function, x):
+    """The gradient of a result of which rows are taken reaches it as `tf.IndexedSlices`."""
+    return gradients(lambda x: tf.gather(function(x), [1, 0, 1]), x)
+
+
+WAYS = {
+    "twice": second,
+    "forward": tangent,
+    "persistent": lambda function, x: gradients(function, x, persistent=True),
+    "rows": of_taken_rows,
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_derivatives_are_those_of_the_formula(calls, way):
+    x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
+    for found, plain in zip(*both(way, turning(cos, sin), x), strict=True):
+        np.testing.assert_array_equal(found, plain)
+    assert len(calls) >= 2
+
+
+def test_tables_that_learn_have_their_gradients(calls):
+    x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
+    for found, plain in zip(*both(gradients, turning(cos, sin), x, cos, sin), strict=True):
+        np.testing.assert_array_equal(found, plain)
+    assert not calls
+
+
+def test_results_have_memory_of_their_own(calls):
+    """What is asked for later does not change what was made before, nor what it was made of."""
+    x, tables = tensor(2, 3, 33, 40), [tensor(33, 20), tensor(33, 20)]
+    given = x.numpy().copy()
+
+    def turned():
+        return [turning(*tables)(x + number) for number in range(50)]
+
+    results, plain = both(turned)
+    assert len(calls) == 50
+    tables.clear()
+    gc.collect()
+    for result, wanted in zip(results, plain, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+    np.testing.assert_array_equal(x, given)
+
+
+def test_what_is_under_way_is_waited_for(calls):
+    x, cos, sin = tensor(64, 64), tensor(64, 32), tensor(64, 32)
+
+    def product():
+        return turning(cos, sin)(tf.linalg.matmul(tf.tile(x, [1, 200]), tf.tile(x, [200, 1])))
+
+    tf.config.experimental.set_synchronous_execution(False)
+    try:
+        found = product().numpy()
+    finally:
+        tf.config.experimental.set_synchronous_execution(True)
+    np.testing.assert_array_equal(found, both(product)[1])
+    assert calls
+
+
+def intercepted(function, x):
+    tf.debugging.enable_check_numerics()
+    try:
+        return function(x)
+    finally:
+        tf.debugging.disable_check_numerics()
+
+
+LEFT_ALONE = {
+    "tf.function": lambda function, x: tf.function(function)(x),
+    "captured": lambda function, x: tf.function(lambda: function(x))(),
+    "vectorized_map": tf.vectorized_map,
+    "tf.data": lambda function, x: next(iter(tf.data.Dataset.from_tensors(x).map(function))),
+    "variable": lambda function, x: function(tf.Variable(x)),
+    "intercepted": intercepted,
+    "small": lambda function, x: function(x[:1, :1]),
+}
+
+
+@pytest.mark.parametrize("way", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_whom_the_kernel_leaves_alone(calls, way):
+    x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
+    found, plain = both(way, function, x)
+    np.testing.assert_array_equal(found, plain)
+    assert not calls
+
+
+def test_what_runs_at_once_within_a_graph_has_it(calls):
+    x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
+    found, plain = both(tf.function(lambda x: tf.py_function(function, [x], tf.float32)), x)
+    np.testing.assert_array_equal(found, plain)
+    assert len(calls) == 1

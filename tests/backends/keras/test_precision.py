@@ -1,0 +1,68 @@
+"""How far attention may be off under a mixed policy: what `posenc_backends.conformance.tooling.MIXED` allows, derived."""
+
+import numpy as np
+import pytest
+
+from posenc_backends.conformance.cases import golden
+from posenc_backends.conformance.errors import DIGITS
+from posenc_backends.conformance.tooling import MIXED, counted
+
+LENGTH, HEADS, WIDTH = 53, 2, 4
+CAUSAL = np.tri(LENGTH, dtype=bool)
+ENTRIES = {entry["name"]: entry for entry in golden("modes") if entry["layer"] == "MultiHeadAttention"}
+KINDS = ("no position", "Rotary, head_dim 4, layout half")  # all others that turn or add round less, or the same
+
+
+def heads(x):
+    return x.reshape(2, LENGTH, HEADS, WIDTH).transpose(0, 2, 1, 3)
+
+
+def turns():
+    """The matrix of every position, `(length, WIDTH, WIDTH)`."""
+    angles = np.arange(LENGTH)[:, None] * 10000.0 ** (-np.arange(2) / 2)
+    cos, sin = (np.apply_along_axis(np.diag, 1, f(angles)) for f in (np.cos, np.sin))
+    return np.block([[cos, -sin], [sin, cos]])
+
+
+def turned(x, error, unit):
+    """The rotated numbers, and their errors, which the rotation mixes, and rounds once more."""
+    result = (turns() @ x[..., None])[..., 0]
+    mixed = (np.abs(turns()) @ error[..., None])[..., 0]
+    return result, mixed + unit * (np.abs(result) + mixed)
+
+
+def attended(entry, unit):
+    """The result in float64, and how far it may be off where numbers are rounded by `unit` of their size.
+
+    A score that is off by e changes the mean o of values v by at most Σ w (exp(e) - 1) |v - o| / Σ w exp(-e): the sum of
+    w (v - o) is 0.
+    """
+    tokens = counted(2, LENGTH, 8).astype(float)
+    matrices = {name: np.array(matrix) for name, matrix in entry["matrices"].items()}
+    q, k, v = (heads(tokens @ matrices[name]) for name in ("W_q", "W_k", "W_v"))
+    q_error, k_error, v_error = (unit * np.abs(x) for x in (q, k, v))
+    if entry["encoding"]:
+        (q, q_error), (k, k_error) = turned(q, q_error, unit), turned(k, k_error, unit)
+    scores = np.where(CAUSAL, q @ k.swapaxes(-1, -2) / 2, -np.inf)  # 2: the root of the width
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    off = (q_error @ np.abs(k).swapaxes(-1, -2) + (np.abs(q) + q_error) @ k_error.swapaxes(-1, -2)) / 2
+    mean = weights @ v
+    moved = np.einsum("bhij,bhijc->bhic", weights * np.expm1(off), np.abs(v[:, :, None] - mean[:, :, :, None]))
+    mean_error = moved / (weights * np.exp(-off)).sum(axis=-1, keepdims=True) + (weights * np.exp(2 * off)) @ v_error
+    mean_error += unit * (np.abs(mean) + mean_error)
+    mean, mean_error = (x.transpose(0, 2, 1, 3).reshape(2, LENGTH, 8) for x in (mean, mean_error))
+    result, error = mean @ matrices["W_o"], mean_error @ np.abs(matrices["W_o"])
+    return result, error + unit * (np.abs(result) + error)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_limit_of_mixed_attention_is_its_worst_case(dtype):
+    worst = []
+    for kind in KINDS:
+        entry = ENTRIES[f"MultiHeadAttention, {kind}, float32"]
+        result, error = attended(entry, 2.0 ** -DIGITS[dtype])
+        np.testing.assert_allclose(result[:, entry["rows"]], entry["result"], rtol=0, atol=1e-7)
+        last_place = 2.0 ** (np.floor(np.log2(np.abs(entry["result"]).max())) + 1 - DIGITS[dtype])
+        worst.append(error[:, entry["rows"]].max() / last_place)
+    assert MIXED - 0.2 < max(worst) <= MIXED

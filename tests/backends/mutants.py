@@ -1,0 +1,182 @@
+"""Rotations that make one mistake each, in any framework: the tables are made here, from the definition, and turned by `rotate`."""
+
+import numpy as np
+
+from posenc_core import Rotary, YaRN, rotate
+
+SCALED = Rotary(
+    head_dim=16, layout="half", rotary_dim=8, scaling=YaRN(factor=4.0, original_max_position_embeddings=4096)
+)
+PLAIN = Rotary(head_dim=16, layout="half", base=500000.0, rotary_dim=8)
+FACTOR = 0.1 * np.log(4) + 1
+POWERS = -np.arange(4) / 4
+
+
+def bfloat16(numbers):
+    bits = np.asarray(numbers, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
+def angles(positions, frequencies):
+    return np.asarray(positions, np.float64)[..., None] * frequencies
+
+
+def angles_in_float32(positions, frequencies):
+    return (np.asarray(positions, np.float32)[..., None] * frequencies.astype(np.float32)).astype(np.float64)
+
+
+class Rope:
+    """The rotation of a spec, as plainly as can be, and what subclasses change."""
+
+    layout = "half"
+    base = 500000.0
+    factor = 1.0
+    told = PLAIN
+
+    def __init__(self, room):
+        self.room = room
+
+    def __call__(self, q, k, positions):
+        places = np.asarray(self.room.to_numpy(positions), np.int64)
+        return self.turned(q, places), self.turned(k, places)
+
+    def turned(self, x, places):
+        cos, sin = (table if table.ndim == 2 else table[:, None] for table in self.tables(x, places))
+        native = [self.room.from_numpy(np.ascontiguousarray(table, np.float32)) for table in (cos, sin)]
+        return rotate(x, *native, layout=self.layout)
+
+    def tables(self, x, places):
+        turns = self.angles(places)
+        return np.cos(turns) * self.factor, np.sin(turns) * self.factor
+
+    def angles(self, places):
+        return angles(places, self.frequencies())
+
+    def frequencies(self):
+        return self.base**POWERS
+
+
+class Scaled(Rope):
+    told, factor = SCALED, FACTOR
+
+    def frequencies(self):
+        return SCALED.frequencies()
+
+
+class Interleaved(Rope):
+    layout = "interleaved"
+
+
+class Inverse(Rope):
+    def tables(self, x, places):
+        cos, sin = super().tables(x, places)
+        return cos, -sin
+
+
+class Later(Rope):
+    def angles(self, places):
+        return super().angles(places + 1)
+
+
+class OfTheHead(Rope):
+    def frequencies(self):
+        return self.base ** (POWERS / 2)
+
+
+class NoFactor(Scaled):
+    factor = 1.0
+
+
+class Doubled(Scaled):
+    factor = 2 * FACTOR
+
+
+class Squared(Scaled):
+    factor = FACTOR**2
+
+
+class UsualBase(Rope):
+    base = 10000.0
+
+
+class Unscaled(Scaled):
+    factor = 1.0
+
+    def frequencies(self):
+        return 10000.0**POWERS
+
+
+class Swapped(Rope):
+    def tables(self, x, places):
+        cos, sin = super().tables(x, places)
+        return sin, cos
+
+
+class Float32Angles(Rope):
+    def angles(self, places):
+        return angles_in_float32(places, self.frequencies())
+
+
+class OtherPowers(Rope):
+    """Float32 throughout, by way of a logarithm: every frequency is off by some last places."""
+
+    def angles(self, places):
+        slow = np.exp((POWERS * np.log(self.base)).astype(np.float32)).astype(np.float32)
+        return angles_in_float32(places, slow)
+
+
+class Bfloat16Positions(Rope):
+    def angles(self, places):
+        return super().angles(bfloat16(places))
+
+
+class Stale(Rope):
+    """A cache that does not know of dtypes: half precision leaves its rounded table behind."""
+
+    def __init__(self, room):
+        super().__init__(room)
+        self.cache = {}
+
+    def tables(self, x, places):
+        cos, sin = super().tables(x, places)
+        if "float32" not in str(x.dtype):
+            narrow = bfloat16 if "bfloat16" in str(x.dtype) else np.float16
+            cos, sin = (np.asarray(narrow(np.float32(table)), np.float64) for table in (cos, sin))
+        return self.cache.setdefault(places.tobytes(), (cos, sin))
+
+
+class FirstOffset(Rope):
+    """A cache that knows of lengths alone."""
+
+    def __init__(self, room):
+        super().__init__(room)
+        self.cache = {}
+
+    def tables(self, x, places):
+        return self.cache.setdefault(places.shape, super().tables(x, places))
+
+
+class Detached(Rope):
+    """Right numbers; the gradient is that of what came in."""
+
+    def turned(self, x, places):
+        with_none = self.room.backend.detached if hasattr(self.room, "backend") else (lambda array: array)
+        return x + with_none(super().turned(x, places) - x)
+
+
+MUTANTS = {
+    "layout swapped": [Interleaved],
+    "sign flipped": [Inverse],
+    "positions off by one": [Later],
+    "wrong denominator": [OfTheHead],
+    "attention factor missing": [NoFactor],
+    "attention factor doubled": [Doubled],
+    "attention factor squared": [Squared],
+    "base ignored": [UsualBase],
+    "scaling ignored": [Unscaled],
+    "cos and sin swapped": [Swapped],
+    "float32 angles": [Float32Angles, OtherPowers],
+    "bfloat16 positions": [Bfloat16Positions],
+    "stale cache": [Stale],
+    "offset ignored after the first call": [FirstOffset],
+}

@@ -1,0 +1,350 @@
+"""The kernel that rooms share: the bits of the plain formula, whatever the dtype, the pairs, the strides and the tables."""
+
+import os
+import sys
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from posenc_backends import _kernels as kernels
+from posenc_backends._kernels import huge_pages as pages
+from posenc_backends._kernels import plan as plans
+from posenc_core import Rotary, rotate, rotation, unrotate
+from posenc_core._array_api import kernels as _kernels
+from posenc_core.rotation import pairing_of, rotate_pairs
+
+RNG = np.random.default_rng(11)
+PAIRINGS = [
+    *((layout, placement, 1) for layout in ("half", "interleaved") for placement in ("lead", "trail", "spread")),
+    *(("interleaved_to_half", placement, 2) for placement in ("lead", "trail")),
+    *((layout, "trail", 2) for layout in ("half", "interleaved")),
+]
+AXES = {
+    "as it lies": (0, 1, 2, 3),
+    "heads last": (0, 2, 1, 3),
+    "sequence first": (2, 0, 1, 3),
+    "channels first": (3, 0, 1, 2),
+}
+TABLES = {"for all": (33,), "for each row": (2, 1, 33), "for each head": (2, 3, 33), "for one": (1,)}
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38], np.float32)
+
+
+@pytest.fixture
+def calls(monkeypatch, native):
+    """The kinds of the calls of the kernel, which is there."""
+    pytest.importorskip("numba")
+    if type(native(np.zeros(1))) not in _kernels._kernels:
+        pytest.skip("a room without the kernel")
+    made, kernel_of = [], kernels._kernel_of
+
+    def counted(kind):
+        made.append(kind)
+        return kernel_of(kind)
+
+    monkeypatch.setattr(kernels, "_kernel_of", counted)
+    return made
+
+
+def plainly(function, *arguments, **options):
+    """The function, without any kernel."""
+    held = dict(_kernels._kernels)
+    _kernels._kernels.clear()
+    try:
+        return function(*arguments, **options)
+    finally:
+        _kernels._kernels.update(held)
+
+
+def bits(room, array):
+    """The numbers, with all NaN alike."""
+    numbers = room.to_numpy(array)
+    return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
+
+
+def tokens(*shape, special=False):
+    numbers = RNG.normal(size=shape).astype(np.float32)
+    if special:
+        numbers.reshape(-1)[::7] = np.resize(SPECIAL, numbers.reshape(-1)[::7].shape)
+    return numbers
+
+
+def dtypes(on):
+    return [name for name in ("float32", "bfloat16", "float16", "float64") if name not in on.room.GAPS]
+
+
+@pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
+@pytest.mark.parametrize("width", [88, 128])
+def test_bits_are_those_of_the_formula(on, native, calls, layout, placement, blocks, width):
+    pairing = pairing_of(layout, placement, blocks)
+    x, (cos, sin) = native(tokens(2, 3, 33, width, special=True)), native(tokens(2, 33, 44))
+    with np.errstate(all="ignore"):
+        for dtype in dtypes(on):
+            given = on.harness.cast(x, dtype)
+            for way in (pairing, pairing.undone):
+                turned = rotate_pairs(given, cos, sin, pairing=way)
+                assert bits(on.room, turned) == bits(on.room, plainly(rotate_pairs, given, cos, sin, pairing=way)), (
+                    dtype
+                )
+    assert len(calls) == 2 * len(dtypes(on))
+
+
+@pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
+@pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_arrays_may_lie_anyhow(on, native, calls, axes, rows, layout):
+    xp = on.room.namespace
+    given = native(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
+    x, (cos, sin) = xp.permute_dims(given, axes), native(tokens(2, *rows, 24))
+    turned, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
+    assert bits(on.room, turned) == bits(on.room, plain)
+    assert calls
+
+
+def _called(function, *arguments, **options):
+    return function(*arguments, **options)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """No cache holds any result."""
+    monkeypatch.setattr(plans, "LARGE", 0)
+    plans.plan_of.cache_clear()
+    yield
+    plans.plan_of.cache_clear()
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
+@pytest.mark.parametrize("rotary_dim", [64, 40])
+def test_large_results_are_written_past_the_caches(on, native, calls, large, layout, rotary_dim):
+    x, (cos, sin) = native(tokens(2, 3, 33, 64, special=True)), native(tokens(2, 33, rotary_dim // 2))
+    with np.errstate(all="ignore"):
+        for dtype in dtypes(on):
+            given = on.harness.cast(x, dtype)
+            turned, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
+            assert bits(on.room, turned) == bits(on.room, plain), dtype
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_large_results_may_lie_anywhere(large, layout, dtype):
+    x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
+    wanted = plainly(rotate, x, cos, sin, layout=layout)
+    memory = np.empty(x.size + 64, dtype)
+    for place in range(64):
+        out = memory[place : place + x.size].reshape(x.shape)
+        np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="pages are of one size here")
+def test_large_results_are_asked_for_in_large_pages(room, native, calls, monkeypatch):
+    asked = []
+
+    def ask(address, size):
+        pages.ask_for_large_pages(address, size)
+        asked.append((address, size))
+
+    monkeypatch.setattr(kernels, "ask_for_large_pages", ask)
+    (cos, sin), held = native(tokens(2, 2048, 32)), []
+    for heads in (1, 16):  # 0.5 and 8 MiB
+        held.append(rotate(native(tokens(heads, 2048, 64)), cos, sin, layout="half"))
+    if type(held[0]) is np.ndarray:
+        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy asks
+    (_, small), (address, large) = asked
+    assert (small, large) == (2**19, 2**23)
+    assert "hg" in flags_of_memory(address + large // 2)
+
+
+def flags_of_memory(address):
+    """What Linux says of the mapping that this address is in."""
+    within = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, *words = line.split()
+        if "-" in name and not name.endswith(":"):
+            begin, end = (int(bound, 16) for bound in name.split("-"))
+            within = begin <= address < end
+        elif within and name == "VmFlags:":
+            return words
+    raise LookupError(address)
+
+
+def test_it_writes_where_it_is_told_to(room, native, calls, monkeypatch):
+    x, out, (cos, sin) = native(tokens(3, 33, 64)), native(np.zeros((3, 33, 64))), native(tokens(2, 33, 32))
+    wanted = room.to_numpy(rotate(x, cos, sin, layout="half"))
+    try:
+        out[...] = out
+    except TypeError:
+        pytest.skip("arrays that cannot be written to")
+    monkeypatch.setattr(rotation, "formula", None)
+    for place in (out, x):
+        assert rotate(x, cos, sin, layout="half", out=place) is place
+        np.testing.assert_array_equal(room.to_numpy(place), wanted)
+
+
+def test_gradients_are_those_of_the_formula(on, native, calls):
+    if not hasattr(on.harness, "gradient"):
+        pytest.skip("no gradient")
+    x, weights = native(tokens(2, 3, 33, 40)), native(tokens(2, 3, 33, 40))
+    cos, sin = native(tokens(2, 33, 20))
+    for layout in ("half", "interleaved", "interleaved_to_half"):
+        found, plain = (
+            function(on.harness.gradient, lambda x, way=layout: rotate(x, cos, sin, layout=way), x, weights)
+            for function in (_called, plainly)
+        )
+        np.testing.assert_array_equal(on.room.to_numpy(found), on.room.to_numpy(plain))
+    assert calls
+
+
+def test_nothing_is_turned_to_nothing(room, native):
+    empty, tables = native(np.zeros((2, 0, 8))), native(np.zeros((2, 0, 4)))
+    assert room.to_numpy(rotate(empty, *(tables[i, ...] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
+
+
+def test_threads_share_it(room, native, calls, monkeypatch):
+    monkeypatch.setattr(kernels, "SHARE", 1 << 12)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    x, (cos, sin) = native(tokens(3, 4, 200, 64)), native(tokens(2, 200, 32))
+    wanted = bits(room, plainly(rotate, x, cos, sin, layout="half"))
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: rotate(x, cos, sin, layout="half"), range(8)))
+    assert {bits(room, result) for result in results} == {wanted}
+    assert len(calls) == 8
+
+
+def test_an_interrupt_waits_for_threads_that_write():
+    done = []
+
+    def run(first, last):
+        if first == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.05)
+        done.append((first, last))
+
+    with pytest.raises(KeyboardInterrupt):
+        kernels._share(run, 9, 3)
+    assert sorted(done) == [(3, 6), (6, 9)]
+
+
+def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    done = []
+    monkeypatch.setattr(kernels.Thread, "start", start)
+    kernels._share(lambda *part: done.append(part), 9, 3)
+    assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
+
+
+def test_layers_use_it_for_a_single_token(room, native, calls):
+    encoding = Rotary(head_dim=64, layout="half")
+    layer, q, k = room.RotaryEmbedding(encoding), tokens(8, 8, 1, 64), tokens(8, 2, 1, 64)
+    turned = layer(native(q), native(k), start=7)
+    tables = encoding.cos_sin([7])
+    for result, given in zip(turned, (q, k), strict=True):
+        np.testing.assert_array_equal(room.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
+    assert calls
+
+
+def test_a_kernel_that_cannot_be_compiled_is_told_of_once(room, native, calls, monkeypatch):
+    x, (cos, sin) = native(tokens(3, 4, 20, 64)), native(tokens(2, 20, 32))
+    wanted = bits(room, plainly(rotate, x, cos, sin, layout="half"))
+    monkeypatch.undo()
+    monkeypatch.setattr(kernels, "_failures", [])
+    monkeypatch.setitem(sys.modules, "posenc_backends._kernels.rotate", None)
+    kernels._kernel_of.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="numba does not compile the rotation here") as told:
+            assert bits(room, rotate(x, cos, sin, layout="half")) == wanted
+        assert len(told) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rotate(x, cos, sin, layout="half")
+            assert kernels._kernel_of("float64") is None
+    finally:
+        kernels._kernel_of.cache_clear()
+
+
+def test_without_numba_nothing_is_said(room, native, calls, monkeypatch):
+    x, (cos, sin) = native(tokens(3, 4, 20, 64)), native(tokens(2, 20, 32))
+    wanted = bits(room, plainly(rotate, x, cos, sin, layout="half"))
+    monkeypatch.undo()
+    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
+    kernels._kernel_of.cache_clear()
+    try:
+        assert bits(room, rotate(x, cos, sin, layout="half")) == wanted
+    finally:
+        kernels._kernel_of.cache_clear()
+
+
+def test_what_is_compiled_does_not_run_it(on, native, calls):
+    if "compiled" in on.room.GAPS:
+        pytest.skip("nothing to compile")
+    layer, x = (
+        on.harness.evaluated(on.room.RotaryEmbedding(Rotary(head_dim=64, layout="half"))),
+        native(tokens(4, 4, 8, 64)),
+    )
+    eager = on.room.to_numpy(layer(x))
+    made = len(calls)
+    compiled = on.room.to_numpy(on.harness.compiled(layer)(x))
+    np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
+    assert len(calls) == made
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
+def test_processes_that_fork_have_it(calls, monkeypatch):
+    monkeypatch.setattr(kernels, "SHARE", 1 << 12)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    import posenc_backends.numpy  # noqa: F401 - NumPy is there in every process
+
+    x, (cos, sin) = tokens(3, 4, 200, 64), tokens(2, 200, 32)
+    wanted = rotate(x, cos, sin, layout="half")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads that other libraries have
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(rotate(x, cos, sin, layout="half"), wanted) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_results_are_written_where_they_are_to_go():
+    """NumPy has `out`; other rooms have their own tests."""
+    x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
+    for layout in ("half", "interleaved", "interleaved_to_half"):
+        wanted = plainly(rotate, x, cos, sin, layout=layout)
+        for out in (np.empty_like(x), x.copy(), np.empty((2, 66, 64), np.float32)[:, ::2]):
+            given = out if out.flags.owndata and np.array_equal(out, x) else x
+            assert rotate(given, cos, sin, layout=layout, out=out) is out
+            np.testing.assert_array_equal(out, wanted)
+        memory = np.empty(x.size + 64, np.float32)
+        shifted, before = memory[64:].reshape(x.shape), memory[:-64].reshape(x.shape)
+        before[:] = x
+        np.testing.assert_array_equal(rotate(before, cos, sin, layout=layout, out=shifted), wanted)
+        back = unrotate(wanted.copy(), cos, sin, layout=layout)
+        np.testing.assert_array_equal(unrotate(wanted, cos, sin, layout=layout, out=wanted), back)
+
+
+@pytest.mark.parametrize(
+    ("out", "kind", "message"),
+    [
+        (np.empty((2, 33, 65), np.float32), ValueError, "`out` must have shape"),
+        (np.empty((33, 64), np.float32), ValueError, "`out` must have shape"),
+        (np.empty((2, 33, 64)), TypeError, "`out` must be float32, got float64"),
+        ([1.0], TypeError, "`out` must be an array of ndarray's library, got list"),
+    ],
+)
+def test_results_go_nowhere_else(out, kind, message):
+    x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
+    with pytest.raises(kind, match=message):
+        rotate(x, cos, sin, layout="half", out=out)
+
+
+def test_what_cannot_be_written_to_is_refused():
+    x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
+    out = np.zeros_like(x)
+    out.flags.writeable = False
+    with pytest.raises(TypeError, match="`out` must be an array that can be written to"):
+        rotate(x, cos, sin, layout="half", out=out)
+    assert not out.any()

@@ -1,0 +1,111 @@
+"""Positions made of a framework's own arrays, against rows counted one by one."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from posenc_core import Rotary, rotate
+from posenc_core._array_api.namespace import dtype_name
+from posenc_core.positions.sequences import counted_from, from_cu_seqlens, from_mask, shard
+
+ROTARY = Rotary(head_dim=8, layout="half")
+LENGTHS = [7, 3, 5]
+MASK = np.array([[0] * (7 - length) + [1] * length for length in LENGTHS])
+POSITIONS = np.array([[0] * (7 - length) + list(range(length)) for length in LENGTHS])
+
+
+def tokens(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+@pytest.fixture
+def compiled(on, room):
+    """Compiles a function of arrays; Gluon compiles blocks, in `native/test_mxnet.py`."""
+    if "compiled" in room.GAPS or room.__name__.endswith("mxnet"):
+        pytest.skip("This framework compiles no functions.")
+    return on.harness.compiled
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
+def test_masks_count_the_tokens_that_count(room, native, dtype):
+    positions = from_mask(native(MASK, dtype))
+    assert dtype_name(positions) in ("int32", "int64")
+    np.testing.assert_array_equal(room.to_numpy(positions), POSITIONS)
+    np.testing.assert_array_equal(room.to_numpy(from_mask(native(MASK[1], dtype))), POSITIONS[1])
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)], ids=str)
+def test_masks_may_be_empty(native, shape):
+    assert tuple(from_mask(native(np.zeros(shape, int))).shape) == shape
+
+
+def test_masks_that_are_added_to_scores_are_refused(native):
+    with pytest.raises(TypeError, match="`mask` must be booleans or integers, got float32; cast it first"):
+        from_mask(native(np.where(MASK, 0.0, -1e9)))
+
+
+def test_masks_are_counted_in_compiled_code(room, native, compiled):
+    np.testing.assert_array_equal(room.to_numpy(compiled(from_mask)(native(MASK))), POSITIONS)
+
+
+def test_left_padded_rows_turn_as_they_do_alone(room, native):
+    x, layer = tokens(3, 2, 7, 8), room.RotaryEmbedding(ROTARY)
+    padded = room.to_numpy(layer(native(x), positions=from_mask(native(MASK))))
+    for index, length in enumerate(LENGTHS):
+        alone = room.to_numpy(layer(native(x[index : index + 1, :, 7 - length :])))
+        np.testing.assert_array_equal(padded[index, :, 7 - length :], alone[0])
+        np.testing.assert_array_equal(padded[index, :, : 7 - length], x[index, :, : 7 - length])
+
+
+def test_a_decode_step_turns_each_row_at_its_own_position(room, native):
+    x, layer = tokens(3, 2, 1, 8), room.RotaryEmbedding(ROTARY)
+    longer = np.concatenate([MASK, np.ones((3, 1), int)], axis=1)
+    step = room.to_numpy(layer(native(x), positions=from_mask(native(longer))[:, -1:]))
+    np.testing.assert_array_equal(step, room.to_numpy(layer(native(x), start=LENGTHS)))
+
+
+def test_left_padded_rows_turn_in_compiled_code(on, room, native, compiled):
+    x, layer = tokens(3, 2, 7, 8), room.RotaryEmbedding(ROTARY)
+
+    def turned(x, mask):
+        return layer(x, positions=from_mask(mask))
+
+    result = room.to_numpy(compiled(turned)(native(x), native(MASK)))
+    cos, sin = ROTARY.cos_sin(POSITIONS)
+    expected = rotate(x, cos[:, None], sin[:, None], layout="half")
+    np.testing.assert_allclose(result, expected, rtol=0, atol=3e-7 if on.harness.CONTRACTS else 0)
+
+
+@pytest.mark.parametrize("order", ["contiguous", "zigzag"])
+def test_shards_turn_as_the_whole_does(room, native, order):
+    x, layer = tokens(1, 2, 12, 8), room.RotaryEmbedding(ROTARY)
+    whole = room.to_numpy(layer(native(x), positions=native(np.arange(12) + 2**20)))
+    for rank in range(3):
+        positions = shard(native(np.arange(12) + 2**20), rank, 3, order=order)
+        own = shard(np.arange(12), rank, 3, order=order)
+        part = room.to_numpy(layer(native(x[:, :, own]), positions=positions))
+        np.testing.assert_array_equal(part, whole[:, :, own])
+
+
+def test_shards_are_cut_in_compiled_code(room, native, compiled):
+    def middle(positions):
+        return shard(positions, 1, 2, order="zigzag")
+
+    part = compiled(middle)(native(POSITIONS[:, :4]))
+    np.testing.assert_array_equal(room.to_numpy(part), POSITIONS[:, 1:3])
+
+
+def test_packed_sequences_turn_as_they_do_alone(room, native):
+    x, layer = tokens(15, 2, 8), room.RotaryEmbedding(ROTARY)
+    bounds = np.cumsum([0, *LENGTHS])
+    packed = room.to_numpy(layer(native(x), positions=from_cu_seqlens(bounds), seq_axis=0))
+    for first, last in pairwise(bounds):
+        alone = room.to_numpy(layer(native(x[first:last]), seq_axis=0))
+        np.testing.assert_array_equal(packed[first:last], alone)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_rows_count_from_their_starts(room, native, dtype):
+    rows = room.to_numpy(counted_from(native([100, -3], dtype), 300))
+    np.testing.assert_array_equal(rows, np.array([[100], [-3]]) + np.arange(300))

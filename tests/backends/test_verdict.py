@@ -1,0 +1,84 @@
+"""The verdict on right and on wrong rotations of every framework."""
+
+import numpy as np
+import pytest
+
+from posenc_backends.check import check
+from posenc_core import Alibi, Rotary, Sinusoidal
+
+from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
+
+
+@pytest.fixture
+def name(request):
+    backend = request.config.getoption("--backend")
+    if backend == "strict":
+        pytest.skip("the strict library is no framework that anything is written in")
+    return backend
+
+
+@pytest.mark.parametrize("right", [Rope, Scaled])
+def test_a_right_rotation_conforms(room, name, right):
+    verdict = check(right(room), right.told, framework=name)
+    assert verdict.status == 0, verdict
+    assert verdict.worst < 4
+    assert {"float32"} <= {dtype for _, dtype, _ in verdict.answers}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "mutant"), [(mistake, mutant) for mistake, each in MUTANTS.items() for mutant in each]
+)
+def test_a_mistake_is_named(room, name, mistake, mutant):
+    verdict = check(mutant(room), mutant.told, framework=name)
+    assert [each.name for each in verdict.mistakes] == [mistake], verdict
+    assert verdict.status == 1
+
+
+def test_a_wrong_gradient_is_named(room, on, name):
+    if not hasattr(on.harness, "gradient"):
+        pytest.skip("it has none")
+    verdict = check(Detached(room), PLAIN, framework=name)
+    assert [each.name for each in verdict.mistakes] == ["wrong gradient"], verdict
+    assert "it is not turned" in str(verdict)
+    assert check(Detached(room), PLAIN, framework=name, gradient=False).status == 0
+
+
+def test_what_fails_is_told_in_a_sentence(room, name):
+    for function, told in (
+        (lambda q, k, positions: (q, np.zeros(3).tolist()), "arrays"),
+        (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 16), got (2, 2, 17, 2)"),
+        (lambda q, k, positions: (q, positions[0].missing), "it raised AttributeError"),
+    ):
+        verdict = check(function, PLAIN, framework=name)
+        assert (verdict.status, verdict.mistakes) == (2, ())
+        assert told in verdict.failure
+    if name != "numpy":
+        verdict = check(lambda q, k, positions: (np.zeros(1), np.zeros(1)), PLAIN, framework=name)
+        assert "got numpy.ndarray" in verdict.failure
+
+
+def test_our_rotation_conforms(room, name):
+    rope = room.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
+    assert check(lambda q, k, positions: rope(q, k, positions=positions), framework=name).status == 0
+
+
+def test_our_sums_conform(room, name):
+    table, spec = room.PositionalEncoding(32), Sinusoidal(dim=32)
+    assert check(lambda x, positions: table(x, positions=positions), spec, framework=name).status == 0
+    assert check(lambda x, positions: table(x, positions=positions + 1), spec, framework=name).status == 1
+
+
+def test_our_biases_conform(room, name):
+    bias = room.AttentionBias(Alibi(num_heads=6))
+
+    def of(queries, keys):
+        zeros = room.from_numpy(_zeros(6, queries.shape[0], keys.shape[0]))
+        return bias(zeros, query_positions=queries, key_positions=keys)[0]
+
+    assert check(of, Alibi(num_heads=6), framework=name).status == 0
+    verdict = check(of, Alibi(num_heads=6, slopes="geometric"), framework=name)
+    assert [each.name for each in verdict.mistakes] == ["slopes of another order"]
+
+
+def _zeros(*shape):
+    return np.zeros((1, *shape), np.float32)

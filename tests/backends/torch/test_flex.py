@@ -1,0 +1,103 @@
+"""`score_mod`: FlexAttention adds what golden numbers say, at plain and given positions, eager and compiled."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.attention.flex_attention import flex_attention
+
+from posenc_backends.conformance.cases import golden
+from posenc_backends.conformance.checks.scoring import COMPUTED, LOOKED_UP
+from posenc_backends.conformance.errors import ulps
+from posenc_backends.torch import AttentionBias, score_mod
+from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
+from posenc_core.encodings import Encoding
+
+ENTRIES = [entry for entry in golden("scoring_constants") + golden("position_scoring") if entry["dtype"] == "float32"]
+ENCODINGS = [
+    Alibi(num_heads=2),
+    Alibi(num_heads=2, sides="past"),
+    T5Bias(num_heads=2, num_buckets=8, max_distance=6),
+    Kerple(num_heads=2),
+    Kerple(num_heads=2, variant="power"),
+    Fire(num_heads=2, hidden=4, threshold=8),
+    SwinBias(num_heads=2, window=(4, 5)),
+]
+
+
+def layer_of(encoding, parameters=None):
+    torch.manual_seed(0)
+    layer = AttentionBias(encoding).requires_grad_(False)
+    for name, numbers in (parameters or {}).items():
+        getattr(layer, name).copy_(torch.tensor(np.array(numbers, np.float32)))
+    return layer
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
+def test_it_adds_the_golden_numbers(entry):
+    wanted = np.array(entry["bias"])
+    given = {name: torch.tensor(entry[name]) for name in ("query_positions", "key_positions") if name in entry}
+    add = score_mod(layer_of(Encoding.from_dict(entry["encoding"]), entry["parameters"]), **given)
+    index = (
+        torch.arange(size).reshape(shape)
+        for size, shape in zip(wanted.shape, ((-1, 1, 1), (-1, 1), (-1,)), strict=True)
+    )
+    got = add(torch.zeros(wanted.shape), torch.tensor(0), *index)
+    exact = entry["encoding"]["kind"] in LOOKED_UP
+    scale = None if exact else np.full(wanted.shape, np.abs(wanted).max())
+    assert ulps(got.numpy(), wanted, scale=scale) <= (0 if exact else COMPUTED)
+
+
+def attended(layer, q, k, start, function=flex_attention):
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    wanted = torch.softmax(layer(scores, start=start), -1) @ k
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that eager code is slow
+        return function(q, k, k, score_mod=score_mod(layer, start=start)).numpy(), wanted.numpy()
+
+
+@pytest.mark.parametrize("start", [0, 3, torch.tensor([0, 5])], ids=str)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
+def test_flex_attention_is_attention_with_the_bias(encoding, start):
+    q, k = torch.randn(2, 2, 7, 4), torch.randn(2, 2, 12, 4)
+    got, wanted = attended(layer_of(encoding), q, k, start)
+    np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("encoding", [ENCODINGS[2], ENCODINGS[5]], ids=repr)
+def test_it_is_compiled(encoding):
+    torch.compiler.reset()
+    q, k = torch.randn(2, 2, 64, 16), torch.randn(2, 2, 96, 16)
+    got, wanted = attended(layer_of(encoding), q, k, torch.tensor([0, 5]), torch.compile(flex_attention))
+    np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
+
+
+def test_what_is_learned_has_a_gradient():
+    layer, q = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=6)), torch.randn(1, 2, 9, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = flex_attention(q, q, q, score_mod=score_mod(layer))
+    wanted = torch.softmax(layer(q @ q.mT / 2), -1) @ q
+    slopes = [torch.autograd.grad(result.square().sum(), layer.table)[0].numpy() for result in (got, wanted)]
+    np.testing.assert_allclose(*slopes, atol=1e-5)
+
+
+CONTENT = [
+    ShawBias(num_heads=2, head_dim=4, max_distance=3),
+    TransformerXLBias(num_heads=2, head_dim=4, max_distance=3),
+    Cope(num_heads=2, head_dim=4, max_position=3),
+]
+
+
+@pytest.mark.parametrize("encoding", CONTENT, ids=repr)
+def test_what_looks_at_queries_and_keys_is_refused(encoding):
+    for bias in (encoding, AttentionBias(encoding)):
+        with pytest.raises(ValueError, match=re.escape("`bias` must look at positions alone, got " + repr(encoding))):
+            score_mod(bias)
+
+
+def test_what_is_learned_asks_for_its_layer():
+    with pytest.raises(TypeError, match="`bias` must be the `AttentionBias` that holds what T5Bias"):
+        score_mod(T5Bias(num_heads=2))

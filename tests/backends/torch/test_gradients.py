@@ -1,0 +1,129 @@
+"""Derivatives as PyTorch takes them: backward, forward, of both orders, of one example or of many, and recomputed."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import functional_call, hessian, jacfwd, jacrev, jvp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
+
+from posenc_backends.conformance.cases import golden
+from posenc_backends.conformance.tooling import Specimen
+from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode's own
+
+IN_FLOAT32 = ("LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "Kerple", "Fire")  # what they learn, always
+LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
+SPECIMENS = [entry for entry in golden("modes") if entry["dtype"] == "float32"]
+
+
+def assert_differentiable(function, *inputs, **steps):
+    """Backward, forward and batched derivatives are those of finite differences, and so are second ones."""
+    with sdpa_kernel(SDPBackend.MATH):  # the one that has second derivatives
+        assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True, fast_mode=True, **steps)
+        assert gradgradcheck(function, inputs, fast_mode=True, **({"atol": 1e-6} | steps))
+
+
+def wide(array):
+    """Finite numbers in float64, with a gradient; integers as they are."""
+    return array.detach().double().clamp(min=-3).requires_grad_() if array.is_floating_point() else array
+
+
+@pytest.mark.parametrize("entry", SPECIMENS, ids=lambda entry: entry["name"])
+def test_tokens_and_all_that_is_learned(on, entry):
+    """Every encoding, in float64, where finite differences tell."""
+    specimen = Specimen(on, entry)
+    layer = specimen.layer().double()
+    learned = {name: wide(parameter) for name, parameter in layer.named_parameters()}
+    kind = entry["encoding"] and entry["encoding"]["kind"]
+
+    def called(*inputs):
+        ours, given = dict(zip(learned, inputs, strict=False)), inputs[len(learned) :]
+        return functional_call(layer, ours, (), {**dict(zip(specimen.names, given, strict=True)), **specimen.options})
+
+    steps = LONG if kind in IN_FLOAT32 else {}
+    assert_differentiable(called, *learned.values(), *map(wide, specimen.arrays(4)), **steps)
+
+
+@pytest.mark.parametrize(
+    "encoding", [Sinusoidal(dim=4), Timestep(dim=5, scale=0.5), Rotary(head_dim=4, layout="half")], ids=repr
+)
+def test_real_positions(encoding):
+    """Rows for a tracer are computed in float64 where positions are; exact ones are rounded, and no place for differences."""
+    rotary = isinstance(encoding, Rotary)
+    layer = RotaryEmbedding(encoding) if rotary else PositionalEncoding(encoding.dim, encoding=encoding)
+    x = torch.linspace(-1, 1, 12 if rotary else 3 * encoding.dim, dtype=torch.float64).reshape(1, 3, -1)
+    traced = vmap(lambda positions: layer(x, positions=positions))
+    assert_differentiable(traced, torch.tensor([[0.25, 1.5, 7.75]], dtype=torch.float64, requires_grad=True))
+
+
+def turning(encoding, position):
+    """The matrix of a rotation in half layout: Su et al. 2021, equation 15, with channels i and i + d / 2 as a pair."""
+    pairs = encoding.head_dim // 2
+    angles = position * 100.0 ** (-np.arange(pairs) / pairs)
+    cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
+    return np.block([[cos, -sin], [sin, cos]])
+
+
+@pytest.mark.parametrize("taken", [jacrev, jacfwd])
+def test_the_jacobian_of_a_rotation_is_its_matrix(taken):
+    encoding, x = Rotary(head_dim=6, layout="half", base=100.0), torch.randn(2, 1, 6)
+    rope = RotaryEmbedding(encoding)
+    for matrix in vmap(taken(lambda x: rope(x, start=1000)))(x)[:, 0, :, 0]:
+        np.testing.assert_allclose(matrix, turning(encoding, 1000), rtol=0, atol=2.0**-24)
+
+
+def test_the_hessian_of_a_squared_length_is_constant():
+    """Rotations keep lengths, whatever the angle."""
+    rope = RotaryEmbedding(Rotary(head_dim=6, layout="interleaved"))
+    matrix = hessian(lambda x: (rope(x, start=77) ** 2).sum() / 2)(torch.randn(2, 6)).reshape(12, 12)
+    torch.testing.assert_close(matrix, torch.eye(12), rtol=0, atol=2.0**-22)
+
+
+def test_tangents_pass_a_sum_as_they_are():
+    layer, x, tangent = PositionalEncoding(4), torch.randn(1, 3, 4), torch.randn(1, 3, 4)
+    result, moved = jvp(layer, (x,), (tangent,))
+    assert torch.equal(moved, tangent)
+    assert torch.equal(result, x + torch.from_numpy(Sinusoidal(dim=4).table(range(3))))
+
+
+class Recomputed(nn.Module):
+    """A model that keeps what its layers are given, and what they give if told so."""
+
+    def __init__(self, keeps, **options):
+        super().__init__()
+        torch.manual_seed(0)
+        self.keeps, self.options = keeps, options
+        self.added = PositionalEncoding(8, dropout=0.25, max_len=2, encoding=Learned(dim=8, length=16))
+        self.turning = MultiHeadAttention(8, 2, dropout=0.25, position=Rotary(head_dim=4, layout="half"))
+        self.biased = MultiHeadAttention(8, 2, position=T5Bias(num_heads=2))
+
+    def forward(self, x):
+        for layer in (self.added, self._attended):
+            x = layer(x) if self.keeps else checkpoint(layer, x, **self.options)
+        return x
+
+    def _attended(self, x):
+        x = x + self.turning(x, x, x, causal=True)
+        return self.biased(x, x, x)
+
+
+@pytest.mark.parametrize(("reentrant", "limit"), [(False, 0.0), (True, 1e-6)])
+def test_what_is_recomputed_trains_as_what_is_kept(reentrant, limit):
+    """To the last bit, but where the first call is without gradients, for which attention has another kernel."""
+    trained = []
+    for model in (Recomputed(True), Recomputed(False, use_reentrant=reentrant)):
+        model.turning.rotary.hold(model.turning.rotary.encoding.constants(2))  # it grows while the first call is kept
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        for step in range(3):
+            torch.manual_seed(step)
+            optimizer.zero_grad()
+            model(torch.randn(2, 5 + step, 8, requires_grad=True)).square().mean().backward()
+            optimizer.step()
+        trained.append(model)
+    for kept, recomputed in zip(*(model.parameters() for model in trained), strict=True):
+        torch.testing.assert_close(kept, recomputed, rtol=0, atol=limit)

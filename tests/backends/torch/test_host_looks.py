@@ -1,0 +1,115 @@
+"""What a CUDA graph asks for: calls that neither read numbers of the device nor bring any to it."""
+
+from contextlib import ExitStack
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from posenc_backends.conformance.cases import golden
+from posenc_backends.conformance.tooling import Specimen
+from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_backends.torch import backend as arrays
+from posenc_core import Alibi, Rotary
+
+READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__")
+MAKERS = ("from_numpy", "tensor", "as_tensor", "asarray")
+OF_UNKNOWN_SIZE = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero")
+
+
+class Device(TorchDispatchMode):
+    """Operations that a device can do by itself, without a word to the host."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        if name in OF_UNKNOWN_SIZE:
+            raise AssertionError(f"The host waits for `{name}`.")
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """A block of code in which numbers of tensors are not read, and no tensor is made of numbers of the host."""
+
+    def refusing(owner, name, refuses):
+        own = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            if refuses(args[0]):
+                raise AssertionError(f"The host is asked by `{name}`.")
+            return own(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+    def entered():
+        for name in READS:
+            refusing(torch.Tensor, name, lambda tensor: True)
+        for name in MAKERS:
+            refusing(torch, name, lambda given: not isinstance(given, torch.Tensor))
+        return stack.enter_context(Device())
+
+    with ExitStack() as stack:
+        stack.callback(monkeypatch.undo)
+        yield entered
+
+
+def described(entry):
+    return entry["name"]
+
+
+@pytest.mark.parametrize("entry", golden("modes"), ids=described)
+def test_captured_calls_need_no_host(on, alone, monkeypatch, entry):
+    """Every encoding, and positions that are tensors as well, which nobody checks then."""
+    specimen = Specimen(on, entry)
+    layer, given = specimen.layer(), specimen.arrays(7)
+    monkeypatch.setattr(arrays, "is_captured", lambda array: True)
+    with torch.no_grad():
+        alone()
+        specimen.call(layer, *given)
+
+
+PLAIN = [entry for entry in golden("modes") if not {"start", "positions"} & set(entry["arrays"])]
+
+
+@pytest.mark.parametrize("entry", PLAIN, ids=described)
+def test_calls_that_count_from_a_number_need_no_host(on, alone, entry):
+    specimen = Specimen(on, entry)
+    layer, given = specimen.layer(), specimen.arrays(7)
+    with torch.no_grad():
+        alone()
+        specimen.call(layer, *given)
+
+
+@pytest.mark.parametrize("position", [None, Rotary(head_dim=4, layout="half"), Alibi(num_heads=2)], ids=str)
+def test_attention_with_a_cache_needs_no_host(alone, position):
+    layer, x = MultiHeadAttention(8, 2, position=position), torch.randn(1, 3, 8)
+    cache = layer(x, x, x, causal=True, cache=()).cache
+    step = torch.randn(1, 1, 8)
+    mask = torch.ones(1, 1, 1, 4, dtype=torch.bool)
+    alone()
+    layer(step, step, step, start=3, causal=True, cache=cache, mask=mask)
+
+
+@pytest.mark.parametrize("told", [{"start": torch.tensor([3])}, {"positions": torch.tensor([3, 4])}], ids=str)
+def test_positions_that_are_tensors_are_checked_on_the_host_unless_a_graph_is_captured(alone, monkeypatch, told):
+    layer, x = RotaryEmbedding(Rotary(head_dim=4, layout="half"), max_len=8), torch.ones(1, 2, 2, 4)
+    wanted, far = layer(x, start=3), {name: given + 5 for name, given in told.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(arrays, "is_captured", lambda array: True)
+        assert torch.equal(layer(x, **told), wanted)
+        assert torch.isnan(layer(x, **far)[..., 1, :]).all()
+        with pytest.raises(ValueError, match="`max_len` is 8, but position 8 is asked for"):
+            layer(x, start=7)
+    alone()
+    with pytest.raises(AssertionError, match="The host is asked by `cpu`"):
+        layer(x, **told)
+
+
+@pytest.mark.parametrize("call", [{"start": [3]}, {"positions": [1, 2]}, {"start": -1}], ids=str)
+def test_numbers_of_the_host_are_brought_to_the_device(alone, call):
+    """Negative positions, too: no table has them."""
+    layer, x = PositionalEncoding(4), torch.ones(1, 2, 4)
+    layer(x, **call)
+    alone()
+    with pytest.raises(AssertionError, match="The host is asked by `from_numpy`"):
+        layer(x, **call)

@@ -1,0 +1,24 @@
+"""The program of the page on context parallel, in two processes, as `torchrun` starts them."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).parents[3] / "docs" / "howto" / "context_torch.py"
+
+
+def test_two_processes_give_what_one_gives():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    both = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM)], env={**os.environ, **shared, "RANK": rank}, stdout=-1, stderr=-1, text=True
+        )
+        for rank in "01"
+    ]
+    told = [process.communicate(timeout=120) for process in both]
+    assert [out for out, _ in told] == ["rank 0: the same\n", "rank 1: the same\n"], told

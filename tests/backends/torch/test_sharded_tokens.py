@@ -1,0 +1,186 @@
+"""Two processes that share a sequence, or its heads: what they compute together is what one computes."""
+
+import numpy as np
+import pytest
+import torch
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.experimental import context_parallel, implicit_replication
+
+from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import Alibi, Learned, Rotary, Sinusoidal, T5Bias
+from posenc_core.positions.sequences import shard
+
+HEADS, LENGTH, HEAD = 2, 12, 8
+WIDTH = HEADS * HEAD
+FAR = 2**20 - 5
+ULP = 2.0**-24
+CUTS = (Shard(0), Shard(1), Shard(2), Replicate())
+CHECKS = {}
+
+
+def check(function):
+    CHECKS[function.__name__] = function
+    return function
+
+
+def rotated(x, positions):
+    """Su et al. 2021, equation 34, in float64: channels i and i + HEAD / 2 as one complex number."""
+    numbers, half = x.double().numpy(), HEAD // 2
+    angles = np.asarray(positions)[:, None] / 10000.0 ** (np.arange(half) / half)
+    points = (numbers[..., :half] + 1j * numbers[..., half:]) * np.exp(1j * angles)
+    return np.concatenate([points.real, points.imag], axis=-1)
+
+
+def attended(q, k, v):
+    """Vaswani et al. 2017, equation 1, in float64; no key after its query."""
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(HEAD)
+    scores[..., ~np.tri(*scores.shape[-2:], dtype=bool)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def tokens(*shape):
+    """The same in every process: numbers from -1 to 1."""
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(1)) * 2 - 1
+
+
+def spread(mesh, x, cut):
+    return distribute_tensor(x, mesh, [cut])
+
+
+@check
+def rotation_of_distributed_tokens(mesh):
+    """Positions count through the whole sequence, whatever part of it a process holds."""
+    x, cases = tokens(2, HEADS, LENGTH, HEAD), ({}, {"start": FAR}, {"positions": list(range(FAR, FAR + LENGTH))})
+    for layout in ("half", "interleaved"):
+        rope = RotaryEmbedding(Rotary(head_dim=HEAD, layout=layout), max_len=4)
+        for cut in CUTS:
+            for case in cases:
+                got = rope(spread(mesh, x, cut), **case)
+                assert got.placements == (cut,)
+                assert torch.equal(got.full_tensor(), rope(x, **case))
+                if layout == "half":
+                    wanted = rotated(x, np.arange(LENGTH) + (FAR if case else 0))
+                    np.testing.assert_allclose(got.full_tensor(), wanted, rtol=0, atol=6 * ULP)
+
+
+@check
+def positions_that_are_distributed_too(mesh):
+    rope, x, positions = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(2, HEADS, LENGTH, HEAD), None
+    for cut, own in ((Shard(2), Shard(0)), (Shard(2), Replicate()), (Shard(1), Replicate())):
+        positions = spread(mesh, torch.arange(FAR, FAR + LENGTH), own)
+        got = rope(spread(mesh, x, cut), positions=positions)
+        np.testing.assert_allclose(got.full_tensor(), rotated(x, range(FAR, FAR + LENGTH)), rtol=0, atol=6 * ULP)
+
+
+@check
+def local_tokens_take_a_start(mesh):
+    """A process that knows no more than its own tokens says where they begin."""
+    rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(2, HEADS, LENGTH, HEAD)
+    own = spread(mesh, x, Shard(2)).to_local()
+    first = mesh.get_rank() * LENGTH // 2
+    wanted = rotated(x, range(LENGTH))[:, :, first : first + LENGTH // 2]
+    for got in (rope(own, start=first), rope(own, positions=torch.arange(first, first + LENGTH // 2))):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=6 * ULP)
+
+
+@check
+def addition_to_distributed_tokens(mesh):
+    x = tokens(2, LENGTH, WIDTH)
+    for encoding in (Sinusoidal(dim=WIDTH), Learned(dim=WIDTH, length=LENGTH)):
+        layer = PositionalEncoding(WIDTH, encoding=encoding)
+        with torch.no_grad():
+            table = layer.P[0].clone()
+        for cut in (Shard(0), Shard(1), Shard(2)):
+            assert torch.equal(layer(spread(mesh, x, cut)).full_tensor(), x + table[:LENGTH])
+
+
+@check
+def rows_learned_from_distributed_tokens(mesh):
+    """Every process has the gradient of the whole batch, as a plain tensor: weights added up over the batch."""
+    x = tokens(2, LENGTH, WIDTH)
+    for cut in (Shard(0), Shard(1)):
+        layer = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=LENGTH))
+        (layer(spread(mesh, x, cut)) * spread(mesh, x, cut)).sum().full_tensor().backward()
+        assert type(layer.table.grad) is torch.Tensor
+        torch.testing.assert_close(layer.table.grad, x.sum(0), rtol=0, atol=2 * ULP)
+
+
+@check
+def bias_on_distributed_scores(mesh):
+    scores = tokens(2, HEADS, LENGTH, LENGTH)
+    for encoding in (Alibi(num_heads=HEADS), T5Bias(num_heads=HEADS)):
+        layer = AttentionBias(encoding)
+        for cut in (*CUTS, Shard(3)):
+            assert torch.equal(layer(spread(mesh, scores, cut)).full_tensor(), layer(scores))
+
+
+@check
+def plain_tensors_stay_replicated_where_a_user_said_so(mesh):
+    layer, scores = AttentionBias(Alibi(num_heads=HEADS)), spread(mesh, tokens(1, HEADS, 3, 3), Shard(1))
+    with implicit_replication():
+        once = layer(scores)
+        assert torch.equal((once + torch.ones(3, 3)).full_tensor(), layer(scores).full_tensor() + 1)
+    with pytest.raises(RuntimeError, match=r"mixed torch\.Tensor and DTensor"):
+        layer(scores) + torch.ones(3, 3)
+
+
+@check
+def compiled_with_distributed_tokens(mesh):
+    rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(2, HEADS, LENGTH, HEAD)
+    call = torch.compile(rope, fullgraph=True, backend="aot_eager")
+    np.testing.assert_allclose(
+        call(spread(mesh, x, Shard(2))).full_tensor(), rotated(x, range(LENGTH)), rtol=0, atol=6 * ULP
+    )
+
+
+def gathered(x, axis):
+    """The parts of all processes, one after the other."""
+    parts = [torch.empty_like(x) for _ in range(2)]
+    torch.distributed.all_gather(parts, x.contiguous())
+    return torch.cat(parts, dim=axis)
+
+
+@check
+def context_in_parallel(mesh):
+    """Each process rotates its own queries and keys, and attends to the keys of all, which come in another order."""
+    rope = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half"))
+    q, k, v = (tokens(3, 1, HEADS, LENGTH, HEAD)[i] for i in range(3))
+    wanted = attended(*(rotated(x, range(LENGTH)) for x in (q, k)), v.double().numpy())
+    for order in ("contiguous", "zigzag"):
+        own = shard(torch.arange(LENGTH), mesh.get_rank(), 2, order=order)
+        turned, keys = rope(q[:, :, own], k[:, :, own], positions=own)
+        keys, values, at = gathered(keys, 2), gathered(v[:, :, own], 2), gathered(own, 0)
+        mask = own[:, None] >= at
+        got = torch.nn.functional.scaled_dot_product_attention(turned, keys, values, mask)
+        np.testing.assert_allclose(got, wanted[:, :, own], rtol=0, atol=32 * ULP)
+
+
+@check
+def attention_with_context_in_parallel(mesh):
+    x = tokens(1, LENGTH, WIDTH)
+    for position in (Rotary(head_dim=HEAD, layout="half"), Alibi(num_heads=HEADS), T5Bias(num_heads=HEADS)):
+        torch.manual_seed(2)
+        layer = MultiHeadAttention(WIDTH, HEADS, position=position)
+        for order in ("contiguous", "zigzag"):
+            own = shard(torch.arange(LENGTH), mesh.get_rank(), 2, order=order)
+            all_tokens, at = gathered(x[:, own], 1), gathered(own, 0)
+            got = layer(x[:, own], all_tokens, all_tokens, positions=own, key_positions=at, causal=True)
+            torch.testing.assert_close(got, layer(x, x, x, causal=True)[:, own], rtol=0, atol=16 * ULP)
+
+
+@check
+def context_parallel_of_torch(mesh):
+    """It cuts positions as it cuts tokens, and as `shard` does; its attention has no kernel for CPUs."""
+    rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(1, HEADS, LENGTH, HEAD)
+    own, positions = x.clone(), torch.arange(LENGTH)
+    with context_parallel(mesh, buffers=[own, positions], buffer_seq_dims=[2, 0]):
+        assert torch.equal(positions, shard(torch.arange(LENGTH), mesh.get_rank(), 2, order="zigzag"))
+        np.testing.assert_allclose(
+            rope(own, positions=positions), rotated(x, range(LENGTH))[:, :, positions], rtol=0, atol=6 * ULP
+        )
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_two_processes(faults, name):
+    assert not faults[name], faults[name]

@@ -1,0 +1,109 @@
+"""Folders import downwards, the core names no framework, and a backend names no other backend."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import posenc_backends
+import posenc_core
+
+CORE = Path(posenc_core.__file__).parent
+BACKENDS = Path(posenc_backends.__file__).parent
+FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
+CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
+    "_array_api", "_values", "positions", "tables", "scaling", "rotation", "addition", "attention", "encodings", "layers", "weights", "huggingface", "analysis", "transformer",
+]  # fmt: skip
+BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
+    "_kernels", "adapters", "training", "conformance", "check", "verdict", "cli",
+]  # fmt: skip
+ADAPTERS = ["numpy", "strict", "torch", "tensorflow", "jax", "keras", "paddle", "mxnet"]
+NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
+
+
+def imported(path):
+    """Return the modules that a file imports, absolute, at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = path.relative_to(CORE.parent).parts[: -node.level] if node.level else ()
+            module = ".".join((*base, *([node.module] if node.module else ())))
+            yield from [module] if node.module else [f"{module}.{alias.name}" for alias in node.names]
+
+
+def part(path_or_module, package):
+    """Return the folder or the module directly below a package that a path or a dotted name belongs to."""
+    if isinstance(path_or_module, Path):
+        return path_or_module.relative_to(package).parts[0].removesuffix(".py")
+    _, _, rest = path_or_module.partition(".")
+    return rest.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: str(path.relative_to(CORE)))
+def test_the_core_imports_downwards_and_no_framework(path):
+    for module in imported(path):
+        assert module.split(".")[0] not in FRAMEWORKS | {"posenc_backends"}, module
+        if module.startswith("posenc_core.") and path != CORE / "__init__.py":
+            here, there = part(path, CORE), part(module, CORE)
+            assert CORE_LAYERS.index(there) <= CORE_LAYERS.index(here), f"{here} must not import {module}"
+
+
+@pytest.mark.parametrize("path", sorted(BACKENDS.rglob("*.py")), ids=lambda path: str(path.relative_to(BACKENDS)))
+def test_backends_import_downwards_and_no_other_backend(path):
+    here = part(path, BACKENDS)
+    for module in imported(path):
+        framework = module.split(".")[0]
+        if here in ADAPTERS and framework in FRAMEWORKS:
+            assert framework == here, module
+        there = part(module, BACKENDS) if module.startswith("posenc_backends.") else ""
+        if there and here not in ("__init__", "__main__"):
+            if here in ADAPTERS and there in ADAPTERS:
+                assert here == there or (here, there) in NEIGHBOURS, module
+            else:
+                above, below = (BACKEND_LAYERS.index("adapters" if x in ADAPTERS else x) for x in (here, there))
+                assert below <= above, f"{here} must not import {module}"
+
+
+def test_a_backend_is_one_folder_one_file_of_the_suite_one_extra_and_one_constraints_file():
+    names = {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
+    folders = {name for name in ADAPTERS if (BACKENDS / name).is_dir() or (BACKENDS / f"{name}.py").is_file()}
+    assert folders == names | {"tensorflow"}
+    files = {path.stem for path in (BACKENDS / "conformance" / "frameworks").glob("*.py")}
+    assert files >= names | {"tensorflow"}
+    constraints = {path.stem for path in (CORE.parent / "constraints").glob("*.txt")}
+    assert constraints >= set(posenc_backends.NAMES)
+
+
+@pytest.mark.parametrize("package", ["posenc_core", "posenc_backends", "posenc_backends.__main__"])
+def test_importing_loads_no_framework(package, tmp_path):
+    program = f"import sys, {package}; print(*sorted(set({sorted(FRAMEWORKS)}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == ""
+
+
+def test_names_are_imported_from_where_types_say(tmp_path):
+    """All of them, none twice, and no module before a name of it is asked for."""
+    tree = ast.parse((CORE / "__init__.py").read_text(encoding="utf-8"))
+    typed = {
+        node.module: [alias.name for alias in node.names] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    }
+    modules = {module: names.split() for module, names in posenc_core._MODULES.items()}
+    assert modules == {module: names for module, names in typed.items() if module not in ("importlib", "typing")}
+    assert sorted(name for names in modules.values() for name in names) == sorted(posenc_core.__all__)
+    for home, names in modules.items():
+        module = importlib.import_module(f"posenc_core.{home}")
+        assert [getattr(posenc_core, name) for name in names] == [getattr(module, name) for name in names]
+    program = "import sys, posenc_core; print('numpy' in sys.modules, 'Rotary' in dir(posenc_core)); posenc_core.rotat"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout.strip() == "False True"
+    assert "module 'posenc_core' has no attribute 'rotat'" in done.stderr
+
+
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: str(path.relative_to(CORE)))
+def test_no_module_is_imported_in_a_circle(path, tmp_path):
+    name = ".".join(path.relative_to(CORE.parent).with_suffix("").parts).removesuffix(".__init__")
+    assert importlib.import_module(name)

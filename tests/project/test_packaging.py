@@ -1,0 +1,358 @@
+import doctest
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib.metadata import metadata, version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posenc_backends
+import posenc_core
+from posenc_backends.cli.explorer import explore
+from posenc_backends.cli.report import run as report
+from posenc_backends.cli.report.run import TARGETS
+
+FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy", "posenc_backends.strict"]
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_all_lists_the_public_members(name):
+    module = importlib.import_module(name)
+    submodules = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    public = {member for member in dir(module) if member.isidentifier() and not member.startswith("_")} - submodules
+    imports = {"TYPE_CHECKING", "Any", "annotations", "import_module", "find_spec", "ModuleType", "Path", "require"}
+    ours = {"namespace", "kernels"}  # imported for what they register
+    assert sorted(module.__all__, key=lambda member: (not member.isupper(), member)) == module.__all__
+    assert set(module.__all__) - ours == public - (imports - set(module.__all__)) - ours
+
+
+def test_there_is_one_extra_per_room():
+    extras = set(metadata("posenc").get_all("Provides-Extra"))
+    assert extras - {"explore", "fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
+    assert {target.room for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
+
+
+def test_the_version_is_the_installed_one():
+    assert version("posenc") == posenc_core.__version__
+
+
+@pytest.mark.parametrize("package", [posenc_core, posenc_backends])
+def test_the_packages_are_typed_and_their_examples_run(package):
+    assert (Path(package.__file__).parent / "py.typed").exists()
+    for module in [package, *modules(package)]:
+        failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert failed == 0, module
+
+
+def modules(package):
+    """The modules of a package that need no framework, and no browser."""
+    elsewhere = (
+        *posenc_backends.NAMES,
+        "tensorflow",
+        "__main__",
+        r"conformance.(frameworks.(torch|jax|keras|paddle|mxnet|tensorflow).*|__main__)",
+        r"training.(torch|jax|keras|paddle|mxnet|tensorflow)",
+        r"cli.explorer\.(app|figures|page|server)",
+    )
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not re.match(rf"posenc_backends\.({'|'.join(elsewhere)})\b", found.name):
+            yield importlib.import_module(found.name)
+
+
+@pytest.mark.parametrize("name", posenc_backends.NAMES)
+def test_a_framework_that_is_not_installed_is_named(name, monkeypatch):
+    monkeypatch.setattr(posenc_backends, "find_spec", lambda module: None)
+    monkeypatch.setitem(sys.modules, f"posenc_backends.{name}", None)
+    monkeypatch.delitem(sys.modules, f"posenc_backends.{name}")
+    with pytest.raises(ImportError, match=re.escape(f'is not installed; run `pip install "posenc[{name}]"`.')):
+        posenc_backends.load(name)
+
+
+@pytest.mark.parametrize("missing", ["dash", "plotly", "werkzeug.serving"])
+def test_the_explorer_names_its_extra(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    for module in ("app", "figures", "page", "server"):
+        monkeypatch.delitem(sys.modules, f"posenc_backends.cli.explorer.{module}", raising=False)
+    with pytest.raises(ImportError, match=re.escape('run `pip install "posenc[explore]"`.')):
+        explore(browser=False, port=0)
+
+
+def test_an_unknown_room_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"`name` must be one of .*'numpy', 'strict', got 'caffe'"):
+        posenc_backends.load("caffe")
+
+
+def test_importing_the_core_costs_little_more_than_numpy(tmp_path):
+    """Counted in modules, which do not depend on how busy the machine is; `benchmarks/` has the seconds."""
+    program = "import sys, {0}; print(len(sys.modules))"
+    counts = [
+        int(subprocess.run([sys.executable, "-c", program.format(name)], stdout=-1, check=True, cwd=tmp_path).stdout)
+        for name in ("numpy", "posenc_core")
+    ]
+    assert counts[1] < 1.5 * counts[0]
+
+
+def posenc(*arguments, cwd):
+    """The command, as a user runs it."""
+    command = [sys.executable, "-m", "posenc_backends", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_the_report_is_complete_with_numpy_alone(tmp_path):
+    done = posenc("report", "--json", "report.json", "--html", "report.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "report.json").read_text())
+    kinds = {row["encoding"] for row in rows if row["room"] == "numpy"}
+    assert kinds == {
+        "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
+        "AxialRotary", "LearnedRotary", "MultimodalRotary", "XPos",
+        "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
+        "Fire", "Kerple", "SwinBias", "T5Bias",
+        "Cope", "ShawBias", "TransformerXLBias",
+    }  # fmt: skip
+    for target in TARGETS:
+        assert target.name in done.stdout
+        if target.missing:
+            assert f'pip install "{target.missing}"' in done.stdout.replace("\n", "")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert text.count('<tr role="row">') == 1 + len(rows)
+    assert not re.search(
+        r'(src|srcset)="(?!data:)|<link[^>]+href="(?!data:)|@import|url\(', text
+    )  # it asks for nothing
+    assert len(re.findall(r'alt="[^"]{40,}"', text)) == text.count("<img ") == 2  # cases, forward
+
+
+def rewritten(tmp_path, source):
+    """The report on NumPy alone, after some lines of Python; it runs in a process of its own."""
+    call = "r.report(None, html=r.Path('report.html'))"
+    program = f"import sys, posenc_backends.cli.report.run as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit({call})"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+
+def test_the_report_tells_failures(tmp_path):
+    source = (
+        "original = r.run\n"
+        "def run(*given):\n"
+        "    section = original(*given)\n"
+        "    section.results[0] |= {'passed': False, 'worst': 3.0}\n"
+        "    return section\n"
+        "r.run = run"
+    )
+    done = rewritten(tmp_path, source)
+    assert done.returncode == 1, done.stderr
+    assert "table: Integer, dim 2: off by 3, allowed are 0" in done.stdout
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'table: Integer, dim 2: <span class="bad">off by 3, allowed are 0</span>' in text
+    assert text.count('<tr role="row" class="bad">') == 1
+
+
+def test_the_report_tells_a_crash(tmp_path):
+    done = rewritten(tmp_path, "r.sys.executable = '/bin/true'")
+    assert done.returncode == 1, done.stderr
+    assert "numpy: ended with status 0 after 0 cases" in done.stdout
+    assert "ended with status 0 after 0 cases" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_report_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(report, "find_spec", lambda module: None if module == "tensorflow" else object())
+    missing = {target.name: target.missing for target in TARGETS}
+    assert missing.get("keras (tensorflow)", "tensorflow") == "tensorflow"
+    assert set(missing.values()) <= {None, "tensorflow"}
+    monkeypatch.setattr(report, "find_spec", lambda module: None)
+    assert all(target.missing == f"posenc[{target.room}]" for target in TARGETS)
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        "Sinusoidal(dim=32)",
+        "Binary(dim=3)",
+        "GridSinusoidal(dim=8, convention='mae')",
+        "RandomFourierFeatures(dim=8, scale=1.0, seed=0, num_axes=3)",
+        "Rotary(head_dim=16, layout='half')",
+        "Alibi(num_heads=4)",
+    ],
+)
+def test_plot_writes_a_picture(encoding, tmp_path):
+    done = posenc("plot", encoding, "-o", "picture.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+LLAMA31 = {
+    "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072,
+    "rope_theta": 500000.0, "rope_scaling": {
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+}  # fmt: skip
+COHERE2 = {"model_type": "cohere2", "head_dim": 32, "rope_theta": 5e4, "sliding_window": 4096, "n_positions": 8192}
+PHI = {
+    "model_type": "phi3", "head_dim": 32, "max_position_embeddings": 131072, "rope_scaling": {
+        "type": "longrope", "short_factor": [1.0] * 16, "long_factor": [1.5 + i for i in range(16)],
+        "original_max_position_embeddings": 4096,
+    },
+}  # fmt: skip
+MULTIMODAL = {
+    "model_type": "qwen2_vl",
+    "head_dim": 128,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+}
+
+
+def explain(config, *arguments, cwd):
+    (cwd / "config.json").write_text(json.dumps(config))
+    return posenc("explain", "config.json", *arguments, cwd=cwd)
+
+
+def test_explain_tells_what_a_model_does(tmp_path):
+    done = explain(LLAMA31, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for told in ("half: known by `model_type`", "divided by 8: pairs 35–63", "8,192 originally, 131,072 at most"):
+        assert told in done.stdout
+    assert re.search(r"63 +63, 127 +3.069e-07 +20,473,564 +8 ", done.stdout)  # 16 π · 500000 ** (63 / 64)
+    assert re.search(r"float32 +position 20,121 ", done.stdout)
+    assert "…" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_explain_tells_regimes_and_layer_types(tmp_path):
+    done = explain(PHI, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.index("up to 4,096 positions") < done.stdout.index("sequences: longer")
+    assert "short_factor=(1, …, 1), long_factor=(1.5, …, 16.5)" in done.stdout
+    assert "grow by its square" in done.stdout
+    done = explain(COHERE2, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.index("sliding_attention") < done.stdout.index("full_attention")
+    assert done.stdout.count("queries and keys are not turned") == 1
+    done = explain(COHERE2, "--layer-type", "full_attention", cwd=tmp_path)
+    assert "sliding_attention" not in done.stdout
+    done = explain(MULTIMODAL, cwd=tmp_path)
+    assert "16 pairs turn by time, 24 pairs turn by height, 24 pairs turn by width" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "alibi": True}])
+def test_explain_writes_json_and_a_picture(config, tmp_path):
+    done = explain(config, "--json", "x.json", "-o", "x.png", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    for layers in json.loads((tmp_path / "x.json").read_text(encoding="utf-8")):
+        for regime in layers["regimes"]:
+            assert len(regime["pairs"]) == layers["head_dim"] // 2
+            assert [len(loss["first_off"]) for loss in regime["losses"]] == [3, 3]
+
+
+def test_explain_tells_a_warning_once_in_a_line(tmp_path):
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "mscale": 1.0}
+    done = explain({"head_dim": 8, "rope_scaling": scaling, "rope_theta": 1e4}, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("posenc: `mscale` has no effect alone")
+
+
+WITHOUT = """
+import sys
+class Hidden:
+    def find_spec(self, name, path, target=None):
+        if name == {0!r}:
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, Hidden())
+from posenc_backends.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("rich", ("explain", "config.json"), "report"),
+        ("rich", ("report",), "report"),
+        ("jinja2", ("report", "--html", "x.png"), "report"),
+        ("matplotlib", ("report", "--html", "x.png"), "plots"),
+        ("matplotlib", ("explain", "config.json", "-o", "x.png"), "plots"),
+        ("matplotlib", ("plot", "Integer(dim=2)", "-o", "x.png"), "plots"),
+    ],
+)
+def test_what_draws_and_is_not_installed_is_named(module, arguments, extra, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA31))
+    command = [sys.executable, "-c", WITHOUT.format(module), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f'is not installed; run `pip install "posenc[{extra}]"`.' in done.stderr
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_relayout_says_in_a_sentence_what_it_did(tmp_path):
+    weight = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
+    names = ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight", "norm.weight")
+    tensors = {
+        name: {"dtype": "F32", "shape": [8, 8], "data_offsets": [256 * i, 256 * i + 256]}
+        for i, name in enumerate(names)
+    }
+    header = json.dumps(tensors).encode()
+    data = len(header).to_bytes(8, "little") + header + 3 * weight.tobytes()
+    (tmp_path / "in.safetensors").write_bytes(data)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "head_dim": 8, "num_attention_heads": 1}))
+    arguments = ("relayout", "in.safetensors", "out.safetensors", "--config", "config.json", "--from", "interleaved")
+    done = posenc(*arguments, "--to", "half", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "out.safetensors rotates in layout 'half': 2 tensors re-laid, 1 copied.\n"
+    relaid = np.frombuffer((tmp_path / "out.safetensors").read_bytes()[-768:], np.float32).reshape(3, 8, 8)
+    np.testing.assert_array_equal(relaid, [weight[[0, 2, 4, 6, 1, 3, 5, 7]]] * 2 + [weight])
+    done = posenc(*arguments, "--to", "half", cwd=tmp_path)
+    assert (done.returncode, "`target` must not exist" in done.stderr) == (2, True)
+    done = posenc(*arguments, "--to", "half", "--from", "half", cwd=tmp_path)
+    assert (done.returncode, "nothing to do" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "message"),
+    [
+        ("[1]", (), "`config` must hold a JSON object, but config.json holds list."),
+        ("{,}", (), "`config` must be a file of JSON, but config.json is not"),
+        ('{"head_dim": 8, "rope_scaling": {"type": "cubic"}}', (), "`rope_type` must be one of 'default', 'linear'"),
+        ('{"head_dim": 7}', (), "`head_dim` must be even, got 7."),
+        ('{"head_dim": 8}', ("--layer-type", "full"), "`layer_type` must be left out"),
+        ('{"head_dim": 8}', ("-o", "missing/x.png"), "missing/x.png"),
+        ('{"head_dim": 8}', ("-o", "x.docx"), "Format 'docx' is not supported"),
+        ('{"head_dim": 8}', ("--json", "missing/x.json"), "missing/x.json"),
+        (None, (), "there is no file config.json"),
+    ],
+)
+def test_a_config_that_cannot_be_explained_is_told_in_a_sentence(config, arguments, message, tmp_path):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    done = posenc("explain", "config.json", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("plot", "Sinusoidal", "-o", "x.png"),
+            "`encoding` must be written like 'Sinusoidal(dim=32)', got 'Sinusoidal'",
+        ),
+        (("plot", "Sinus(dim=2)", "-o", "x.png"), "`kind` must be one of Alibi, AxialRotary, Binary"),
+        (("plot", "Learned(dim=2, length=4)", "-o", "x.png"), "`encoding` must have a fixed table to draw"),
+        (("plot", "Sinusoidal(dim=0)", "-o", "x.png"), "`dim` must be at least 1, got 0."),
+        (("plot", "Sinusoidal(dim=4)", "-o", "missing/x.png"), "missing/x.png"),
+        (("plot", "Sinusoidal(dim=4)", "--length", "0", "-o", "x.png"), "`length` must be at least 1, got 0."),
+        (("report", "--json", "missing/x.json"), "missing/x.json"),
+        (("report", "--html", "missing/x.html"), "missing/x.html"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_told_in_a_sentence(arguments, message, tmp_path):
+    done = posenc(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,8 +1,0 @@
-import pytest
-
-from posenc_backends.torch.modes import MODES
-
-
-@pytest.mark.mode
-def test_what_modes_ask_for_is_installed():
-    assert "onnx" in MODES
