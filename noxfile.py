@@ -40,7 +40,7 @@ BESIDE = {  # what a room's framework runs on or with
 CHINESE_PAGES = ("-t", "translated", "-D", "language=zh_CN", "docs", "docs/_build/zh")  # after the English ones
 LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
 BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
-ROOMS = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
+BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
 
 
 @nox.session
@@ -77,8 +77,10 @@ def old_numpy(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
-def room(session: nox.Session, name: str) -> None:
+@nox.parametrize(
+    ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
+)
+def backend(session: nox.Session, name: str) -> None:
     """A framework's room in an environment of its own: the exact tables, the suite, examples, originals."""
     prepare(session, name)
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
@@ -89,7 +91,9 @@ def room(session: nox.Session, name: str) -> None:
 
 
 @nox.session(default=False)
-@nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in ROOMS], ids=ROOMS)
+@nox.parametrize(
+    ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
+)
 def slow(session: nox.Session, name: str) -> None:
     """What `room` leaves out: other modes, other tests in other environments, trainings, one of them to its end."""
     prepare(session, name)
@@ -141,7 +145,7 @@ def bench(session: nox.Session) -> None:
     install(session, name, "fast", "report", *BESIDE.get(name, ()), constraints=constraints, group=group)
     if BENCHED.get(name):
         session.install("--no-deps", "-c", "constraints/peers.txt", *BENCHED[name])
-    session.run("python", f"benchmarks/{script}.py", "--room", name, *arguments)
+    session.run("python", f"benchmarks/{script}.py", "--backend", name, *arguments)
 
 
 def prepare(session: nox.Session, name: str) -> None:

@@ -1,6 +1,6 @@
 """What biases of plain sequences cost beside an array of their size that is filled with one number.
 
-    python benchmarks/biases.py --room numpy --threads 1
+    python benchmarks/biases.py --backend numpy --threads 1
 
 32 heads, 4096 queries and keys. What memory they take, `growth.py` tells.
 """
@@ -16,32 +16,32 @@ from harness import Case, Form, main
 
 from posenc_backends import load
 from posenc_core import Alibi, Kerple, T5Bias, namespace_of
-from posenc_core.attention.attend import Content
+from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Placed, PositionScoring
 
 
-def cases(room: str, heads: int = 32, length: int = 4096) -> Iterator[Case]:
+def cases(backend: str, heads: int = 32, length: int = 4096) -> Iterator[Case]:
     """Each encoding whose bias depends on distances alone."""
     forms, row = (
-        import_module(f"implementations.{room}"),
-        load(room).from_numpy(np.zeros((heads, length, length), np.float32)),
+        import_module(f"implementations.{backend}"),
+        load(backend).from_numpy(np.zeros((heads, length, length), np.float32)),
     )
     for encoding in (Alibi(num_heads=heads), T5Bias(num_heads=heads), Kerple(num_heads=heads)):
-        made = making(load(room), encoding, length)
+        made = making(load(backend), encoding, length)
         calls = {"filled": lambda: namespace_of(row).full_like(row, 1.5), "posenc": made}
         found = {name: Form(_waited(forms, call)) for name, call in calls.items()}
         yield Case(type(encoding).__name__, lambda found=found: found)
 
 
-def making(room: Any, encoding: PositionScoring, length: int) -> Callable[[], Any]:
+def making(backend: Any, encoding: PositionScoring, length: int) -> Callable[[], Any]:
     """Makes the bias, as `attend` does."""
-    rng, like = np.random.default_rng(0), room.from_numpy(np.zeros((1, 1), np.float32))
+    rng, like = np.random.default_rng(0), backend.from_numpy(np.zeros((1, 1), np.float32))
     weights = {
-        name: room.from_numpy(rng.normal(size=each.shape).astype(np.float32))
+        name: backend.from_numpy(rng.normal(size=each.shape).astype(np.float32))
         for name, each in encoding.parameters().items()
     }
     placed = Placed(encoding, range(length), range(length), weights).equipped(like)
-    return lambda: placed.scores(Content(like, like, like))
+    return lambda: placed.scores(AttentionInputs(like, like, like))
 
 
 def _waited(forms: Any, call: Callable[[], Any]) -> Callable[[], Any]:

@@ -61,9 +61,9 @@ def agrees(path: Path, name: str, step: int) -> bool:
     return bool((stored.oindex[some] == results(some, columns)[name]).all())
 
 
-def main(folder: Path, rows: int = 100_000_000, columns: int = 2, entries: int = 2**21) -> dict[str, Any]:
+def main(folder: Path, rows: int = 100_000_000, columns: int = 2, golden_cases: int = 2**21) -> dict[str, Any]:
     """Write both and compare."""
-    step = entries // columns
+    step = golden_cases // columns
     found: dict[str, Any] = {"workers": WORKERS}
     with LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         for lazy in results(da.arange(4, chunks=1), columns).values():

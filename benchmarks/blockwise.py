@@ -1,6 +1,6 @@
 """Attention of long sequences, block by block: seconds, and memory beside what goes in and comes out.
 
-    python benchmarks/blockwise.py [--room ROOM] [--length LENGTH] [--block BLOCK] [-o FILE]
+    python benchmarks/blockwise.py [--backend BACKEND] [--length LENGTH] [--block BLOCK] [-o FILE]
 
 One head, 64 wide, float32, `Alibi` under a causal mask. Memory is the most that the process has held, less what it held before.
 Some rows are compared with the plain formula in float64. As JSON, in a process with one thread.
@@ -43,7 +43,7 @@ def error(q: np.ndarray, k: np.ndarray, v: np.ndarray, got: np.ndarray) -> float
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Attention of long sequences, block by block: time and memory.")
-    parser.add_argument("--room", default="numpy", help="the framework that is measured; numpy by default")
+    parser.add_argument("--backend", default="numpy", help="the framework that is measured; numpy by default")
     parser.add_argument("--length", type=int, default=65536, help="how many queries and keys")
     parser.add_argument("--block", type=int, default=512, help="how many of them at a time")
     parser.add_argument("-o", "--output", help="a file for the result; else it is printed")
@@ -51,21 +51,21 @@ def main() -> None:
     if not machine.is_apart():
         machine.repeat_apart(options.output)
         return
-    result = {"benchmark": "blockwise", "room": options.room, "machine": machine.machine()}
-    result |= measured(options.room, options.length, options.block) | {"versions": machine.versions()}
+    result = {"benchmark": "blockwise", "backend": options.backend, "machine": machine.machine()}
+    result |= measured(options.backend, options.length, options.block) | {"versions": machine.versions()}
     Path(options.output).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(name: str, length: int, block: int) -> dict[str, Any]:
     """Seconds, memory, and the worst error of some rows."""
-    room, rng = load(name), np.random.default_rng(0)
+    backend, rng = load(name), np.random.default_rng(0)
     host = [rng.normal(size=(1, 1, length, WIDTH)).astype(np.float32) for _ in "qkv"]
-    q, k, v = (room.from_numpy(each) for each in host)
+    q, k, v = (backend.from_numpy(each) for each in host)
     position = Placed(Alibi(num_heads=1), range(length), range(length))
     some = Placed(Alibi(num_heads=1), range(block), range(block))
     attend_by_block(*(x[..., :block, :] for x in (q, k, v)), position=some, mask=causal, block=block)
     before, began = peak(), time.perf_counter()
-    got = room.to_numpy(attend_by_block(q, k, v, position=position, mask=causal, block=block))
+    got = backend.to_numpy(attend_by_block(q, k, v, position=position, mask=causal, block=block))
     seconds = time.perf_counter() - began
     result = {"length": length, "block": block, "seconds": round(seconds, 1)}
     result |= {"peak over before, MiB": peak() - before, "scores, MiB": length**2 * 4 // 2**20}

@@ -1,6 +1,6 @@
 """Time and memory against length, batch, heads and width, with the power that each grows by.
 
-    python benchmarks/growth.py [--room numpy] [--only WORD ...] [--largest SIZE] [--rounds N] [-o FILE]
+    python benchmarks/growth.py [--backend numpy] [--only WORD ...] [--largest SIZE] [--rounds N] [-o FILE]
 
 One thread, NumPy. Time is the median of some rounds; memory the most that a call holds at once, its result included, its arguments
 not. The power is the slope of a line through the larger half of the sizes, on logarithmic scales; beside it stands the power that it should be.
@@ -22,8 +22,8 @@ from typing import Any
 import machine
 import numpy as np
 from growing import Growing, curves
+from sequence_layers import LAYERS, arange_like
 from harness import CLOCKS, interleaved
-from sequence_layers import LAYERS, counted
 
 
 def curve(growing: Growing, *, largest: int = 2**20, rounds: int = 5, clock: str = "wall") -> dict[str, Any]:
@@ -72,7 +72,7 @@ def counts() -> list[dict[str, Any]]:
     found = []
     for name, layer in LAYERS.items():
         for axis, sizes in {"length": (16, 32, 64, 128), "width": (16, 32, 64, 128)}.items():
-            each = [counted(layer.run, *((size, 64) if axis == "length" else (64, size))) for size in sizes]
+            each = [arange_like(layer.run, *((size, 64) if axis == "length" else (64, size))) for size in sizes]
             products, steps = ([*column] for column in zip(*each, strict=True))
             told = {"products grow by": slope([*sizes], products), "steps grow by": slope([*sizes], steps)}
             found.append({"name": name, "axis": axis, "sizes": sizes, "products": products, "steps": steps} | told)
@@ -82,7 +82,7 @@ def counts() -> list[dict[str, Any]]:
 def main() -> None:
     """Measure and write, in a process with one thread."""
     parser = argparse.ArgumentParser(description="Time and memory against size, as JSON.")
-    parser.add_argument("--room", choices=["numpy"], default="numpy", help="where memory is known to the byte")
+    parser.add_argument("--backend", choices=["numpy"], default="numpy", help="where memory is known to the byte")
     parser.add_argument("--only", nargs="+", default=[], help="curves with all these words in kind, name and axis")
     parser.add_argument("--largest", type=int, default=2**20, help="the largest size of any kind")
     parser.add_argument("--rounds", type=int, default=5, help="of time; 0 measures memory alone")
@@ -92,7 +92,7 @@ def main() -> None:
     if not machine.is_apart():
         machine.repeat_apart(options.output)
         return
-    result = {"benchmark": "growth", "room": "numpy", "machine": machine.machine(), "versions": machine.versions()}
+    result = {"benchmark": "growth", "backend": "numpy", "machine": machine.machine(), "versions": machine.versions()}
     found: list[dict[str, Any]] = []
     for growing in curves():
         if all(word in f"{growing.kind}, {growing.name}, {growing.axis}" for word in options.only):

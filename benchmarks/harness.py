@@ -7,7 +7,7 @@ A benchmark is a script beside this file that ends in
 
 and is called as
 
-    python benchmarks/SCRIPT.py [--room ROOM] [--threads 1 2] [--rounds N] [--seconds S] [--only WORD ...] [-o FILE]
+    python benchmarks/SCRIPT.py [--backend BACKEND] [--threads 1 2] [--rounds N] [--seconds S] [--only WORD ...] [-o FILE]
 
 `cases(room)` yields a `Case` for each row of the result. Its `forms()` is called when its turn comes, in a process whose number
 of threads is set, and returns a dictionary of `Form`s by name; all must do the same work. The first is the yardstick (say, `memcpy(nbytes)`):
@@ -185,12 +185,12 @@ def main(name: str, cases: Callable[[str], Iterable[Case]]) -> None:
     options = _options(name)
     if machine.is_apart():
         path = Path(options.output)
-        for results in _run(cases(options.room), options):
+        for results in _run(cases(options.backend), options):
             path.write_text(json.dumps({"versions": machine.versions(), "cases": results}), encoding="utf-8")
         return
     found: dict[str, Any] = {
         "benchmark": name,
-        "room": _room(options.room),
+        "backend": _room(options.backend),
         "machine": machine.machine(),
         "versions": {},
         "cases": [],
@@ -234,7 +234,7 @@ def _line(result: dict[str, Any]) -> str:
 
 def _options(name: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}. Ratios of time, as JSON.")
-    parser.add_argument("--room", default="numpy", help="the framework that is measured; numpy by default")
+    parser.add_argument("--backend", default="numpy", help="the framework that is measured; numpy by default")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="1 and 2, one after the other")
     parser.add_argument("--rounds", type=int, default=25, help="at most so many; 0 only checks")
     parser.add_argument("--seconds", type=float, default=20, help="past so many, no more rounds of a case than five")

@@ -1,7 +1,7 @@
 """Queries and keys, turned: ours and the forms of others beside a memcpy and the framework's own copy.
 
-    python benchmarks/rotation.py --room torch -o rotation-torch.json
-    python benchmarks/rotation.py --room torch --only prefill bfloat16 --threads 1 --rounds 7
+    python benchmarks/rotation.py --backend torch -o rotation-torch.json
+    python benchmarks/rotation.py --backend torch --only prefill bfloat16 --threads 1 --rounds 7
 
 Rooms: numpy, torch (with the peers that are installed), paddle, mxnet, jax, keras (on the backend of `KERAS_BACKEND`).
 Both `q` and `k` are turned. "copy" is the framework's own copy of both into fresh memory; with a backward pass, both yardsticks copy twice the bytes.
@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from harness import Case, Form, main, memcpy
 from implementations import Turn
+from harness import Case, Form, main, memcpy
 
 from posenc_core import Rotary
 
@@ -28,9 +28,9 @@ WITHIN = {"float32": 6e-3, "float16": 2e-2, "bfloat16": 1.5e-1}  # float32 angle
 DECODED = 4095  # the position of the one token
 
 
-def cases(room: str, shapes: dict[str, tuple[int, ...]] = SHAPES) -> Iterator[Case]:
+def cases(backend: str, shapes: dict[str, tuple[int, ...]] = SHAPES) -> Iterator[Case]:
     """Every shape, dtype, layout and pass that the room has."""
-    forms = import_module(f"implementations.{room}")
+    forms = import_module(f"implementations.{backend}")
     passes = ("forward",) if forms.gradients is None else ("forward", "forward and backward")
     for shape, dtype, layout, way in itertools.product(shapes, forms.DTYPES, LAYOUTS, passes):
         made = partial(_forms, forms, shapes[shape], dtype, layout, way)

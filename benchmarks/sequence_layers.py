@@ -84,7 +84,7 @@ class Counted(NDArrayOperatorsMixin):
         return Counted(self.array.T, self.products, self.steps)
 
 
-def counted(run: Callable[..., Any], length: int, width: int) -> tuple[int, int]:
+def arange_like(run: Callable[..., Any], length: int, width: int) -> tuple[int, int]:
     """How many products a layer takes, of matrices alone, and how many steps, of which each waits for the one before."""
     products = [0]
     tokens, *matrices = (np.ones(shape, np.float32) for shape in [(length, width), *[(width, width)] * 3])

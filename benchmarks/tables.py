@@ -1,6 +1,6 @@
 """Tables: ours, exact, beside those of others, and what it takes to hand them over to a framework.
 
-    python benchmarks/tables.py --room torch -o tables-torch.json
+    python benchmarks/tables.py --backend torch -o tables-torch.json
     python benchmarks/tables.py --only import --threads 1
 
 Rooms: numpy, torch, paddle, mxnet, jax, keras. The yardstick is a memcpy of 64 MiB, the size of a table of 131072 x 128. "differences" say
@@ -25,29 +25,29 @@ LENGTH, WIDTH = 131072, 128
 FAR = 0.05  # how far float32 angles are off, at these positions
 
 
-def cases(room: str) -> Iterator[Case]:
+def cases(backend: str) -> Iterator[Case]:
     """What is built, what is handed over, and the import."""
-    yield Case(f"cos and sin, {LENGTH} x {WIDTH // 2} each", lambda: _rotary(room), FAR)
-    yield Case(f"sinusoidal, {LENGTH} x {WIDTH}", lambda: _sinusoidal(room), FAR)
-    yield Case(f"handed over, {LENGTH} x {WIDTH}", lambda: _handed(room))
-    if room == "numpy":
+    yield Case(f"cos and sin, {LENGTH} x {WIDTH // 2} each", lambda: _rotary(backend), FAR)
+    yield Case(f"sinusoidal, {LENGTH} x {WIDTH}", lambda: _sinusoidal(backend), FAR)
+    yield Case(f"handed over, {LENGTH} x {WIDTH}", lambda: _handed(backend))
+    if backend == "numpy":
         yield Case("XPos, 32768 x 64 each", _xpos, FAR)
         yield Case("import", _imports)
 
 
-def _rotary(room: str) -> dict[str, Form]:
+def _rotary(backend: str) -> dict[str, Form]:
     forms = {
         "posenc": Form(lambda: Rotary(head_dim=WIDTH, layout="half").cos_sin(np.arange(LENGTH)), _joined),
         "float64-then-cast": Form(_plain, _joined),
         "float32 angles": Form(_single, _joined),
     }
-    peers = {"torch": {"torchtune": _torchtune, "transformers": _transformers}}.get(room, {})
+    peers = {"torch": {"torchtune": _torchtune, "transformers": _transformers}}.get(backend, {})
     return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms | {name: Form(form, _joined) for name, form in peers.items()}
 
 
-def _sinusoidal(room: str) -> dict[str, Form]:
+def _sinusoidal(backend: str) -> dict[str, Form]:
     forms = {"posenc": Form(lambda: Sinusoidal(dim=WIDTH).table(np.arange(LENGTH)), np.asarray)}
-    if room == "torch":
+    if backend == "torch":
         forms |= {"d2l": Form(_d2l, np.asarray), "positional-encodings": Form(_encodings, np.asarray)}
     return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms
 
@@ -70,23 +70,23 @@ def _xpos() -> dict[str, Form]:
     return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms
 
 
-def _handed(room: str) -> dict[str, Form]:
+def _handed(backend: str) -> dict[str, Form]:
     """A table from NumPy's memory into the framework's: as our layers do it, and as one does."""
     table = np.ones((LENGTH, WIDTH), np.float32)
-    arrays = import_module(f"posenc_backends.{room}").backend if room != "numpy" else None
+    arrays = import_module(f"posenc_backends.{backend}").backend if backend != "numpy" else None
     forms = {"memcpy": memcpy(table.nbytes), "fresh copy": Form(table.copy)}
     if arrays is not None:
         hand = getattr(arrays, "adopted", arrays.from_numpy)  # the first, where layers have another way with tables
         forms["posenc"] = Form(lambda: _ready(hand(table)))
-        forms["usual"] = Form(lambda: _ready(_usual(room)(table)))
+        forms["usual"] = Form(lambda: _ready(_usual(backend)(table)))
     return forms
 
 
-def _usual(room: str) -> Callable[[Any], Any]:
+def _usual(backend: str) -> Callable[[Any], Any]:
     module, name = {
         "torch": ("torch", "tensor"), "paddle": ("paddle", "to_tensor"), "mxnet": ("mxnet.np", "array"), "jax": ("jax.numpy", "array"),
         "keras": ("keras.ops", "convert_to_tensor"),
-    }[room]  # fmt: skip
+    }[backend]  # fmt: skip
     function: Callable[[Any], Any] = getattr(import_module(module), name)
     return function
 

@@ -56,9 +56,9 @@ def _layers(result: dict[str, Any]) -> list[tuple[str, ...]]:
     said = _said()
     rows = []
     for name in dict.fromkeys(one["name"] for one in result["layers"]):
-        counted = {one["axis"]: one for one in result["layers"] if one["name"] == name}
+        arange_like = {one["axis"]: one for one in result["layers"] if one["name"] == name}
         measured = {one["axis"]: one for one in result["curves"] if (one["kind"], one["name"]) == ("layer", name)}
-        products, steps = (_product(counted, f"{what} grow by") for what in ("products", "steps"))
+        products, steps = (_product(arange_like, f"{what} grow by") for what in ("products", "steps"))
         seconds, memory = (_product(measured, f"{what} grow by") for what in ("seconds", "bytes"))
         rows.append((name, said[name].time, products, seconds, memory, f"{said[name].steps}: {steps}"))
     return rows

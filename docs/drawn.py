@@ -25,7 +25,7 @@ def results(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def room_of(result: dict[str, Any]) -> str:
     """The framework that was measured, as it writes its name."""
-    return NAMES.get(result["room"], result["room"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
+    return NAMES.get(result["backend"], result["backend"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
 
 
 def picture(name: str, alt: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:

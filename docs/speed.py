@@ -19,12 +19,12 @@ def speed() -> str:
     """A picture and a table for each result."""
     told = []
     for stem, result in results("rotation-"):
-        room = room_of(result)
+        backend = room_of(result)
         panels = _panels(result)
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
-        alt = f"{room}: time over that of a memcpy, by form, dtype and layout"
+        alt = f"{backend}: time over that of a memcpy, by form, dtype and layout"
         told += [
-            f"## {room}\n",
+            f"## {backend}\n",
             circumstances(result) + _clock(result) + "\n",
             picture(stem, alt, partial(_draw, panels), size),
         ]

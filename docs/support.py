@@ -7,7 +7,7 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = {
+BACKEND_NAMES = {
     "torch": "PyTorch",
     "keras": "Keras",
     "tensorflow": "Keras on TensorFlow, besides",
@@ -16,6 +16,7 @@ ROOMS = {
     "jax": "JAX",
 }
 BACKENDS = Path(__file__).parents[1] / "posenc_backends"
+KNOWN_FAILURES = runpy.run_path(str(BACKENDS / "conformance" / "known_failures.py"))["KNOWN_FAILURES"]
 BEGINNING = """# What works where
 
 Every layer with every encoding goes through each of these modes: in float32, and once more in half precision, from far positions on where the encoding has
@@ -26,19 +27,20 @@ them; at several lengths. What comes out is compared with golden numbers. This p
 
 def support() -> str:
     """The page, as Markdown."""
-    return "\n".join([BEGINNING, *(line for room in ROOMS if (BACKENDS / room).is_dir() for line in _section(room))])
+    return "\n".join(
+        [BEGINNING, *(line for backend in BACKEND_NAMES if (BACKENDS / backend).is_dir() for line in _section(backend))]
+    )
 
 
-def _section(room: str) -> Iterator[str]:
-    yield from (f"## {ROOMS[room]}", "", "| mode | what is done |", "|---|---|")
-    for name, sentence in _modes(room, "MODES").items():
+def _section(backend: str) -> Iterator[str]:
+    yield from (f"## {BACKEND_NAMES[backend]}", "", "| mode | what is done |", "|---|---|")
+    for name, sentence in _modes(backend, "MODES").items():
         yield f"| {name} | {sentence} |"
-    gradients = _modes(room, "GRADIENT_MODES")
+    gradients = _modes(backend, "GRADIENT_MODES")
     yield from ("", f"Gradients: {'; '.join(gradients)}." if gradients else "", "")
-    for backend, names in _left_out(room).items():
-        yield from (f"Not run on {backend}: {'; '.join(names)}.", "") if names else ()
-    path = BACKENDS / room / "gaps.py"
-    gaps = runpy.run_path(str(path))["GAPS_IN"] if path.is_file() else {}
+    for keras_backend, names in _left_out(backend).items():
+        yield from (f"Not run on {keras_backend}: {'; '.join(names)}.", "") if names else ()
+    gaps = KNOWN_FAILURES.get(backend, {})
     if any(gaps.values()):
         yield from ("| gap | where | why |", "|---|---|---|")
     for environment, told in gaps.items():
@@ -46,9 +48,9 @@ def _section(room: str) -> Iterator[str]:
     yield ""
 
 
-def _modes(room: str, name: str) -> dict[str, str]:
+def _modes(backend: str, name: str) -> dict[str, str]:
     """The modes of a room, with the first sentence about the function that each one calls."""
-    path = BACKENDS / "conformance" / "frameworks" / f"{room}_tooling.py"
+    path = BACKENDS / "conformance" / "frameworks" / f"{backend}.py"
     tree, about = _parsed(path), _sentences(path)
     found: dict[str, str] = {}
     for node in tree.body:
@@ -59,11 +61,11 @@ def _modes(room: str, name: str) -> dict[str, str]:
     return found
 
 
-def _left_out(room: str) -> dict[str, tuple[str, ...]]:
+def _left_out(backend: str) -> dict[str, tuple[str, ...]]:
     """By backend, the modes that are not run there, for what they show is shown elsewhere."""
     nodes = [
         node
-        for node in _parsed(BACKENDS / "conformance" / "frameworks" / f"{room}_tooling.py").body
+        for node in _parsed(BACKENDS / "conformance" / "frameworks" / f"{backend}.py").body
         if "LEFT_OUT" in _targets(node)
     ]
     return ast.literal_eval(nodes[0].value) if nodes else {}
@@ -75,7 +77,8 @@ def _sentences(path: Path) -> dict[str, str]:
     for node in _parsed(path).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             source = (path.parent if node.level else BACKENDS.parent) / f"{node.module.replace('.', '/')}.py"
-            theirs = _sentences(source) if source.is_relative_to(BACKENDS) and source.is_file() else {}
+            ours = source.is_relative_to(BACKENDS / "conformance") and source.is_file() and source != path
+            theirs = _sentences(source) if ours else {}
             about |= {alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs}
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             about[node.name] = (ast.get_docstring(node) or "").partition("\n")[0]

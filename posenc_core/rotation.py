@@ -20,7 +20,7 @@ from ._array_api.checks import (
     written,
 )
 from ._array_api.kernels import Kernel, kernel_for, register_kernel
-from ._array_api.lazy import rows_by_block
+from ._array_api.lazy import map_blocks
 from ._array_api.namespace import A, Array, in_float32, join_pairs, namespace_of, partners, rounds_parts, split_pairs
 
 Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
@@ -157,7 +157,7 @@ def formula(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
         by_rows = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
     else:
         by_rows = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
-    return rows_by_block(by_rows, x, cos, sin)
+    return map_blocks(by_rows, x, cos, sin)
 
 
 def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) -> Any:
@@ -204,10 +204,10 @@ def _concatenated(parts: list[Array]) -> Array:
     return parts[0] if len(parts) == 1 else namespace_of(parts[0]).concat(parts, axis=-1)
 
 
-register_kernel(np.ndarray, Kernel(_blocked.takes, _blocked.turned))
+register_kernel(np.ndarray, Kernel(_blocked.supports, _blocked.turned))
 
 
-class Routes(NamedTuple):
+class ChannelMap(NamedTuple):
     """What each turned channel is made of, one number per channel, in the order of the channels.
 
     Attributes:
@@ -227,10 +227,10 @@ class Routes(NamedTuple):
     sign: npt.NDArray[np.float32]
 
 
-def routes(width: int, pairs: int, pairing: Pairing) -> Routes:
+def channel_map(width: int, pairs: int, pairing: Pairing) -> ChannelMap:
     """A rotation channel by channel: `x[source] * cos[column] + x[partner] * sign * sin[column]`.
 
-    >>> routes(6, 2, pairing_of("half")).partner
+    >>> channel_map(6, 2, pairing_of("half")).partner
     array([2, 3, 0, 1])
     """
     first, second = channel_pairs(width, pairs, pairing, pairing.split)
@@ -238,7 +238,7 @@ def routes(width: int, pairs: int, pairing: Pairing) -> Routes:
     order = np.argsort(turned)
     sign = np.repeat(np.array([-1, 1], np.float32), pairs)
     source, partner = np.r_[first, second][order], np.r_[second, first][order]
-    return Routes(width, turned[order], source, partner, order % pairs, sign[order])
+    return ChannelMap(width, turned[order], source, partner, order % pairs, sign[order])
 
 
 def channel_pairs(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_backends.conformance.cases import subject
-from posenc_backends.conformance.errors import Subject
+from posenc_backends.conformance.cases import backend_under_test
+from posenc_backends.conformance.errors import BackendUnderTest
 
 
 def pytest_addoption(parser):
@@ -26,8 +26,8 @@ def pytest_configure(config):
         os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        harness = subject(config.getoption("--backend")).harness
-    for line in harness.WARNINGS:
+        testing = backend_under_test(config.getoption("--backend")).testing
+    for line in testing.WARNINGS:
         config.addinivalue_line("filterwarnings", line)
 
 
@@ -42,32 +42,32 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out what is slow, before pytest selects by marks: of tests that all rooms have, those whose turn it is not."""
-    rooms, (part, parts) = config.rootpath / "tests" / "backends", map(int, config.getoption("--share").split("/"))
-    shared = [item for item in items if item.path.parent == rooms and not {"slow", "whole"} & {*item.keywords}]
+    backends, (part, parts) = config.rootpath / "tests" / "backends", map(int, config.getoption("--share").split("/"))
+    shared = [item for item in items if item.path.parent == backends and not {"slow", "whole"} & {*item.keywords}]
     for number, item in enumerate(shared, start=1):
         if number % parts != part % parts:
             item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
-def on(request) -> Subject:
+def on(request) -> BackendUnderTest:
     """The room under test and what it tells about its framework."""
-    return subject(request.config.getoption("--backend"))
+    return backend_under_test(request.config.getoption("--backend"))
 
 
 @pytest.fixture(scope="session")
-def room(on):
-    return on.room
+def backend(on):
+    return on.backend
 
 
 @pytest.fixture
-def native(room):
+def to_backend(backend):
     """Makes an array of the room from numbers; float32 unless they are whole."""
 
     def make(numbers, dtype=None):
         array = np.asarray(numbers)
         kind = dtype or (np.float32 if array.dtype.kind == "f" else np.int32)
-        return room.from_numpy(array.astype(kind))
+        return backend.from_numpy(array.astype(kind))
 
     return make
 

@@ -34,21 +34,21 @@ class Framework(NamedTuple):
 
     name: str
     arrays: Any
-    harness: Any
+    testing: Any
 
     @property
     def differentiates(self) -> bool:
         """Whether it has gradients."""
-        return hasattr(self.harness, "gradient")
+        return hasattr(self.testing, "gradient")
 
-    def native(self, numbers: npt.NDArray[Any], dtype: str) -> Any:
+    def to_backend(self, numbers: npt.NDArray[Any], dtype: str) -> Any:
         """The numbers as an array of the framework, in this dtype."""
-        return self.harness.cast(self.arrays.from_numpy(np.ascontiguousarray(numbers, np.float32)), dtype)
+        return self.testing.cast(self.arrays.from_numpy(np.ascontiguousarray(numbers, np.float32)), dtype)
 
     def places(self, positions: npt.NDArray[Any]) -> Any:
         """Positions as the framework's users have them."""
         if positions.dtype.kind == "f":
-            return self.native(positions, "float32")
+            return self.to_backend(positions, "float32")
         return self.arrays.from_numpy(positions.astype(np.int32 if self.name in NARROW else np.int64))
 
 
@@ -89,12 +89,12 @@ def ask(callee: Callable[..., Any], world: Framework, form: Form, question: Ques
     Raises:
         NoAnswerError: if it raises, or returns another number of arrays, other shapes, NaN, or another framework's arrays.
     """
-    tokens = [world.native(numbers, question.dtype) for numbers in question.tokens]
+    tokens = [world.to_backend(numbers, question.dtype) for numbers in question.tokens]
     got = _called(callee, question, *tokens, *(world.places(each) for each in question.places))
     outputs = got if isinstance(got, tuple | list) else (got,)
     if len(outputs) != len(form.outputs):
         raise NoAnswerError(f"it must return {len(form.outputs)} arrays, got {_told(got)}, of {question.told}.")
-    kinds = type(world.places(question.places[0])), type(world.native(np.zeros(1), "float32"))
+    kinds = type(world.places(question.places[0])), type(world.to_backend(np.zeros(1), "float32"))
     return tuple(_read(world, output, kinds, question) for output in outputs)
 
 
@@ -106,14 +106,14 @@ def ask_gradient(
     Raises:
         NoAnswerError: if there is none.
     """
-    first, *others = (world.native(numbers, question.dtype) for numbers in question.tokens)
+    first, *others = (world.to_backend(numbers, question.dtype) for numbers in question.tokens)
     places = [world.places(each) for each in question.places]
 
     def call(x: Any) -> Any:
         got = callee(x, *others, *places)
         return got[0] if isinstance(got, tuple | list) else got
 
-    gradient = _called(world.harness.gradient, question, call, first, world.native(weights, question.dtype))
+    gradient = _called(world.testing.gradient, question, call, first, world.to_backend(weights, question.dtype))
     return np.asarray(world.arrays.to_numpy(gradient), np.float64)
 
 
@@ -129,7 +129,7 @@ def check_shapes(form: Form, question: Question, got: tuple[Float64s, ...], want
 def has(world: Framework, dtype: str) -> bool:
     """Whether the framework has this dtype."""
     try:
-        made = world.native(np.zeros((1, 1)), dtype)
+        made = world.to_backend(np.zeros((1, 1)), dtype)
     except Exception:  # noqa: BLE001 - each framework raises what it likes
         return False
     return dtype in str(made.dtype)

@@ -209,8 +209,8 @@ def _consecutive(sketch: Sketch) -> list[Sketch]:
 
 def _started(sketch: Sketch, dtype: str) -> list[Sketch]:
     """As an offset is added to a range of that dtype."""
-    first, counted = sketch.positions[..., :1], np.arange(sketch.positions.shape[-1])
-    return _at(sketch, ROUNDED[dtype](ROUNDED[dtype](first) + ROUNDED[dtype](counted)).astype(np.float64))
+    first, arange_like = sketch.positions[..., :1], np.arange(sketch.positions.shape[-1])
+    return _at(sketch, ROUNDED[dtype](ROUNDED[dtype](first) + ROUNDED[dtype](arange_like)).astype(np.float64))
 
 
 def _first_row(sketch: Sketch) -> list[Sketch]:

@@ -82,7 +82,7 @@ def publish(folder: Path) -> int:
     cases, files = [], {}
     for each in SETS:
         tensors: dict[str, Array] = {}
-        cases += [_case(each, name, entry, tensors) for name, entry in _named(golden(each.name))]
+        cases += [_case(each, name, golden_case, tensors) for name, golden_case in _named(golden(each.name))]
         file, data = f"{each.name}.safetensors", _safetensors(tensors)
         (folder / file).write_bytes(data)
         files[file] = hashlib.sha256(data).hexdigest()
@@ -92,21 +92,21 @@ def publish(folder: Path) -> int:
     return len(cases)
 
 
-def _named(entries: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _named(golden_cases: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The entries, with names that differ."""
     seen: dict[str, int] = {}
-    for entry in entries:
-        name = entry["name"]
+    for golden_case in golden_cases:
+        name = golden_case["name"]
         seen[name] = seen.get(name, 0) + 1
-        yield (f"{name} ({seen[name]})" if seen[name] > 1 else name), entry
+        yield (f"{name} ({seen[name]})" if seen[name] > 1 else name), golden_case
 
 
-def _case(numbers: Numbers, name: str, entry: dict[str, Any], tensors: dict[str, Array]) -> dict[str, Any]:
+def _case(numbers: Numbers, name: str, golden_case: dict[str, Any], tensors: dict[str, Array]) -> dict[str, Any]:
     """What is told of a case; its arrays are added to the tensors."""
-    dtype = entry.get("dtype", "float32")
-    case: dict[str, Any] = {"name": name, "spec": entry["encoding"], "file": f"{numbers.name}.safetensors"}
+    dtype = golden_case.get("dtype", "float32")
+    case: dict[str, Any] = {"name": name, "spec": golden_case["encoding"], "file": f"{numbers.name}.safetensors"}
     case |= {"inputs": {}, "outputs": {}, "options": {}}
-    for key, value in _flat(entry):
+    for key, value in _flat(golden_case):
         if isinstance(value, list):
             array = tensors[f"{name}/{key}"] = _array(value)
             role = "outputs" if key.partition(".")[0] in numbers.outputs else "inputs"
@@ -116,9 +116,9 @@ def _case(numbers: Numbers, name: str, entry: dict[str, Any], tensors: dict[str,
     return case | {"tolerance": {"ulp": numbers.ulp, "dtype": dtype, "of": numbers.of}}
 
 
-def _flat(entry: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(golden_case: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What an entry holds, arrays in dictionaries by names with a dot."""
-    for key, value in entry.items():
+    for key, value in golden_case.items():
         if key in _APART:
             continue
         if isinstance(value, dict):

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.encodings import Additive, Encoding
-from posenc_core.rotation import routes
+from posenc_core.rotation import channel_map
 
-from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, Entry, Outcome, Subject, ulps
+from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, BackendUnderTest, GoldenCase, Measurement, ulps
 
 LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones, odd and even
 FIRST_WEIGHT = 7  # weights are counted from another number than tokens
@@ -37,78 +37,78 @@ Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Specimen:
+class LayerCase:
     """A layer of one encoding, and what it is called with."""
 
-    on: Subject
-    entry: Entry
+    on: BackendUnderTest
+    golden_case: GoldenCase
 
     @property
     def name(self) -> str:
         """Which encoding, with which settings, in which dtype."""
-        return str(self.entry["name"])
+        return str(self.golden_case["name"])
 
     @property
     def kind(self) -> str:
         """The class of the layer."""
-        return str(self.entry["layer"])
+        return str(self.golden_case["layer"])
 
     @property
     def dtype(self) -> str:
         """That of the tokens."""
-        return str(self.entry["dtype"])
+        return str(self.golden_case["dtype"])
 
     @cached_property
     def encoding(self) -> Any:
         """The encoding; None for attention without one."""
-        return Encoding.from_dict(self.entry["encoding"]) if self.entry["encoding"] else None
+        return Encoding.from_dict(self.golden_case["encoding"]) if self.golden_case["encoding"] else None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The layer's arguments that are arrays, tokens first."""
-        return tuple(self.entry["arrays"])
+        return tuple(self.golden_case["arrays"])
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
         """For each of them, the axes whose size is the length."""
-        return tuple(tuple(told["lengths"]) for told in self.entry["arrays"].values())
+        return tuple(tuple(told["lengths"]) for told in self.golden_case["arrays"].values())
 
     @property
     def options(self) -> dict[str, Any]:
         """The arguments that are a part of the program."""
-        return dict(self.entry["options"])
+        return dict(self.golden_case["options"])
 
     def make(self) -> Any:
         """A layer as its constructor leaves it, not in training."""
-        room, encoding = self.on.room, self.encoding
+        backend, encoding = self.on.backend, self.encoding
         if self.kind == "MultiHeadAttention":
-            layer = room.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len)
+            layer = backend.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len)
         elif self.kind == "AttentionBias":
-            layer = room.AttentionBias(encoding)
+            layer = backend.AttentionBias(encoding)
         elif isinstance(encoding, Additive):
-            layer = room.PositionalEncoding(encoding.dim, max_len=self._max_len, encoding=encoding)
+            layer = backend.PositionalEncoding(encoding.dim, max_len=self._max_len, encoding=encoding)
         else:
-            layer = room.RotaryEmbedding(encoding, max_len=self._max_len)
-        return self.on.harness.evaluated(layer, self.dtype)
+            layer = backend.RotaryEmbedding(encoding, max_len=self._max_len)
+        return self.on.testing.eval_mode(layer, self.dtype)
 
     @property
     def _max_len(self) -> int:
         """More rows than any call asks for."""
-        given = [np.max(told["numbers"]) for told in self.entry["arrays"].values() if "numbers" in told]
+        given = [np.max(told["numbers"]) for told in self.golden_case["arrays"].values() if "numbers" in told]
         return int(max(given, default=0)) + LENGTHS[0] + 7
 
     def layer(self) -> Any:
         """A layer with the parameters of the golden numbers."""
-        harness, made = self.on.harness, self.make()
+        testing, made = self.on.testing, self.make()
         matrices, parameters = (
-            {name: np.array(numbers, np.float32) for name, numbers in self.entry[which].items()}
+            {name: np.array(numbers, np.float32) for name, numbers in self.golden_case[which].items()}
             for which in ("matrices", "parameters")
         )
         if not matrices:
-            return harness.with_parameters(made, parameters) if parameters else made
-        made = harness.evaluated(harness.filled(made, matrices), self.dtype)
-        if parameters and harness.with_parameters(made.scoring, parameters) is not made.scoring:
-            return harness.with_parameters(made, parameters)  # layers that do not change are made anew, as a whole
+            return testing.with_parameters(made, parameters) if parameters else made
+        made = testing.eval_mode(testing.with_projections(made, matrices), self.dtype)
+        if parameters and testing.with_parameters(made.scoring, parameters) is not made.scoring:
+            return testing.with_parameters(made, parameters)  # layers that do not change are made anew, as a whole
         return made
 
     def arrays(self, length: int = LENGTHS[0]) -> tuple[Any, ...]:
@@ -118,47 +118,47 @@ class Specimen:
     def weights(self, length: int = LENGTHS[0]) -> Any:
         """Numbers that the result is multiplied with before it is added up; its gradient is the golden one."""
         told = self._told[0]
-        return self._native(_cut(counted(*told["shape"], first=FIRST_WEIGHT), told["lengths"], length))
+        return self._native(_cut(arange_like(*told["shape"], first=FIRST_WEIGHT), told["lengths"], length))
 
     @property
-    def _told(self) -> list[Entry]:
-        return list(self.entry["arrays"].values())
+    def _told(self) -> list[GoldenCase]:
+        return list(self.golden_case["arrays"].values())
 
-    def _numbers(self, told: Entry) -> npt.NDArray[Any]:
+    def _numbers(self, told: GoldenCase) -> npt.NDArray[Any]:
         if "numbers" in told:
             return np.array(told["numbers"], np.int32)
-        numbers = counted(*told["shape"])
-        if self.entry["masked"] and len(told["lengths"]) > 1:
+        numbers = arange_like(*told["shape"])
+        if self.golden_case["masked"] and len(told["lengths"]) > 1:
             numbers[..., np.triu(np.ones(numbers.shape[-2:]), 1) > 0] = -np.inf
         return numbers
 
     def _native(self, array: npt.NDArray[Any]) -> Any:
-        native = self.on.room.from_numpy(array)
-        return native if array.dtype.kind == "i" else self.on.harness.cast(native, self.dtype)
+        to_backend = self.on.backend.from_numpy(array)
+        return to_backend if array.dtype.kind == "i" else self.on.testing.cast(to_backend, self.dtype)
 
     def call(self, layer: Any, *arrays: Any) -> Any:
         """What a layer makes of the arrays."""
         return layer(**dict(zip(self.names, arrays, strict=True)), **self.options)
 
-    def outcome(self, got: Any, length: int, name: str, dtype: str, contracts: bool) -> Outcome:
+    def measurement(self, got: Any, length: int, name: str, dtype: str, contracts: bool) -> Measurement:
         """How far the rows that are compared are off; what is hidden must be as far away as numbers go."""
-        rows = [row for row in self.entry["rows"] if row < length]
-        wanted = np.array(self.entry[name], np.float64)[..., : len(rows), :]
+        rows = [row for row in self.golden_case["rows"] if row < length]
+        wanted = np.array(self.golden_case[name], np.float64)[..., : len(rows), :]
         wanted = _cut(wanted, self.sizes[0][1:], length)
         if not isinstance(got, np.ndarray) and dtype not in str(got.dtype):
             raise TypeError(f"Expected {dtype}, got {got.dtype}.")
-        array = got if isinstance(got, np.ndarray) else self.on.room.to_numpy(got)
+        array = got if isinstance(got, np.ndarray) else self.on.backend.to_numpy(got)
         if array.shape[-2] != length:
             raise ValueError(f"Expected {length} rows, got shape {array.shape}.")
         found = np.asarray(array, np.float64)[..., rows, :]
         hidden = np.isnan(wanted) | (np.abs(wanted) >= ENDS.get(dtype, np.inf))
         found = np.where(hidden & (found == -np.inf), 0.0, found)
         scale, limit = self._allowed(wanted, dtype, contracts)
-        return Outcome(ulps(found, np.where(hidden, 0.0, wanted), dtype=dtype, scale=scale), limit)
+        return Measurement(ulps(found, np.where(hidden, 0.0, wanted), dtype=dtype, scale=scale), limit)
 
     def _allowed(self, wanted: npt.NDArray[Any], dtype: str, contracts: bool) -> tuple[Any, float]:
         """The size of numbers in whose last places errors are counted (None: their own), and how many are allowed."""
-        kind, mixed = self.entry["encoding"] and self.entry["encoding"]["kind"], dtype != self.dtype
+        kind, mixed = self.golden_case["encoding"] and self.golden_case["encoding"]["kind"], dtype != self.dtype
         half = dtype in HALF
         once = ONCE + 2.0 ** (DIGITS[dtype] - DIGITS[self.dtype] - 1)  # golden numbers have the digits of their tokens
         largest = np.full(wanted.shape, np.nanmax(np.abs(wanted)))
@@ -176,48 +176,52 @@ class Specimen:
 
     def _lengths(self, turned: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The length of the pair that each channel belongs to."""
-        way = routes(self.encoding.head_dim, self.encoding.pairs, self.encoding.pairing)
+        way = channel_map(self.encoding.head_dim, self.encoding.pairs, self.encoding.pairing)
         first, second = way.channels[np.argsort(way.column, kind="stable")].reshape(-1, 2).T
         lengths = np.abs(turned)
         lengths[..., first] = lengths[..., second] = np.hypot(turned[..., first], turned[..., second])
         return lengths
 
 
-def forward(on: Subject, entry: Entry, mode: str) -> Outcome:
+def forward(on: BackendUnderTest, golden_case: GoldenCase, mode: str) -> Measurement:
     """What a layer gives in a mode, at every length, the worst of them."""
-    specimen, modes = Specimen(on, entry), on.modes
+    layer_case, modes = LayerCase(on, golden_case), on.testing
     with tempfile.TemporaryDirectory() as folder:
-        run = modes.MODES[mode](specimen, Path(folder))
-        found = [(length, run(*specimen.arrays(length))) for length in _lengths(on)]
+        run = modes.MODES[mode](layer_case, Path(folder))
+        found = [(length, run(*layer_case.arrays(length))) for length in _lengths(on)]
         dtypes = getattr(modes, "RESULT_DTYPES", {})
-        dtype = dtypes.get(f"{mode}: {specimen.kind}", dtypes.get(mode, specimen.dtype))
-        return _worst(specimen.outcome(got, length, "result", dtype, _contracts(on, mode)) for length, got in found)
+        dtype = dtypes.get(f"{mode}: {layer_case.kind}", dtypes.get(mode, layer_case.dtype))
+        return _worst(
+            layer_case.measurement(got, length, "result", dtype, _contracts(on, mode)) for length, got in found
+        )
 
 
-def gradient(on: Subject, entry: Entry, mode: str) -> Outcome:
+def gradient(on: BackendUnderTest, golden_case: GoldenCase, mode: str) -> Measurement:
     """The gradient with respect to the tokens in a mode, at every length, the worst of them."""
-    specimen = Specimen(on, entry)
+    layer_case = LayerCase(on, golden_case)
     with tempfile.TemporaryDirectory() as folder:
-        run = on.modes.GRADIENT_MODES[mode](specimen, Path(folder))
-        found = [(length, run(specimen.weights(length), *specimen.arrays(length))) for length in _lengths(on)]
+        run = on.testing.GRADIENT_MODES[mode](layer_case, Path(folder))
+        found = [(length, run(layer_case.weights(length), *layer_case.arrays(length))) for length in _lengths(on)]
         contracts = _contracts(on, mode)
-        return _worst(specimen.outcome(got, length, "gradient", specimen.dtype, contracts) for length, got in found)
+        return _worst(
+            layer_case.measurement(got, length, "gradient", layer_case.dtype, contracts) for length, got in found
+        )
 
 
-def copied(specimen: Specimen, folder: Path) -> Run:
+def copied(layer_case: LayerCase, folder: Path) -> Run:
     """A deep copy of the layer."""
-    layer = copy.deepcopy(specimen.layer())
-    return lambda *arrays: specimen.call(layer, *arrays)
+    layer = copy.deepcopy(layer_case.layer())
+    return lambda *arrays: layer_case.call(layer, *arrays)
 
 
-def pickled(specimen: Specimen, folder: Path) -> Run:
+def pickled(layer_case: LayerCase, folder: Path) -> Run:
     """The layer, written to a file by pickle, and read."""
-    (folder / "layer.pickle").write_bytes(pickle.dumps(specimen.layer()))
+    (folder / "layer.pickle").write_bytes(pickle.dumps(layer_case.layer()))
     layer = pickle.loads((folder / "layer.pickle").read_bytes())
-    return lambda *arrays: specimen.call(layer, *arrays)
+    return lambda *arrays: layer_case.call(layer, *arrays)
 
 
-def counted(*shape: int, first: int = 0) -> npt.NDArray[np.float32]:
+def arange_like(*shape: int, first: int = 0) -> npt.NDArray[np.float32]:
     """Multiples of 1/32 up to 50/32 in size, numbers of any dtype, that run through the array in its order."""
     numbers = (37 * np.arange(first, first + np.prod(shape, dtype=int)) % 101 - 50) / 32
     return numbers.reshape(shape).astype(np.float32)
@@ -229,15 +233,15 @@ def _cut(array: npt.NDArray[Any], axes: Any, length: int) -> npt.NDArray[Any]:
     return array
 
 
-def _lengths(on: Subject) -> tuple[int, ...]:
+def _lengths(on: BackendUnderTest) -> tuple[int, ...]:
     """Fewer where each of them is compiled anew."""
-    return tuple(getattr(on.modes, "LENGTHS", LENGTHS))
+    return tuple(getattr(on.testing, "LENGTHS", LENGTHS))
 
 
-def _contracts(on: Subject, mode: str) -> bool:
+def _contracts(on: BackendUnderTest, mode: str) -> bool:
     """Whether what runs in this mode may fuse a multiplication and an addition."""
-    return bool(mode in getattr(on.modes, "CONTRACTING", ()))
+    return bool(mode in getattr(on.testing, "CONTRACTING", ()))
 
 
-def _worst(outcomes: Any) -> Outcome:
-    return max(outcomes, key=lambda outcome: (not outcome.passed, outcome.worst))
+def _worst(outcomes: Any) -> Measurement:
+    return max(outcomes, key=lambda measurement: (not measurement.passed, measurement.worst))

@@ -4,18 +4,14 @@ from posenc_backends import require
 
 require("jax", install="posenc[jax]")
 
-import jax
 
-from . import gaps, namespace
+from . import namespace
 from .attention import MultiHeadAttention
 from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 from .state import from_state, to_state
 
-GAPS = gaps.GAPS_IN[""] | ({} if jax.config.jax_enable_x64 else gaps.GAPS_IN["without x64"])
-
 __all__ = [
-    "GAPS",
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",

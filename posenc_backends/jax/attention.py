@@ -10,10 +10,10 @@ from jax import Array
 from jax import numpy as jnp
 
 from posenc_core import layers
-from posenc_core.encodings import Rotating, Scoring
+from posenc_core.encodings import RotaryEncoding, Scoring
 
 from . import backend as arrays
-from .base import Module, dropped, native, normal, split
+from .base import Module, dropped, normal, split, to_backend
 from .layers import AttentionBias, RotaryEmbedding
 
 
@@ -28,8 +28,8 @@ class Linear(Module):
 
     def __call__(self, x: Array) -> Array:
         x = jnp.asarray(x)
-        product = x @ native(self.weight).astype(x.dtype)
-        return product if self.bias is None else product + native(self.bias).astype(x.dtype)
+        product = x @ to_backend(self.weight).astype(x.dtype)
+        return product if self.bias is None else product + to_backend(self.bias).astype(x.dtype)
 
 
 class MultiHeadAttention(layers.Attention, Module):
@@ -53,7 +53,7 @@ class MultiHeadAttention(layers.Attention, Module):
     (2, 4, 100)
     """
 
-    room = arrays
+    backend = arrays
     children = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
@@ -63,12 +63,12 @@ class MultiHeadAttention(layers.Attention, Module):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
+        position: RotaryEncoding | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
         key: Any = None,
     ) -> None:
-        encoding = layers.encoding_of(position, self.room)
+        encoding = layers.encoding_of(position, self.backend)
         _check_unlearned(position, encoding)
         kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
@@ -79,7 +79,7 @@ class MultiHeadAttention(layers.Attention, Module):
         made = (Linear(num_hiddens, out, bias, key) for out, key in zip(widths, keys, strict=True))
         self.W_q, self.W_k, self.W_v, self.W_o = made
         self.dropout = dropout
-        self.rotary = layers.layer_of(position, Rotating, partial(RotaryEmbedding, max_len=max_len))
+        self.rotary = layers.layer_of(position, RotaryEncoding, partial(RotaryEmbedding, max_len=max_len))
         self.scoring = layers.layer_of(position, Scoring, partial(AttentionBias, key=scoring_key))
 
     def __call__(  # noqa: PLR0913 - all that can be said of a call
@@ -98,7 +98,7 @@ class MultiHeadAttention(layers.Attention, Module):
         weights: bool = False,
         key: Any = None,
     ) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
         dropout = partial(dropped, rate=self.dropout, key=key) if self.dropout and key is not None else None
         return self.attended(queries, keys, values, options, dropout)

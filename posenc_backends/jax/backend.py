@@ -34,6 +34,6 @@ def is_traced(array: Any, /) -> bool:
     return isinstance(array, jax.core.Tracer)
 
 
-def detached(array: Any, /) -> jax.Array:
+def stop_gradient(array: Any, /) -> jax.Array:
     """The same numbers, through which no gradient flows; only tracers have one."""
     return jax.lax.stop_gradient(array) if is_traced(array) else array

@@ -12,7 +12,7 @@ from jax import numpy as jnp
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import Holder
+from posenc_core.layers.base import BaseLayer
 
 from . import backend as arrays
 from .namespace import is_recorded
@@ -62,10 +62,10 @@ class Constants:
     grown: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
 
 
-class Layer(Holder, Module):
+class Layer(BaseLayer, Module):
     """Holds an encoding: its constants as float32 arrays that no map over leaves reaches, its parameters as leaves."""
 
-    room = arrays
+    backend = arrays
     children = ("parameters",)
     constants: Constants
 
@@ -99,13 +99,13 @@ class Layer(Holder, Module):
         return {**(grown if grown and not is_recorded() else self.constants.arrays), **self._learned()}
 
     @property
-    def as_made(self) -> dict[str, Any]:
+    def initial_arrays(self) -> dict[str, Any]:
         return {**self.constants.arrays, **self._learned()}
 
     def _learned(self) -> dict[str, Array]:
         """The parameters, which a tree whose leaves were exchanged may have of another encoding."""
         wanted = {name: parameter.shape for name, parameter in self.encoding.parameters().items()}
-        learned = {name: native(given) for name, given in self.parameters.items()}
+        learned = {name: to_backend(given) for name, given in self.parameters.items()}
         for name, shape in wanted.items():
             if learned[name].shape != shape:
                 raise ValueError(
@@ -118,7 +118,7 @@ class Layer(Holder, Module):
         return f"{type(self).__name__}({self.encoding})"
 
 
-def native(leaf: Any) -> Array:
+def to_backend(leaf: Any) -> Array:
     """A leaf as an array: another tool may have put a NumPy array in its place, or flax a variable."""
     return leaf if isinstance(leaf, Array) else jnp.asarray(leaf)
 

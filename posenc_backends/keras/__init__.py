@@ -5,11 +5,10 @@ from posenc_backends import require
 require("keras", install="posenc[keras]")
 
 from .attention import MultiHeadAttention
-from .backend import GAPS, from_numpy, is_traced, namespace, to_numpy
+from .backend import from_numpy, is_traced, namespace, to_numpy
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
-    "GAPS",
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",

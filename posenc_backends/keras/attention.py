@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from posenc_core import layers
-from posenc_core.encodings import Rotating, Scoring
+from posenc_core.encodings import RotaryEncoding, Scoring
 
 from . import backend as arrays
 from .base import Shell, Tensor, register
@@ -34,7 +34,7 @@ class MultiHeadAttention(layers.Attention, Shell):
     (2, 4, 100)
     """
 
-    room = arrays
+    backend = arrays
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class MultiHeadAttention(layers.Attention, Shell):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
+        position: RotaryEncoding | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        encoding = layers.encoding_of(position, self.room)
+        encoding = layers.encoding_of(position, self.backend)
         kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
@@ -61,7 +61,7 @@ class MultiHeadAttention(layers.Attention, Shell):
         self.W_o = linear(num_hiddens)
         self.dropout = keras.layers.Dropout(dropout, autocast=False)
         rotary = partial(RotaryEmbedding, max_len=max_len, dtype=self.dtype_policy)
-        self.rotary = layers.layer_of(position, Rotating, rotary)
+        self.rotary = layers.layer_of(position, RotaryEncoding, rotary)
         self.scoring = layers.layer_of(position, Scoring, AttentionBias)
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
@@ -85,7 +85,7 @@ class MultiHeadAttention(layers.Attention, Shell):
         keys_mask: Any = None,
         training: bool | None = None,
     ) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all.
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput` where `weights` or a `cache` are asked for; `Options` says it all.
 
         Keras itself gives `keys_mask`, where the keys come from a layer with a mask.
         """
@@ -102,7 +102,7 @@ class MultiHeadAttention(layers.Attention, Shell):
         if options.get("weights"):
             weights = spec((batch, self.num_heads, length, count))
         held = (batch, self.num_kv_heads, None, self.num_hiddens // self.num_heads)
-        return layers.Attended(spec(queries.shape), weights, () if cache is None else (spec(held), spec(held)))
+        return layers.AttentionOutput(spec(queries.shape), weights, () if cache is None else (spec(held), spec(held)))
 
     def get_config(self) -> dict[str, Any]:
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}

@@ -9,7 +9,7 @@ import keras
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import Holder
+from posenc_core.layers.base import BaseLayer
 
 from . import backend as arrays
 from .state import STATED, check_stated, stated
@@ -59,10 +59,10 @@ class Shell(keras.layers.Layer):
         super().load_own_variables(arrays)
 
 
-class Layer(Holder, Shell):
+class Layer(BaseLayer, Shell):
     """Holds an encoding: its constants as float32 tensors that are no weights, its parameters as weights."""
 
-    room = arrays
+    backend = arrays
 
     def __init__(self, encoding: Encoding, max_len: int = 0, **options: Any) -> None:
         super().__init__(**options)

@@ -10,7 +10,7 @@ import numpy as np
 from mxnet.gluon import nn
 
 from posenc_core import layers
-from posenc_core.encodings import Rotating, Scoring
+from posenc_core.encodings import RotaryEncoding, Scoring
 from posenc_core.layers.base import host_values
 
 from . import backend as arrays
@@ -39,7 +39,7 @@ class MultiHeadAttention(layers.Attention, Block):
     (2, 4, 100)
     """
 
-    room = arrays
+    backend = arrays
     rotary: RotaryEmbedding | None
     scoring: AttentionBias | None
 
@@ -50,12 +50,12 @@ class MultiHeadAttention(layers.Attention, Block):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
+        position: RotaryEncoding | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
     ) -> None:
         super().__init__()
-        encoding = layers.encoding_of(position, self.room)
+        encoding = layers.encoding_of(position, self.backend)
         kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
@@ -65,7 +65,7 @@ class MultiHeadAttention(layers.Attention, Block):
         with self.name_scope():
             self.W_q, self.W_k, self.W_v, self.W_o = map(linear, (num_hiddens, narrow, narrow, num_hiddens))
             self.dropout = nn.Dropout(dropout)
-            self.rotary = layers.layer_of(position, Rotating, partial(RotaryEmbedding, max_len=max_len))
+            self.rotary = layers.layer_of(position, RotaryEncoding, partial(RotaryEmbedding, max_len=max_len))
             self.scoring = layers.layer_of(position, Scoring, AttentionBias)
 
     def __call__(  # type: ignore[override]  # noqa: PLR0913 - all that can be said of a call
@@ -83,7 +83,7 @@ class MultiHeadAttention(layers.Attention, Block):
         cache: Any = None,
         weights: bool = False,
     ) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
         return super().__call__(queries, keys, values, options)
 

@@ -40,6 +40,6 @@ def is_traced(array: Any, /) -> bool:
     return isinstance(array, mx.sym.Symbol)
 
 
-def detached(array: Any, /) -> mx.np.ndarray:
+def stop_gradient(array: Any, /) -> mx.np.ndarray:
     """The same numbers, through which no gradient flows; the array itself where none is recorded."""
     return array.detach() if autograd.is_recording() else array

@@ -15,11 +15,11 @@ from mxnet import gluon
 from posenc_core._array_api.namespace import in_float32
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter
-from posenc_core.layers.base import Holder
+from posenc_core.layers.base import BaseLayer
 
 from . import backend as arrays
 from .state import Note
-from .symbolic.array import Ranked, Table
+from .symbolic.array import SymbolArray, Table
 from .symbolic.namespace import stopped
 
 
@@ -127,7 +127,7 @@ def _numpy_in_this_thread() -> Iterator[None]:
         yield
 
 
-class Layer(Holder, Block):
+class Layer(BaseLayer, Block):
     """Holds an encoding: its constants as float32 constants that no cast reaches, its parameters as parameters.
 
     Calls of a hybridized layer from position 0 on run as a graph, where rows past the tables are NaN, others as they would in one
@@ -137,7 +137,7 @@ class Layer(Holder, Block):
     parameters: no gradient reaches them, but a trainer's weight decay does, unless their `grad_req` is set to "null".
     """
 
-    room = arrays
+    backend = arrays
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
         super().__init__()
@@ -167,17 +167,17 @@ class Layer(Holder, Block):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.encoding!r})"
 
-    def variables(self) -> dict[str, Ranked]:
+    def variables(self) -> dict[str, SymbolArray]:
         """What is held, as inputs of a graph, which asks for the length of a table that may grow whenever it runs."""
         return {name: self._variable(name, parameter) for name, parameter in self._reg_params.items()}
 
-    def _variable(self, name: str, parameter: gluon.Parameter) -> Ranked:
+    def _variable(self, name: str, parameter: gluon.Parameter) -> SymbolArray:
         variable = parameter.var()
         if not isinstance(parameter, Constant):
-            return Ranked(variable, parameter.shape, parameter.dtype)
+            return SymbolArray(variable, parameter.shape, parameter.dtype)
         if name.endswith(("table", "cos", "sin")):
             return Table(variable, (None, *parameter.shape[1:]), parameter.dtype)
-        return Ranked(stopped(variable), parameter.shape, parameter.dtype)
+        return SymbolArray(stopped(variable), parameter.shape, parameter.dtype)
 
     def in_graph(self, start: Any, *positions: Any) -> bool:
         """Whether the graph that a hybridized layer has is that of such a call: from position 0 on."""

@@ -19,7 +19,7 @@ Array: TypeAlias = mx.np.ndarray
 KINDS = {np.dtype(name): name for name in ("float64", "float32", "float16")}
 
 
-def takes(x: Array) -> bool:
+def supports(x: Array) -> bool:
     """Whether its numbers lie in memory."""
     return x.size >= SMALLEST and _is_here(x)
 
@@ -85,4 +85,4 @@ class _Turning(autograd.Function):
             return rotate_pairs(gradient.as_np_ndarray(), self.cos, -self.sin, pairing=back).as_nd_ndarray()
 
 
-register_kernel(Array, Kernel(takes, turned))
+register_kernel(Array, Kernel(supports, turned))

@@ -9,7 +9,7 @@ from mxnet.gluon import nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, Rotating, Scoring
+from posenc_core.encodings import Additive, RotaryEncoding, Scoring
 from posenc_core.layers.base import other_tables
 
 from . import backend as arrays
@@ -85,8 +85,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
              [-0.30116868,  1.3817732 ]]]])
     """
 
-    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
-        layers.check_rotating(encoding)
+    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048) -> None:
+        layers.check_rotary(encoding)
         super().__init__(encoding, max_len)
         self.as_keys = "key_cos" in self._reg_params
 

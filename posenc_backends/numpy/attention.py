@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from posenc_core import layers
-from posenc_core.encodings import Rotating, Scoring
-from posenc_core.layers.base import Room
+from posenc_core.encodings import RotaryEncoding, Scoring
+from posenc_core.layers.base import Backend
 
 from . import backend as arrays
 from .layers import AttentionBias, RotaryEmbedding
@@ -34,7 +34,7 @@ class MultiHeadAttention(layers.Attention):
     (2, 4, 100)
     """
 
-    room: Room = arrays
+    backend: Backend = arrays
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
 
@@ -45,20 +45,20 @@ class MultiHeadAttention(layers.Attention):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
+        position: RotaryEncoding | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
     ) -> None:
-        encoding = layers.encoding_of(position, self.room)
+        encoding = layers.encoding_of(position, self.backend)
         kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
         narrow = kv_heads * num_hiddens // num_heads
-        self.W_q = Linear(num_hiddens, num_hiddens, self.room, bias=bias)
-        self.W_k = Linear(num_hiddens, narrow, self.room, bias=bias)
-        self.W_v = Linear(num_hiddens, narrow, self.room, bias=bias)
-        self.W_o = Linear(num_hiddens, num_hiddens, self.room, bias=bias)
-        self.rotary = layers.layer_of(position, Rotating, partial(self.rotary_layer, max_len=max_len))
+        self.W_q = Linear(num_hiddens, num_hiddens, self.backend, bias=bias)
+        self.W_k = Linear(num_hiddens, narrow, self.backend, bias=bias)
+        self.W_v = Linear(num_hiddens, narrow, self.backend, bias=bias)
+        self.W_o = Linear(num_hiddens, num_hiddens, self.backend, bias=bias)
+        self.rotary = layers.layer_of(position, RotaryEncoding, partial(self.rotary_layer, max_len=max_len))
         self.scoring = layers.layer_of(position, Scoring, self.scoring_layer)
 
     def __call__(  # noqa: PLR0913 - all that can be said of a call
@@ -76,7 +76,7 @@ class MultiHeadAttention(layers.Attention):
         cache: Any = None,
         weights: bool = False,
     ) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
         return self.attended(queries, keys, values, options, None)
 
@@ -84,10 +84,10 @@ class MultiHeadAttention(layers.Attention):
 class Linear:
     """A projection: `x @ kernel + bias`."""
 
-    def __init__(self, width: int, out: int, room: Room, *, bias: bool) -> None:
+    def __init__(self, width: int, out: int, backend: Backend, *, bias: bool) -> None:
         drawn = np.random.default_rng().uniform(-1, 1, (width, out)) / np.sqrt(width)
-        self.kernel = room.from_numpy(drawn.astype(np.float32))
-        self.bias = room.from_numpy(np.zeros(out, np.float32)) if bias else None
+        self.kernel = backend.from_numpy(drawn.astype(np.float32))
+        self.bias = backend.from_numpy(np.zeros(out, np.float32)) if bias else None
 
     def __call__(self, x: Any) -> Any:
         y = x @ self.kernel

@@ -27,6 +27,6 @@ def is_traced(array: Any, /) -> bool:
     return False
 
 
-def detached(array: Any, /) -> npt.NDArray[Any]:
+def stop_gradient(array: Any, /) -> npt.NDArray[Any]:
     """The array itself: NumPy has no gradient."""
     return array

@@ -8,15 +8,15 @@ import numpy as np
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import Holder, Room
+from posenc_core.layers.base import Backend, BaseLayer
 
 from . import backend as arrays
 
 
-class Layer(Holder):
+class Layer(BaseLayer):
     """Holds an encoding: its constants and its parameters as arrays."""
 
-    room: Room = arrays
+    backend: Backend = arrays
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
         self.encoding = encoding
@@ -28,4 +28,4 @@ class Layer(Holder):
 
     def hold(self, constants: Tables) -> None:
         for name, constant in constants.items():
-            self.held[name] = self.room.from_numpy(constant)
+            self.held[name] = self.backend.from_numpy(constant)

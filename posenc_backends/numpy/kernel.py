@@ -16,7 +16,7 @@ Host = npt.NDArray[Any]
 KINDS = {np.dtype(name): name for name in ("float64", "float32", "float16")}  # in the byte order of the machine
 
 
-def takes(x: Host) -> bool:
+def supports(x: Host) -> bool:
     """Whether it is worth it, and numbers lie in memory as the processor reads them."""
     return x.size >= SMALLEST and x.dtype in KINDS and x.flags.aligned
 
@@ -50,4 +50,4 @@ def _memory(array: Host) -> Memory:
     return array.ctypes.data, (array.shape, tuple([stride // size for stride in array.strides]))
 
 
-register_kernel(np.ndarray, Kernel(takes, turned))
+register_kernel(np.ndarray, Kernel(supports, turned))

@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, Rotating, Scoring
+from posenc_core.encodings import Additive, RotaryEncoding, Scoring
 
 from .base import Layer
 
@@ -65,8 +65,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
              [-0.3012,  1.3818]]]], dtype=float32)
     """
 
-    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
-        layers.check_rotating(encoding)
+    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048) -> None:
+        layers.check_rotary(encoding)
         super().__init__(encoding, max_len)
 
     def __call__(

@@ -8,16 +8,13 @@ if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
 require("paddle", install="posenc[paddle]")
 
-from . import gaps, namespace
 from . import kernel as kernels
+from . import namespace
 from .attention import MultiHeadAttention
 from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS = gaps.GAPS_IN[""]
-
 __all__ = [
-    "GAPS",
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",

@@ -9,7 +9,7 @@ import paddle
 from paddle import Tensor, nn
 
 from posenc_core import layers
-from posenc_core.encodings import Rotating, Scoring
+from posenc_core.encodings import RotaryEncoding, Scoring
 
 from . import backend as arrays
 from .base import Loading
@@ -35,7 +35,7 @@ class MultiHeadAttention(layers.Attention, Loading):
     paddle.Size([2, 4, 100])
     """
 
-    room = arrays
+    backend = arrays
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class MultiHeadAttention(layers.Attention, Loading):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
+        position: RotaryEncoding | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
     ) -> None:
         super().__init__()
-        encoding = layers.encoding_of(position, self.room)
+        encoding = layers.encoding_of(position, self.backend)
         kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.num_hiddens, self.num_heads, self.num_kv_heads = num_hiddens, num_heads, kv_heads
@@ -60,7 +60,7 @@ class MultiHeadAttention(layers.Attention, Loading):
         self.W_v = nn.Linear(num_hiddens, narrow, bias_attr=bias_attr)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias_attr=bias_attr)
         self.dropout = nn.Dropout(dropout)
-        self.rotary = layers.layer_of(position, Rotating, partial(RotaryEmbedding, max_len=max_len))
+        self.rotary = layers.layer_of(position, RotaryEncoding, partial(RotaryEmbedding, max_len=max_len))
         self.scoring = layers.layer_of(position, Scoring, AttentionBias)
 
     def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call
@@ -77,7 +77,7 @@ class MultiHeadAttention(layers.Attention, Loading):
         cache: Any = None,
         weights: bool = False,
     ) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput` where `weights` or a `cache` are asked for; `Options` says it all."""
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
         queries, keys, values = (arrays.sized(x, {-1: self.num_hiddens}) for x in (queries, keys, values))
         return self.attended(queries, keys, values, options, self.dropout if self.training and self.dropout.p else None)

@@ -62,6 +62,6 @@ def sized(x: Any, sizes: Mapping[int, int]) -> Any:
     return paddle.reshape(x, shape)
 
 
-def detached(array: Any, /) -> paddle.Tensor:
+def stop_gradient(array: Any, /) -> paddle.Tensor:
     """The same numbers, through which no gradient flows; the tensor itself if it asks for none."""
     return array if array.stop_gradient else array.detach()

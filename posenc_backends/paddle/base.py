@@ -11,7 +11,7 @@ from paddle.utils import unique_name
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import Holder, learned_by
+from posenc_core.layers.base import BaseLayer, learned_by
 
 from . import backend as arrays
 from .state import OF, check, places
@@ -35,10 +35,10 @@ class Loading(nn.Layer):
 
 
 @paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
-class Layer(Holder, Loading):
+class Layer(BaseLayer, Loading):
     """Holds an encoding: its constants as float32 buffers that no cast reaches, its parameters as parameters."""
 
-    room = arrays
+    backend = arrays
     _buffers: dict[str, Any]
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:

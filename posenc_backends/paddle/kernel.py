@@ -15,7 +15,7 @@ from posenc_core.rotation import Pairing, rotate_pairs
 KINDS = {getattr(paddle, name): name for name in NAMES}
 
 
-def takes(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Whether nobody traces operators or chooses other dtypes for them, and the numbers lie in memory."""
     return (
         paddle.in_dynamic_mode()
@@ -71,4 +71,4 @@ class _Turning(PyLayer):
         return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.undone), None, None
 
 
-register_kernel(Tensor, Kernel(takes, turned))
+register_kernel(Tensor, Kernel(supports, turned))

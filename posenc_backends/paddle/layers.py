@@ -8,7 +8,7 @@ from paddle import Tensor, nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, ContentScoring, Rotating, Scoring
+from posenc_core.encodings import Additive, ContentScoring, RotaryEncoding, Scoring
 
 from . import backend as arrays
 from .base import Layer
@@ -71,8 +71,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
              [-0.30116868,  1.3817732 ]]]], dtype=float32)
     """
 
-    def __init__(self, encoding: Rotating, *, max_len: int = 2048) -> None:
-        layers.check_rotating(encoding)
+    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048) -> None:
+        layers.check_rotary(encoding)
         super().__init__(encoding, max_len)
 
     def forward(

@@ -4,15 +4,11 @@ from posenc_backends import require
 
 require("array_api_strict", install="posenc[strict]")
 
-from . import gaps
 from .attention import MultiHeadAttention
 from .backend import from_numpy, is_traced, namespace, to_numpy
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS = gaps.GAPS_IN[""]
-
 __all__ = [
-    "GAPS",
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",

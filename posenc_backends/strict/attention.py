@@ -11,6 +11,6 @@ from .layers import AttentionBias, RotaryEmbedding
 class MultiHeadAttention(attention.MultiHeadAttention):
     """`posenc_backends.numpy.MultiHeadAttention` on array-api-strict."""
 
-    room = arrays
+    backend = arrays
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias

@@ -28,6 +28,6 @@ def is_traced(array: Any, /) -> bool:
     return False
 
 
-def detached(array: Any, /) -> Any:
+def stop_gradient(array: Any, /) -> Any:
     """The array itself: the standard has no gradient."""
     return array

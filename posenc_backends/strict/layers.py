@@ -10,16 +10,16 @@ from . import backend as arrays
 class PositionalEncoding(layers.PositionalEncoding):
     """`posenc_backends.numpy.PositionalEncoding` on array-api-strict."""
 
-    room = arrays
+    backend = arrays
 
 
 class RotaryEmbedding(layers.RotaryEmbedding):
     """`posenc_backends.numpy.RotaryEmbedding` on array-api-strict."""
 
-    room = arrays
+    backend = arrays
 
 
 class AttentionBias(layers.AttentionBias):
     """`posenc_backends.numpy.AttentionBias` on array-api-strict."""
 
-    room = arrays
+    backend = arrays

@@ -8,6 +8,4 @@ from . import kernel as kernels
 from . import namespace
 from .backend import from_numpy, is_traced, to_numpy
 
-GAPS: dict[str, str] = {}
-
-__all__ = ["GAPS", "from_numpy", "is_traced", "kernels", "namespace", "to_numpy"]
+__all__ = ["from_numpy", "is_traced", "kernels", "namespace", "to_numpy"]

@@ -32,7 +32,7 @@ def is_traced(array: Any, /) -> bool:
     return tf.is_symbolic_tensor(array) or not (tf.executing_eagerly() or isinstance(array, tf.Tensor))
 
 
-def detached(array: Any, /) -> tf.Tensor:
+def stop_gradient(array: Any, /) -> tf.Tensor:
     """The same numbers, through which no gradient flows."""
     return tf.stop_gradient(array)
 

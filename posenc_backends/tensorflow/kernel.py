@@ -17,7 +17,7 @@ from .memory import Tensor, address_in, empty, is_followed, is_here, runs_at_onc
 KINDS = {getattr(tf, name): name for name in NAMES}
 
 
-def takes(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Whether nobody traces or intercepts operators, and the numbers lie in memory."""
     return runs_at_once() and x.shape.num_elements() >= SMALLEST and x.dtype in KINDS and is_here(x)
 
@@ -85,5 +85,5 @@ def turned_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
     return turning(x, cos, sin)
 
 
-register_kernel(Tensor, Kernel(takes, turned))
+register_kernel(Tensor, Kernel(supports, turned))
 register_kernel(tf.__internal__.SymbolicTensor, Kernel(lambda x: True, turned_in_graph))

@@ -4,17 +4,14 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from . import gaps, namespace
 from . import kernel as kernels
+from . import namespace
 from .attention import MultiHeadAttention
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
 
-GAPS = gaps.GAPS_IN[""]
-
 __all__ = [
-    "GAPS",
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",

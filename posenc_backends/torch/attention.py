@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from posenc_core import layers
-from posenc_core.encodings import Rotating, Scoring
+from posenc_core.encodings import RotaryEncoding, Scoring
 
 from . import backend as arrays
 from . import state as states
@@ -37,7 +37,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
     torch.Size([2, 4, 100])
     """
 
-    room = arrays
+    backend = arrays
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,
@@ -46,13 +46,13 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         dropout: float = 0.0,
         bias: bool = False,
         *,
-        position: Rotating | Scoring | RotaryEmbedding | AttentionBias | None = None,
+        position: RotaryEncoding | Scoring | RotaryEmbedding | AttentionBias | None = None,
         num_kv_heads: int | None = None,
         max_len: int = 2048,
         persistent: bool = False,
     ) -> None:
         super().__init__()
-        encoding = layers.encoding_of(position, self.room)
+        encoding = layers.encoding_of(position, self.backend)
         kv_heads = layers.check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         layers.check_dropout(dropout)
         self.position = encoding
@@ -64,7 +64,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.dropout = nn.Dropout(dropout)
         rotary = partial(RotaryEmbedding, max_len=max_len, persistent=persistent)
-        self.rotary = layers.layer_of(position, Rotating, rotary)
+        self.rotary = layers.layer_of(position, RotaryEncoding, rotary)
         self.scoring = layers.layer_of(position, Scoring, partial(AttentionBias, persistent=persistent))
 
     def forward(  # noqa: PLR0913 - all that can be said of a call
@@ -82,7 +82,7 @@ class MultiHeadAttention(layers.Attention, nn.Module):
         cache: Any = None,
         weights: bool = False,
     ) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended` where `weights` or a `cache` are asked for; `Options` says it all."""
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput` where `weights` or a `cache` are asked for; `Options` says it all."""
         if isinstance(self.scoring, AttentionBias):
             self.scoring.follow(queries)
         options = layers.Options(valid_lens, start, positions, key_positions, mask, causal, cache, weights)
@@ -104,4 +104,4 @@ class MultiHeadAttention(layers.Attention, nn.Module):
 
 
 def _kind(position: Any) -> Any:
-    return next((kind for kind in (Rotating, Scoring) if isinstance(position, kind)), type(position))
+    return next((kind for kind in (RotaryEncoding, Scoring) if isinstance(position, kind)), type(position))

@@ -60,7 +60,7 @@ def is_captured(array: Any, /) -> bool:
     return array.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def detached(array: Any, /) -> torch.Tensor:
+def stop_gradient(array: Any, /) -> torch.Tensor:
     """The same numbers, through which no gradient flows; the tensor itself if it asks for none, and has no tangent."""
     has_none = not array.requires_grad and forward_ad.unpack_dual(array).tangent is None
     return array if has_none else array.detach()

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import Holder, Host
+from posenc_core.layers.base import BaseLayer, Host
 
 from . import backend as arrays
 from . import state as states
 
 
-class Layer(Holder, nn.Module):
+class Layer(BaseLayer, nn.Module):
     """Holds an encoding: its constants as float32 tensors that no cast reaches, its parameters as parameters.
 
     Its state tells which encoding it is of. Constants are buffers only as a part of the state: buffers are sent from one
@@ -27,7 +27,7 @@ class Layer(Holder, nn.Module):
         constants: by name; growing replaces them all at once.
     """
 
-    room = arrays
+    backend = arrays
     _buffers: dict[str, Any]
 
     def __init__(self, encoding: Encoding, max_len: int = 0, *, persistent: bool = False) -> None:
@@ -42,8 +42,10 @@ class Layer(Holder, nn.Module):
 
     def hold(self, constants: Tables) -> None:
         like = next(iter(self.constants.values()), None)
-        native = {name: arrays.from_numpy(constant, like=like) for name, constant in constants.items()}
-        self.constants = {name: arrays.unwrapped(table) for name, table in native.items()}  # they outlive derivatives
+        to_backend = {name: arrays.from_numpy(constant, like=like) for name, constant in constants.items()}
+        self.constants = {
+            name: arrays.unwrapped(table) for name, table in to_backend.items()
+        }  # they outlive derivatives
 
     @property
     def held(self) -> dict[str, Any]:

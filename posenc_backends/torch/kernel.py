@@ -18,7 +18,7 @@ from .distributed import PLAIN
 KINDS = {getattr(torch, name): name for name in NAMES}
 
 
-def takes(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Whether nobody traces, transforms or intercepts operators or has tangents, and the numbers lie in memory."""
     return (
         not torch.compiler.is_compiling()
@@ -104,4 +104,4 @@ class _Turning(torch.autograd.Function):
         return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.undone), None, None, None
 
 
-register_kernel(Tensor, Kernel(takes, turned))
+register_kernel(Tensor, Kernel(supports, turned))

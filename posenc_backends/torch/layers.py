@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from posenc_core import layers
 from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, Rotating, Scoring
+from posenc_core.encodings import Additive, RotaryEncoding, Scoring
 
 from . import onnx as operators
 from .base import Layer
@@ -87,8 +87,8 @@ class RotaryEmbedding(layers.Rotation, Layer):
               [-0.3012,  1.3818]]]])
     """
 
-    def __init__(self, encoding: Rotating, *, max_len: int = 2048, persistent: bool = False) -> None:
-        layers.check_rotating(encoding)
+    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048, persistent: bool = False) -> None:
+        layers.check_rotary(encoding)
         super().__init__(encoding, max_len, persistent=persistent)
 
     def looked_up(self, q: Tensor, *rest: Any) -> tuple[Tensor, ...]:

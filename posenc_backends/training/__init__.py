@@ -84,7 +84,7 @@ def model_of(task: Task, position: Encoding | None) -> Transformer:
 
 def trainer(backend: str, model: Transformer, recipe: Recipe) -> Trainer:
     """The framework's trainer, with the numbers that all frameworks start from."""
-    made: Trainer = import_module(f"posenc_backends.{backend}.training").Trainer(
+    made: Trainer = import_module(f"posenc_backends.training.{backend}").Trainer(
         partial(loss, model), model.initial(seed=recipe.seed), model.constants(), recipe.rates()
     )
     return made

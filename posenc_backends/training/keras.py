@@ -10,4 +10,4 @@ from ..keras import backend as arrays  # refuses the backends that are unknown
 
 __all__ = ["Trainer", "arrays"]
 
-Trainer = import_module(f"posenc_backends.{keras.backend.backend()}.training").Trainer
+Trainer = import_module(f"posenc_backends.training.{keras.backend.backend()}").Trainer

@@ -18,7 +18,7 @@ class Kernel(NamedTuple):
             formula is to be used: for any reason, at any time.
     """
 
-    takes: Callable[[Any], bool]
+    supports: Callable[[Any], bool]
     turned: Callable[..., Any]
 
 
@@ -33,4 +33,4 @@ def register_kernel(kind: type, kernel: Kernel) -> None:
 def kernel_for(x: Array) -> Kernel | None:
     """The kernel of the class of `x`, if there is one and it takes `x`."""
     kernel = _kernels.get(type(x))
-    return kernel if kernel is not None and kernel.takes(x) else None
+    return kernel if kernel is not None and kernel.supports(x) else None

@@ -62,12 +62,12 @@ def _of_axes_last(tables: Callable[[Any], Any], positions: Any) -> Any:
     return tables(np.moveaxis(positions, -1, 0))
 
 
-def rows_by_block(function: Callable[..., A], x: A, *tables: Array) -> A:
+def map_blocks(function: Callable[..., A], x: A, *tables: Array) -> A:
     """`function(x, *tables)`, which makes a row `(width,)` of one of `x` and one of each table; cut as `x` is.
 
     Tables broadcast to `x`, but for the last axis; its own is not cut.
 
-    >>> rows_by_block(np.add, np.ones((2, 1)), np.array([[1.0], [2.0]]))
+    >>> map_blocks(np.add, np.ones((2, 1)), np.array([[1.0], [2.0]]))
     array([[2.],
            [3.]])
     """

@@ -24,7 +24,7 @@ class Turn(NamedTuple):
     columns: slice
 
 
-def takes(x: Host) -> bool:
+def supports(x: Host) -> bool:
     """Whether parts are worth it."""
     return x.size > PART and x.dtype.name in ("float16", "float32", "float64")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, check_number
-from ..encodings.rotary.base import Rotating
+from ..encodings.rotary.base import RotaryEncoding
 
 Float64s = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Loss:
     growing: tuple[tuple[int, float], ...]
 
 
-def loss(rotary: Rotating, *, arithmetic: str = "float32", bounds: Sequence[float] = BOUNDS) -> Loss:
+def loss(rotary: RotaryEncoding, *, arithmetic: str = "float32", bounds: Sequence[float] = BOUNDS) -> Loss:
     """What the table of an encoding loses at the positions it is for, of those below 2**22.
 
     Args:
@@ -65,7 +65,7 @@ def loss(rotary: Rotating, *, arithmetic: str = "float32", bounds: Sequence[floa
     )
 
 
-def errors(rotary: Rotating, positions: npt.NDArray[np.int64], *, arithmetic: str = "float32") -> Float64s:
+def errors(rotary: RotaryEncoding, positions: npt.NDArray[np.int64], *, arithmetic: str = "float32") -> Float64s:
     """How far the table is off at each position, in its worst entry, if angles are computed in narrow numbers.
 
     Positions and frequencies are rounded once, and so is their product, the angle; cosine, sine and attention factor
@@ -94,7 +94,7 @@ def errors(rotary: Rotating, positions: npt.NDArray[np.int64], *, arithmetic: st
 
 
 def first_off(
-    rotary: Rotating, *, by: float = 1e-3, arithmetic: str = "float32", start: int = 0, limit: int = LIMIT
+    rotary: RotaryEncoding, *, by: float = 1e-3, arithmetic: str = "float32", start: int = 0, limit: int = LIMIT
 ) -> int | None:
     """The first position at which a table is off by so much, its angles being computed in narrow numbers; see `errors`.
 
@@ -130,7 +130,7 @@ def first_off(
 
 
 def growing_errors(
-    rotary: Rotating, *, arithmetic: str = "float32", limit: int = LIMIT
+    rotary: RotaryEncoding, *, arithmetic: str = "float32", limit: int = LIMIT
 ) -> tuple[tuple[int, float], ...]:
     """The largest error up to a position, for positions ever further apart, eight to the octave; see `errors`.
 
@@ -154,7 +154,7 @@ def _blocks(start: int, limit: int, *, most: int) -> Iterator[npt.NDArray[np.int
         start, size = start + size, max(min(2 * size, most), 16)
 
 
-def _radians(rotary: Rotating) -> Float64s:
+def _radians(rotary: RotaryEncoding) -> Float64s:
     return rotary.frequencies()[: rotary.pairs]
 
 

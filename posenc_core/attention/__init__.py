@@ -1,7 +1,7 @@
 """Compute attention, its masks, biases and relative offsets."""
 
 from .attend import (
-    Content,
+    AttentionInputs,
     Dropout,
     Position,
     attend,
@@ -16,7 +16,7 @@ from .attend import (
 )
 
 __all__ = [
-    "Content",
+    "AttentionInputs",
     "Dropout",
     "Position",
     "attend",

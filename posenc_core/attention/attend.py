@@ -14,7 +14,7 @@ from .softmax import softmax
 Dropout = Callable[[Array], Array]
 
 
-class Content(NamedTuple):
+class AttentionInputs(NamedTuple):
     """What attention has computed before its softmax.
 
     Attributes:
@@ -38,7 +38,7 @@ class Position(Protocol):
     def turned(self, q: A, k: A) -> tuple[A, A]:
         """Queries and keys, rotated if the encoding rotates."""
 
-    def scores(self, content: Content) -> Array | None:
+    def scores(self, content: AttentionInputs) -> Array | None:
         """What is added to the scores, if anything."""
 
     def values(self, attention: Array) -> Array | None:
@@ -161,7 +161,9 @@ def _fused(
     q: Array, k: Array, v: Array, *, kernel: Callable[..., Array], position: Position | None, mask: Array | None
 ) -> Array:
     xp = namespace_of(q)
-    bias = None if position is None else position.scores(Content(q, k, q))  # who does not look at them takes anything
+    bias = (
+        None if position is None else position.scores(AttentionInputs(q, k, q))
+    )  # who does not look at them takes anything
     bias = None if bias is None else _with_four_axes(xp.astype(bias, dtype_of(q)))
     if mask is None:
         return kernel(q, k, v, bias, None)
@@ -227,7 +229,7 @@ def scored(
         scores = scores + xp.astype(bias, dtype_of(scores))
     if mask is not None:
         scores = xp.where(mask, scores, xp.full_like(scores, -math.inf))
-    added = None if position is None else position.scores(Content(q, k, scores))
+    added = None if position is None else position.scores(AttentionInputs(q, k, scores))
     return scores if added is None else scores + xp.astype(added, dtype_of(scores))
 
 

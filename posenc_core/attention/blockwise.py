@@ -12,10 +12,10 @@ import numpy as np
 from .._array_api.checks import check_as_long, check_integer, check_rank, check_width, fixed
 from .._array_api.namespace import A, Array, in_float32, namespace_of
 from ..encodings import Cope, Placed
-from ..positions.sequences import counted
+from ..positions.sequences import arange_like
 from .attend import attend, check_mask, fitted, grouped, scored
 from .masks import causal
-from .softmax import Sums, joined, mean, parts_of
+from .softmax import OnlineSoftmaxState, joined, mean, partial_softmax
 
 Mask: TypeAlias = Callable[[Any, Any], Any]
 
@@ -146,7 +146,7 @@ def _are_plain(*positions: Any) -> bool:
 def _numbers(positions: Any, q: Array) -> Any:
     """Positions as integers in the library of `q`."""
     if isinstance(positions, range):
-        return counted(len(positions), like=q) + positions.start
+        return arange_like(len(positions), like=q) + positions.start
     if isinstance(q, np.ndarray) or not isinstance(positions, np.ndarray):
         return positions
     return namespace_of(q).asarray(positions, device=getattr(q, "device", None))
@@ -170,13 +170,13 @@ def _recomputed(function: Callable[..., Any], *arrays: Array) -> Any:
 def _rows(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _Told]]) -> Array:
     """The result of some queries."""
     each = (_recomputed(partial(_summed, told=told), q, k[..., keys, :], v[..., keys, :]) for keys, told in blocks)
-    return mean(reduce(joined, (Sums(*sums) for sums in each)))
+    return mean(reduce(joined, (OnlineSoftmaxState(*sums) for sums in each)))
 
 
 def _summed(q: Array, k: Array, v: Array, *, told: _Told) -> tuple[Array, Array, Array]:
     """The sums of a block."""
     xp = namespace_of(q)
-    peak, parts = parts_of(scored(q, k, 1 / math.sqrt(q.shape[-1]), **told._asdict()))
+    peak, parts = partial_softmax(scored(q, k, 1 / math.sqrt(q.shape[-1]), **told._asdict()))
     mixed = xp.matmul(parts, v)
     added = None if told.position is None else told.position.values(parts)
     if added is not None:

@@ -72,7 +72,7 @@ def shifted(by_offset: Array, *, keys: Any) -> Array:
     return xp.reshape(flat[..., queries:], (*lead, queries, width - 1))[..., :keys]
 
 
-def unshifted(by_key: Array) -> Array:
+def relative_unshift(by_key: Array) -> Array:
     """`shifted` undone: every query's numbers for the keys, moved to the columns of their offsets, and 0 elsewhere.
 
     Args:
@@ -81,7 +81,7 @@ def unshifted(by_key: Array) -> Array:
         Array of shape `(..., queries, queries + keys + 1)`, from offset `-queries` on.
 
     >>> import numpy as np
-    >>> unshifted(np.array([[1, 2, 3], [4, 5, 6]]))
+    >>> relative_unshift(np.array([[1, 2, 3], [4, 5, 6]]))
     array([[0, 0, 1, 2, 3, 0],
            [0, 4, 5, 6, 0, 0]])
     """
@@ -113,7 +113,7 @@ def picked(by_column: Array, columns: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Ordered:
+class ContiguousOffsets:
     """The offsets of plain sequences, from that of the first key as a query after the last one would see it.
 
     Attributes:
@@ -130,11 +130,11 @@ class Ordered:
 
     def gathered(self, by_key: Array) -> Array:
         """Each key's number at its offset: `(..., queries, keys) -> (..., queries, rows)`; three times the memory, at most."""
-        return unshifted(by_key)
+        return relative_unshift(by_key)
 
 
 @dataclass(frozen=True, eq=False)
-class Scattered:
+class GeneralOffsets:
     """The offsets of any positions.
 
     Attributes:
@@ -167,7 +167,9 @@ class Scattered:
         return xp.stack([total(row) for row in range(self.rows.shape[0])], axis=-1)
 
 
-def offsets(query_positions: Stated, key_positions: Stated, *, limit: int, like: Array) -> Ordered | Scattered:
+def offsets(
+    query_positions: Stated, key_positions: Stated, *, limit: int, like: Array
+) -> ContiguousOffsets | GeneralOffsets:
     """Key minus query position, cut off at `±limit`, as rows of a table that has `2 * limit + 1` of them.
 
     Args:
@@ -186,14 +188,14 @@ def offsets(query_positions: Stated, key_positions: Stated, *, limit: int, like:
     if isinstance(query_positions, range) and isinstance(key_positions, range):
         steps = xp.arange(len(query_positions) + len(key_positions) + 1, device=device)
         apart = cut_off(steps + (key_positions.start - query_positions.stop), limit=limit)
-        return Ordered(apart + limit, len(key_positions))
+        return ContiguousOffsets(apart + limit, len(key_positions))
     queries, keys = paired(
         _whole("query_positions", query_positions, like), _whole("key_positions", key_positions, like)
     )
     columns = difference(keys, queries, limit=limit) + limit
     if len(columns.shape) == 3 and columns.shape[0] == 1:
         columns = columns[0, ...]  # the same for all rows
-    return Scattered(xp.arange(2 * limit + 1, device=device), columns)
+    return GeneralOffsets(xp.arange(2 * limit + 1, device=device), columns)
 
 
 def _whole(name: str, positions: Stated, like: Array) -> Array:

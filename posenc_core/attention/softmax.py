@@ -15,7 +15,7 @@ def softmax(scores: Array) -> Array:
     return parts / _not_zero(xp.sum(parts, axis=-1, keepdims=True))
 
 
-class Sums(NamedTuple):
+class OnlineSoftmaxState(NamedTuple):
     """What is known of a row after some of its keys.
 
     Attributes:
@@ -29,14 +29,14 @@ class Sums(NamedTuple):
     mixed: Array
 
 
-def parts_of(scores: Array) -> tuple[Array, Array]:
+def partial_softmax(scores: Array) -> tuple[Array, Array]:
     """The largest score of each row, and the weights of its keys as multiples of that one's."""
     xp = namespace_of(scores)
     peak = xp.max(scores, axis=-1, keepdims=True)
     return peak, xp.exp(scores - _finite(peak))
 
 
-def joined(before: Sums, after: Sums) -> Sums:
+def joined(before: OnlineSoftmaxState, after: OnlineSoftmaxState) -> OnlineSoftmaxState:
     """What is known after the keys of both.
 
     Source: Milakov and Gimelshein 2018, algorithm 3 (arXiv:1805.02867).
@@ -44,10 +44,12 @@ def joined(before: Sums, after: Sums) -> Sums:
     xp = namespace_of(before.peak)
     peak = xp.maximum(before.peak, after.peak)
     left, right = (xp.exp(each.peak - _finite(peak)) for each in (before, after))
-    return Sums(peak, before.total * left + after.total * right, before.mixed * left + after.mixed * right)
+    return OnlineSoftmaxState(
+        peak, before.total * left + after.total * right, before.mixed * left + after.mixed * right
+    )
 
 
-def mean(sums: Sums) -> Array:
+def mean(sums: OnlineSoftmaxState) -> Array:
     """The weighted mean of the values, `(..., queries, width)`; 0 where no key was seen."""
     return sums.mixed / _not_zero(sums.total)
 

@@ -10,7 +10,7 @@ from .additive.timestep import Timestep
 from .at_positions import Placed
 from .base import Additive, ContentScoring, Encoding, Parameter, PositionScoring, Scoring, Tabular
 from .rotary.axial import AxialRotary
-from .rotary.base import Rotating
+from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
 from .rotary.multimodal import MultimodalRotary
 from .rotary.rotary import Rotary
@@ -47,7 +47,7 @@ __all__ = [
     "PositionScoring",
     "RandomFourierFeatures",
     "Rotary",
-    "Rotating",
+    "RotaryEncoding",
     "Scoring",
     "ShawBias",
     "Sine",

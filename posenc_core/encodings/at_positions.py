@@ -12,12 +12,12 @@ import numpy as np
 from .._array_api.checks import check_rank, check_width, known
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
-from ..attention.attend import Content
+from ..attention.attend import AttentionInputs
 from ..attention.relative import Stated, spread
-from ..positions.sequences import counted, from_array
+from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from .base import ContentScoring, Encoding, PositionScoring, Scoring
-from .rotary.base import Rotating
+from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
 
 
@@ -43,13 +43,13 @@ class Placed:
     (1, 2, 3, 4)
     """
 
-    encoding: Rotating | Scoring
+    encoding: RotaryEncoding | Scoring
     query_positions: Any
     key_positions: Any
     weights: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.encoding, Rotating | Scoring):
+        if not isinstance(self.encoding, RotaryEncoding | Scoring):
             raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {self.encoding!r}.")
         for name, parameter in self.encoding.parameters().items():
             _check_learned(self.encoding, name, parameter.shape, (self.weights or {}).get(name))
@@ -59,12 +59,12 @@ class Placed:
     @property
     def looks_at_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights themselves, which a fused kernel does not show."""
-        return not isinstance(self.encoding, Rotating | PositionScoring)
+        return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
 
     @property
     def has_points(self) -> bool:
         """Whether a token has a position on each of several axes."""
-        several = isinstance(self.encoding, Rotating) and self.encoding.num_axes > 1
+        several = isinstance(self.encoding, RotaryEncoding) and self.encoding.num_axes > 1
         stated = (self.query_positions, self.key_positions)
         return several and any(len(at.shape) > 1 for at in stated if not isinstance(at, range))
 
@@ -82,7 +82,7 @@ class Placed:
     def turned(self, q: A, k: A) -> tuple[A, A]:
         """Queries and keys, rotated if the encoding rotates, once it is clear that they fit it and their positions."""
         self._check(q, k)
-        if not isinstance(self.encoding, Rotating):
+        if not isinstance(self.encoding, RotaryEncoding):
             return q, k
         for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
         for_keys = self._tables(self.encoding, k, self.key_positions)[-2:]
@@ -91,7 +91,7 @@ class Placed:
     def _check(self, q: Array, k: Array) -> None:
         self._check_sizes("query_positions", self.query_positions, q)
         self._check_sizes("key_positions", self.key_positions, k)
-        if isinstance(self.encoding, Rotating | ContentScoring):
+        if isinstance(self.encoding, RotaryEncoding | ContentScoring):
             check_width("q", q, self.encoding.head_dim)
         if isinstance(self.encoding, Scoring):
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
@@ -100,7 +100,7 @@ class Placed:
                 raise ValueError(f"`q` must have {heads} heads, as {self.encoding} has, got shape {tuple(q.shape)}.")
 
     def _check_sizes(self, name: str, positions: Any, x: Array) -> None:
-        several = isinstance(self.encoding, Rotating) and self.encoding.num_axes > 1
+        several = isinstance(self.encoding, RotaryEncoding) and self.encoding.num_axes > 1
         sizes = (len(positions),) if isinstance(positions, range) else tuple(positions.shape)
         if several and len(sizes) > 1:
             sizes = sizes[1:]
@@ -111,7 +111,7 @@ class Placed:
                 f"`{name}` must have shape {' or '.join(dict.fromkeys(map(str, wanted)))} to fit the tokens, got {sizes}."
             )
 
-    def scores(self, content: Content) -> Array | None:
+    def scores(self, content: AttentionInputs) -> Array | None:
         """What is added to the scores, if anything."""
         encoding, x = self.encoding, content.scores
         if isinstance(encoding, ContentScoring):
@@ -129,7 +129,7 @@ class Placed:
             return None
         return self.encoding.values(self._weights(attention), *self._stated(attention), attention)
 
-    def _tables(self, encoding: Rotating, x: Array, positions: Any) -> tuple[Array, ...]:
+    def _tables(self, encoding: RotaryEncoding, x: Array, positions: Any) -> tuple[Array, ...]:
         """Cosine and sine, and those of keys after those of queries where they are others."""
         if isinstance(encoding, LearnedRotary):
             return encoding.rows_of(self._weights(x), _like(positions, x))
@@ -164,7 +164,7 @@ class Placed:
         return {**{name: _like(table, x) for name, table in fixed}, **held}
 
 
-def _rows(encoding: Rotating, positions: Any) -> tuple[Any, ...]:
+def _rows(encoding: RotaryEncoding, positions: Any) -> tuple[Any, ...]:
     return tuple(encoding.rows(from_array(positions)).values())
 
 
@@ -199,7 +199,7 @@ def _turned(x: A, tables: tuple[Array, ...], pairing: Pairing) -> A:
 def _like(given: Any, x: Array) -> Array:
     """Numbers, positions or a table as an array of the library and on the device of `x`."""
     if _is_plain(given):
-        return counted(len(given), like=x) + given.start
+        return arange_like(len(given), like=x) + given.start
     if hasattr(given, "shape") and not isinstance(given, np.ndarray):
         return given
     return given if isinstance(x, np.ndarray) else namespace_of(x).asarray(given, device=getattr(x, "device", None))

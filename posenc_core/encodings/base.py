@@ -14,7 +14,7 @@ from .._array_api.checks import check_integer
 from .._array_api.lazy import positions_by_block, tables_by_block
 from .._array_api.namespace import Array, dtype_name
 from .._values import Value
-from ..attention.attend import Content
+from ..attention.attend import AttentionInputs
 from ..attention.relative import Stated
 from ..positions.sequences import LIMIT, from_array, sequence
 
@@ -93,10 +93,10 @@ class Tabular(Encoding):
 
     def constants(self, max_len: int) -> Tables:
         check_integer("max_len", max_len)
-        return self.rows(sequence(min(max_len, self.held_limit)))
+        return self.rows(sequence(min(max_len, self.max_table_len)))
 
     @property
-    def held_limit(self) -> int:
+    def max_table_len(self) -> int:
         """The number of rows that a layer may hold: compiled code takes any of them without a question."""
         return self.limit
 
@@ -144,7 +144,7 @@ class Scoring(Encoding):
 
     @abstractmethod
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: Content
+        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
     ) -> Array:
         """What is added to the scores.
 
@@ -173,7 +173,7 @@ class PositionScoring(Scoring):
         """What is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: Content
+        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
     ) -> Array:
         return self.score(weights, query_positions, key_positions)
 
@@ -210,7 +210,7 @@ class ContentScoring(Scoring):
 
     @abstractmethod
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: Content
+        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
     ) -> Array:
         """As above; positions are two ranges where that says it all."""
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, fixed, known
 from .._array_api.namespace import A, in_float32, namespace_of, shape_of
-from ..attention.attend import Content
+from ..attention.attend import AttentionInputs
 from ..encodings import ContentScoring, Encoding, Placed, Scoring
-from .base import Holder, host_values
+from .base import BaseLayer, host_values
 
 
-class Bias(Holder):
+class Bias(BaseLayer):
     """What `AttentionBias` does."""
 
     encoding: Scoring
@@ -24,7 +24,7 @@ class Bias(Holder):
         placed = self._placed(scores, start, query_positions, key_positions)
 
         def added(wide: Any, q: Any, k: Any) -> Any:
-            return wide + namespace_of(wide).astype(placed.scores(Content(q, k, wide)), wide.dtype)
+            return wide + namespace_of(wide).astype(placed.scores(AttentionInputs(q, k, wide)), wide.dtype)
 
         if q is None:  # who does not look at them takes anything
             return in_float32(lambda wide: added(wide, wide, wide), scores)
@@ -60,7 +60,7 @@ class Bias(Holder):
         like = next(iter(self.held.values()))
         plain = given is None and type(start) is int and fixed(abs(start), like) and fixed(length, like)
         stated = range(start, start + length) if plain else positions
-        host = stated if isinstance(stated, range) else host_values(stated, self.room)
+        host = stated if isinstance(stated, range) else host_values(stated, self.backend)
         if host is not None:
             self.encoding.check_positions(name, host)
         return stated

@@ -13,12 +13,12 @@ from .._array_api.checks import fixed, known
 from .._array_api.namespace import Array, dtype_name, is_floating, namespace_of, shape_of
 from ..encodings import Encoding
 from ..encodings.base import Tables
-from ..positions.sequences import LIMIT, counted, counted_from, from_array, sequence
+from ..positions.sequences import LIMIT, arange_like, counted_from, from_array, sequence
 
 Host = npt.NDArray[Any]
 
 
-class Room(Protocol):
+class Backend(Protocol):
     """What a room tells about its framework's arrays."""
 
     def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
@@ -30,11 +30,11 @@ class Room(Protocol):
     def is_traced(self, array: Any, /) -> bool:
         """Whether a tracer stands in for the array, so that its numbers are not known."""
 
-    def detached(self, array: Any, /) -> Any:
+    def stop_gradient(self, array: Any, /) -> Any:
         """The same numbers, through which no gradient flows; the array itself where none can."""
 
 
-class Holder:
+class BaseLayer:
     """A layer that holds the arrays of one encoding; a room says how.
 
     Attributes:
@@ -43,7 +43,7 @@ class Holder:
         held: its constants and parameters, by name.
     """
 
-    room: Room
+    backend: Backend
     encoding: Encoding
 
     if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Holder:
         def held(self) -> Mapping[str, Any]: ...
 
     @property
-    def as_made(self) -> Mapping[str, Any]:
+    def initial_arrays(self) -> Mapping[str, Any]:
         """What is held, for positions that only a tracer knows; where calls have grown it, what was there before them.
 
         So what the end of a table makes of such a position does not depend on the calls before.
@@ -65,7 +65,7 @@ class Holder:
 
     def is_recorded(self, x: Any) -> bool:
         """Whether a call with these tokens is recorded, to run later; where a tracer stands for them but once, it is not."""
-        return self.room.is_traced(x)
+        return self.backend.is_traced(x)
 
     def settled(self, operation: Callable[..., Any], *arrays: Any) -> Any:
         """What follows from what is held and known; a room that records calls works it out before it does."""
@@ -89,26 +89,26 @@ class Holder:
         if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(next(iter(self.held.values()))):
             raise TypeError(f"`{name}` must be an array of the layer's framework, got {type(x).__name__}.")
 
-    def native(self, given: Any) -> Any:
+    def to_backend(self, given: Any) -> Any:
         """A number, a list or an array as an array of the framework."""
-        host = host_values(given, self.room)
-        return given if host is None else self.room.from_numpy(host, like=next(iter(self.held.values())))
+        host = host_values(given, self.backend)
+        return given if host is None else self.backend.from_numpy(host, like=next(iter(self.held.values())))
 
     def positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
         """The positions given, checked; or `length` of them from `start` on, or from each start on."""
         if given is not None:
-            host = host_values(given, self.room)
+            host = host_values(given, self.backend)
             check_stated(name, given if host is None else host, (length,), batch)
-            return given if host is None else self.native(whole(from_array(host)))
-        start = stated_start(start, batch, self.room)
+            return given if host is None else self.to_backend(whole(from_array(host)))
+        start = stated_start(start, batch, self.backend)
         if isinstance(start, int):
             if fixed(length, next(iter(self.held.values()))):
                 sequence(length, start=start)  # raises past 2**31
-            return counted(length, like=next(iter(self.held.values()))) + start
-        return counted_from(self.native(start), length)
+            return arange_like(length, like=next(iter(self.held.values()))) + start
+        return counted_from(self.to_backend(start), length)
 
 
-def host_values(given: Any, room: Room) -> Host | None:
+def host_values(given: Any, backend: Backend) -> Host | None:
     """A number, a list or an array as a NumPy array, or None where only a tracer knows it.
 
     Raises:
@@ -120,8 +120,8 @@ def host_values(given: Any, room: Room) -> Host | None:
         return np.asarray(given)
     if not hasattr(given, "shape"):
         raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
-    if not room.is_traced(given):
-        return room.to_numpy(given)
+    if not backend.is_traced(given):
+        return backend.to_numpy(given)
     if dtype_name(given) not in ("int32", "int64", "None"):
         raise TypeError(f"Traced positions and lengths must be int32 or int64, got {_with_advice(given)}.")
     return None
@@ -150,14 +150,14 @@ def whole(array: Host) -> Host:
     return array.astype(np.int64) if is_whole else array
 
 
-def stated_start(start: Any, batch: Any, room: Room) -> Any:
+def stated_start(start: Any, batch: Any, backend: Backend) -> Any:
     """An int, or integers for each row of the batch: a NumPy array, or a tracer's array.
 
     Raises:
         TypeError, ValueError: if it is neither.
     """
     if type(start) is not int:
-        host = host_values(start, room)
+        host = host_values(start, backend)
         check_stated("start", start if host is None else host, (), batch)
         if host is None:
             return start

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .._array_api.checks import check_integer, check_rank, fixed, known
 from .._array_api.namespace import shape_of
-from ..encodings import ContentScoring, Encoding, Rotating, Scoring
+from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
 from .base import whole
 
 
@@ -34,7 +34,7 @@ class Options(NamedTuple):
     weights: bool = False
 
 
-class Attended(NamedTuple):
+class AttentionOutput(NamedTuple):
     """What `MultiHeadAttention` gives where weights or a cache are asked for.
 
     Attributes:
@@ -68,14 +68,14 @@ def check_attention(
 
 
 def _check_position(position: Encoding | None, num_heads: int, head_dim: int) -> None:
-    if not isinstance(position, Rotating | Scoring | None):
+    if not isinstance(position, RotaryEncoding | Scoring | None):
         raise TypeError(
             f"`position` must be a rotary or scoring encoding or None, got {position!r}; "
             "PositionalEncoding adds the others to tokens."
         )
     if isinstance(position, Scoring) and position.num_heads != num_heads:
         raise ValueError(f"`position` must have `num_heads` {num_heads}, got {position!r}.")
-    if isinstance(position, Rotating | ContentScoring) and position.head_dim != head_dim:
+    if isinstance(position, RotaryEncoding | ContentScoring) and position.head_dim != head_dim:
         raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {position!r}.")
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from .._array_api.checks import known
 from .._array_api.namespace import Array, shape_of
 from ..attention.masks import causal
-from ..positions.sequences import counted, counted_from, from_array
-from .base import Room, check_stated, host_values, is_real, whole
+from ..positions.sequences import arange_like, counted_from, from_array
+from .base import Backend, check_stated, host_values, is_real, whole
 
 
-class Places(NamedTuple):
+class TokenPositions(NamedTuple):
     """Queries count from `start` and keys from 0, those of the cache first, unless their positions are given.
 
     Attributes:
@@ -45,22 +45,22 @@ class Places(NamedTuple):
         at_queries = _end(self.positions, self.start, queries)
         return max(at_queries, _end(self.key_positions, 0, keys))
 
-    def causal(self, room: Room, like: Array) -> Array:
+    def causal(self, backend: Backend, like: Array) -> Array:
         """No key after its query; in the order of the sequence where a position is a point on several axes."""
         given = [x for x in (self.positions, self.key_positions) if x is not None]
         ordered = self.axes > 1 and any(len(x.shape) > 1 for x in given)
         queries, keys = (None, None) if ordered else (self.positions, self.key_positions)
-        return causal(self._of_queries(queries, room, like), self._of_keys(keys, room, like))
+        return causal(self._of_queries(queries, backend, like), self._of_keys(keys, backend, like))
 
-    def _of_queries(self, given: Any, room: Room, like: Array) -> Array:
+    def _of_queries(self, given: Any, backend: Backend, like: Array) -> Array:
         if given is not None:
-            return native(given, room, like)
+            return to_backend(given, backend, like)
         if type(self.start) is int:
-            return counted(self.sizes[1], like=like) + self.start
-        return counted_from(native(self.start, room, like), self.sizes[1])
+            return arange_like(self.sizes[1], like=like) + self.start
+        return counted_from(to_backend(self.start, backend, like), self.sizes[1])
 
-    def _of_keys(self, given: Any, room: Room, like: Array) -> Array:
-        return counted(self.sizes[2], like=like) if given is None else native(given, room, like)
+    def _of_keys(self, given: Any, backend: Backend, like: Array) -> Array:
+        return arange_like(self.sizes[2], like=like) if given is None else to_backend(given, backend, like)
 
 
 def _end(given: Any, start: Any, length: Any) -> int:
@@ -73,13 +73,13 @@ def _end(given: Any, start: Any, length: Any) -> int:
     return end
 
 
-def native(given: Any, room: Room, like: Array) -> Any:
+def to_backend(given: Any, backend: Backend, like: Array) -> Any:
     """A list or a NumPy array as an array of the framework."""
     numbers = isinstance(given, (list, tuple, np.ndarray, np.generic))
-    return room.from_numpy(np.asarray(given), like=like) if numbers else given
+    return backend.from_numpy(np.asarray(given), like=like) if numbers else given
 
 
-def stated_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, room: Room) -> Any:
+def stated_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, backend: Backend) -> Any:
     """Positions that were given, checked, as a NumPy array; as they are if traced, or real and so with a gradient.
 
     Args:
@@ -90,7 +90,7 @@ def stated_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, r
     """
     if given is None:
         return None
-    (batch, length), host = sizes, host_values(given, room)
+    (batch, length), host = sizes, host_values(given, backend)
     positions = given if host is None or is_real(given) else whole(from_array(host))
     if axes == 1 or len(positions.shape) == 1:
         check_stated(name, positions, (length,), batch)

@@ -29,13 +29,13 @@ class Addition(TableLookup):
 
     def _rows_at_once(self, x: Any, start: Any) -> Any:
         """The rows of the call that models make most, of which all is known that the others are asked; else None."""
-        counted = type(start) is int and start >= 0 and self.encoding.num_axes == 1
-        kernel = kernel_for(x) if counted else None
+        arange_like = type(start) is int and start >= 0 and self.encoding.num_axes == 1
+        kernel = kernel_for(x) if arange_like else None
         tables = () if kernel is None else self.tables
         if kernel is None or len(tables) != 1:
             return None
         (table,), sizes = tables, x.shape
-        if type(table) is not type(x) or table.dtype != x.dtype or not kernel.takes(table):
+        if type(table) is not type(x) or table.dtype != x.dtype or not kernel.supports(table):
             return None
         if len(sizes) < 2 or sizes[-2] is None or sizes[-1] != table.shape[-1] or start + sizes[-2] > table.shape[0]:
             return None
@@ -81,11 +81,11 @@ class Addition(TableLookup):
         check_axes(given, axes)
         each = [given[axis, ...] for axis in range(axes)]
         check_stated("positions", each[0], (length,), batch)
-        if not isinstance(given, np.ndarray) and self.room.is_traced(given):
+        if not isinstance(given, np.ndarray) and self.backend.is_traced(given):
             return self.computed_there(self.encoding, *each)
-        host = from_array(given if isinstance(given, np.ndarray) else self.room.to_numpy(given))
-        rows = self.native(self.exact_rows(host, self.encoding)["table"])
-        if is_real(given) and self.room.detached(given) is not given:
+        host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))
+        rows = self.to_backend(self.exact_rows(host, self.encoding)["table"])
+        if is_real(given) and self.backend.stop_gradient(given) is not given:
             rows = self.followed(rows, each, self.encoding.derivatives(host)["table"], self.encoding.rates())
         return (rows,)
 

@@ -8,7 +8,7 @@ from typing import Any
 from .._array_api.checks import check_floating, check_rank, check_width
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import A, aligned
-from ..encodings import AxialRotary, Encoding, LearnedRotary, Rotating
+from ..encodings import AxialRotary, Encoding, LearnedRotary, RotaryEncoding
 from ..rotation import rotate_pairs, turned
 from .base import past_frequencies
 from .tables import TableLookup
@@ -17,7 +17,7 @@ from .tables import TableLookup
 class Rotation(TableLookup):
     """What `RotaryEmbedding` does."""
 
-    encoding: Rotating
+    encoding: RotaryEncoding
 
     def rotated(
         self,
@@ -67,8 +67,8 @@ class Rotation(TableLookup):
 
     def _turned_at_once(self, q: Any, k: Any, start: Any, seq_axis: int) -> Any:
         """What the call that decoders make most returns, of which all is known that the others are asked; else None."""
-        counted = type(start) is int and start >= 0 and seq_axis == -2 and self._counts
-        kernel = kernel_for(q) if counted else None
+        arange_like = type(start) is int and start >= 0 and seq_axis == -2 and self._counts
+        kernel = kernel_for(q) if arange_like else None
         if kernel is None:
             return None
         tables, sizes = self.tables, q.shape
@@ -83,7 +83,7 @@ class Rotation(TableLookup):
         turned_q = kernel.turned(q, rows[0], rows[1], self.encoding.pairing)
         if k is None or turned_q is None:
             return turned_q
-        turned_k = kernel.turned(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.takes(k) else None
+        turned_k = kernel.turned(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.supports(k) else None
         return None if turned_k is None else (turned_q, turned_k)
 
     @property
@@ -127,7 +127,7 @@ def _as_long(shape: Any, other: Any) -> bool:
     return shape == other or shape[-2:] == other[-2:]
 
 
-def check_rotating(encoding: Encoding) -> None:
+def check_rotary(encoding: Encoding) -> None:
     """Raise unless it is a rotary encoding."""
-    if not isinstance(encoding, Rotating):
+    if not isinstance(encoding, RotaryEncoding):
         raise TypeError(f"`encoding` must be a rotary encoding, got {encoding!r}.")

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .attention_bias import Bias
-from .base import Room
+from .base import Backend
 from .rotary_embedding import Rotation
 
 
-def encoding_of(position: Any, room: Room) -> Any:
+def encoding_of(position: Any, backend: Backend) -> Any:
     """The encoding that a block is told of: `position` itself, or that of the layer that it is.
 
     Raises:
@@ -18,7 +18,7 @@ def encoding_of(position: Any, room: Room) -> Any:
     """
     if not isinstance(position, Rotation | Bias):
         return position
-    if position.room is not room:
+    if position.backend is not backend:
         raise TypeError(
             f"`position` must be a layer of the framework that attends, got {position!r} of another; "
             "give its `encoding`."

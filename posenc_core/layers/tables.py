@@ -15,7 +15,7 @@ from .._array_api.namespace import Array, namespace_of, shape_of
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
 from .base import (
-    Holder,
+    BaseLayer,
     Host,
     batch_of,
     bound,
@@ -29,7 +29,7 @@ from .base import (
 )
 
 
-class TableLookup(Holder):
+class TableLookup(BaseLayer):
     """A layer whose tables have one row per position."""
 
     encoding: Tabular
@@ -64,16 +64,16 @@ class TableLookup(Holder):
         length, batch = shape_of(x)[sequence], batch_of(x, sequence)
         other = None if encoding is self.encoding or encoding == self.encoding else encoding
         if positions is not None:
-            if is_real(positions) and self.room.is_traced(positions):
+            if is_real(positions) and self.backend.is_traced(positions):
                 check_stated("positions", positions, (length,), batch)
                 return self.computed_there(other or self.encoding, positions)
-            host = host_values(positions, self.room)
+            host = host_values(positions, self.backend)
             check_stated("positions", positions if host is None else host, (length,), batch)
             if host is None:
                 return self._traced_rows(positions, other)
             rows = self._rows_at(x, host, other)
             return self._following(rows, positions, host, other or self.encoding)
-        start = stated_start(start, batch, self.room)
+        start = stated_start(start, batch, self.backend)
         if isinstance(start, int) and isinstance(length, int):
             return self._rows_from(x, start, length, other)
         if isinstance(start, np.ndarray) and isinstance(length, int):
@@ -105,13 +105,13 @@ class TableLookup(Holder):
         if not is_real(positions):
             return self.positions("positions", positions, length, start, batch)
         check_stated("positions", positions, (length,), batch)
-        if not self.room.is_traced(positions):
-            from_array(self.room.to_numpy(positions))
+        if not self.backend.is_traced(positions):
+            from_array(self.backend.to_numpy(positions))
         return positions
 
     def _following(self, rows: tuple[Any, ...], positions: Any, host: Host, encoding: Tabular) -> tuple[Any, ...]:
         """Rows through which the gradient reaches their positions, if these can have one."""
-        if not is_real(positions) or self.room.detached(positions) is positions:
+        if not is_real(positions) or self.backend.stop_gradient(positions) is positions:
             return rows
         derivatives, rates = encoding.derivatives(from_array(host)).values(), encoding.rates()[None]
         each = zip(rows, derivatives, strict=False)  # those that are not smooth have no derivatives
@@ -130,19 +130,21 @@ class TableLookup(Holder):
             rates: how fast the angles turn, `(axes, columns)`; 0 where a derivative is constant.
         """
         moved = [self._zero(each) for each in positions]
-        followed = row + sum(zero * self.native(each) for zero, each in zip(moved, derivatives, strict=True))
+        followed = row + sum(zero * self.to_backend(each) for zero, each in zip(moved, derivatives, strict=True))
         if not rates.any():
             return followed
         xp = namespace_of(row)
-        angle = sum(zero * self.native(each.astype(np.float32)) for zero, each in zip(moved, rates, strict=True))
+        angle = sum(zero * self.to_backend(each.astype(np.float32)) for zero, each in zip(moved, rates, strict=True))
         return (
-            followed + row * (xp.cos(angle) - 1) + self.native(_partner(derivatives, rates)) * (xp.sin(angle) - angle)
+            followed
+            + row * (xp.cos(angle) - 1)
+            + self.to_backend(_partner(derivatives, rates)) * (xp.sin(angle) - angle)
         )
 
     def _zero(self, positions: Any) -> Any:
         """0 for each position, through which its gradient flows."""
         xp = namespace_of(positions)
-        return xp.expand_dims(xp.astype(positions - self.room.detached(positions), xp.float32), axis=-1)
+        return xp.expand_dims(xp.astype(positions - self.backend.stop_gradient(positions), xp.float32), axis=-1)
 
     def _dealt(self, rows: tuple[Any, ...]) -> Any:
         """From the rows of each axis the columns that turn by it."""
@@ -165,7 +167,7 @@ class TableLookup(Holder):
         tables = self._reserved(x, int(positions.max(initial=-1)) + 1, positions.size) if held else None
         if tables is None:
             return self._computed(x, positions, other)
-        indices = self.native(positions.astype(np.int32))
+        indices = self.to_backend(positions.astype(np.int32))
         return tuple(self.settled(_taken, table, indices) for table in tables)
 
     def reached(self, x: Any, last: float, encoding: Tabular) -> None:
@@ -175,12 +177,12 @@ class TableLookup(Holder):
         """Rows for this call alone: exact for any position that the encoding has."""
         if other is not None and self.is_recorded(x):
             raise ValueError(other_tables(other))
-        return tuple(self.native(rows) for rows in self.exact_rows(positions, other or self.encoding).values())
+        return tuple(self.to_backend(rows) for rows in self.exact_rows(positions, other or self.encoding).values())
 
     def _traced_rows(self, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         if other is not None:
             raise ValueError(other_tables(other))
-        return tuple(_taken_or_nan(table, positions) for table in self._tables_in(self.as_made))
+        return tuple(_taken_or_nan(table, positions) for table in self._tables_in(self.initial_arrays))
 
     def _reserved(self, x: Any, stop: int, count: int) -> tuple[Any, ...] | None:
         """Tables with the positions below `stop`, after growing if that is in proportion; None if it is not.
@@ -196,7 +198,7 @@ class TableLookup(Holder):
             raise ValueError(f"`positions` of {self.encoding} end at {self.encoding.limit - 1}, got {stop - 1}.")
         if self.is_recorded(x):
             raise ValueError(too_far(held, stop))
-        if stop > min(2 * max(held, count), self.encoding.held_limit):
+        if stop > min(2 * max(held, count), self.encoding.max_table_len):
             return None
         self.hold(self.encoding.constants(max(stop, 2 * held)))
         tables = self.tables

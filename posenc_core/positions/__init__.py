@@ -4,7 +4,7 @@ from .grids import By, Multimodal, Segment, grid, left_padded, multimodal, norma
 from .sequences import (
     LIMIT,
     Order,
-    counted,
+    arange_like,
     counted_from,
     from_array,
     from_cu_seqlens,
@@ -20,7 +20,7 @@ __all__ = [
     "Multimodal",
     "Order",
     "Segment",
-    "counted",
+    "arange_like",
     "counted_from",
     "from_array",
     "from_cu_seqlens",

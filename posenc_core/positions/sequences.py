@@ -149,11 +149,11 @@ def counted_from(start: Any, length: Any) -> Array:
     _check_integers("start", start)
     xp = namespace_of(start)
     first = start if dtype_name(start) == "int64" else xp.astype(start, xp.int32)
-    steps = xp.astype(counted(length, like=first), first.dtype)
+    steps = xp.astype(arange_like(length, like=first), first.dtype)
     return xp.expand_dims(first, axis=-1) + xp.expand_dims(steps, axis=0)
 
 
-def counted(length: Any, *, like: Array) -> Array:
+def arange_like(length: Any, *, like: Array) -> Array:
     """The positions `0 … length - 1` in the library and on the device of `like`, shape `(length,)`."""
     return namespace_of(like).arange(length, device=getattr(like, "device", None))
 

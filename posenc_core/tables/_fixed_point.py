@@ -36,7 +36,7 @@ def high_precision(digits: int = 110) -> Iterator[None]:
         yield
 
 
-class Turns(NamedTuple):
+class TurnFractions(NamedTuple):
     """Frequencies in turns per position: as big integers, and cut into the words that NumPy multiplies."""
 
     exact: tuple[int, ...]  # 2**256 is one turn
@@ -45,11 +45,11 @@ class Turns(NamedTuple):
     radians: Float64s  # radians per position, rounded once
 
 
-def turns_of(frequencies: Frequencies) -> Turns:
+def turns_of(frequencies: Frequencies) -> TurnFractions:
     """The frequencies, given in radians per position, in turns per position."""
     with high_precision():
         exact = tuple(int(frequency / TWO_PI * 2**TURN_BITS) for frequency in frequencies)
-    return Turns(
+    return TurnFractions(
         exact,
         np.array([(turn >> 192) % 2**64 for turn in exact], np.uint64),
         np.array([(turn >> 160) % 2**32 for turn in exact], np.int64),
@@ -57,7 +57,7 @@ def turns_of(frequencies: Frequencies) -> Turns:
     )
 
 
-def wrapped_angles(positions: npt.NDArray[Any], turns: Turns) -> tuple[Float64s, Float64s, Float64s]:
+def wrapped_angles(positions: npt.NDArray[Any], turns: TurnFractions) -> tuple[Float64s, Float64s, Float64s]:
     """Angles of positions, less whole turns, in radians, and how far they may be off.
 
     Args:
@@ -106,7 +106,7 @@ def _series(term: int, order: int, radians: int) -> int:
     return total
 
 
-def decide(
+def round_or_recompute(
     out: npt.NDArray[np.float32], value: Float64s, slack: Float64s, exact: Callable[[Any, Any], np.float32]
 ) -> None:
     """Write values that are known up to a slack, rounded to float32; where that leaves two, ask for `exact(row, column)`."""

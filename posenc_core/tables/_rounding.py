@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ._fixed_point import VALUE_ERROR, Float64s, Frequencies, Turns, exact_cos_sin, high_precision, nearest_float32
+from ._fixed_point import VALUE_ERROR, Float64s, Frequencies, TurnFractions, exact_cos_sin, high_precision, nearest_float32
 
 Positions: TypeAlias = npt.NDArray[Any]
 Table: TypeAlias = npt.NDArray[np.float32]
@@ -21,17 +21,17 @@ class Envelope(NamedTuple):
     center: float = 0
 
 
-class Draft(NamedTuple):
+class TableSpec(NamedTuple):
     """Rows to be written, each of the two tables taking the first of the frequencies, or being None."""
 
     positions: Positions  # (rows,)
     cos: Table | None
     sin: Table | None
-    turns: Turns
+    turns: TurnFractions
     factors: Frequencies  # one for each frequency
     envelope: Envelope | None
 
-    def part(self, rows: slice) -> Draft:
+    def part(self, rows: slice) -> TableSpec:
         """Some of the rows."""
         cos, sin = (None if table is None else table[rows] for table in (self.cos, self.sin))
         return self._replace(positions=self.positions[rows], cos=cos, sin=sin)
@@ -50,11 +50,11 @@ class Draft(NamedTuple):
             return nearest_float32(int(exact * grown), error=VALUE_ERROR * int(grown + 1))
 
 
-def float_factors(draft: Draft) -> Float64s | None:
+def float_factors(spec: TableSpec) -> Float64s | None:
     """What each column is multiplied by, rounded to float64; None where that is 1."""
-    if all(factor == 1 for factor in draft.factors):
+    if all(factor == 1 for factor in spec.factors):
         return None
-    return np.array([float(factor) for factor in draft.factors])
+    return np.array([float(factor) for factor in spec.factors])
 
 
 def growth(envelope: Envelope, distances: npt.NDArray[Any]) -> tuple[Float64s, Float64s]:

@@ -15,7 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ._fixed_point import TURN_BITS, Float64s, Frequencies, decide, exact_cos_sin, high_precision, nearest_float32
+from ._fixed_point import (
+    TURN_BITS,
+    Float64s,
+    Frequencies,
+    exact_cos_sin,
+    high_precision,
+    nearest_float32,
+    round_or_recompute,
+)
 
 Table: TypeAlias = npt.NDArray[np.float32]
 
@@ -59,16 +67,16 @@ def _write(tables: Table, flat: Float64s, turns: Float64s, factors: Frequencies)
     own = np.array([float(factor) for factor in factors])
     for kind, function in enumerate((np.cos, np.sin)):
         exact = _exact(flat, turns, kind, factors)
-        decide(tables[kind], function(angles) * own, slack * np.abs(own), exact)
+        round_or_recompute(tables[kind], function(angles) * own, slack * np.abs(own), exact)
 
 
 def _exact(positions: Float64s, turns: Float64s, kind: int, factors: Frequencies) -> Callable[[int, int], np.float32]:
     """What tells one entry of a table by big integers."""
 
-    def entry(row: int, column: int) -> np.float32:
+    def golden_case(row: int, column: int) -> np.float32:
         each = zip(positions[:, row].tolist(), turns[:, column].tolist(), strict=True)
         angle = sum((Fraction(position) * Fraction(turn) for position, turn in each), Fraction(0)) % 1
         with high_precision():
             return nearest_float32(int(exact_cos_sin(1, int(angle * 2**TURN_BITS))[kind] * factors[column]))
 
-    return entry
+    return golden_case

@@ -17,19 +17,19 @@ from ._fixed_point import (
     VALUE_BITS,
     Float64s,
     Frequencies,
-    decide,
     high_precision,
     nearest_float32,
+    round_or_recompute,
     turns_of,
     wrapped_angles,
 )
-from ._rounding import Draft, Envelope, Positions, Table, float_factors, growth
+from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth
 
 __all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
 
 _ONE = Decimal(1)
 _BLOCK = 2**14  # entries: float64 temporaries of this size stay in the second-level cache
-_CHAPTER = 64  # blocks of positions that follow one another whose first rows are worked out together
+_SUPERBLOCK = 64  # blocks of positions that follow one another whose first rows are worked out together
 
 
 class _Function(NamedTuple):
@@ -110,20 +110,20 @@ def write_cos_sin(
     """
     factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
     factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
-    draft = Draft(positions, cos, sin, turns_of(frequencies), factors, envelope)
-    span = span_of(draft)
+    spec = TableSpec(positions, cos, sin, turns_of(frequencies), factors, envelope)
+    span = span_of(spec)
     if not span:
-        _write(draft)
+        _write(spec)
         return
     steps = None
-    for first in range(0, len(positions), _CHAPTER * span):
-        chapter = draft.part(slice(first, first + _CHAPTER * span))
-        runs = runs_of(chapter.positions, span)
+    for first in range(0, len(positions), _SUPERBLOCK * span):
+        superblock = spec.part(slice(first, first + _SUPERBLOCK * span))
+        runs = runs_of(superblock.positions, span)
         if any(runs):
-            steps = steps or steps_of(draft, span)
-            write_runs(chapter, [number * span for number, run in enumerate(runs) if run], steps)
-        for rows in _others(runs, span, len(chapter.positions)):
-            _write(chapter.part(rows))
+            steps = steps or steps_of(spec, span)
+            write_runs(superblock, [number * span for number, run in enumerate(runs) if run], steps)
+        for rows in _others(runs, span, len(superblock.positions)):
+            _write(superblock.part(rows))
 
 
 def write_derivatives(
@@ -150,11 +150,11 @@ def _others(runs: list[bool], span: int, length: int) -> list[slice]:
     return [*blocks, slice(len(runs) * span, length)]
 
 
-def _write(draft: Draft) -> None:
+def _write(spec: TableSpec) -> None:
     """Write rows of any positions."""
-    step = max(_BLOCK // max(len(draft.factors), 1), 1)
-    for first in range(0, len(draft.positions), step):
-        block = draft.part(slice(first, first + step))
+    step = max(_BLOCK // max(len(spec.factors), 1), 1)
+    for first in range(0, len(spec.positions), step):
+        block = spec.part(slice(first, first + step))
         angles, reach, floor = wrapped_angles(block.positions[:, None], block.turns)
         reach *= 2.0**-48
         reach += 2 * floor
@@ -164,7 +164,7 @@ def _write(draft: Draft) -> None:
                 _write_block(out, function, block, angles[:, columns], reach[:, columns] + function.slack)
 
 
-def _write_block(out: Table, function: _Function, block: Draft, angles: Float64s, slack: Float64s) -> None:
+def _write_block(out: Table, function: _Function, block: TableSpec, angles: Float64s, slack: Float64s) -> None:
     """Write one function of a block of angles, `(rows, columns)`, and mend what float64 cannot decide."""
     value, factors, columns = function.float64(angles), float_factors(block), out.shape[-1]
     if factors is not None:
@@ -174,4 +174,4 @@ def _write_block(out: Table, function: _Function, block: Draft, angles: Float64s
         grown, error = growth(block.envelope, block.positions - block.envelope.center)
         slack = (slack + np.abs(value) * error[:, :columns]) * grown[:, :columns]
         value *= grown[:, :columns]
-    decide(out, value, slack, lambda row, column: block.exact(row, column, function.kind))
+    round_or_recompute(out, value, slack, lambda row, column: block.exact(row, column, function.kind))

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._array_api.checks import check_integer
 from .._values import Value
-from ..encodings import Additive, ContentScoring, Encoding, Parameter, Rotating, Scoring
+from ..encodings import Additive, ContentScoring, Encoding, Parameter, RotaryEncoding, Scoring
 from ..encodings.base import Tables
 
 PAD, START, END = 0, 1, 2  # tokens that are no characters
@@ -63,7 +63,7 @@ class Transformer(Value):
     @property
     def encoding(self) -> Encoding | None:
         """`position`, for sequences of `max_len` positions."""
-        return self.position.at(self.max_len) if isinstance(self.position, Rotating) else self.position
+        return self.position.at(self.max_len) if isinstance(self.position, RotaryEncoding) else self.position
 
     def parameters(self) -> dict[str, Parameter]:
         """The arrays that are trained, by name. Encoder and decoder learn their positions apart, their blocks together."""
@@ -109,16 +109,16 @@ class Transformer(Value):
         encoding = self.encoding
         if encoding is None:
             return {}
-        if isinstance(encoding, Rotating) and encoding.num_axes > 1:  # words count the same on all of them
+        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1:  # words count the same on all of them
             return dict(zip(("cos", "sin"), encoding.cos_sin(range(self.max_len)), strict=True))
         return encoding.constants(self.max_len)
 
     def _check(self, position: Encoding) -> None:
-        if not isinstance(position, Additive | Rotating | Scoring):
+        if not isinstance(position, Additive | RotaryEncoding | Scoring):
             raise TypeError(f"`position` must be an additive, rotary or scoring encoding, or None, got {position!r}.")
         fits: tuple[tuple[type, str, int], ...] = (
             (Additive, "dim", self.num_hiddens),
-            (Rotating, "head_dim", self.head_dim),
+            (RotaryEncoding, "head_dim", self.head_dim),
             (Scoring, "num_heads", self.num_heads),
             (ContentScoring, "head_dim", self.head_dim),
         )

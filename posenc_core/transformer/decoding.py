@@ -39,7 +39,7 @@ class Beams(NamedTuple):
 
 
 def greedy(
-    model: Transformer, weights: Weights, source: Array, *, room: Arrays, length: int | None = None
+    model: Transformer, weights: Weights, source: Array, *, backend: Arrays, length: int | None = None
 ) -> npt.NDArray[np.int32]:
     """Answers made of the likeliest token each time.
 
@@ -56,14 +56,14 @@ def greedy(
 
     >>> from posenc_backends import load
     >>> model = Transformer(vocabulary=5, max_len=4, num_hiddens=8, num_heads=2)
-    >>> greedy(model, model.initial(seed=0) | model.constants(), np.array([[3, 4, 0]]), room=load("numpy")).shape
+    >>> greedy(model, model.initial(seed=0) | model.constants(), np.array([[3, 4, 0]]), backend=load("numpy")).shape
     (1, 4)
     """
-    return beam(model, weights, source, room=room, width=1, length=length).tokens[:, 0]
+    return beam(model, weights, source, backend=backend, width=1, length=length).tokens[:, 0]
 
 
 def beam(
-    model: Transformer, weights: Weights, source: Array, *, room: Arrays, width: int = 4, length: int | None = None
+    model: Transformer, weights: Weights, source: Array, *, backend: Arrays, width: int = 4, length: int | None = None
 ) -> Beams:
     """The likeliest answers found by keeping the best `width` beginnings at each step.
 
@@ -78,15 +78,15 @@ def beam(
     scores = np.zeros((rows, 1))
     last = np.full((rows, 1), START, np.int32)
     for step in range(length):
-        logits, memory = decode(model, weights, room.from_numpy(last.reshape(-1, 1), like=source), memory)
-        likely = _log_softmax(room.to_numpy(logits)[:, -1]).reshape(*scores.shape, -1)
+        logits, memory = decode(model, weights, backend.from_numpy(last.reshape(-1, 1), like=source), memory)
+        likely = _log_softmax(backend.to_numpy(logits)[:, -1]).reshape(*scores.shape, -1)
         done = np.isin(last, (END, PAD))[..., None]
         scores, parents, last = _best(scores, np.where(done, _only(PAD, likely.shape[-1]), likely), width)
         tokens = np.take_along_axis(tokens, parents[..., None], axis=1)
         tokens[..., step] = last
         if np.isin(last, (END, PAD)).all():
             break
-        memory = _followed(memory, parents, room)
+        memory = _followed(memory, parents, backend)
     return Beams(tokens, scores)
 
 
@@ -122,14 +122,14 @@ def _best(
     return np.take_along_axis(together, order, axis=-1), parents, tokens.astype(np.int32)
 
 
-def _followed(memory: Memory, parents: npt.NDArray[np.int64], room: Arrays) -> Memory:
+def _followed(memory: Memory, parents: npt.NDArray[np.int64], backend: Arrays) -> Memory:
     """The memory of the beginnings that are kept, in their order."""
     before = memory.visible.shape[0]
     first = np.arange(0, before, before // len(parents))  # of each question
     kept = (first[:, None] + parents).reshape(-1)
     if np.array_equal(kept, np.arange(before)):
         return memory
-    xp, index = namespace_of(memory.visible), room.from_numpy(kept.astype(np.int32), like=memory.visible)
+    xp, index = namespace_of(memory.visible), backend.from_numpy(kept.astype(np.int32), like=memory.visible)
 
     def following(pairs: Any) -> Any:
         return tuple((xp.take(k, index, axis=0), xp.take(v, index, axis=0)) for k, v in pairs)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from .._array_api.namespace import A, Array
-from ..attention.attend import Content, Position
-from ..encodings import Additive, Placed, Rotating, Scoring
-from ..positions.sequences import counted
+from ..attention.attend import AttentionInputs, Position
+from ..encodings import Additive, Placed, RotaryEncoding, Scoring
+from ..positions.sequences import arange_like
 from ..rotation import Pairing, rotate_pairs
 from .config import Transformer
 
@@ -33,7 +33,7 @@ class Turned:
             rotate_pairs(k, *self.for_keys, pairing=self.pairing),
         )
 
-    def scores(self, content: Content) -> None:
+    def scores(self, content: AttentionInputs) -> None:
         """Nothing is added to the scores."""
 
     def values(self, attention: Array) -> None:
@@ -52,7 +52,7 @@ def placed(model: Transformer, weights: Weights, side: str, queries: range, keys
     encoding = model.encoding
     if isinstance(encoding, Scoring):
         return Placed(encoding, queries, keys, _held(weights, side))
-    if isinstance(encoding, Rotating):
+    if isinstance(encoding, RotaryEncoding):
         held = _held(weights, side)
         return Turned(encoding.pairing, _cos_sin(encoding, held, queries, ""), _cos_sin(encoding, held, keys, "key_"))
     return None
@@ -82,7 +82,7 @@ def below(weights: Weights, path: str) -> dict[str, Array]:
 
 def numbers(positions: range, like: Array) -> Array:
     """Positions as integers in the library of `like`, shape `(length,)`."""
-    return counted(len(positions), like=like) + positions.start
+    return arange_like(len(positions), like=like) + positions.start
 
 
 def _held(weights: Weights, side: str) -> dict[str, Array]:
@@ -90,7 +90,7 @@ def _held(weights: Weights, side: str) -> dict[str, Array]:
     return below(weights, "position") | below(weights, f"{side}.position")
 
 
-def _cos_sin(encoding: Rotating, held: Weights, positions: range, prefix: str) -> Rows:
+def _cos_sin(encoding: RotaryEncoding, held: Weights, positions: range, prefix: str) -> Rows:
     """The rows of these positions; those of keys are the same but for encodings that have others for them."""
     if hasattr(encoding, "rows_of"):
         cos, sin = _computed(encoding, held, positions)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
 from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
-from ..encodings import LearnedRotary, Rotating, XPos
+from ..encodings import LearnedRotary, RotaryEncoding, XPos
 from ..layers.base import batch_of, check_stated
 from ..layers.tables import sequence_axis
 from ..positions.sequences import LIMIT, from_array
@@ -112,8 +112,8 @@ def rerotate(
     from_positions: Any,
     to_positions: Any,
     *,
-    rotary: Rotating,
-    to_rotary: Rotating | None = None,
+    rotary: RotaryEncoding,
+    to_rotary: RotaryEncoding | None = None,
     seq_axis: int = -2,
 ) -> A:
     """Move cached keys to other positions, or from one encoding to another, by the difference of the angles alone.
@@ -153,9 +153,9 @@ def rerotate(
     return rotate_pairs(keys, cos, sin, pairing=pairing._replace(split=pairing.join))
 
 
-def _check_encodings(rotary: Rotating, to_rotary: Rotating) -> None:
+def _check_encodings(rotary: RotaryEncoding, to_rotary: RotaryEncoding) -> None:
     for name, encoding in (("rotary", rotary), ("to_rotary", to_rotary)):
-        if not isinstance(encoding, Rotating):
+        if not isinstance(encoding, RotaryEncoding):
             raise TypeError(f"`{name}` must be a rotary encoding, got {encoding!r}.")
         if isinstance(encoding, LearnedRotary):
             raise TypeError(
@@ -177,7 +177,7 @@ def _check_keys(keys: Array, head_dim: int, seq_axis: int) -> None:
     sequence_axis(keys, seq_axis, name="keys")
 
 
-def _checked_positions(name: str, given: Any, rotary: Rotating, keys: Array, seq_axis: int) -> Positions:
+def _checked_positions(name: str, given: Any, rotary: RotaryEncoding, keys: Array, seq_axis: int) -> Positions:
     positions = from_array(given)
     by_axis = rotary.num_axes > 1 and positions.ndim > 1
     batch = batch_of(keys, seq_axis % len(keys.shape))
@@ -185,7 +185,7 @@ def _checked_positions(name: str, given: Any, rotary: Rotating, keys: Array, seq
     return positions
 
 
-def _between(rotary: Rotating, old: Positions, to_rotary: Rotating, new: Positions) -> list[Table]:
+def _between(rotary: RotaryEncoding, old: Positions, to_rotary: RotaryEncoding, new: Positions) -> list[Table]:
     """Cosine and sine that turn keys of one encoding and positions into those of the other."""
     if rotary == to_rotary and rotary.precision == "exact" and not isinstance(rotary, XPos):
         turn = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
@@ -206,7 +206,7 @@ def _difference(new: Positions, old: Positions) -> Positions:
     return distance
 
 
-def _key_tables(rotary: Rotating, positions: Positions) -> list[npt.NDArray[np.float64]]:
+def _key_tables(rotary: RotaryEncoding, positions: Positions) -> list[npt.NDArray[np.float64]]:
     """The tables for keys: those of `rows` that come last, where queries have others."""
     tables = rotary.cos_sin(positions) if rotary.num_axes > 1 else list(rotary.rows(positions).values())[-2:]
     return [table.astype(np.float64) for table in tables]

@@ -32,7 +32,7 @@ from posenc_core import (
     unrotate,
 )
 from posenc_core.encodings.base import Additive
-from posenc_core.encodings.rotary.base import Rotating
+from posenc_core.encodings.rotary.base import RotaryEncoding
 
 from .formulas import UNIT, rotated, sinusoids
 
@@ -83,13 +83,15 @@ def one_thread():
 
 
 def named(value):
-    return type(value).__name__ if isinstance(value, Additive | Rotating) else f"{value.dtype}-{value.ndim}d"
+    return type(value).__name__ if isinstance(value, Additive | RotaryEncoding) else f"{value.dtype}-{value.ndim}d"
 
 
 def test_all_that_have_tables_are_here():
     here = {type(encoding) for encoding, _ in TABLES + ROTARIES}
     kinds = {kind for kind in vars(encodings).values() if isinstance(kind, type) and not inspect.isabstract(kind)}
-    assert {kind.__name__ for kind in kinds if issubclass(kind, Additive | Rotating)} - {k.__name__ for k in here} == {
+    assert {kind.__name__ for kind in kinds if issubclass(kind, Additive | RotaryEncoding)} - {
+        k.__name__ for k in here
+    } == {
         "Learned",
         "LearnedSinusoidal",
         "LearnedRotary",

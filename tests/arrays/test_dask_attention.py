@@ -22,7 +22,7 @@ from posenc_core import (
     attention_weights,
     causal,
 )
-from posenc_core.attention.attend import Content
+from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings.at_positions import Placed
 
 from .formulas import attended, slack
@@ -122,5 +122,5 @@ def sizes(encoding, where, weights, q, k):
     """What is added to scores, had all it is made of one sign."""
     q, k = np.abs(q), np.abs(k)
     placed = Placed(encoding, *where, {name: np.abs(array) for name, array in weights.items()})
-    added = placed.scores(Content(q, k, q @ np.swapaxes(k, -1, -2) / np.sqrt(WIDTH)))
+    added = placed.scores(AttentionInputs(q, k, q @ np.swapaxes(k, -1, -2) / np.sqrt(WIDTH)))
     return 0.0 if added is None else np.abs(added)

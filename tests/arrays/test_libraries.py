@@ -31,7 +31,7 @@ READERS = {"array_api_strict": np.from_dlpack, "ndonnx": lambda array: array.unw
 
 @pytest.fixture(params=LIBRARIES)
 def name(request):
-    assert not {f"posenc_backends.{room}" for room in ("jax", "torch")} & set(sys.modules)
+    assert not {f"posenc_backends.{backend}" for backend in ("jax", "torch")} & set(sys.modules)
     return request.param
 
 

@@ -33,17 +33,17 @@ class Rope:
     factor = 1.0
     told = PLAIN
 
-    def __init__(self, room):
-        self.room = room
+    def __init__(self, backend):
+        self.backend = backend
 
     def __call__(self, q, k, positions):
-        places = np.asarray(self.room.to_numpy(positions), np.int64)
+        places = np.asarray(self.backend.to_numpy(positions), np.int64)
         return self.turned(q, places), self.turned(k, places)
 
     def turned(self, x, places):
         cos, sin = (table if table.ndim == 2 else table[:, None] for table in self.tables(x, places))
-        native = [self.room.from_numpy(np.ascontiguousarray(table, np.float32)) for table in (cos, sin)]
-        return rotate(x, *native, layout=self.layout)
+        to_backend = [self.backend.from_numpy(np.ascontiguousarray(table, np.float32)) for table in (cos, sin)]
+        return rotate(x, *to_backend, layout=self.layout)
 
     def tables(self, x, places):
         turns = self.angles(places)
@@ -133,8 +133,8 @@ class Bfloat16Positions(Rope):
 class Stale(Rope):
     """A cache that does not know of dtypes: half precision leaves its rounded table behind."""
 
-    def __init__(self, room):
-        super().__init__(room)
+    def __init__(self, backend):
+        super().__init__(backend)
         self.cache = {}
 
     def tables(self, x, places):
@@ -148,8 +148,8 @@ class Stale(Rope):
 class FirstOffset(Rope):
     """A cache that knows of lengths alone."""
 
-    def __init__(self, room):
-        super().__init__(room)
+    def __init__(self, backend):
+        super().__init__(backend)
         self.cache = {}
 
     def tables(self, x, places):
@@ -160,7 +160,7 @@ class Detached(Rope):
     """Right numbers; the gradient is that of what came in."""
 
     def turned(self, x, places):
-        with_none = self.room.backend.detached if hasattr(self.room, "backend") else (lambda array: array)
+        with_none = self.backend.backend.stop_gradient if hasattr(self.backend, "backend") else (lambda array: array)
         return x + with_none(super().turned(x, places) - x)
 
 

@@ -21,7 +21,7 @@ from posenc_core import (
     sequence_ids,
 )
 from posenc_core.attention.attend import attend
-from posenc_core.encodings import Encoding, LearnedRotary, Rotating, ShawBias, T5Bias
+from posenc_core.encodings import Encoding, LearnedRotary, RotaryEncoding, ShawBias, T5Bias
 
 RNG = np.random.default_rng(17)
 NAMES = ("W_q", "W_k", "W_v", "W_o")
@@ -53,14 +53,14 @@ def tokens(*shape):
 
 def made(on, position=None, num_kv_heads=2, num_hiddens=16):
     """A layer of four heads, with known projections; learned positions are as the room draws them."""
-    layer = on.harness.evaluated(
-        on.room.MultiHeadAttention(num_hiddens, 4, position=position, num_kv_heads=num_kv_heads)
+    layer = on.testing.eval_mode(
+        on.backend.MultiHeadAttention(num_hiddens, 4, position=position, num_kv_heads=num_kv_heads)
     )
     narrow = num_hiddens * num_kv_heads // 4
     widths = dict(zip(NAMES, (num_hiddens, narrow, narrow, num_hiddens), strict=True))
     rng = np.random.default_rng(5)
     matrices = {name: rng.normal(size=(num_hiddens, width)).astype(np.float32) / 4 for name, width in widths.items()}
-    return on.harness.filled(layer, matrices), matrices
+    return on.testing.with_projections(layer, matrices), matrices
 
 
 def plain(matrices, q, k, v, *, turn=None, bias=0.0, mask=True):
@@ -91,50 +91,52 @@ def turning(at_queries, at_keys):
 
 
 def close(on, got, wanted):
-    np.testing.assert_allclose(on.room.to_numpy(got), wanted, rtol=0, atol=4e-6)  # of numbers of 2 or 3: 16 roundings
+    np.testing.assert_allclose(
+        on.backend.to_numpy(got), wanted, rtol=0, atol=4e-6
+    )  # of numbers of 2 or 3: 16 roundings
 
 
 @pytest.fixture(params=["kernel", "core"])
 def kernel(request, on, monkeypatch):
     """With the framework's own attention, where the room has one, and without."""
-    namespace = on.room.namespace
+    namespace = on.backend.namespace
     if request.param == "core":
         monkeypatch.delattr(namespace, "fused_attention", raising=False)
     elif not hasattr(namespace, "fused_attention"):
         pytest.skip("the room has no kernel")
 
 
-def test_all_that_hides_keys_is_combined(on, native, kernel):
+def test_all_that_hides_keys_is_combined(on, to_backend, kernel):
     layer, matrices = made(on)
     x, lengths = tokens(2, 5, 16), np.array([[5, 5, 5, 5, 2], [0, 5, 5, 4, 5]])
     mask = RNG.random((2, 4, 5, 5)) < 0.7
-    got = layer(*[native(x)] * 3, native(lengths), mask=on.room.from_numpy(mask), causal=True)
+    got = layer(*[to_backend(x)] * 3, to_backend(lengths), mask=on.backend.from_numpy(mask), causal=True)
     seen = mask & np.tri(5, dtype=bool) & (np.arange(5) < lengths[..., None])[:, None]
     assert not seen.any(-1).all()
     wanted = plain(matrices, x, x, x, mask=seen)[0]
     close(on, got, wanted)
-    close(on, layer(*[native(x)] * 3, lengths, mask=mask, causal=True), wanted)
+    close(on, layer(*[to_backend(x)] * 3, lengths, mask=mask, causal=True), wanted)
 
 
 @pytest.mark.parametrize(("num_kv_heads", "start"), [(1, 0), (2, 3), (4, 3)])
-def test_heads_in_groups_across_sequences(on, native, num_kv_heads, start, kernel):
+def test_heads_in_groups_across_sequences(on, to_backend, num_kv_heads, start, kernel):
     layer, matrices = made(on, ROTARY, num_kv_heads)
     q, k, v = tokens(2, 3, 16), tokens(2, 7, 16), tokens(2, 7, 16)
-    got = layer(native(q), native(k), native(v), start=start, causal=True)
+    got = layer(to_backend(q), to_backend(k), to_backend(v), start=start, causal=True)
     turn = turning(range(start, start + 3), range(7))
     close(on, got, plain(matrices, q, k, v, turn=turn, mask=np.tri(3, 7, start, dtype=bool))[0])
 
 
-def test_a_start_for_each_row(on, native):
+def test_a_start_for_each_row(on, to_backend):
     layer, matrices = made(on, ROTARY)
     q, k = tokens(2, 3, 16), tokens(2, 7, 16)
     at = np.array([[4, 5, 6], [0, 1, 2]])
-    got = layer(native(q), native(k), native(k), None, native([4, 0]), causal=True)
+    got = layer(to_backend(q), to_backend(k), to_backend(k), None, to_backend([4, 0]), causal=True)
     seen = (at[..., None] >= np.arange(7))[:, None]
     close(on, got, plain(matrices, q, k, k, turn=turning(at, range(7)), mask=seen)[0])
 
 
-def test_positions_that_are_given_far_and_real(on, native):
+def test_positions_that_are_given_far_and_real(on, to_backend):
     layer, matrices = made(on, ROTARY)
     x = tokens(2, 4, 16)
     for at in (
@@ -142,58 +144,60 @@ def test_positions_that_are_given_far_and_real(on, native):
         np.array([0.5, 2.25, -1.0, 3.0]),
         np.array([[0, 1, 1, 9], [4, 3, 2, 1]]),
     ):
-        got = layer(*[native(x)] * 3, positions=at, key_positions=at, causal=True)
+        got = layer(*[to_backend(x)] * 3, positions=at, key_positions=at, causal=True)
         seen = at[..., :, None] >= at[..., None, :]
         seen = seen if at.ndim == 1 else seen[:, None]
         close(on, got, plain(matrices, x, x, x, turn=turning(at, at), mask=seen)[0])
 
 
-def test_scores_of_positions_that_are_given(on, native):
+def test_scores_of_positions_that_are_given(on, to_backend):
     layer, matrices = made(on, Alibi(num_heads=4))
     q, k, at, of_keys = tokens(2, 3, 16), tokens(2, 4, 16), np.array([[9, 1, 4], [0, 0, 2]]), np.array([0, 7, 2, 3])
-    got = layer(native(q), native(k), native(k), positions=native(at), key_positions=native(of_keys))
+    got = layer(
+        to_backend(q), to_backend(k), to_backend(k), positions=to_backend(at), key_positions=to_backend(of_keys)
+    )
     slopes = 2.0 ** -np.array([2, 4, 6, 8])
     bias = -slopes[:, None, None] * np.abs(at[..., None] - of_keys)[:, None]
     close(on, got, plain(matrices, q, k, k, bias=bias)[0])
 
 
-def test_weights_are_given_on_request(on, native):
+def test_weights_are_given_on_request(on, to_backend):
     layer, matrices = made(on, ROTARY)
     x = tokens(2, 5, 16)
-    got = layer(*[native(x)] * 3, native([4, 0]), causal=True, weights=True)
+    got = layer(*[to_backend(x)] * 3, to_backend([4, 0]), causal=True, weights=True)
     seen = np.tri(5, dtype=bool) & (np.arange(5) < np.array([4, 0])[:, None, None, None])
     result, weights = plain(matrices, x, x, x, turn=turning(range(5), range(5)), mask=seen)
     close(on, got.result, result)
     close(on, got.weights, weights)
     assert got.cache == ()
-    assert on.room.to_numpy(got.weights).shape == (2, 4, 5, 5)
+    assert on.backend.to_numpy(got.weights).shape == (2, 4, 5, 5)
 
 
 @pytest.mark.parametrize("position", POSITIONS, ids=named)
 @pytest.mark.parametrize("cuts", [(3, 7), (0, 1, 9)])
-def test_a_cache_changes_nothing_wherever_a_sequence_is_cut(on, native, position, cuts):
+def test_a_cache_changes_nothing_wherever_a_sequence_is_cut(on, to_backend, position, cuts):
     layer, _ = made(on, position)
     x = tokens(2, 9, 16)
-    whole = on.room.to_numpy(layer(*[native(x)] * 3, causal=True))
+    whole = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True))
     cache, parts = (), []
     for begin, end in zip((0, *cuts), (*cuts, 9), strict=True):
-        piece = native(x[:, begin:end])
+        piece = to_backend(x[:, begin:end])
         got = layer(piece, piece, piece, start=begin, causal=True, cache=cache)
         cache = got.cache
         assert [tuple(array.shape) for array in cache] == [(2, 2, end, 4)] * 2
-        parts.append(on.room.to_numpy(got.result))
+        parts.append(on.backend.to_numpy(got.result))
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=0, atol=4e-6)
 
 
 @pytest.mark.parametrize("position", [ROTARY, Alibi(num_heads=4)], ids=named)
-def test_rows_that_are_padded_on_the_left_decode_as_they_are_without(on, native, position):
+def test_rows_that_are_padded_on_the_left_decode_as_they_are_without(on, to_backend, position):
     layer, _ = made(on, position)
     x = tokens(1, 6, 16)
-    wanted = on.room.to_numpy(layer(*[native(x)] * 3, causal=True))
+    wanted = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True))
     padded = np.concatenate([tokens(1, 2, 16), x], axis=1)
     counts = np.array([[0, 0, 1, 1, 1, 1, 1, 1]])
     positions, seen = from_mask(counts), (counts > 0)[:, None, None]
-    first, rest = native(padded[:, :5]), native(padded[:, 5:])
+    first, rest = to_backend(padded[:, :5]), to_backend(padded[:, 5:])
     order = np.tri(8, dtype=bool)
     begun = layer(
         first, first, first, positions=positions[:, :5], key_positions=positions[:, :5], cache=(),
@@ -203,29 +207,35 @@ def test_rows_that_are_padded_on_the_left_decode_as_they_are_without(on, native,
         rest, rest, rest, start=5, positions=positions[:, 5:], key_positions=positions, cache=begun.cache,
         mask=seen & order[5:],
     )  # fmt: skip
-    got = np.concatenate([on.room.to_numpy(part.result) for part in (begun, ended)], axis=1)[:, 2:]
+    got = np.concatenate([on.backend.to_numpy(part.result) for part in (begun, ended)], axis=1)[:, 2:]
     np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-6)
 
 
 @pytest.mark.parametrize("position", [ROTARY, Alibi(num_heads=4)], ids=named)
-def test_packed_rows_are_those_that_stand_alone(on, native, position):
+def test_packed_rows_are_those_that_stand_alone(on, to_backend, position):
     layer, _ = made(on, position)
     bounds, x = [0, 4, 5, 8], tokens(1, 9, 16)
     at, ids = from_cu_seqlens(bounds, length=9), sequence_ids(bounds, length=9)
     packed = layer(
-        *[native(x)] * 3, positions=at, key_positions=at, mask=on.room.from_numpy(same_sequence(ids, ids)), causal=True
+        *[to_backend(x)] * 3,
+        positions=at,
+        key_positions=at,
+        mask=on.backend.from_numpy(same_sequence(ids, ids)),
+        causal=True,
     )
-    alone = [on.room.to_numpy(layer(*[native(x[:, begin:end])] * 3, causal=True)) for begin, end in pairwise(bounds)]
-    np.testing.assert_allclose(on.room.to_numpy(packed)[:, :8], np.concatenate(alone, axis=1), rtol=0, atol=4e-6)
-    assert np.abs(on.room.to_numpy(packed)[:, 8]).max() == 0
+    alone = [
+        on.backend.to_numpy(layer(*[to_backend(x[:, begin:end])] * 3, causal=True)) for begin, end in pairwise(bounds)
+    ]
+    np.testing.assert_allclose(on.backend.to_numpy(packed)[:, :8], np.concatenate(alone, axis=1), rtol=0, atol=4e-6)
+    assert np.abs(on.backend.to_numpy(packed)[:, 8]).max() == 0
 
 
-def test_positions_on_several_axes_are_causal_in_the_order_of_the_sequence(on, native):
+def test_positions_on_several_axes_are_causal_in_the_order_of_the_sequence(on, to_backend):
     encoding = MultimodalRotary(head_dim=4, layout="half", sections=(1, 0, 1))
     layer, matrices = made(on, encoding)
     x, at = tokens(2, 4, 16), np.array([[0, 5, 5, 2], [0, 1, 1, 1], [3, 2, 1, 0]])
     for positions in (at, np.stack([at, at], axis=1)):
-        got = layer(*[native(x)] * 3, positions=positions, key_positions=positions, causal=True)
+        got = layer(*[to_backend(x)] * 3, positions=positions, key_positions=positions, causal=True)
 
         def turn(x, which):
             angles = np.stack([at[0] * 1.0, at[2] * 0.01], axis=-1)
@@ -236,7 +246,7 @@ def test_positions_on_several_axes_are_causal_in_the_order_of_the_sequence(on, n
         close(on, got, plain(matrices, x, x, x, turn=turn, mask=np.tri(4, dtype=bool))[0])
 
 
-def test_images_have_positions_on_a_grid(on, native):
+def test_images_have_positions_on_a_grid(on, to_backend):
     encoding = AxialRotary(head_dim=4, layout="half", axes_dims=(2, 2))
     layer, matrices = made(on, encoding)
     x, at = tokens(1, 6, 16), np.stack(np.divmod(np.arange(6), 3))
@@ -247,20 +257,20 @@ def test_images_have_positions_on_a_grid(on, native):
         cos, sin = np.cos(angles), np.sin(angles)
         return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
-    close(on, layer(*[native(x)] * 3, positions=at, key_positions=at), plain(matrices, x, x, x, turn=turn)[0])
+    close(on, layer(*[to_backend(x)] * 3, positions=at, key_positions=at), plain(matrices, x, x, x, turn=turn)[0])
     with raises(ValueError, "`positions` must have shape (2, ..., length), got (3, 6)."):
-        layer(*[native(x)] * 3, positions=np.zeros((3, 6)), key_positions=np.zeros((3, 6)))
+        layer(*[to_backend(x)] * 3, positions=np.zeros((3, 6)), key_positions=np.zeros((3, 6)))
 
 
-def test_a_length_that_frequencies_depend_on_is_that_of_the_whole(on, native):
+def test_a_length_that_frequencies_depend_on_is_that_of_the_whole(on, to_backend):
     encoding = Rotary(head_dim=4, layout="half", scaling=DynamicNTK(factor=2, original_max_position_embeddings=4))
-    assert isinstance(encoding, Rotating)
-    x = native(tokens(1, 9, 16))
+    assert isinstance(encoding, RotaryEncoding)
+    x = to_backend(tokens(1, 9, 16))
     layer, _ = made(on, encoding)
-    wanted = on.room.to_numpy(made(on, encoding.at(9))[0](x, x, x, causal=True))
-    np.testing.assert_array_equal(on.room.to_numpy(layer(x, x, x, causal=True)), wanted)
+    wanted = on.backend.to_numpy(made(on, encoding.at(9))[0](x, x, x, causal=True))
+    np.testing.assert_array_equal(on.backend.to_numpy(layer(x, x, x, causal=True)), wanted)
     at = np.arange(9)
-    got = on.room.to_numpy(layer(x, x, x, positions=at, key_positions=at, causal=True))
+    got = on.backend.to_numpy(layer(x, x, x, positions=at, key_positions=at, causal=True))
     np.testing.assert_array_equal(got, wanted)
     step = layer(
         x[:, 8:, :],
@@ -270,19 +280,19 @@ def test_a_length_that_frequencies_depend_on_is_that_of_the_whole(on, native):
         causal=True,
         cache=cache_of(made(on, encoding.at(9))[0], x[:, :8, :]),
     )
-    np.testing.assert_allclose(on.room.to_numpy(step.result)[:, 0], wanted[:, 8], rtol=0, atol=4e-6)
+    np.testing.assert_allclose(on.backend.to_numpy(step.result)[:, 0], wanted[:, 8], rtol=0, atol=4e-6)
 
 
 def cache_of(layer, x):
     return layer(x, x, x, causal=True, cache=()).cache
 
 
-def test_no_queries_and_no_keys(on, native):
+def test_no_queries_and_no_keys(on, to_backend):
     layer, _ = made(on, ROTARY)
-    none, some = native(np.zeros((2, 0, 16))), native(tokens(2, 3, 16))
+    none, some = to_backend(np.zeros((2, 0, 16))), to_backend(tokens(2, 3, 16))
     assert tuple(layer(none, some, some).shape) == (2, 0, 16)
     got = layer(some, none, none, weights=True)
-    assert np.abs(on.room.to_numpy(got.result)).max() == 0
+    assert np.abs(on.backend.to_numpy(got.result)).max() == 0
     assert tuple(got.weights.shape) == (2, 4, 3, 0)
 
 
@@ -306,9 +316,9 @@ def test_no_queries_and_no_keys(on, native):
         ),
     ],
 )
-def test_what_attention_is_made_with(room, arguments, position, kind, message):
+def test_what_attention_is_made_with(backend, arguments, position, kind, message):
     with raises(kind, message):
-        room.MultiHeadAttention(16, 4, position=position, **arguments)
+        backend.MultiHeadAttention(16, 4, position=position, **arguments)
 
 
 def pair(length, *, batch=2, heads=2, width=4):
@@ -337,44 +347,44 @@ def pair(length, *, batch=2, heads=2, width=4):
         ({"valid_lens": np.array([6, 0])}, ValueError, "`valid_lens` must lie from 0 to the number of keys 5, got 6."),
     ],
 )  # fmt: skip
-def test_what_attention_is_called_with(on, native, options, kind, message):
-    layer, x = made(on, ROTARY)[0], native(tokens(2, 5, 16))
+def test_what_attention_is_called_with(on, to_backend, options, kind, message):
+    layer, x = made(on, ROTARY)[0], to_backend(tokens(2, 5, 16))
     options = {
-        name: [native(array) for array in given] if name == "cache" and isinstance(given, list) else given
+        name: [to_backend(array) for array in given] if name == "cache" and isinstance(given, list) else given
         for name, given in options.items()
     }
     if isinstance(options.get("mask"), np.ndarray):
-        options["mask"] = on.room.from_numpy(options["mask"].astype(options["mask"].dtype.name.replace("64", "32")))
+        options["mask"] = on.backend.from_numpy(options["mask"].astype(options["mask"].dtype.name.replace("64", "32")))
     with raises(kind, message):
         layer(x, x, x, **options)
 
 
-def test_a_cache_past_the_end_of_an_encoding(on, native):
+def test_a_cache_past_the_end_of_an_encoding(on, to_backend):
     encoding = XPos(head_dim=4, layout="half", scale_base=1)
-    x, end = native(tokens(1, 1, 16)), encoding.limit
-    cache = [native(np.zeros((1, 2, end, 4)))] * 2
+    x, end = to_backend(tokens(1, 1, 16)), encoding.limit
+    cache = [to_backend(np.zeros((1, 2, end, 4)))] * 2
     with raises(ValueError, f"end at {end - 1}, got {end}."):
         made(on, encoding)[0](x, x, x, start=end, cache=cache)
 
 
 @pytest.mark.parametrize("position", [None, ROTARY, Alibi(num_heads=4), POSITIONS[7]], ids=named)
-def test_causal_calls_are_compiled(on, native, position):
-    if "compiled" in on.room.GAPS:
+def test_causal_calls_are_compiled(on, to_backend, position):
+    if "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     layer, _ = made(on, position)
-    x = native(tokens(2, 6, 16))
-    lengths = native([6, 4])
-    eager = [on.room.to_numpy(layer(x, x, x, given, causal=True)) for given in (None, lengths)]
-    compiled = on.harness.compiled(layer)
+    x = to_backend(tokens(2, 6, 16))
+    lengths = to_backend([6, 4])
+    eager = [on.backend.to_numpy(layer(x, x, x, given, causal=True)) for given in (None, lengths)]
+    compiled = on.testing.compiled(layer)
     for given, wanted in zip((None, lengths), eager, strict=True):
         got = compiled(x, x, x, causal=True) if given is None else compiled(x, x, x, given, causal=True)
-        np.testing.assert_allclose(on.room.to_numpy(got), wanted, rtol=0, atol=4e-6)
+        np.testing.assert_allclose(on.backend.to_numpy(got), wanted, rtol=0, atol=4e-6)
 
 
 @pytest.mark.parametrize("position", [None, Encoding.from_dict(ROTARY.to_dict()), Alibi(num_heads=4)], ids=named)
-def test_gradients_are_those_of_differences(on, native, position, kernel):
+def test_gradients_are_those_of_differences(on, to_backend, position, kernel):
     """By central differences of the formula in float64; the second row sees nothing, and has no gradient."""
-    if "gradient" in on.room.GAPS:
+    if "gradient" in on.known_failures:
         pytest.skip("no automatic differentiation")
     layer, matrices = made(on, position)
     q, k, cotangent = tokens(2, 3, 16), tokens(2, 4, 16), tokens(2, 3, 16)
@@ -392,9 +402,9 @@ def test_gradients_are_those_of_differences(on, native, position, kernel):
         step = np.zeros(q.shape)
         step[index] = 1e-5
         wanted[index] = (loss(q + step) - loss(q - step)) / 2e-5
-    given = on.room.from_numpy(mask)
-    call = lambda x: layer(x, native(k), native(k), mask=given)
-    got = on.room.to_numpy(on.harness.gradient(call, native(q), native(cotangent)))
+    given = on.backend.from_numpy(mask)
+    call = lambda x: layer(x, to_backend(k), to_backend(k), mask=given)
+    got = on.backend.to_numpy(on.testing.gradient(call, to_backend(q), to_backend(cotangent)))
     np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-5)
     assert np.abs(got[1]).max() == 0
 
@@ -404,22 +414,22 @@ def test_gradients_are_those_of_differences(on, native, position, kernel):
     [
         case
         for case in cases()
-        if case.subject.startswith(("MultiHeadAttention", "attend")) and case.check != "compiled"
+        if case.label.startswith(("MultiHeadAttention", "attend")) and case.check != "compiled"
     ],
     ids=lambda case: case.name,
 )
 def test_the_golden_numbers_are_met_without_the_kernel_too(on, monkeypatch, case):
-    if not hasattr(on.room.namespace, "fused_attention") or case.gap(on.room):
+    if not hasattr(on.backend.namespace, "fused_attention") or case.known_failure(on.known_failures):
         pytest.skip("no kernel, or a gap")
-    monkeypatch.delattr(on.room.namespace, "fused_attention")
+    monkeypatch.delattr(on.backend.namespace, "fused_attention")
     assert case.run(on).passed
 
 
-def test_float64_is_not_rounded_on_the_way(room):
+def test_float64_is_not_rounded_on_the_way(backend):
     q = np.random.default_rng(0).normal(size=(1, 2, 5, 4))
-    x = room.from_numpy(q)
+    x = backend.from_numpy(q)
     if "float64" not in str(x.dtype):
         pytest.skip("The framework has no float64 unless it is told to.")
     parts = np.exp(q @ q.swapaxes(-1, -2) / 2)
     wanted = parts / parts.sum(axis=-1, keepdims=True) @ q
-    np.testing.assert_allclose(room.to_numpy(attend(x, x, x)), wanted, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(backend.to_numpy(attend(x, x, x)), wanted, rtol=0, atol=1e-14)

@@ -26,21 +26,21 @@ def raises(kind, message):
         ((4,), {"encoding": Sinusoidal(dim=6)}, ValueError, "`encoding` must have `dim` 4, as `num_hiddens` says"),
     ],
 )
-def test_positional_encoding_is_checked_when_made(room, arguments, keywords, kind, message):
+def test_positional_encoding_is_checked_when_made(backend, arguments, keywords, kind, message):
     with raises(kind, message):
-        room.PositionalEncoding(*arguments, **keywords)
+        backend.PositionalEncoding(*arguments, **keywords)
 
 
-def test_rotary_embedding_is_checked_when_made(room):
+def test_rotary_embedding_is_checked_when_made(backend):
     with raises(TypeError, "`encoding` must be a rotary encoding, got Alibi(num_heads=2)."):
-        room.RotaryEmbedding(Alibi(num_heads=2))
+        backend.RotaryEmbedding(Alibi(num_heads=2))
     with raises(ValueError, "`max_len` must be at least 1, got 0."):
-        room.RotaryEmbedding(ROTARY, max_len=0)
+        backend.RotaryEmbedding(ROTARY, max_len=0)
 
 
-def test_attention_bias_is_checked_when_made(room):
+def test_attention_bias_is_checked_when_made(backend):
     with raises(TypeError, "`encoding` must be a scoring encoding, got Rotary("):
-        room.AttentionBias(ROTARY)
+        backend.AttentionBias(ROTARY)
 
 
 @pytest.mark.parametrize(
@@ -54,69 +54,73 @@ def test_attention_bias_is_checked_when_made(room):
         ((12, 2), Sinusoidal(dim=12), TypeError, "`position` must be a rotary or scoring encoding or None"),
     ],
 )
-def test_attention_is_checked_when_made(room, arguments, position, kind, message):
+def test_attention_is_checked_when_made(backend, arguments, position, kind, message):
     with raises(kind, message):
-        room.MultiHeadAttention(*arguments, position=position)
+        backend.MultiHeadAttention(*arguments, position=position)
 
 
-def test_tokens_must_be_floating(room, native):
+def test_tokens_must_be_floating(backend, to_backend):
     with raises(TypeError, "`x` must be floating-point, got int32; cast it first."):
-        room.PositionalEncoding(4)(native(np.ones((1, 2, 4), int)))
+        backend.PositionalEncoding(4)(to_backend(np.ones((1, 2, 4), int)))
     with raises(TypeError, "`q` must be floating-point, got int32; cast it first."):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), int)))
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((1, 2, 4), int)))
     with raises(TypeError, "`scores` must be floating-point, got int32; cast it first."):
-        room.AttentionBias(Alibi(num_heads=1))(native(np.ones((1, 2, 4), int)))
+        backend.AttentionBias(Alibi(num_heads=1))(to_backend(np.ones((1, 2, 4), int)))
 
 
-def test_tokens_must_be_as_wide_as_the_encoding(room, native):
+def test_tokens_must_be_as_wide_as_the_encoding(backend, to_backend):
     with raises(ValueError, "`x` must be 4 wide, got shape (1, 2, 6)."):
-        room.PositionalEncoding(4)(native(np.ones((1, 2, 6), float)))
+        backend.PositionalEncoding(4)(to_backend(np.ones((1, 2, 6), float)))
     with raises(ValueError, "`k` must be 4 wide, got shape (1, 2, 6)."):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), native(np.ones((1, 2, 6), float)))
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((1, 2, 4), float)), to_backend(np.ones((1, 2, 6), float)))
 
 
-def test_tokens_need_a_sequence_axis(room, native):
+def test_tokens_need_a_sequence_axis(backend, to_backend):
     with raises(ValueError, "`x` must have shape (..., length, width), got 1 axes: (4,)."):
-        room.PositionalEncoding(4)(native(np.ones(4, float)))
+        backend.PositionalEncoding(4)(to_backend(np.ones(4, float)))
     with raises(ValueError, "`q` must have shape (..., length, head_dim), got 1 axes: (4,)."):
-        room.RotaryEmbedding(ROTARY)(native(np.ones(4, float)))
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones(4, float)))
     with raises(
         ValueError, "`scores` must have shape (heads, queries, keys), with a batch or without, got 2 axes: (2, 4)."
     ):
-        room.AttentionBias(Alibi(num_heads=1))(native(np.ones((2, 4), float)))
+        backend.AttentionBias(Alibi(num_heads=1))(to_backend(np.ones((2, 4), float)))
     with raises(ValueError, "`seq_axis` must be an axis of `x` before its last, got -1 for 3 axes."):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), seq_axis=-1)
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((1, 2, 4), float)), seq_axis=-1)
 
 
 @pytest.mark.parametrize("wrong", [None, "x"], ids=repr)
-def test_tokens_are_arrays_of_the_framework(on, room, wrong):
-    for layer in (room.PositionalEncoding(4), room.RotaryEmbedding(ROTARY), room.AttentionBias(Alibi(num_heads=1))):
+def test_tokens_are_arrays_of_the_framework(on, backend, wrong):
+    for layer in (
+        backend.PositionalEncoding(4),
+        backend.RotaryEmbedding(ROTARY),
+        backend.AttentionBias(Alibi(num_heads=1)),
+    ):
         with pytest.raises((TypeError, ValueError)) as told:
-            on.harness.evaluated(layer)(wrong)
+            on.testing.eval_mode(layer)(wrong)
         assert not isinstance(told.value, AttributeError)
 
 
 @pytest.mark.parametrize(
     "keywords", [{"start": None}, {"start": "3"}, {"positions": "abc"}, {"positions": {}}], ids=str
 )
-def test_positions_are_numbers(room, native, keywords):
+def test_positions_are_numbers(backend, to_backend, keywords):
     with raises(TypeError, "Positions and lengths must be numbers, lists or arrays, got "):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4))), **keywords)
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((1, 2, 4))), **keywords)
 
 
-def test_seq_axis_is_an_integer(room, native):
+def test_seq_axis_is_an_integer(backend, to_backend):
     with raises(TypeError, "`seq_axis` must be an integer, got 1.0."):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4))), seq_axis=1.0)
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((1, 2, 4))), seq_axis=1.0)
 
 
-def test_keys_of_another_length_need_a_call_of_their_own(room, native):
+def test_keys_of_another_length_need_a_call_of_their_own(backend, to_backend):
     with raises(ValueError, "`k` must be as long as `q`, got 5 and 2; rotate them in two calls"):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((1, 2, 4), float)), native(np.ones((1, 5, 4), float)))
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((1, 2, 4), float)), to_backend(np.ones((1, 5, 4), float)))
 
 
-def test_scores_must_have_the_heads_of_the_encoding(room, native):
+def test_scores_must_have_the_heads_of_the_encoding(backend, to_backend):
     with raises(ValueError, "`scores` must have 3 heads, got shape (1, 2, 4, 4)."):
-        room.AttentionBias(Alibi(num_heads=3))(native(np.ones((1, 2, 4, 4), float)))
+        backend.AttentionBias(Alibi(num_heads=3))(to_backend(np.ones((1, 2, 4, 4), float)))
 
 
 @pytest.mark.parametrize(
@@ -144,14 +148,14 @@ def test_scores_must_have_the_heads_of_the_encoding(room, native):
         ({"start": True}, TypeError, "`start` must be an integer, or one for each batch row, got True."),
     ],
 )
-def test_positions_must_fit_the_tokens(room, native, keywords, kind, message):
+def test_positions_must_fit_the_tokens(backend, to_backend, keywords, kind, message):
     with raises(kind, message):
-        room.RotaryEmbedding(ROTARY)(native(np.ones((5, 3, 2, 4), float)), **keywords)
+        backend.RotaryEmbedding(ROTARY)(to_backend(np.ones((5, 3, 2, 4), float)), **keywords)
 
 
-def test_tokens_without_a_batch_have_one_start(room, native):
+def test_tokens_without_a_batch_have_one_start(backend, to_backend):
     with raises(ValueError, "`start` must have shape () to fit the tokens, got (1,)."):
-        room.PositionalEncoding(4)(native(np.ones((2, 4), float)), start=[3])
+        backend.PositionalEncoding(4)(to_backend(np.ones((2, 4), float)), start=[3])
 
 
 @pytest.mark.parametrize(
@@ -164,9 +168,9 @@ def test_tokens_without_a_batch_have_one_start(room, native):
         ({"start": [1, 2, 3]}, ValueError, "`start` must have shape () or (1,) or (2,) to fit the tokens, got (3,)."),
     ],
 )
-def test_positions_must_fit_the_scores(room, native, keywords, kind, message):
+def test_positions_must_fit_the_scores(backend, to_backend, keywords, kind, message):
     with raises(kind, message):
-        room.AttentionBias(Alibi(num_heads=1))(native(np.zeros((2, 1, 3, 4))), **keywords)
+        backend.AttentionBias(Alibi(num_heads=1))(to_backend(np.zeros((2, 1, 3, 4))), **keywords)
 
 
 @pytest.mark.parametrize(
@@ -180,10 +184,10 @@ def test_positions_must_fit_the_scores(room, native, keywords, kind, message):
         (Normalized(dim=2, length=4), -2, "must lie from 0 to 3, got -2."),
     ],
 )
-def test_encodings_with_an_end_say_where_it_is(on, room, native, encoding, start, message):
-    layer = on.harness.evaluated(room.PositionalEncoding(2, encoding=encoding))
+def test_encodings_with_an_end_say_where_it_is(on, backend, to_backend, encoding, start, message):
+    layer = on.testing.eval_mode(backend.PositionalEncoding(2, encoding=encoding))
     with raises(ValueError, message):
-        layer(native(np.zeros((1, 2, 2))), start=start)
+        layer(to_backend(np.zeros((1, 2, 2))), start=start)
 
 
 @pytest.mark.parametrize(
@@ -196,11 +200,11 @@ def test_encodings_with_an_end_say_where_it_is(on, room, native, encoding, start
         ([-1, 5], "`valid_lens` must lie from 0 to the number of keys 5, got -1."),
     ],
 )
-def test_valid_lens_must_fit_the_keys(on, room, native, valid_lens, message):
-    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
-    queries, keys = native(np.zeros((2, 3, 4))), native(np.zeros((2, 5, 4)))
+def test_valid_lens_must_fit_the_keys(on, backend, to_backend, valid_lens, message):
+    layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2))
+    queries, keys = to_backend(np.zeros((2, 3, 4))), to_backend(np.zeros((2, 5, 4)))
     with raises(TypeError if "integers" in message else ValueError, message):
-        layer(queries, keys, keys, native(valid_lens))
+        layer(queries, keys, keys, to_backend(valid_lens))
 
 
 @pytest.mark.parametrize(
@@ -223,34 +227,41 @@ def test_valid_lens_must_fit_the_keys(on, room, native, valid_lens, message):
         ),
     ],
 )
-def test_attention_takes_tokens_of_one_batch(on, room, native, queries, keys, kind, message):
-    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
+def test_attention_takes_tokens_of_one_batch(on, backend, to_backend, queries, keys, kind, message):
+    layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2))
     with raises(kind, message):
-        layer(native(queries), native(queries if keys is None else keys), native(queries if keys is None else keys))
+        layer(
+            to_backend(queries),
+            to_backend(queries if keys is None else keys),
+            to_backend(queries if keys is None else keys),
+        )
 
 
-def test_attention_takes_a_value_for_every_key(on, room, native):
-    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
+def test_attention_takes_a_value_for_every_key(on, backend, to_backend):
+    layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2))
     with raises(ValueError, "`values` must be as long as `keys`, got 2 and 3."):
-        layer(*(native(np.zeros((1, length, 4))) for length in (1, 3, 2)))
+        layer(*(to_backend(np.zeros((1, length, 4))) for length in (1, 3, 2)))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_positions_in_half_precision_are_refused(on, native, dtype):
-    if dtype in on.room.GAPS:
-        pytest.skip(on.room.GAPS[dtype])
-    positions, message = on.harness.cast(native([0.0, 1.0]), dtype), f"must be integers or float32, got {dtype}, which"
+def test_positions_in_half_precision_are_refused(on, to_backend, dtype):
+    if dtype in on.known_failures:
+        pytest.skip(on.known_failures[dtype])
+    positions, message = (
+        on.testing.cast(to_backend([0.0, 1.0]), dtype),
+        f"must be integers or float32, got {dtype}, which",
+    )
     for layer, x in (
-        (on.room.PositionalEncoding(4), native(np.ones((1, 2, 4)))),
-        (on.room.RotaryEmbedding(ROTARY), native(np.ones((1, 2, 4)))),
+        (on.backend.PositionalEncoding(4), to_backend(np.ones((1, 2, 4)))),
+        (on.backend.RotaryEmbedding(ROTARY), to_backend(np.ones((1, 2, 4)))),
     ):
         with raises(TypeError, message):
             layer(x, positions=positions)
         with raises(TypeError, message):
-            layer(x, start=on.harness.cast(native([3.0]), dtype))
+            layer(x, start=on.testing.cast(to_backend([3.0]), dtype))
     with raises(TypeError, message):
-        scores = native(np.ones((1, 1, 2, 2)))
-        on.room.AttentionBias(Alibi(num_heads=1))(scores, query_positions=positions)
+        scores = to_backend(np.ones((1, 1, 2, 2)))
+        on.backend.AttentionBias(Alibi(num_heads=1))(scores, query_positions=positions)
     with raises(TypeError, message):
-        tokens = [native(np.ones((1, 2, 4)))] * 3
-        on.harness.evaluated(on.room.MultiHeadAttention(4, 1))(*tokens, on.harness.cast(native([1.0]), dtype))
+        tokens = [to_backend(np.ones((1, 2, 4)))] * 3
+        on.testing.eval_mode(on.backend.MultiHeadAttention(4, 1))(*tokens, on.testing.cast(to_backend([1.0]), dtype))

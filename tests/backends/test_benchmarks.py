@@ -22,10 +22,10 @@ def rotation(monkeypatch):
 @pytest.fixture
 def measured_room(request):
     """The name of the room, if it is one to measure."""
-    room = request.config.getoption("--backend")
-    if not (BENCHMARKS / "implementations" / f"{room}.py").exists():
+    backend = request.config.getoption("--backend")
+    if not (BENCHMARKS / "implementations" / f"{backend}.py").exists():
         pytest.skip("a room to test with, not to measure")
-    return room
+    return backend
 
 
 @pytest.mark.parametrize(("script", "sizes"), [("additive", ((2, 5, 6),)), ("biases", (2, 7))])

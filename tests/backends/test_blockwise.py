@@ -10,10 +10,10 @@ RNG = np.random.default_rng(29)
 ENCODING = T5Bias(num_heads=2, num_buckets=8, max_distance=6)
 
 
-def test_gradients_are_those_of_attend(on, native):
-    if not hasattr(on.harness, "gradient"):
+def test_gradients_are_those_of_attend(on, to_backend):
+    if not hasattr(on.testing, "gradient"):
         pytest.skip("It has no gradients.")
-    x, weights, table = (native(RNG.normal(size=shape)) for shape in ((1, 2, 12, 4), (1, 2, 12, 4), (8, 2)))
+    x, weights, table = (to_backend(RNG.normal(size=shape)) for shape in ((1, 2, 12, 4), (1, 2, 12, 4), (8, 2)))
 
     def of(attention, **options):
         def of_tokens(x):
@@ -22,36 +22,36 @@ def test_gradients_are_those_of_attend(on, native):
         def of_table(table):
             return attention(x, x, x, position=Placed(ENCODING, range(12), range(12), {"table": table}), **options)
 
-        gradients = on.harness.gradient(of_tokens, x, weights), on.harness.gradient(of_table, table, weights)
-        return [on.room.to_numpy(each) for each in gradients]
+        gradients = on.testing.gradient(of_tokens, x, weights), on.testing.gradient(of_table, table, weights)
+        return [on.backend.to_numpy(each) for each in gradients]
 
-    mask = native(causal(np.arange(12), np.arange(12)), np.bool_)
+    mask = to_backend(causal(np.arange(12), np.arange(12)), np.bool_)
     blockwise, plain = of(attend_by_block, block=6, mask=causal), of(attend, mask=mask)
     for got, wanted in zip(blockwise, plain, strict=True):
         np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())  # as golden cases allow
 
 
-def test_a_position_for_each_row_and_masks_of_the_framework(on, native):
-    q, k = (native(RNG.normal(size=(2, 2, 8, 4))) for _ in "qk")
-    at = native(RNG.integers(0, 9, (2, 8))), native(RNG.integers(0, 9, (2, 8)))
-    position = Placed(ENCODING, *at, {"table": native(RNG.normal(size=(8, 2)))})
+def test_a_position_for_each_row_and_masks_of_the_framework(on, to_backend):
+    q, k = (to_backend(RNG.normal(size=(2, 2, 8, 4))) for _ in "qk")
+    at = to_backend(RNG.integers(0, 9, (2, 8))), to_backend(RNG.integers(0, 9, (2, 8)))
+    position = Placed(ENCODING, *at, {"table": to_backend(RNG.normal(size=(8, 2)))})
     got = attend_by_block(q, k, k, position=position, mask=causal, block=4)
-    wanted = on.room.to_numpy(attend(q, k, k, position=position, mask=causal(*at)))
-    np.testing.assert_allclose(on.room.to_numpy(got), wanted, atol=8 * 2**-23 * np.abs(wanted).max())
+    wanted = on.backend.to_numpy(attend(q, k, k, position=position, mask=causal(*at)))
+    np.testing.assert_allclose(on.backend.to_numpy(got), wanted, atol=8 * 2**-23 * np.abs(wanted).max())
 
 
 COMPILES_FUNCTIONS = ("torch", "jax", "paddle")
 
 
-def test_it_is_compiled_for_the_lengths_that_it_is_given(on, native):
-    if on.room.__name__.split(".")[-1] not in COMPILES_FUNCTIONS:
+def test_it_is_compiled_for_the_lengths_that_it_is_given(on, to_backend):
+    if on.backend.__name__.split(".")[-1] not in COMPILES_FUNCTIONS:
         pytest.skip("What it compiles is a layer, if anything.")
-    x, table = native(RNG.normal(size=(1, 2, 12, 4))), native(RNG.normal(size=(8, 2)))
+    x, table = to_backend(RNG.normal(size=(1, 2, 12, 4))), to_backend(RNG.normal(size=(8, 2)))
 
     def attended(x, table):
         position = Placed(ENCODING, range(12), range(12), {"table": table})
         return attend_by_block(x, x, x, position=position, mask=causal, block=6)
 
-    got = on.room.to_numpy(on.harness.compiled(attended)(x, table))
-    wanted = on.room.to_numpy(attended(x, table))
+    got = on.backend.to_numpy(on.testing.compiled(attended)(x, table))
+    wanted = on.backend.to_numpy(attended(x, table))
     np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())

@@ -19,46 +19,46 @@ def turned(x, positions, encoding=ROTARY):
     return rotate(x, cos[:, None], sin[:, None], layout=encoding.layout)
 
 
-def test_d2l_calls_work_unchanged(room, native):
-    encoding = room.PositionalEncoding(32, 0)
-    result = encoding(native(np.zeros((1, 60, 32))))
+def test_d2l_calls_work_unchanged(backend, to_backend):
+    encoding = backend.PositionalEncoding(32, 0)
+    result = encoding(to_backend(np.zeros((1, 60, 32))))
     assert tuple(encoding.P.shape) == (1, 1000, 32)
-    np.testing.assert_array_equal(room.to_numpy(result), room.to_numpy(encoding.P[:, :60, :]))
+    np.testing.assert_array_equal(backend.to_numpy(result), backend.to_numpy(encoding.P[:, :60, :]))
 
 
-def test_all_rooms_hold_the_same_bytes(room):
-    held = room.to_numpy(room.PositionalEncoding(32).P)[0]
+def test_all_rooms_hold_the_same_bytes(backend):
+    held = backend.to_numpy(backend.PositionalEncoding(32).P)[0]
     assert held.dtype == np.float32
     assert held.tobytes() == Sinusoidal(dim=32).table(range(1000)).tobytes()
 
 
 @pytest.mark.parametrize("shape", [(5, 4), (2, 5, 4), (2, 3, 5, 4)])
-def test_addition_takes_any_batch_shape(room, native, shape):
+def test_addition_takes_any_batch_shape(backend, to_backend, shape):
     x = tokens(*shape)
-    result = room.to_numpy(room.PositionalEncoding(4)(native(x)))
+    result = backend.to_numpy(backend.PositionalEncoding(4)(to_backend(x)))
     np.testing.assert_array_equal(result, x + Sinusoidal(dim=4).table(range(5)))
 
 
-def test_concat_appends_the_rows(room, native):
+def test_concat_appends_the_rows(backend, to_backend):
     x = tokens(2, 5, 3)
-    result = room.to_numpy(room.PositionalEncoding(4, combine="concat")(native(x)))
+    result = backend.to_numpy(backend.PositionalEncoding(4, combine="concat")(to_backend(x)))
     np.testing.assert_array_equal(result[..., :3], x)
     np.testing.assert_array_equal(result[..., 3:], np.broadcast_to(Sinusoidal(dim=4).table(range(5)), (2, 5, 4)))
 
 
 @pytest.mark.parametrize("start", [3, 2**20, -4], ids=["small", "far", "negative"])
-def test_start_is_the_first_position(room, native, start):
+def test_start_is_the_first_position(backend, to_backend, start):
     x = tokens(2, 3, 4, 8)
-    result = room.RotaryEmbedding(ROTARY)(native(x), start=start)
-    np.testing.assert_array_equal(room.to_numpy(result), turned(x, np.arange(start, start + 4)))
+    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), start=start)
+    np.testing.assert_array_equal(backend.to_numpy(result), turned(x, np.arange(start, start + 4)))
 
 
 @pytest.mark.parametrize("make", [list, np.array, "native"], ids=["list", "numpy", "native"])
-def test_start_may_differ_by_batch_row(room, native, make):
+def test_start_may_differ_by_batch_row(backend, to_backend, make):
     x, start = tokens(2, 3, 4, 8), [7, 2045]
-    given = native(start) if make == "native" else make(start)
-    result = room.RotaryEmbedding(ROTARY)(native(x), start=given)
-    np.testing.assert_array_equal(room.to_numpy(result), turned(x, np.add.outer(start, np.arange(4))))
+    given = to_backend(start) if make == "native" else make(start)
+    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), start=given)
+    np.testing.assert_array_equal(backend.to_numpy(result), turned(x, np.add.outer(start, np.arange(4))))
 
 
 @pytest.mark.parametrize("make", [np.array, "native"], ids=["numpy", "native"])
@@ -67,162 +67,166 @@ def test_start_may_differ_by_batch_row(room, native, make):
     [[3, 1, 4, 1], [[0, 1, 2, 3], [9, 9, 2**20, 0]], [-1, 0, 2**20, -(2**20)], [0.5, 1.25, -3.75, 1e5]],
     ids=["length", "batch and length", "negative", "real"],
 )
-def test_positions_override_start(room, native, make, positions):
+def test_positions_override_start(backend, to_backend, make, positions):
     x = tokens(2, 3, 4, 8)
-    given = native(positions) if make == "native" else make(positions)
-    result = room.RotaryEmbedding(ROTARY)(native(x), positions=given)
-    np.testing.assert_array_equal(room.to_numpy(result), turned(x, np.array(positions)))
+    given = to_backend(positions) if make == "native" else make(positions)
+    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), positions=given)
+    np.testing.assert_array_equal(backend.to_numpy(result), turned(x, np.array(positions)))
 
 
 @pytest.mark.parametrize("seq_axis", [-2, -3, 1, 0])
-def test_the_sequence_may_be_any_axis_before_the_last(room, native, seq_axis):
+def test_the_sequence_may_be_any_axis_before_the_last(backend, to_backend, seq_axis):
     x = tokens(2, 3, 4, 8)
     moved = np.moveaxis(x, 2, seq_axis) if seq_axis != -2 else x
-    given = native(np.ascontiguousarray(moved))
-    result = room.to_numpy(room.RotaryEmbedding(ROTARY)(given, seq_axis=seq_axis))
+    given = to_backend(np.ascontiguousarray(moved))
+    result = backend.to_numpy(backend.RotaryEmbedding(ROTARY)(given, seq_axis=seq_axis))
     np.testing.assert_array_equal(np.moveaxis(result, seq_axis, 2) if seq_axis != -2 else result, turned(x, range(4)))
 
 
 @pytest.mark.parametrize("seq_axis", [-2, -3, 0])
-def test_positions_by_batch_row_follow_the_sequence_axis(room, native, seq_axis):
+def test_positions_by_batch_row_follow_the_sequence_axis(backend, to_backend, seq_axis):
     x, start = tokens(2, 3, 4, 8), np.array([5, 0])
     axes = {-2: (0, 1, 2, 3), -3: (0, 2, 1, 3), 0: (2, 0, 1, 3)}[seq_axis]
-    given = native(np.ascontiguousarray(x.transpose(axes)))
-    result = room.to_numpy(room.RotaryEmbedding(ROTARY)(given, start=start, seq_axis=seq_axis))
+    given = to_backend(np.ascontiguousarray(x.transpose(axes)))
+    result = backend.to_numpy(backend.RotaryEmbedding(ROTARY)(given, start=start, seq_axis=seq_axis))
     np.testing.assert_array_equal(result.transpose(np.argsort(axes)), turned(x, start[:, None] + np.arange(4)))
 
 
-def test_queries_and_keys_turn_alike(room, native):
+def test_queries_and_keys_turn_alike(backend, to_backend):
     q, k = tokens(2, 4, 5, 8), tokens(2, 2, 5, 8)
-    rotated = room.RotaryEmbedding(ROTARY)(native(q), native(k), start=9)
+    rotated = backend.RotaryEmbedding(ROTARY)(to_backend(q), to_backend(k), start=9)
     for x, result in zip((q, k), rotated, strict=True):
-        np.testing.assert_array_equal(room.to_numpy(result), turned(x, range(9, 14)))
+        np.testing.assert_array_equal(backend.to_numpy(result), turned(x, range(9, 14)))
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-def test_channels_that_do_not_turn_stay_as_they_are(room, native, layout):
+def test_channels_that_do_not_turn_stay_as_they_are(backend, to_backend, layout):
     partial = Rotary(head_dim=8, layout=layout, rotary_dim=4)
     x = tokens(1, 1, 6, 8)
-    result = room.to_numpy(room.RotaryEmbedding(partial)(native(x)))
+    result = backend.to_numpy(backend.RotaryEmbedding(partial)(to_backend(x)))
     np.testing.assert_array_equal(result, turned(x, range(6), partial))
     assert result[..., 4:].tobytes() == x[..., 4:].tobytes()
 
 
 @pytest.mark.parametrize("length", [0, 1])
-def test_short_inputs(room, native, length):
+def test_short_inputs(backend, to_backend, length):
     x = tokens(2, 3, length, 8)
-    np.testing.assert_array_equal(room.to_numpy(room.RotaryEmbedding(ROTARY)(native(x))), turned(x, range(length)))
-    rows = room.PositionalEncoding(8)(native(x[:, 0]))
-    np.testing.assert_array_equal(room.to_numpy(rows), x[:, 0] + Sinusoidal(dim=8).table(np.arange(length)))
-
-
-def test_views_in_another_order(room, native):
-    x = tokens(2, 4, 3, 8)
-    view = room.namespace.permute_dims(native(x), (0, 2, 1, 3))
     np.testing.assert_array_equal(
-        room.to_numpy(room.RotaryEmbedding(ROTARY)(view)), turned(x.transpose(0, 2, 1, 3), range(4))
+        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(to_backend(x))), turned(x, range(length))
+    )
+    rows = backend.PositionalEncoding(8)(to_backend(x[:, 0]))
+    np.testing.assert_array_equal(backend.to_numpy(rows), x[:, 0] + Sinusoidal(dim=8).table(np.arange(length)))
+
+
+def test_views_in_another_order(backend, to_backend):
+    x = tokens(2, 4, 3, 8)
+    view = backend.namespace.permute_dims(to_backend(x), (0, 2, 1, 3))
+    np.testing.assert_array_equal(
+        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(view)), turned(x.transpose(0, 2, 1, 3), range(4))
     )
 
 
-def test_the_table_grows_when_calls_go_past_it(room, native):
-    layer = room.PositionalEncoding(4, max_len=3)
+def test_the_table_grows_when_calls_go_past_it(backend, to_backend):
+    layer = backend.PositionalEncoding(4, max_len=3)
     for start in range(9):
-        row = room.to_numpy(layer(native(np.zeros((1, 1, 4))), start=start))
+        row = backend.to_numpy(layer(to_backend(np.zeros((1, 1, 4))), start=start))
         np.testing.assert_array_equal(row[0], Sinusoidal(dim=4).table([start]))
     assert layer.P.shape[1] == 12
-    long = room.to_numpy(layer(native(np.zeros((1, 100, 4)))))
+    long = backend.to_numpy(layer(to_backend(np.zeros((1, 100, 4)))))
     np.testing.assert_array_equal(long[0], Sinusoidal(dim=4).table(range(100)))
 
 
-def test_a_lone_far_position_does_not_grow_the_table(room, native):
-    layer = room.PositionalEncoding(4, max_len=3)
-    row = room.to_numpy(layer(native(np.zeros((1, 1, 4))), start=2**30))
+def test_a_lone_far_position_does_not_grow_the_table(backend, to_backend):
+    layer = backend.PositionalEncoding(4, max_len=3)
+    row = backend.to_numpy(layer(to_backend(np.zeros((1, 1, 4))), start=2**30))
     np.testing.assert_array_equal(row[0], Sinusoidal(dim=4).table([2**30]))
     assert layer.P.shape[1] == 3
 
 
-def test_calls_do_not_depend_on_the_calls_before(room, native):
-    x = native(tokens(1, 2, 6, 8))
-    layer = room.RotaryEmbedding(ROTARY, max_len=4)
-    first = room.to_numpy(layer(x))
+def test_calls_do_not_depend_on_the_calls_before(backend, to_backend):
+    x = to_backend(tokens(1, 2, 6, 8))
+    layer = backend.RotaryEmbedding(ROTARY, max_len=4)
+    first = backend.to_numpy(layer(x))
     layer(x, start=500)
     layer(x, positions=np.arange(6)[::-1].copy())
-    np.testing.assert_array_equal(room.to_numpy(layer(x)), first)
+    np.testing.assert_array_equal(backend.to_numpy(layer(x)), first)
 
 
-def test_layers_of_different_bases_keep_apart(room, native):
+def test_layers_of_different_bases_keep_apart(backend, to_backend):
     x = tokens(1, 1, 5, 8)
     for base in (10000, 500000.0):
         encoding = Rotary(head_dim=8, layout="half", base=base)
-        result = room.to_numpy(room.RotaryEmbedding(encoding)(native(x)))
+        result = backend.to_numpy(backend.RotaryEmbedding(encoding)(to_backend(x)))
         np.testing.assert_array_equal(result, turned(x, range(5), encoding))
 
 
-def test_integers_are_added_as_they_are(room, native):
-    layer = room.PositionalEncoding(2, encoding=Integer(dim=2))
-    result = room.to_numpy(layer(native(np.zeros((1, 3, 2))), start=5))
+def test_integers_are_added_as_they_are(backend, to_backend):
+    layer = backend.PositionalEncoding(2, encoding=Integer(dim=2))
+    result = backend.to_numpy(layer(to_backend(np.zeros((1, 3, 2))), start=5))
     np.testing.assert_array_equal(result[0], [[5, 5], [6, 6], [7, 7]])
 
 
-def test_learned_rows_are_those_held(on, room, native):
-    layer = on.harness.evaluated(room.PositionalEncoding(4, encoding=Learned(dim=4, length=6)))
-    table = room.to_numpy(layer.P)[0]
+def test_learned_rows_are_those_held(on, backend, to_backend):
+    layer = on.testing.eval_mode(backend.PositionalEncoding(4, encoding=Learned(dim=4, length=6)))
+    table = backend.to_numpy(layer.P)[0]
     assert table.shape == (6, 4)
     assert 0 < np.abs(table).max() < 0.2
-    result = room.to_numpy(layer(native(np.zeros((1, 3, 4))), start=2))
+    result = backend.to_numpy(layer(to_backend(np.zeros((1, 3, 4))), start=2))
     np.testing.assert_array_equal(result[0], table[2:5])
 
 
-def test_bias_counts_from_start_or_takes_positions(room, native):
+def test_bias_counts_from_start_or_takes_positions(backend, to_backend):
     encoding = Alibi(num_heads=2)
-    scores = native(np.zeros((1, 2, 1, 6)))
-    layer = room.AttentionBias(encoding)
-    np.testing.assert_array_equal(room.to_numpy(layer(scores, start=5))[0], encoding.bias([5], range(6)))
+    scores = to_backend(np.zeros((1, 2, 1, 6)))
+    layer = backend.AttentionBias(encoding)
+    np.testing.assert_array_equal(backend.to_numpy(layer(scores, start=5))[0], encoding.bias([5], range(6)))
     given = layer(scores, query_positions=np.array([[4]]), key_positions=np.array([[0, 0, 1, 2, 3, 4]]))
-    np.testing.assert_array_equal(room.to_numpy(given)[0], encoding.bias([4], [0, 0, 1, 2, 3, 4]))
+    np.testing.assert_array_equal(backend.to_numpy(given)[0], encoding.bias([4], [0, 0, 1, 2, 3, 4]))
 
 
 @pytest.mark.parametrize("position", [None, Rotary(head_dim=20, layout="half"), Alibi(num_heads=5)], ids=str)
 @pytest.mark.parametrize("valid_lens", [[3, 0], [[1, 2, 3, 4], [0, 0, 0, 1]]], ids=["rows", "queries"])
-def test_a_query_that_sees_nothing_gives_zeros(on, room, native, position, valid_lens):
-    layer = on.harness.evaluated(room.MultiHeadAttention(100, 5, 0.5, position=position))
-    x = native(np.ones((2, 4, 100)))
-    result = room.to_numpy(layer(x, x, x, native(valid_lens)))
+def test_a_query_that_sees_nothing_gives_zeros(on, backend, to_backend, position, valid_lens):
+    layer = on.testing.eval_mode(backend.MultiHeadAttention(100, 5, 0.5, position=position))
+    x = to_backend(np.ones((2, 4, 100)))
+    result = backend.to_numpy(layer(x, x, x, to_backend(valid_lens)))
     assert result.shape == (2, 4, 100)
     assert np.isfinite(result).all()
     assert np.abs(result[0]).max() > 0
     assert np.abs(result[1, :3]).max() == 0
 
 
-def test_attention_of_other_tokens(on, room, native):
-    layer = on.harness.evaluated(room.MultiHeadAttention(8, 2, bias=True, position=Rotary(head_dim=4, layout="half")))
-    result = layer(native(tokens(2, 3, 8)), native(tokens(2, 7, 8)), native(tokens(2, 7, 8)))
+def test_attention_of_other_tokens(on, backend, to_backend):
+    layer = on.testing.eval_mode(
+        backend.MultiHeadAttention(8, 2, bias=True, position=Rotary(head_dim=4, layout="half"))
+    )
+    result = layer(to_backend(tokens(2, 3, 8)), to_backend(tokens(2, 7, 8)), to_backend(tokens(2, 7, 8)))
     assert tuple(result.shape) == (2, 3, 8)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_narrow_integers_are_not_cut(on, room, native, dtype):
-    keys = native(np.random.default_rng(0).normal(size=(2, 300, 4)))
-    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2))
-    narrow, wide = (native([100, 3], kind) for kind in (dtype, "int32"))
-    got, wanted = (room.to_numpy(layer(keys[:, :2, :], keys, keys, lengths)) for lengths in (narrow, wide))
+def test_narrow_integers_are_not_cut(on, backend, to_backend, dtype):
+    keys = to_backend(np.random.default_rng(0).normal(size=(2, 300, 4)))
+    layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2))
+    narrow, wide = (to_backend([100, 3], kind) for kind in (dtype, "int32"))
+    got, wanted = (backend.to_numpy(layer(keys[:, :2, :], keys, keys, lengths)) for lengths in (narrow, wide))
     np.testing.assert_array_equal(got, wanted)
     encoding = Alibi(num_heads=1)
-    scores = native(np.zeros((1, 1, 2, 300)))
-    bias = room.AttentionBias(encoding)(scores, query_positions=native([1, 2], dtype))
-    np.testing.assert_array_equal(room.to_numpy(bias)[0], encoding.bias([1, 2], range(300)))
+    scores = to_backend(np.zeros((1, 1, 2, 300)))
+    bias = backend.AttentionBias(encoding)(scores, query_positions=to_backend([1, 2], dtype))
+    np.testing.assert_array_equal(backend.to_numpy(bias)[0], encoding.bias([1, 2], range(300)))
 
 
-def test_whole_floats_are_integers(room, native):
-    layer = room.PositionalEncoding(2, encoding=Binary(dim=2))
-    rows = layer(native(np.zeros((1, 2, 2))), positions=native([1.0, 3.0]))
-    np.testing.assert_array_equal(room.to_numpy(rows)[0], [[0, 1], [1, 1]])
+def test_whole_floats_are_integers(backend, to_backend):
+    layer = backend.PositionalEncoding(2, encoding=Binary(dim=2))
+    rows = layer(to_backend(np.zeros((1, 2, 2))), positions=to_backend([1.0, 3.0]))
+    np.testing.assert_array_equal(backend.to_numpy(rows)[0], [[0, 1], [1, 1]])
 
 
-def test_ranges_and_empty_lists_are_positions(room, native):
+def test_ranges_and_empty_lists_are_positions(backend, to_backend):
     x = tokens(1, 2, 3, 8)
     np.testing.assert_array_equal(
-        room.to_numpy(room.RotaryEmbedding(ROTARY)(native(x), positions=range(4, 7))), turned(x, range(4, 7))
+        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(to_backend(x), positions=range(4, 7))), turned(x, range(4, 7))
     )
-    empty = room.PositionalEncoding(4)(native(np.zeros((1, 0, 4))), positions=[])
+    empty = backend.PositionalEncoding(4)(to_backend(np.zeros((1, 0, 4))), positions=[])
     assert tuple(empty.shape) == (1, 0, 4)

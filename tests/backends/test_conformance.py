@@ -1,13 +1,13 @@
 import pytest
 
-from posenc_backends.conformance.cases import cases, in_modes, subject
+from posenc_backends.conformance.cases import backend_under_test, cases, in_modes
 
 
 def pytest_generate_tests(metafunc):
-    on = subject(metafunc.config.getoption("--backend"))
+    on = backend_under_test(metafunc.config.getoption("--backend"))
     marked = []
     for case in [*cases(), *in_modes(on)]:
-        gap = case.gap(on.room)
+        gap = case.known_failure(on.known_failures)
         marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
         marks += [pytest.mark.mode] if case.is_mode else []
         marks += [pytest.mark.slow] if case.is_slow else []
@@ -16,5 +16,5 @@ def pytest_generate_tests(metafunc):
 
 
 def test_agrees_with_the_golden_numbers(on, case):
-    outcome = case.run(on)
-    assert outcome.passed, f"off by {outcome.worst} units in the last place, allowed are {outcome.limit}"
+    measurement = case.run(on)
+    assert measurement.passed, f"off by {measurement.worst} units in the last place, allowed are {measurement.limit}"

@@ -34,18 +34,18 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38]
 
 
 @pytest.fixture
-def calls(monkeypatch, native):
+def calls(monkeypatch, to_backend):
     """The kinds of the calls of the kernel, which is there."""
     pytest.importorskip("numba")
-    if type(native(np.zeros(1))) not in _kernels._kernels:
+    if type(to_backend(np.zeros(1))) not in _kernels._kernels:
         pytest.skip("a room without the kernel")
     made, kernel_of = [], kernels._kernel_of
 
-    def counted(kind):
+    def arange_like(kind):
         made.append(kind)
         return kernel_of(kind)
 
-    monkeypatch.setattr(kernels, "_kernel_of", counted)
+    monkeypatch.setattr(kernels, "_kernel_of", arange_like)
     return made
 
 
@@ -59,9 +59,9 @@ def plainly(function, *arguments, **options):
         _kernels._kernels.update(held)
 
 
-def bits(room, array):
+def bits(backend, array):
     """The numbers, with all NaN alike."""
-    numbers = room.to_numpy(array)
+    numbers = backend.to_numpy(array)
     return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
 
 
@@ -73,34 +73,34 @@ def tokens(*shape, special=False):
 
 
 def dtypes(on):
-    return [name for name in ("float32", "bfloat16", "float16", "float64") if name not in on.room.GAPS]
+    return [name for name in ("float32", "bfloat16", "float16", "float64") if name not in on.known_failures]
 
 
 @pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
 @pytest.mark.parametrize("width", [88, 128])
-def test_bits_are_those_of_the_formula(on, native, calls, layout, placement, blocks, width):
+def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement, blocks, width):
     pairing = pairing_of(layout, placement, blocks)
-    x, (cos, sin) = native(tokens(2, 3, 33, width, special=True)), native(tokens(2, 33, 44))
+    x, (cos, sin) = to_backend(tokens(2, 3, 33, width, special=True)), to_backend(tokens(2, 33, 44))
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
-            given = on.harness.cast(x, dtype)
+            given = on.testing.cast(x, dtype)
             for way in (pairing, pairing.undone):
                 turned = rotate_pairs(given, cos, sin, pairing=way)
-                assert bits(on.room, turned) == bits(on.room, plainly(rotate_pairs, given, cos, sin, pairing=way)), (
-                    dtype
-                )
+                assert bits(on.backend, turned) == bits(
+                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=way)
+                ), dtype
     assert len(calls) == 2 * len(dtypes(on))
 
 
 @pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_arrays_may_lie_anyhow(on, native, calls, axes, rows, layout):
-    xp = on.room.namespace
-    given = native(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
-    x, (cos, sin) = xp.permute_dims(given, axes), native(tokens(2, *rows, 24))
+def test_arrays_may_lie_anyhow(on, to_backend, calls, axes, rows, layout):
+    xp = on.backend.namespace
+    given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
+    x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
     turned, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
-    assert bits(on.room, turned) == bits(on.room, plain)
+    assert bits(on.backend, turned) == bits(on.backend, plain)
     assert calls
 
 
@@ -119,13 +119,13 @@ def large(monkeypatch):
 
 @pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
 @pytest.mark.parametrize("rotary_dim", [64, 40])
-def test_large_results_are_written_past_the_caches(on, native, calls, large, layout, rotary_dim):
-    x, (cos, sin) = native(tokens(2, 3, 33, 64, special=True)), native(tokens(2, 33, rotary_dim // 2))
+def test_large_results_are_written_past_the_caches(on, to_backend, calls, large, layout, rotary_dim):
+    x, (cos, sin) = to_backend(tokens(2, 3, 33, 64, special=True)), to_backend(tokens(2, 33, rotary_dim // 2))
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
-            given = on.harness.cast(x, dtype)
+            given = on.testing.cast(x, dtype)
             turned, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
-            assert bits(on.room, turned) == bits(on.room, plain), dtype
+            assert bits(on.backend, turned) == bits(on.backend, plain), dtype
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -140,7 +140,7 @@ def test_large_results_may_lie_anywhere(large, layout, dtype):
 
 
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="pages are of one size here")
-def test_large_results_are_asked_for_in_large_pages(room, native, calls, monkeypatch):
+def test_large_results_are_asked_for_in_large_pages(backend, to_backend, calls, monkeypatch):
     asked = []
 
     def ask(address, size):
@@ -148,9 +148,9 @@ def test_large_results_are_asked_for_in_large_pages(room, native, calls, monkeyp
         asked.append((address, size))
 
     monkeypatch.setattr(kernels, "ask_for_large_pages", ask)
-    (cos, sin), held = native(tokens(2, 2048, 32)), []
+    (cos, sin), held = to_backend(tokens(2, 2048, 32)), []
     for heads in (1, 16):  # 0.5 and 8 MiB
-        held.append(rotate(native(tokens(heads, 2048, 64)), cos, sin, layout="half"))
+        held.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
     if type(held[0]) is np.ndarray:
         asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy asks
     (_, small), (address, large) = asked
@@ -171,9 +171,9 @@ def flags_of_memory(address):
     raise LookupError(address)
 
 
-def test_it_writes_where_it_is_told_to(room, native, calls, monkeypatch):
-    x, out, (cos, sin) = native(tokens(3, 33, 64)), native(np.zeros((3, 33, 64))), native(tokens(2, 33, 32))
-    wanted = room.to_numpy(rotate(x, cos, sin, layout="half"))
+def test_it_writes_where_it_is_told_to(backend, to_backend, calls, monkeypatch):
+    x, out, (cos, sin) = to_backend(tokens(3, 33, 64)), to_backend(np.zeros((3, 33, 64))), to_backend(tokens(2, 33, 32))
+    wanted = backend.to_numpy(rotate(x, cos, sin, layout="half"))
     try:
         out[...] = out
     except TypeError:
@@ -181,36 +181,36 @@ def test_it_writes_where_it_is_told_to(room, native, calls, monkeypatch):
     monkeypatch.setattr(rotation, "formula", None)
     for place in (out, x):
         assert rotate(x, cos, sin, layout="half", out=place) is place
-        np.testing.assert_array_equal(room.to_numpy(place), wanted)
+        np.testing.assert_array_equal(backend.to_numpy(place), wanted)
 
 
-def test_gradients_are_those_of_the_formula(on, native, calls):
-    if not hasattr(on.harness, "gradient"):
+def test_gradients_are_those_of_the_formula(on, to_backend, calls):
+    if not hasattr(on.testing, "gradient"):
         pytest.skip("no gradient")
-    x, weights = native(tokens(2, 3, 33, 40)), native(tokens(2, 3, 33, 40))
-    cos, sin = native(tokens(2, 33, 20))
+    x, weights = to_backend(tokens(2, 3, 33, 40)), to_backend(tokens(2, 3, 33, 40))
+    cos, sin = to_backend(tokens(2, 33, 20))
     for layout in ("half", "interleaved", "interleaved_to_half"):
         found, plain = (
-            function(on.harness.gradient, lambda x, way=layout: rotate(x, cos, sin, layout=way), x, weights)
+            function(on.testing.gradient, lambda x, way=layout: rotate(x, cos, sin, layout=way), x, weights)
             for function in (_called, plainly)
         )
-        np.testing.assert_array_equal(on.room.to_numpy(found), on.room.to_numpy(plain))
+        np.testing.assert_array_equal(on.backend.to_numpy(found), on.backend.to_numpy(plain))
     assert calls
 
 
-def test_nothing_is_turned_to_nothing(room, native):
-    empty, tables = native(np.zeros((2, 0, 8))), native(np.zeros((2, 0, 4)))
-    assert room.to_numpy(rotate(empty, *(tables[i, ...] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
+def test_nothing_is_turned_to_nothing(backend, to_backend):
+    empty, tables = to_backend(np.zeros((2, 0, 8))), to_backend(np.zeros((2, 0, 4)))
+    assert backend.to_numpy(rotate(empty, *(tables[i, ...] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
 
 
-def test_threads_share_it(room, native, calls, monkeypatch):
+def test_threads_share_it(backend, to_backend, calls, monkeypatch):
     monkeypatch.setattr(kernels, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    x, (cos, sin) = native(tokens(3, 4, 200, 64)), native(tokens(2, 200, 32))
-    wanted = bits(room, plainly(rotate, x, cos, sin, layout="half"))
+    x, (cos, sin) = to_backend(tokens(3, 4, 200, 64)), to_backend(tokens(2, 200, 32))
+    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: rotate(x, cos, sin, layout="half"), range(8)))
-    assert {bits(room, result) for result in results} == {wanted}
+    assert {bits(backend, result) for result in results} == {wanted}
     assert len(calls) == 8
 
 
@@ -238,26 +238,26 @@ def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
     assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
 
 
-def test_layers_use_it_for_a_single_token(room, native, calls):
+def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     encoding = Rotary(head_dim=64, layout="half")
-    layer, q, k = room.RotaryEmbedding(encoding), tokens(8, 8, 1, 64), tokens(8, 2, 1, 64)
-    turned = layer(native(q), native(k), start=7)
+    layer, q, k = backend.RotaryEmbedding(encoding), tokens(8, 8, 1, 64), tokens(8, 2, 1, 64)
+    turned = layer(to_backend(q), to_backend(k), start=7)
     tables = encoding.cos_sin([7])
     for result, given in zip(turned, (q, k), strict=True):
-        np.testing.assert_array_equal(room.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
+        np.testing.assert_array_equal(backend.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
     assert calls
 
 
-def test_a_kernel_that_cannot_be_compiled_is_told_of_once(room, native, calls, monkeypatch):
-    x, (cos, sin) = native(tokens(3, 4, 20, 64)), native(tokens(2, 20, 32))
-    wanted = bits(room, plainly(rotate, x, cos, sin, layout="half"))
+def test_a_kernel_that_cannot_be_compiled_is_told_of_once(backend, to_backend, calls, monkeypatch):
+    x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
+    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
     monkeypatch.setattr(kernels, "_failures", [])
     monkeypatch.setitem(sys.modules, "posenc_backends._kernels.rotate", None)
     kernels._kernel_of.cache_clear()
     try:
         with pytest.warns(UserWarning, match="numba does not compile the rotation here") as told:
-            assert bits(room, rotate(x, cos, sin, layout="half")) == wanted
+            assert bits(backend, rotate(x, cos, sin, layout="half")) == wanted
         assert len(told) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -267,28 +267,28 @@ def test_a_kernel_that_cannot_be_compiled_is_told_of_once(room, native, calls, m
         kernels._kernel_of.cache_clear()
 
 
-def test_without_numba_nothing_is_said(room, native, calls, monkeypatch):
-    x, (cos, sin) = native(tokens(3, 4, 20, 64)), native(tokens(2, 20, 32))
-    wanted = bits(room, plainly(rotate, x, cos, sin, layout="half"))
+def test_without_numba_nothing_is_said(backend, to_backend, calls, monkeypatch):
+    x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
+    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
     monkeypatch.setattr(kernels, "find_spec", lambda name: None)
     kernels._kernel_of.cache_clear()
     try:
-        assert bits(room, rotate(x, cos, sin, layout="half")) == wanted
+        assert bits(backend, rotate(x, cos, sin, layout="half")) == wanted
     finally:
         kernels._kernel_of.cache_clear()
 
 
-def test_what_is_compiled_does_not_run_it(on, native, calls):
-    if "compiled" in on.room.GAPS:
+def test_what_is_compiled_does_not_run_it(on, to_backend, calls):
+    if "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     layer, x = (
-        on.harness.evaluated(on.room.RotaryEmbedding(Rotary(head_dim=64, layout="half"))),
-        native(tokens(4, 4, 8, 64)),
+        on.testing.eval_mode(on.backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))),
+        to_backend(tokens(4, 4, 8, 64)),
     )
-    eager = on.room.to_numpy(layer(x))
+    eager = on.backend.to_numpy(layer(x))
     made = len(calls)
-    compiled = on.room.to_numpy(on.harness.compiled(layer)(x))
+    compiled = on.backend.to_numpy(on.testing.compiled(layer)(x))
     np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
     assert len(calls) == made
 

@@ -20,92 +20,92 @@ def tokens(*shape):
 
 
 @pytest.fixture
-def compiled(on, room):
+def compiled(on, backend):
     """Compiles a function of arrays; Gluon compiles blocks, in `native/test_mxnet.py`."""
-    if "compiled" in room.GAPS or room.__name__.endswith("mxnet"):
+    if "compiled" in on.known_failures or backend.__name__.endswith("mxnet"):
         pytest.skip("This framework compiles no functions.")
-    return on.harness.compiled
+    return on.testing.compiled
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
-def test_masks_count_the_tokens_that_count(room, native, dtype):
-    positions = from_mask(native(MASK, dtype))
+def test_masks_count_the_tokens_that_count(backend, to_backend, dtype):
+    positions = from_mask(to_backend(MASK, dtype))
     assert dtype_name(positions) in ("int32", "int64")
-    np.testing.assert_array_equal(room.to_numpy(positions), POSITIONS)
-    np.testing.assert_array_equal(room.to_numpy(from_mask(native(MASK[1], dtype))), POSITIONS[1])
+    np.testing.assert_array_equal(backend.to_numpy(positions), POSITIONS)
+    np.testing.assert_array_equal(backend.to_numpy(from_mask(to_backend(MASK[1], dtype))), POSITIONS[1])
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)], ids=str)
-def test_masks_may_be_empty(native, shape):
-    assert tuple(from_mask(native(np.zeros(shape, int))).shape) == shape
+def test_masks_may_be_empty(to_backend, shape):
+    assert tuple(from_mask(to_backend(np.zeros(shape, int))).shape) == shape
 
 
-def test_masks_that_are_added_to_scores_are_refused(native):
+def test_masks_that_are_added_to_scores_are_refused(to_backend):
     with pytest.raises(TypeError, match="`mask` must be booleans or integers, got float32; cast it first"):
-        from_mask(native(np.where(MASK, 0.0, -1e9)))
+        from_mask(to_backend(np.where(MASK, 0.0, -1e9)))
 
 
-def test_masks_are_counted_in_compiled_code(room, native, compiled):
-    np.testing.assert_array_equal(room.to_numpy(compiled(from_mask)(native(MASK))), POSITIONS)
+def test_masks_are_counted_in_compiled_code(backend, to_backend, compiled):
+    np.testing.assert_array_equal(backend.to_numpy(compiled(from_mask)(to_backend(MASK))), POSITIONS)
 
 
-def test_left_padded_rows_turn_as_they_do_alone(room, native):
-    x, layer = tokens(3, 2, 7, 8), room.RotaryEmbedding(ROTARY)
-    padded = room.to_numpy(layer(native(x), positions=from_mask(native(MASK))))
+def test_left_padded_rows_turn_as_they_do_alone(backend, to_backend):
+    x, layer = tokens(3, 2, 7, 8), backend.RotaryEmbedding(ROTARY)
+    padded = backend.to_numpy(layer(to_backend(x), positions=from_mask(to_backend(MASK))))
     for index, length in enumerate(LENGTHS):
-        alone = room.to_numpy(layer(native(x[index : index + 1, :, 7 - length :])))
+        alone = backend.to_numpy(layer(to_backend(x[index : index + 1, :, 7 - length :])))
         np.testing.assert_array_equal(padded[index, :, 7 - length :], alone[0])
         np.testing.assert_array_equal(padded[index, :, : 7 - length], x[index, :, : 7 - length])
 
 
-def test_a_decode_step_turns_each_row_at_its_own_position(room, native):
-    x, layer = tokens(3, 2, 1, 8), room.RotaryEmbedding(ROTARY)
+def test_a_decode_step_turns_each_row_at_its_own_position(backend, to_backend):
+    x, layer = tokens(3, 2, 1, 8), backend.RotaryEmbedding(ROTARY)
     longer = np.concatenate([MASK, np.ones((3, 1), int)], axis=1)
-    step = room.to_numpy(layer(native(x), positions=from_mask(native(longer))[:, -1:]))
-    np.testing.assert_array_equal(step, room.to_numpy(layer(native(x), start=LENGTHS)))
+    step = backend.to_numpy(layer(to_backend(x), positions=from_mask(to_backend(longer))[:, -1:]))
+    np.testing.assert_array_equal(step, backend.to_numpy(layer(to_backend(x), start=LENGTHS)))
 
 
-def test_left_padded_rows_turn_in_compiled_code(on, room, native, compiled):
-    x, layer = tokens(3, 2, 7, 8), room.RotaryEmbedding(ROTARY)
+def test_left_padded_rows_turn_in_compiled_code(on, backend, to_backend, compiled):
+    x, layer = tokens(3, 2, 7, 8), backend.RotaryEmbedding(ROTARY)
 
     def turned(x, mask):
         return layer(x, positions=from_mask(mask))
 
-    result = room.to_numpy(compiled(turned)(native(x), native(MASK)))
+    result = backend.to_numpy(compiled(turned)(to_backend(x), to_backend(MASK)))
     cos, sin = ROTARY.cos_sin(POSITIONS)
     expected = rotate(x, cos[:, None], sin[:, None], layout="half")
-    np.testing.assert_allclose(result, expected, rtol=0, atol=3e-7 if on.harness.CONTRACTS else 0)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=3e-7 if on.testing.CONTRACTS else 0)
 
 
 @pytest.mark.parametrize("order", ["contiguous", "zigzag"])
-def test_shards_turn_as_the_whole_does(room, native, order):
-    x, layer = tokens(1, 2, 12, 8), room.RotaryEmbedding(ROTARY)
-    whole = room.to_numpy(layer(native(x), positions=native(np.arange(12) + 2**20)))
+def test_shards_turn_as_the_whole_does(backend, to_backend, order):
+    x, layer = tokens(1, 2, 12, 8), backend.RotaryEmbedding(ROTARY)
+    whole = backend.to_numpy(layer(to_backend(x), positions=to_backend(np.arange(12) + 2**20)))
     for rank in range(3):
-        positions = shard(native(np.arange(12) + 2**20), rank, 3, order=order)
+        positions = shard(to_backend(np.arange(12) + 2**20), rank, 3, order=order)
         own = shard(np.arange(12), rank, 3, order=order)
-        part = room.to_numpy(layer(native(x[:, :, own]), positions=positions))
+        part = backend.to_numpy(layer(to_backend(x[:, :, own]), positions=positions))
         np.testing.assert_array_equal(part, whole[:, :, own])
 
 
-def test_shards_are_cut_in_compiled_code(room, native, compiled):
+def test_shards_are_cut_in_compiled_code(backend, to_backend, compiled):
     def middle(positions):
         return shard(positions, 1, 2, order="zigzag")
 
-    part = compiled(middle)(native(POSITIONS[:, :4]))
-    np.testing.assert_array_equal(room.to_numpy(part), POSITIONS[:, 1:3])
+    part = compiled(middle)(to_backend(POSITIONS[:, :4]))
+    np.testing.assert_array_equal(backend.to_numpy(part), POSITIONS[:, 1:3])
 
 
-def test_packed_sequences_turn_as_they_do_alone(room, native):
-    x, layer = tokens(15, 2, 8), room.RotaryEmbedding(ROTARY)
+def test_packed_sequences_turn_as_they_do_alone(backend, to_backend):
+    x, layer = tokens(15, 2, 8), backend.RotaryEmbedding(ROTARY)
     bounds = np.cumsum([0, *LENGTHS])
-    packed = room.to_numpy(layer(native(x), positions=from_cu_seqlens(bounds), seq_axis=0))
+    packed = backend.to_numpy(layer(to_backend(x), positions=from_cu_seqlens(bounds), seq_axis=0))
     for first, last in pairwise(bounds):
-        alone = room.to_numpy(layer(native(x[first:last]), seq_axis=0))
+        alone = backend.to_numpy(layer(to_backend(x[first:last]), seq_axis=0))
         np.testing.assert_array_equal(packed[first:last], alone)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
-def test_rows_count_from_their_starts(room, native, dtype):
-    rows = room.to_numpy(counted_from(native([100, -3], dtype), 300))
+def test_rows_count_from_their_starts(backend, to_backend, dtype):
+    rows = backend.to_numpy(counted_from(to_backend([100, -3], dtype), 300))
     np.testing.assert_array_equal(rows, np.array([[100], [-3]]) + np.arange(300))

@@ -35,28 +35,30 @@ def tokens(*shape):
 def attention(on, position=None):
     """A layer of four heads with known numbers."""
     rng = np.random.default_rng(5)
-    layer = on.harness.evaluated(on.room.MultiHeadAttention(16, 4, position=position))
+    layer = on.testing.eval_mode(on.backend.MultiHeadAttention(16, 4, position=position))
     if position is not None and position.parameters():
         numbers = {
             name: (parameter.mean + max(parameter.std, 0.3) * rng.normal(size=parameter.shape)).astype(np.float32)
             for name, parameter in position.parameters().items()
         }
-        if on.harness.with_parameters(layer.scoring, numbers) is not layer.scoring:  # where layers are values
-            layer = on.harness.with_parameters(layer, numbers)
+        if on.testing.with_parameters(layer.scoring, numbers) is not layer.scoring:  # where layers are values
+            layer = on.testing.with_parameters(layer, numbers)
     names = ("W_q", "W_k", "W_v", "W_o")
-    return on.harness.filled(layer, {name: rng.normal(size=(16, 16)).astype(np.float32) / 4 for name in names})
+    return on.testing.with_projections(
+        layer, {name: rng.normal(size=(16, 16)).astype(np.float32) / 4 for name in names}
+    )
 
 
 def close(on, got, wanted):
     """Numbers of 2 or 3, each of 16 products that are rounded."""
-    np.testing.assert_allclose(on.room.to_numpy(got), wanted, rtol=0, atol=4e-6)
+    np.testing.assert_allclose(on.backend.to_numpy(got), wanted, rtol=0, atol=4e-6)
 
 
 @pytest.mark.parametrize("convention", ["interleaved", "concatenated", "tensor2tensor", "timestep"])
-def test_products_of_rows_see_only_the_distance(on, native, convention):
-    layer = on.harness.evaluated(on.room.PositionalEncoding(10, encoding=Sinusoidal(dim=10, convention=convention)))
+def test_products_of_rows_see_only_the_distance(on, to_backend, convention):
+    layer = on.testing.eval_mode(on.backend.PositionalEncoding(10, encoding=Sinusoidal(dim=10, convention=convention)))
     rows = [
-        on.room.to_numpy(layer(native(np.zeros((1, 3, 10))), positions=np.array([0, 5, 300]) + by))[0]
+        on.backend.to_numpy(layer(to_backend(np.zeros((1, 3, 10))), positions=np.array([0, 5, 300]) + by))[0]
         for by in (0, 77, FAR)
     ]
     here, *there = ((each.astype(np.float64)) @ each.astype(np.float64).T for each in rows)
@@ -65,45 +67,47 @@ def test_products_of_rows_see_only_the_distance(on, native, convention):
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_rotation_keeps_norms_and_its_scores_see_only_the_distance(on, native, layout):
-    layer, x = on.room.RotaryEmbedding(Rotary(head_dim=8, layout=layout)), tokens(1, 1, 4, 8)
+def test_rotation_keeps_norms_and_its_scores_see_only_the_distance(on, to_backend, layout):
+    layer, x = on.backend.RotaryEmbedding(Rotary(head_dim=8, layout=layout)), tokens(1, 1, 4, 8)
     scores, norms = [], np.linalg.norm(x[0, 0].astype(np.float64), axis=-1)
     for by in (0, 77, FAR):
-        turned = on.room.to_numpy(layer(native(x), positions=np.array([0, 5, 300, 9]) + by))[0, 0].astype(np.float64)
+        turned = on.backend.to_numpy(layer(to_backend(x), positions=np.array([0, 5, 300, 9]) + by))[0, 0].astype(
+            np.float64
+        )
         np.testing.assert_allclose(np.linalg.norm(turned, axis=-1), norms, rtol=4 * UNIT)  # table, products and sum
         scores.append(turned @ turned.T)
     for there in scores[1:]:
         np.testing.assert_array_less(np.abs(there - scores[0]), 16 * UNIT * np.outer(norms, norms))
 
 
-def test_a_projection_of_tokens_and_rows_is_the_sum_of_their_projections(on, native):
-    layer = on.harness.evaluated(on.room.PositionalEncoding(6, combine="concat"))
+def test_a_projection_of_tokens_and_rows_is_the_sum_of_their_projections(on, to_backend):
+    layer = on.testing.eval_mode(on.backend.PositionalEncoding(6, combine="concat"))
     x, matrix = tokens(2, 3, 5), RNG.normal(size=(11, 4))
-    both = on.room.to_numpy(layer(native(x)))
+    both = on.backend.to_numpy(layer(to_backend(x)))
     np.testing.assert_array_equal(both[..., :5], x)
     rows = Sinusoidal(dim=6).table(range(3)).astype(np.float64)
     np.testing.assert_allclose(both @ matrix, x @ matrix[:5] + rows @ matrix[5:], rtol=0, atol=1e-13)
 
 
-def test_attention_follows_a_permutation_of_its_tokens(on, native):
+def test_attention_follows_a_permutation_of_its_tokens(on, to_backend):
     layer, x, order = attention(on), tokens(2, 6, 16), np.array([3, 0, 5, 1, 4, 2])
-    wanted = on.room.to_numpy(layer(*[native(x)] * 3))
-    close(on, layer(*[native(x[:, order])] * 3), wanted[:, order])
+    wanted = on.backend.to_numpy(layer(*[to_backend(x)] * 3))
+    close(on, layer(*[to_backend(x[:, order])] * 3), wanted[:, order])
 
 
 @pytest.mark.parametrize("position", ONE_OF_EACH, ids=named)
-def test_attention_with_positions_does_not(on, native, position):
+def test_attention_with_positions_does_not(on, to_backend, position):
     layer, x, order = attention(on, position), tokens(2, 6, 16), np.array([3, 0, 5, 1, 4, 2])
-    wanted = on.room.to_numpy(layer(*[native(x)] * 3))
-    mixed = on.room.to_numpy(layer(*[native(x[:, order])] * 3))
+    wanted = on.backend.to_numpy(layer(*[to_backend(x)] * 3))
+    mixed = on.backend.to_numpy(layer(*[to_backend(x[:, order])] * 3))
     assert np.abs(mixed - wanted[:, order]).max() > 1e-3
 
 
 @pytest.mark.parametrize("position", CACHED, ids=named)
-def test_pieces_with_a_cache_are_the_whole(on, native, position):
+def test_pieces_with_a_cache_are_the_whole(on, to_backend, position):
     layer, x = attention(on, position), tokens(2, 7, 16)
-    whole, cache = on.room.to_numpy(layer(*[native(x)] * 3, causal=True)), ()
+    whole, cache = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True)), ()
     for begin, end in ((0, 4), (4, 7)):
-        piece = native(x[:, begin:end])
+        piece = to_backend(x[:, begin:end])
         result, _, cache = layer(piece, piece, piece, start=begin, causal=True, cache=cache)
         close(on, result, whole[:, begin:end])

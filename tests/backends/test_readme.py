@@ -19,7 +19,7 @@ def test_the_five_lines_of_the_readme(on, request):
     exec(compile(block, "README.md", "exec"), found)  # noqa: S102
     cos, sin = Rotary(head_dim=64, layout="half", base=500000).cos_sin(range(100, 116))
     rotated = rotate(np.ones((1, 8, 16, 64)), cos, sin, layout="half")
-    got = on.room.to_numpy(found["q"]) if name in NAMES else found["q"]
+    got = on.backend.to_numpy(found["q"]) if name in NAMES else found["q"]
     np.testing.assert_allclose(got, rotated, rtol=0, atol=2e-7)
 
 

@@ -51,43 +51,43 @@ LOAD = {
 
 
 def made(on, encoding):
-    return on.harness.evaluated(on.room.PositionalEncoding(encoding.dim, encoding=encoding))
+    return on.testing.eval_mode(on.backend.PositionalEncoding(encoding.dim, encoding=encoding))
 
 
-def test_a_trained_layer_is_carried_over_to_another_grid(on, room, native):
+def test_a_trained_layer_is_carried_over_to_another_grid(on, backend, to_backend):
     trained = made(on, OLD)
     resized = resize_table(trained.P, size=(16, 20), prefix_tokens=1)[0, ...]
-    layer = LOAD[room.__name__.rpartition(".")[2]](made(on, NEW), resized)
-    added = room.to_numpy(layer(native(np.zeros((2, NEW.length, 8), np.float32))))
-    np.testing.assert_array_equal(added, [room.to_numpy(resized)] * 2)
-    rows = room.to_numpy(trained.P)[0]
+    layer = LOAD[backend.__name__.rpartition(".")[2]](made(on, NEW), resized)
+    added = backend.to_numpy(layer(to_backend(np.zeros((2, NEW.length, 8), np.float32))))
+    np.testing.assert_array_equal(added, [backend.to_numpy(resized)] * 2)
+    rows = backend.to_numpy(trained.P)[0]
     np.testing.assert_array_equal(added[0], resize_table(rows, size=(16, 20), prefix_tokens=1))
     assert np.abs(added[0, 1:] - added[0, :1]).min() > 0
     assert added[0, 0].tobytes() == rows[0].tobytes()
 
 
 @pytest.mark.parametrize("method", ["antialiased_cubic", "aligned_linear"])
-def test_tables_are_resized_in_compiled_code(on, room, native, method):
-    if "compiled" in room.GAPS or room.__name__.endswith("mxnet"):
+def test_tables_are_resized_in_compiled_code(on, backend, to_backend, method):
+    if "compiled" in on.known_failures or backend.__name__.endswith("mxnet"):
         pytest.skip("This framework compiles no functions.")
     table = np.random.default_rng(2).normal(size=(13, 3)).astype(np.float32)
 
     def resized(table):
         return resize_table(table, size=(5, 2), old_size=(3, 4), prefix_tokens=1, method=method)
 
-    got = room.to_numpy(on.harness.compiled(resized)(native(table)))
+    got = backend.to_numpy(on.testing.compiled(resized)(to_backend(table)))
     np.testing.assert_allclose(got, resized(table), rtol=0, atol=2.0**-22 * np.abs(table).max())
 
 
 @pytest.mark.parametrize("method", ["antialiased_cubic", "geometric"])
-def test_gradients_come_back_by_the_weights(on, room, native, method):
+def test_gradients_come_back_by_the_weights(on, backend, to_backend, method):
     """The weights are what a table of zeros with a single 1 is resized to."""
-    if "gradient" in room.GAPS:
+    if "gradient" in on.known_failures:
         pytest.skip("This framework has no gradients.")
     words = {"window": (3, 4), "old_window": (3, 2), "prefix_tokens": 1, "method": method}
     table, cotangent = (np.random.default_rng(4).normal(size=(n, 2)).astype(np.float32) for n in (18, 38))
-    got = on.harness.gradient(lambda table: resize_bias_table(table, **words), native(table), native(cotangent))
+    got = on.testing.gradient(lambda table: resize_bias_table(table, **words), to_backend(table), to_backend(cotangent))
     weights = resize_bias_table(np.eye(18), **words)
     wanted = weights.T @ cotangent
-    np.testing.assert_allclose(room.to_numpy(got), wanted, rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(room.to_numpy(got)[-3:], cotangent[-3:])
+    np.testing.assert_allclose(backend.to_numpy(got), wanted, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(backend.to_numpy(got)[-3:], cotangent[-3:])

@@ -47,50 +47,50 @@ def turned(x, encoding, positions, seq_len=None):
 
 
 @pytest.mark.parametrize("encoding", [LONGROPE, DYNAMIC], ids=["longrope", "dynamic"])
-def test_the_length_chooses_the_table_for_one_call_alone(room, native, encoding):
-    layer, x = room.RotaryEmbedding(encoding), tokens(2, 3, 4, 8)
+def test_the_length_chooses_the_table_for_one_call_alone(backend, to_backend, encoding):
+    layer, x = backend.RotaryEmbedding(encoding), tokens(2, 3, 4, 8)
     for seq_len in (16, 17, 64, 5, None, 17):
-        result = room.to_numpy(layer(native(x), start=12, seq_len=seq_len))
+        result = backend.to_numpy(layer(to_backend(x), start=12, seq_len=seq_len))
         np.testing.assert_array_equal(result, turned(x, encoding, range(12, 16), seq_len))
     assert np.abs(turned(x, encoding, range(12, 16), 17) - turned(x, encoding, range(12, 16), 16)).max() > 1e-2
 
 
-def test_a_layer_may_be_made_for_one_length(room, native):
+def test_a_layer_may_be_made_for_one_length(backend, to_backend):
     x = tokens(1, 1, 40, 8)
-    result = room.to_numpy(room.RotaryEmbedding(LONGROPE.at(40))(native(x)))
+    result = backend.to_numpy(backend.RotaryEmbedding(LONGROPE.at(40))(to_backend(x)))
     np.testing.assert_array_equal(result, turned(x, LONGROPE, range(40), 40))
 
 
-def test_positions_past_the_length_are_told_of(room, native):
-    layer, x = room.RotaryEmbedding(LONGROPE), tokens(1, 1, 4, 8)
+def test_positions_past_the_length_are_told_of(backend, to_backend):
+    layer, x = backend.RotaryEmbedding(LONGROPE), tokens(1, 1, 4, 8)
     with pytest.warns(UserWarning, match="Position 16 lies past the 16 that these frequencies .*; give `seq_len`"):
-        past = layer(native(x), start=13)
-    np.testing.assert_array_equal(room.to_numpy(past), turned(x, LONGROPE, range(13, 17)))
+        past = layer(to_backend(x), start=13)
+    np.testing.assert_array_equal(backend.to_numpy(past), turned(x, LONGROPE, range(13, 17)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        short, long = layer(native(x), start=12), layer(native(x), start=13, seq_len=17)
-    np.testing.assert_array_equal(room.to_numpy(short), turned(x, LONGROPE, range(12, 16)))
-    np.testing.assert_array_equal(room.to_numpy(long), turned(x, LONGROPE, range(13, 17), 17))
+        short, long = layer(to_backend(x), start=12), layer(to_backend(x), start=13, seq_len=17)
+    np.testing.assert_array_equal(backend.to_numpy(short), turned(x, LONGROPE, range(12, 16)))
+    np.testing.assert_array_equal(backend.to_numpy(long), turned(x, LONGROPE, range(13, 17), 17))
 
 
-def test_a_length_is_a_positive_integer(room, native):
+def test_a_length_is_a_positive_integer(backend, to_backend):
     with pytest.raises((ValueError, TypeError), match="`seq_len` must be"):
-        room.RotaryEmbedding(LONGROPE)(native(tokens(1, 1, 4, 8)), seq_len=0)
+        backend.RotaryEmbedding(LONGROPE)(to_backend(tokens(1, 1, 4, 8)), seq_len=0)
 
 
-def test_a_traced_layer_has_the_tables_of_its_length(on, native):
-    if "compiled" in on.room.GAPS:
+def test_a_traced_layer_has_the_tables_of_its_length(on, to_backend):
+    if "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     x = np.ones((1, 1, 4, 8), np.float32)
-    layer = on.harness.compiled(on.harness.evaluated(on.room.RotaryEmbedding(LONGROPE.at(17))))
+    layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE.at(17))))
     for seq_len in (17, 1000):
-        result = on.room.to_numpy(layer(native(x), seq_len=seq_len))
+        result = on.backend.to_numpy(layer(to_backend(x), seq_len=seq_len))
         np.testing.assert_allclose(result, turned(x, LONGROPE, range(4), 17), rtol=0, atol=2e-7)
 
 
-def test_a_layer_that_is_traced_makes_no_other_tables(on, native, monkeypatch):
-    x = native(np.ones((1, 1, 4, 8), np.float32))
-    layer = on.room.RotaryEmbedding(LONGROPE)
+def test_a_layer_that_is_traced_makes_no_other_tables(on, to_backend, monkeypatch):
+    x = to_backend(np.ones((1, 1, 4, 8), np.float32))
+    layer = on.backend.RotaryEmbedding(LONGROPE)
     monkeypatch.setattr(type(layer), "is_recorded", lambda layer, array: array is x)
     with pytest.raises(ValueError, match="`seq_len` asks for other tables than a traced layer holds; make the layer w"):
         layer.rows(x, encoding=LONGROPE.at(17))
@@ -103,14 +103,16 @@ def test_a_layer_that_is_traced_makes_no_other_tables(on, native, monkeypatch):
 )
 @pytest.mark.parametrize("length", [6, 20])
 def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, length):
-    if "compiled" in on.room.GAPS:
+    if "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
-    x = on.room.from_numpy(tokens(2, length, 16))
-    layer = on.harness.filled(on.harness.evaluated(on.room.MultiHeadAttention(16, 2, position=encoding)), made)
-    eager = on.room.to_numpy(layer(x, x, x))
+    x = on.backend.from_numpy(tokens(2, length, 16))
+    layer = on.testing.with_projections(
+        on.testing.eval_mode(on.backend.MultiHeadAttention(16, 2, position=encoding)), made
+    )
+    eager = on.backend.to_numpy(layer(x, x, x))
     try:
-        compiled = on.room.to_numpy(on.harness.compiled(layer)(x, x, x))
+        compiled = on.backend.to_numpy(on.testing.compiled(layer)(x, x, x))
     except Exception as error:  # noqa: BLE001 - compilers wrap what they met in errors of their own
         compiled = str(error)
     if isinstance(compiled, str):
@@ -120,15 +122,15 @@ def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, lengt
         np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5 * np.abs(eager).max())
 
 
-def test_traced_positions_past_the_length_are_no_numbers(on, native):
+def test_traced_positions_past_the_length_are_no_numbers(on, to_backend):
     """In the room of MXNet positions are read by code that is not compiled, and are right."""
-    if "compiled" in on.room.GAPS:
+    if "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     x = tokens(1, 1, 2, 8)
-    layer = on.harness.compiled(on.harness.evaluated(on.room.RotaryEmbedding(LONGROPE)))
+    layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = on.room.to_numpy(layer(native(x), positions=native([15, 16])))
+        result = on.backend.to_numpy(layer(to_backend(x), positions=to_backend([15, 16])))
     wanted = turned(x, LONGROPE, [15, 16])
     np.testing.assert_allclose(result[:, :, 0], wanted[:, :, 0], rtol=0, atol=1e-6)
     past = result[:, :, 1]
@@ -136,21 +138,21 @@ def test_traced_positions_past_the_length_are_no_numbers(on, native):
 
 
 @pytest.mark.parametrize("length", [16, 20])
-def test_attention_tells_its_rotation_how_long_it_is(on, native, length):
+def test_attention_tells_its_rotation_how_long_it_is(on, to_backend, length):
     made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
-    x = native(tokens(2, length, 16))
+    x = to_backend(tokens(2, length, 16))
     results = []
     for position in (LONGROPE, LONGROPE.at(length)):
-        layer = on.harness.evaluated(on.room.MultiHeadAttention(16, 2, position=position))
-        results.append(on.room.to_numpy(on.harness.filled(layer, made)(x, x, x)))
+        layer = on.testing.eval_mode(on.backend.MultiHeadAttention(16, 2, position=position))
+        results.append(on.backend.to_numpy(on.testing.with_projections(layer, made)(x, x, x)))
     np.testing.assert_array_equal(*results)
 
 
 def test_cached_keys_of_xpos_stay_right(on):
-    rope, (q, k) = on.room.RotaryEmbedding(XPos(head_dim=8, layout="half")), tokens(2, 1, 1, 20, 8)
-    whole = [on.room.to_numpy(x) for x in rope(on.room.from_numpy(q), on.room.from_numpy(k))]
+    rope, (q, k) = on.backend.RotaryEmbedding(XPos(head_dim=8, layout="half")), tokens(2, 1, 1, 20, 8)
+    whole = [on.backend.to_numpy(x) for x in rope(on.backend.from_numpy(q), on.backend.from_numpy(k))]
     steps = [
-        [on.room.to_numpy(x) for x in rope(*(on.room.from_numpy(x[:, :, i : i + 1]) for x in (q, k)), start=i)]
+        [on.backend.to_numpy(x) for x in rope(*(on.backend.from_numpy(x[:, :, i : i + 1]) for x in (q, k)), start=i)]
         for i in range(20)
     ]
     for which in (0, 1):
@@ -160,47 +162,49 @@ def test_cached_keys_of_xpos_stay_right(on):
     assert abs(scores[19, 0]) != pytest.approx(abs(np.einsum("d,d", plain[0][19], plain[1][0])), rel=1e-6)
 
 
-def test_attention_turns_keys_of_xpos_as_keys(on, native):
+def test_attention_turns_keys_of_xpos_as_keys(on, to_backend):
     encoding, x = XPos(head_dim=8, layout="half", scale_base=4), tokens(1, 6, 8)
     unit = {name: np.eye(8, dtype=np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
-    layer = on.harness.filled(on.harness.evaluated(on.room.MultiHeadAttention(8, 1, position=encoding)), unit)
+    layer = on.testing.with_projections(
+        on.testing.eval_mode(on.backend.MultiHeadAttention(8, 1, position=encoding)), unit
+    )
     rows = encoding.rows(range(6))
     q = rotate(x, rows["cos"], rows["sin"], layout="half").astype(float)
     k = rotate(x, rows["key_cos"], rows["key_sin"], layout="half").astype(float)
     scores = np.exp(q[0] @ k[0].T / np.sqrt(8))
     wanted = scores / scores.sum(axis=1, keepdims=True) @ x[0]
-    np.testing.assert_allclose(on.room.to_numpy(layer(*[native(x)] * 3))[0], wanted, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(on.backend.to_numpy(layer(*[to_backend(x)] * 3))[0], wanted, rtol=0, atol=1e-5)
 
 
-def test_text_stands_at_one_place_on_all_axes(room, native):
+def test_text_stands_at_one_place_on_all_axes(backend, to_backend):
     x, plain = tokens(2, 1, 5, 12), Rotary(head_dim=12, layout="half")
-    layer = room.RotaryEmbedding(MULTIMODAL)
-    for result in (layer(native(x), start=7), layer(native(x), positions=range(7, 12))):
-        np.testing.assert_array_equal(room.to_numpy(result), turned(x, plain, range(7, 12)))
+    layer = backend.RotaryEmbedding(MULTIMODAL)
+    for result in (layer(to_backend(x), start=7), layer(to_backend(x), positions=range(7, 12))):
+        np.testing.assert_array_equal(backend.to_numpy(result), turned(x, plain, range(7, 12)))
 
 
 @pytest.mark.parametrize("make", [np.array, "native"], ids=["numpy", "native"])
-def test_text_and_images_and_the_tokens_after_them(room, native, make):
+def test_text_and_images_and_the_tokens_after_them(backend, to_backend, make):
     positions, delta = multimodal([3, (1, 2, 4), 2])
-    x, layer = tokens(1, 2, 14, 12), room.RotaryEmbedding(MULTIMODAL)
-    given = native(positions) if make == "native" else make(positions)
-    result = room.to_numpy(layer(native(x[:, :, :13]), positions=given))
+    x, layer = tokens(1, 2, 14, 12), backend.RotaryEmbedding(MULTIMODAL)
+    given = to_backend(positions) if make == "native" else make(positions)
+    result = backend.to_numpy(layer(to_backend(x[:, :, :13]), positions=given))
     np.testing.assert_array_equal(result, turned(x[:, :, :13], MULTIMODAL, positions))
-    after = room.to_numpy(layer(native(x[:, :, 13:]), start=13 + delta))
+    after = backend.to_numpy(layer(to_backend(x[:, :, 13:]), start=13 + delta))
     np.testing.assert_array_equal(after, turned(x[:, :, 13:], MULTIMODAL, [positions.max() + 1]))
 
 
-def test_rows_of_a_batch_have_axes_of_their_own(room, native):
+def test_rows_of_a_batch_have_axes_of_their_own(backend, to_backend):
     positions = RNG.integers(0, 2**20, (3, 2, 5))
     x = tokens(2, 4, 5, 12)
-    result = room.to_numpy(room.RotaryEmbedding(MULTIMODAL)(native(x), positions=positions))
+    result = backend.to_numpy(backend.RotaryEmbedding(MULTIMODAL)(to_backend(x), positions=positions))
     np.testing.assert_array_equal(result, turned(x, MULTIMODAL, positions))
 
 
-def test_images_stand_on_grids(room, native):
+def test_images_stand_on_grids(backend, to_backend):
     encoding = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=100)
     x = tokens(2, 3, 6, 8)
-    result = room.to_numpy(room.RotaryEmbedding(encoding, max_len=4)(native(x), positions=grid(2, 3)))
+    result = backend.to_numpy(backend.RotaryEmbedding(encoding, max_len=4)(to_backend(x), positions=grid(2, 3)))
     np.testing.assert_array_equal(result, turned(x, encoding, grid(2, 3)))
 
 
@@ -212,10 +216,10 @@ def test_images_stand_on_grids(room, native):
         (np.zeros((2, 5)), "`positions` must have shape (4,) or (1, 4) or (2, 4) to fit the tokens, got (5,)."),
     ],
 )
-def test_positions_on_axes_are_checked(room, native, positions, message):
-    layer = room.RotaryEmbedding(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)))
+def test_positions_on_axes_are_checked(backend, to_backend, positions, message):
+    layer = backend.RotaryEmbedding(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)))
     with pytest.raises(ValueError, match=re.escape(message)):
-        layer(native(tokens(2, 1, 4, 8)), positions=positions)
+        layer(to_backend(tokens(2, 1, 4, 8)), positions=positions)
 
 
 @pytest.mark.parametrize(
@@ -223,10 +227,10 @@ def test_positions_on_axes_are_checked(room, native, positions, message):
     [((2, 3, 4, 8), -2), ((2, 4, 3, 8), 1), ((4, 2, 3, 8), 0), ((4, 3, 8), 0)],
     ids=["batch heads length", "batch length heads", "length batch heads", "tokens heads"],
 )
-def test_layouts_of_tensors(room, native, shape_and_axis):
+def test_layouts_of_tensors(backend, to_backend, shape_and_axis):
     shape, seq_axis = shape_and_axis
     x = tokens(*shape)
-    result = room.to_numpy(room.RotaryEmbedding(DYNAMIC)(native(x), start=5, seq_axis=seq_axis))
+    result = backend.to_numpy(backend.RotaryEmbedding(DYNAMIC)(to_backend(x), start=5, seq_axis=seq_axis))
     moved = turned(np.moveaxis(x, seq_axis, -2), DYNAMIC, range(5, 9))
     np.testing.assert_array_equal(result, np.moveaxis(moved, -2, seq_axis))
 
@@ -244,13 +248,13 @@ def test_layouts_of_tensors(room, native, shape_and_axis):
 )
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_channels_that_do_not_turn_keep_their_bits(on, encoding, compiled):
-    if compiled and "compiled" in on.room.GAPS:
+    if compiled and "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     still = {"lead": range(4, 12), "trail": range(8), "spread": [2, 3, 4, 5, 8, 9, 10, 11]}[encoding.pairing.placement]
     x = tokens(1, 1, 5, 12)
     x[..., list(still)] = np.resize(np.array([np.nan, np.inf, -0.0, -np.inf, 1e-42], np.float32), 8)
-    layer = on.harness.evaluated(on.room.RotaryEmbedding(encoding))
-    result = on.room.to_numpy((on.harness.compiled(layer) if compiled else layer)(on.room.from_numpy(x)))
+    layer = on.testing.eval_mode(on.backend.RotaryEmbedding(encoding))
+    result = on.backend.to_numpy((on.testing.compiled(layer) if compiled else layer)(on.backend.from_numpy(x)))
     kept = result[..., list(still)]
     np.testing.assert_array_equal(np.isnan(kept), np.isnan(x[..., list(still)]))
     np.testing.assert_array_equal(np.signbit(kept), np.signbit(x[..., list(still)]))
@@ -258,13 +262,13 @@ def test_channels_that_do_not_turn_keep_their_bits(on, encoding, compiled):
     assert np.isfinite(np.delete(result, list(still), axis=-1)).all()
 
 
-def test_learned_frequencies_turn_at_any_place(room, native):
+def test_learned_frequencies_turn_at_any_place(backend, to_backend):
     encoding, x = LearnedRotary(head_dim=8, layout="half"), tokens(2, 3, 4, 8)
-    layer = room.RotaryEmbedding(encoding)
+    layer = backend.RotaryEmbedding(encoding)
     if hasattr(layer, "initialize"):
         layer.initialize()
     for stated in ({"start": 9}, {"start": [9, 2]}, {"positions": [3, 1, 4, 1]}, {"positions": [0.5, 1.5, 2.0, 9.0]}):
         start = np.array(stated.get("start", 0))
         places = stated.get("positions", start[..., None] + np.arange(4))
-        result = room.to_numpy(layer(native(x), **stated))
+        result = backend.to_numpy(layer(to_backend(x), **stated))
         np.testing.assert_allclose(result, turned(x, encoding, np.array(places)), rtol=0, atol=2e-5)

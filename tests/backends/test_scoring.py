@@ -30,22 +30,22 @@ def both(on, encoding):
     """The room's layer, and NumPy's, with the same numbers."""
     numbers, known = drawn(encoding), reference.AttentionBias(encoding)
     known.hold(numbers)
-    return on.harness.with_parameters(on.harness.evaluated(on.room.AttentionBias(encoding)), numbers), known
+    return on.testing.with_parameters(on.testing.eval_mode(on.backend.AttentionBias(encoding)), numbers), known
 
 
 @pytest.mark.parametrize("encoding", LEARNING, ids=str)
-def test_parameters_start_as_the_encoding_says(on, room, native, encoding):
-    layer = on.harness.evaluated(room.AttentionBias(encoding))
-    layer(native(np.zeros((1, 2, 3, 4))))
+def test_parameters_start_as_the_encoding_says(on, backend, to_backend, encoding):
+    layer = on.testing.eval_mode(backend.AttentionBias(encoding))
+    layer(to_backend(np.zeros((1, 2, 3, 4))))
     for name, parameter in encoding.parameters().items():
-        numbers = room.to_numpy(layer.held[name])
+        numbers = backend.to_numpy(layer.held[name])
         assert numbers.shape == parameter.shape
         assert np.abs(numbers - parameter.mean).max() <= 6 * parameter.std
         assert parameter.std == 0 or numbers.std() > 0
 
 
 @pytest.mark.parametrize("encoding", LEARNING[:4], ids=str)
-def test_long_sequences_and_far_positions(on, room, native, encoding):
+def test_long_sequences_and_far_positions(on, backend, to_backend, encoding):
     """A power is the exponential of up to 14, which float32 has to 2**-20, the error of the result next to its size."""
     layer, known = both(on, encoding)
     allowed = 2.0**-18 if encoding == LEARNING[2] else 2.0**-21
@@ -53,77 +53,79 @@ def test_long_sequences_and_far_positions(on, room, native, encoding):
     far = {"query_positions": 2**20 + np.arange(5), "key_positions": 2**20 - np.arange(300) ** 2}
     long = np.zeros((1, 2, 300, 5), np.float32)
     for scores, words in ((x, {"start": 295}), (x, far), (long, {})):
-        got, wanted = room.to_numpy(layer(native(scores), **words)), known(scores, **words)
+        got, wanted = backend.to_numpy(layer(to_backend(scores), **words)), known(scores, **words)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
-def test_left_padded_rows_are_those_without_padding(on, room, native):
-    positions = from_mask(native(np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])))
+def test_left_padded_rows_are_those_without_padding(on, backend, to_backend):
+    positions = from_mask(to_backend(np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])))
     for encoding in (Alibi(num_heads=2, sides="past"), LEARNING[0]):
         layer, known = both(on, encoding)
         words = {"query_positions": positions, "key_positions": positions}
-        got = room.to_numpy(layer(native(np.zeros((2, 2, 5, 5))), **words))
+        got = backend.to_numpy(layer(to_backend(np.zeros((2, 2, 5, 5))), **words))
         np.testing.assert_array_equal(got[0][:, 2:, 2:], known(np.zeros((2, 3, 3), np.float32)))
         np.testing.assert_array_equal(got[1], known(np.zeros((2, 5, 5), np.float32)))
 
 
-def test_tokens_outside_a_window_are_refused(on, room, native):
-    layer = on.harness.evaluated(room.AttentionBias(SwinBias(num_heads=1, window=(2, 2))))
+def test_tokens_outside_a_window_are_refused(on, backend, to_backend):
+    layer = on.testing.eval_mode(backend.AttentionBias(SwinBias(num_heads=1, window=(2, 2))))
     words = "`query_positions` of SwinBias(num_heads=1, window=(2, 2)) must lie from 0 to 3, got 4."
     with pytest.raises(ValueError, match=re.escape(words)):
-        layer(native(np.zeros((1, 1, 5, 4))))
+        layer(to_backend(np.zeros((1, 1, 5, 4))))
     with pytest.raises(ValueError, match=r"`key_positions` of .* must lie from 0 to 3, got -1\."):
-        layer(native(np.zeros((1, 1, 4, 2))), key_positions=native([0, -1]))
+        layer(to_backend(np.zeros((1, 1, 4, 2))), key_positions=to_backend([0, -1]))
     with pytest.raises(ValueError, match=r"`query_positions` of .* must lie from 0 to 3, got 4\."):
-        layer(native(np.zeros((1, 1, 2, 4))), start=3)
+        layer(to_backend(np.zeros((1, 1, 2, 4))), start=3)
 
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], LEARNING[3]], ids=str)
-def test_attention_of_half_precision(on, room, native, encoding):
+def test_attention_of_half_precision(on, backend, to_backend, encoding):
     """What is learned is as it was where scores are of float16; the sum is rounded to theirs once."""
-    if "float16" in room.GAPS:
-        pytest.skip(room.GAPS["float16"])
+    if "float16" in on.known_failures:
+        pytest.skip(on.known_failures["float16"])
     layer, known = both(on, encoding)
-    scores = on.harness.cast(native(np.full((1, 2, 4, 6), 0.5)), "float16")
-    layer = on.harness.evaluated(layer, "float16")
-    got = room.to_numpy(layer(scores))
+    scores = on.testing.cast(to_backend(np.full((1, 2, 4, 6), 0.5)), "float16")
+    layer = on.testing.eval_mode(layer, "float16")
+    got = backend.to_numpy(layer(scores))
     assert got.dtype == np.float16
     np.testing.assert_allclose(got, known(np.full((1, 2, 4, 6), 0.5, np.float32)), rtol=2**-10)
 
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], *LEARNING[2:]], ids=str)
-def test_nothing_has_no_bias(on, room, native, encoding):
+def test_nothing_has_no_bias(on, backend, to_backend, encoding):
     layer, _ = both(on, encoding)
     for shape in ((1, 2, 0, 4), (1, 2, 3, 0)):
-        assert tuple(layer(native(np.zeros(shape))).shape) == shape
+        assert tuple(layer(to_backend(np.zeros(shape))).shape) == shape
 
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], LEARNING[3]], ids=str)
-def test_those_that_learn_inside_attention(on, room, native, encoding):
-    layer = on.harness.evaluated(room.MultiHeadAttention(4, 2, position=encoding))
-    x = native(np.random.default_rng(0).normal(size=(2, 6, 4)))
-    result = room.to_numpy(layer(x, x, x))
+def test_those_that_learn_inside_attention(on, backend, to_backend, encoding):
+    layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2, position=encoding))
+    x = to_backend(np.random.default_rng(0).normal(size=(2, 6, 4)))
+    result = backend.to_numpy(layer(x, x, x))
     assert result.shape == (2, 6, 4)
     assert np.isfinite(result).all()
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(3, 5), (5, 3), (1, 7), (6, 1), (0, 4)])
-def test_what_belongs_to_offsets_is_spread_over_queries_and_keys(on, native, queries, keys):
+def test_what_belongs_to_offsets_is_spread_over_queries_and_keys(on, to_backend, queries, keys):
     """And has memory of its own, as what it was made of."""
     given = np.arange(2.0 * (queries + keys)).reshape(2, -1) ** 2
-    by_offset = native(given)
+    by_offset = to_backend(given)
     first, second = (spread(array, queries=queries, keys=keys) for array in (by_offset, by_offset + 1))
     wanted = [[[row[j - i + queries - 1] for j in range(keys)] for i in range(queries)] for row in given]
     shape = (2, queries, keys)
-    np.testing.assert_array_equal(on.room.to_numpy(first), np.reshape(wanted, shape))
-    np.testing.assert_array_equal(on.room.to_numpy(second), np.reshape(wanted, shape) + 1)
-    np.testing.assert_array_equal(on.room.to_numpy(by_offset), given)
+    np.testing.assert_array_equal(on.backend.to_numpy(first), np.reshape(wanted, shape))
+    np.testing.assert_array_equal(on.backend.to_numpy(second), np.reshape(wanted, shape) + 1)
+    np.testing.assert_array_equal(on.backend.to_numpy(by_offset), given)
 
 
-def test_gradients_reach_what_is_spread(on, native):
-    if not hasattr(on.harness, "gradient"):
+def test_gradients_reach_what_is_spread(on, to_backend):
+    if not hasattr(on.testing, "gradient"):
         pytest.skip("no gradient")
     weights = np.arange(15.0).reshape(1, 3, 5) ** 2
-    found = on.harness.gradient(lambda x: spread(x, queries=3, keys=5), native(np.ones((1, 8))), native(weights))
+    found = on.testing.gradient(
+        lambda x: spread(x, queries=3, keys=5), to_backend(np.ones((1, 8))), to_backend(weights)
+    )
     wanted = [np.trace(weights[0], offset=offset) for offset in range(-2, 5)]
-    np.testing.assert_array_equal(on.room.to_numpy(found), [[*wanted, 0]])
+    np.testing.assert_array_equal(on.backend.to_numpy(found), [[*wanted, 0]])

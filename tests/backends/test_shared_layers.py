@@ -15,30 +15,33 @@ def tokens(length):
 
 def blocks_of(on, layer):
     """Two blocks that are given one layer."""
-    return [on.harness.evaluated(on.room.MultiHeadAttention(8, 2, position=layer)) for _ in range(2)]
+    return [on.testing.eval_mode(on.backend.MultiHeadAttention(8, 2, position=layer)) for _ in range(2)]
 
 
-def test_a_table_grows_once_and_numbers_are_those_of_a_layer_of_its_own(on, native):
-    layer, (short, long) = on.room.RotaryEmbedding(ROTARY, max_len=8), (native(tokens(length)) for length in (5, 12))
+def test_a_table_grows_once_and_numbers_are_those_of_a_layer_of_its_own(on, to_backend):
+    layer, (short, long) = (
+        on.backend.RotaryEmbedding(ROTARY, max_len=8),
+        (to_backend(tokens(length)) for length in (5, 12)),
+    )
     first, second = blocks_of(on, layer)
     for block, x in ((first, short), (second, long), (first, long)):
-        shared = on.room.to_numpy(block(x, x, x))
+        shared = on.backend.to_numpy(block(x, x, x))
     assert {table.shape[0] for table in layer.tables} == {16}
-    vars(first)["rotary"] = on.room.RotaryEmbedding(ROTARY)  # past what frameworks make of attributes
-    np.testing.assert_array_equal(on.room.to_numpy(on.harness.evaluated(first)(long, long, long)), shared)
+    vars(first)["rotary"] = on.backend.RotaryEmbedding(ROTARY)  # past what frameworks make of attributes
+    np.testing.assert_array_equal(on.backend.to_numpy(on.testing.eval_mode(first)(long, long, long)), shared)
 
 
 @pytest.mark.parametrize("encoding", [ROTARY, Alibi(num_heads=2)], ids=repr)
 def test_blocks_hold_the_layer_itself(on, encoding):
     kind, name = ("RotaryEmbedding", "rotary") if encoding is ROTARY else ("AttentionBias", "scoring")
-    layer = getattr(on.room, kind)(encoding)
+    layer = getattr(on.backend, kind)(encoding)
     assert all(getattr(block, name) is layer for block in blocks_of(on, layer))
 
 
 @pytest.mark.parametrize(("kind", "encoding"), LEARNED.items())
 def test_what_learns_is_shared_or_refused(on, kind, encoding):
-    layer = getattr(on.room, kind)(encoding)
-    if on.room.__name__.endswith(".jax"):
+    layer = getattr(on.backend, kind)(encoding)
+    if on.backend.__name__.endswith(".jax"):
         with pytest.raises(ValueError, match="`position` must be an encoding, got the layer of"):
             blocks_of(on, layer)
     else:
@@ -46,17 +49,17 @@ def test_what_learns_is_shared_or_refused(on, kind, encoding):
 
 
 def test_other_layers_are_refused(on):
-    room = on.room
+    backend = on.backend
     with pytest.raises(TypeError, match="`position` must be a rotary or scoring encoding or None, got"):
-        room.MultiHeadAttention(8, 2, position=room.PositionalEncoding(8))
+        backend.MultiHeadAttention(8, 2, position=backend.PositionalEncoding(8))
     with pytest.raises(ValueError, match="`position` must have `head_dim` 2, num_hiddens / num_heads, got Rotary"):
-        room.MultiHeadAttention(8, 4, position=room.RotaryEmbedding(ROTARY))
+        backend.MultiHeadAttention(8, 4, position=backend.RotaryEmbedding(ROTARY))
 
 
 def test_layers_of_other_frameworks_are_refused(on):
     from posenc_backends import numpy
 
-    if on.room is numpy:
+    if on.backend is numpy:
         pytest.skip("its own")
     with pytest.raises(TypeError, match="`position` must be a layer of the framework that attends, got"):
-        on.room.MultiHeadAttention(8, 2, position=numpy.RotaryEmbedding(ROTARY))
+        on.backend.MultiHeadAttention(8, 2, position=numpy.RotaryEmbedding(ROTARY))

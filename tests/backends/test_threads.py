@@ -28,8 +28,8 @@ def turned(tokens, base=10000.0):
     return np.concatenate([points.real, points.imag], axis=-1)
 
 
-def rope(room, base=10000.0, max_len=1):
-    return room.RotaryEmbedding(Rotary(head_dim=WIDTH, base=base, layout="half"), max_len=max_len)
+def rope(backend, base=10000.0, max_len=1):
+    return backend.RotaryEmbedding(Rotary(head_dim=WIDTH, base=base, layout="half"), max_len=max_len)
 
 
 def together(function, arguments):
@@ -60,42 +60,42 @@ def slowed(layer, monkeypatch):
     return layer
 
 
-def test_threads_that_grow_one_table_all_get_right_rows(on, native, monkeypatch):
-    layer = slowed(on.harness.evaluated(on.room.PositionalEncoding(WIDTH, max_len=1)), monkeypatch)
+def test_threads_that_grow_one_table_all_get_right_rows(on, to_backend, monkeypatch):
+    layer = slowed(on.testing.eval_mode(on.backend.PositionalEncoding(WIDTH, max_len=1)), monkeypatch)
     lengths = np.random.default_rng(0).permutation(LENGTHS).tolist()
-    zeros = {length: native(np.zeros((1, length, WIDTH))) for length in lengths}
-    results = together(lambda length: on.room.to_numpy(layer(zeros[length])), lengths)
+    zeros = {length: to_backend(np.zeros((1, length, WIDTH))) for length in lengths}
+    results = together(lambda length: on.backend.to_numpy(layer(zeros[length])), lengths)
     for length, rows in zip(lengths, results, strict=True):
         np.testing.assert_allclose(rows[0], sinusoids(length), rtol=0, atol=ULP)
 
 
-def test_threads_that_grow_two_tables_never_see_one_without_the_other(on, native, monkeypatch):
-    layer, random = slowed(rope(on.room), monkeypatch), np.random.default_rng(0)
+def test_threads_that_grow_two_tables_never_see_one_without_the_other(on, to_backend, monkeypatch):
+    layer, random = slowed(rope(on.backend), monkeypatch), np.random.default_rng(0)
     lengths = random.permutation(LENGTHS).tolist()
     tokens = {length: random.uniform(-1, 1, (1, 2, length, WIDTH)).astype(np.float32) for length in lengths}
-    arrays = {length: native(given) for length, given in tokens.items()}
-    results = together(lambda length: on.room.to_numpy(layer(arrays[length])), lengths)
+    arrays = {length: to_backend(given) for length, given in tokens.items()}
+    results = together(lambda length: on.backend.to_numpy(layer(arrays[length])), lengths)
     for length, result in zip(lengths, results, strict=True):
         np.testing.assert_allclose(result, turned(tokens[length].astype(np.float64)), rtol=0, atol=6 * ULP)
 
 
-def test_threads_that_share_compiled_code_all_get_right_rows(on, native):
+def test_threads_that_share_compiled_code_all_get_right_rows(on, to_backend):
     for gap in ("compiled", "compiled code in threads"):
-        if gap in on.room.GAPS:
-            pytest.skip(on.room.GAPS[gap])
-    layer, random = on.harness.evaluated(rope(on.room, max_len=32)), np.random.default_rng(0)
-    compiled = on.harness.compiled(layer)
+        if gap in on.known_failures:
+            pytest.skip(on.known_failures[gap])
+    layer, random = on.testing.eval_mode(rope(on.backend, max_len=32)), np.random.default_rng(0)
+    compiled = on.testing.compiled(layer)
     tokens = [random.uniform(-1, 1, (1, 2, length, WIDTH)).astype(np.float32) for length in [3, 17] * 8]
-    arrays = [native(given) for given in tokens]
+    arrays = [to_backend(given) for given in tokens]
     for array in arrays[:2]:
         compiled(array)  # frameworks compile in one thread
     for given, result in zip(tokens, together(compiled, arrays), strict=True):
-        np.testing.assert_allclose(on.room.to_numpy(result), turned(given.astype(np.float64)), rtol=0, atol=6 * ULP)
+        np.testing.assert_allclose(on.backend.to_numpy(result), turned(given.astype(np.float64)), rtol=0, atol=6 * ULP)
 
 
-def test_a_slower_thread_that_shortens_a_table_takes_no_row_from_others(on, native, monkeypatch):
+def test_a_slower_thread_that_shortens_a_table_takes_no_row_from_others(on, to_backend, monkeypatch):
     """Of two threads that grow a table at the same time, the one that asked for less may come last."""
-    layer = on.harness.evaluated(on.room.PositionalEncoding(WIDTH, max_len=2))
+    layer = on.testing.eval_mode(on.backend.PositionalEncoding(WIDTH, max_len=2))
     hold = type(layer).hold
 
     def outrun(self, constants):
@@ -103,18 +103,18 @@ def test_a_slower_thread_that_shortens_a_table_takes_no_row_from_others(on, nati
         hold(self, self.encoding.constants(3))
 
     monkeypatch.setattr(type(layer), "hold", outrun)
-    rows = on.room.to_numpy(layer(native(np.zeros((1, 4, WIDTH)))))
+    rows = on.backend.to_numpy(layer(to_backend(np.zeros((1, 4, WIDTH)))))
     np.testing.assert_allclose(rows[0], sinusoids(4), rtol=0, atol=ULP)
 
 
-def test_threads_that_share_attention_all_get_what_one_gets(on, native):
-    attention = on.room.MultiHeadAttention(16, 2, position=Rotary(head_dim=WIDTH, layout="half"))
-    attention = on.harness.filled(on.harness.evaluated(attention), projections(16))
+def test_threads_that_share_attention_all_get_what_one_gets(on, to_backend):
+    attention = on.backend.MultiHeadAttention(16, 2, position=Rotary(head_dim=WIDTH, layout="half"))
+    attention = on.testing.with_projections(on.testing.eval_mode(attention), projections(16))
     random = np.random.default_rng(0)
-    tokens = [native(random.uniform(-1, 1, (2, length, 16)).astype(np.float32)) for length in [3, 5] * 8]
-    alone = [on.room.to_numpy(attention(x, x, x, causal=True)) for x in tokens]
+    tokens = [to_backend(random.uniform(-1, 1, (2, length, 16)).astype(np.float32)) for length in [3, 5] * 8]
+    alone = [on.backend.to_numpy(attention(x, x, x, causal=True)) for x in tokens]
     for ours, theirs in zip(together(lambda x: attention(x, x, x, causal=True), tokens), alone, strict=True):
-        np.testing.assert_array_equal(on.room.to_numpy(ours), theirs)
+        np.testing.assert_array_equal(on.backend.to_numpy(ours), theirs)
 
 
 def projections(width):
@@ -124,11 +124,11 @@ def projections(width):
     }
 
 
-def test_layers_of_two_bases_keep_to_their_own(on, native):
+def test_layers_of_two_bases_keep_to_their_own(on, to_backend):
     bases, length = (100.0, 10000.0, 500000.0), 9
-    layers = {base: rope(on.room, base, max_len=4) for base in bases}
+    layers = {base: rope(on.backend, base, max_len=4) for base in bases}
     tokens = np.random.default_rng(2).uniform(-1, 1, (1, 2, length, WIDTH)).astype(np.float32)
-    x = native(tokens)
+    x = to_backend(tokens)
     for base in (*bases, *bases[::-1]):
-        result = on.room.to_numpy(layers[base](x))
+        result = on.backend.to_numpy(layers[base](x))
         np.testing.assert_allclose(result, turned(tokens.astype(np.float64), base), rtol=0, atol=6 * ULP)

@@ -41,7 +41,7 @@ RECIPE = Recipe(steps=3, size=8, rate=1e-2, warmup=1)
 
 
 @pytest.fixture
-def backend(request):
+def backend_name(request):
     name = request.config.getoption("--backend")
     if name in HOST_NAMES:
         pytest.skip("has no derivatives")
@@ -49,9 +49,9 @@ def backend(request):
 
 
 @pytest.mark.parametrize("curve", golden("training"), ids=lambda curve: curve["task"])
-def test_the_first_losses_are_those_of_float64(backend, curve):
+def test_the_first_losses_are_those_of_float64(backend_name, curve):
     task, recipe = TASKS[curve["task"]](), Recipe()
-    made = trainer(backend, model_of(task, parse(curve["position"])), recipe)
+    made = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
     losses = list(islice(steps(made, task, recipe), len(curve["losses"])))
     assert len(losses) == 100
     assert np.abs(np.subtract(losses, curve["losses"])).max() < TOLERANCE
@@ -62,44 +62,44 @@ def test_the_first_losses_are_those_of_float64(backend, curve):
     [pytest.param(one, marks=[] if i % 4 == 3 else pytest.mark.slow) for i, one in enumerate(POSITIONS)],
     ids=repr,
 )
-def test_a_model_with_any_encoding_learns(backend, position):
+def test_a_model_with_any_encoding_learns(backend_name, position):
     model = small(position)
-    made = trainer(backend, model, RECIPE)
+    made = trainer(backend_name, model, RECIPE)
     batch = TASK.batch(8, seed=(0, 0))
-    before = learned(backend, made, model)
+    before = learned(backend_name, made, model)
     losses = [made.step(*batch) for _ in range(RECIPE.steps)]
     assert abs(losses[0] - float(loss(model, wide(model), *batch))) < 2e-6 * 8
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
-    for name, array in learned(backend, made, model).items():
+    for name, array in learned(backend_name, made, model).items():
         assert not np.array_equal(array, before[name]), name
 
 
 @pytest.mark.parametrize("position", [POSITIONS[3], POSITIONS[6]], ids=repr)
-def test_answers_are_decoded_as_the_host_decodes_them(backend, position):
-    model, room, host, length = small(position), load(backend), load("numpy"), 2
+def test_answers_are_decoded_as_the_host_decodes_them(backend_name, position):
+    model, backend, host, length = small(position), load(backend_name), load("numpy"), 2
     tokens = TASK.batch(3, seed=(0, 0)).source
     numbers = {**model.initial(seed=3), **model.constants()}
-    weights, source = {name: room.from_numpy(array) for name, array in numbers.items()}, room.from_numpy(tokens)
-    best = beam(model, numbers, tokens, room=host, width=2, length=length)
-    found = beam(model, weights, source, room=room, width=2, length=length)
+    weights, source = {name: backend.from_numpy(array) for name, array in numbers.items()}, backend.from_numpy(tokens)
+    best = beam(model, numbers, tokens, backend=host, width=2, length=length)
+    found = beam(model, weights, source, backend=backend, width=2, length=length)
     assert np.array_equal(found.tokens, best.tokens)
     assert np.allclose(found.scores, best.scores, rtol=0, atol=1e-5)
-    written = greedy(model, weights, source, room=room, length=length)
-    assert np.array_equal(written, greedy(model, numbers, tokens, room=host, length=length))
-    likeliest = room.to_numpy(answer(model, weights, source, room.from_numpy(written))).argmax(-1)
+    written = greedy(model, weights, source, backend=backend, length=length)
+    assert np.array_equal(written, greedy(model, numbers, tokens, backend=host, length=length))
+    likeliest = backend.to_numpy(answer(model, weights, source, backend.from_numpy(written))).argmax(-1)
     going = np.cumsum(written == END, axis=1) - (written == END) == 0
     assert np.array_equal(likeliest[going], written[going])
 
 
-def test_the_command_trains_and_tells_whether_it_was_enough(backend, tmp_path, capsys):
+def test_the_command_trains_and_tells_whether_it_was_enough(backend_name, tmp_path, capsys):
     pytest.importorskip("rich")
     path = tmp_path / "reverse.json"
     told = [
         "train",
         "reverse",
         "--backend",
-        backend,
+        backend_name,
         "--position",
         "Alibi(num_heads=4)",
         "--steps",
@@ -126,10 +126,10 @@ def test_the_command_trains_and_tells_whether_it_was_enough(backend, tmp_path, c
         (["--picture", "x.png"], "`--picture` draws a date, so the task must be dates, got copy."),
     ],
 )
-def test_the_command_tells_what_it_cannot(backend, wrong, message, tmp_path, monkeypatch, capsys):
+def test_the_command_tells_what_it_cannot(backend_name, wrong, message, tmp_path, monkeypatch, capsys):
     pytest.importorskip("rich")
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "copy", "--backend", backend, *wrong]) == 2
+    assert main(["train", "copy", "--backend", backend_name, *wrong]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -150,5 +150,5 @@ def wide(model):
     return {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in arrays.items()}
 
 
-def learned(backend, trainer, model):
-    return {name: np.array(load(backend).to_numpy(trainer.weights[name])) for name in model.parameters()}
+def learned(backend_name, trainer, model):
+    return {name: np.array(load(backend_name).to_numpy(trainer.weights[name])) for name in model.parameters()}

@@ -18,8 +18,8 @@ def name(request):
 
 
 @pytest.mark.parametrize("right", [Rope, Scaled])
-def test_a_right_rotation_conforms(room, name, right):
-    verdict = check(right(room), right.told, framework=name)
+def test_a_right_rotation_conforms(backend, name, right):
+    verdict = check(right(backend), right.told, framework=name)
     assert verdict.status == 0, verdict
     assert verdict.worst < 4
     assert {"float32"} <= {dtype for _, dtype, _ in verdict.answers}
@@ -28,22 +28,22 @@ def test_a_right_rotation_conforms(room, name, right):
 @pytest.mark.parametrize(
     ("mistake", "mutant"), [(mistake, mutant) for mistake, each in MUTANTS.items() for mutant in each]
 )
-def test_a_mistake_is_named(room, name, mistake, mutant):
-    verdict = check(mutant(room), mutant.told, framework=name)
+def test_a_mistake_is_named(backend, name, mistake, mutant):
+    verdict = check(mutant(backend), mutant.told, framework=name)
     assert [each.name for each in verdict.mistakes] == [mistake], verdict
     assert verdict.status == 1
 
 
-def test_a_wrong_gradient_is_named(room, on, name):
-    if not hasattr(on.harness, "gradient"):
+def test_a_wrong_gradient_is_named(backend, on, name):
+    if not hasattr(on.testing, "gradient"):
         pytest.skip("it has none")
-    verdict = check(Detached(room), PLAIN, framework=name)
+    verdict = check(Detached(backend), PLAIN, framework=name)
     assert [each.name for each in verdict.mistakes] == ["wrong gradient"], verdict
     assert "it is not turned" in str(verdict)
-    assert check(Detached(room), PLAIN, framework=name, gradient=False).status == 0
+    assert check(Detached(backend), PLAIN, framework=name, gradient=False).status == 0
 
 
-def test_what_fails_is_told_in_a_sentence(room, name):
+def test_what_fails_is_told_in_a_sentence(backend, name):
     for function, told in (
         (lambda q, k, positions: (q, np.zeros(3).tolist()), "arrays"),
         (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 16), got (2, 2, 17, 2)"),
@@ -57,22 +57,22 @@ def test_what_fails_is_told_in_a_sentence(room, name):
         assert "got numpy.ndarray" in verdict.failure
 
 
-def test_our_rotation_conforms(room, name):
-    rope = room.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
+def test_our_rotation_conforms(backend, name):
+    rope = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
     assert check(lambda q, k, positions: rope(q, k, positions=positions), framework=name).status == 0
 
 
-def test_our_sums_conform(room, name):
-    table, spec = room.PositionalEncoding(32), Sinusoidal(dim=32)
+def test_our_sums_conform(backend, name):
+    table, spec = backend.PositionalEncoding(32), Sinusoidal(dim=32)
     assert check(lambda x, positions: table(x, positions=positions), spec, framework=name).status == 0
     assert check(lambda x, positions: table(x, positions=positions + 1), spec, framework=name).status == 1
 
 
-def test_our_biases_conform(room, name):
-    bias = room.AttentionBias(Alibi(num_heads=6))
+def test_our_biases_conform(backend, name):
+    bias = backend.AttentionBias(Alibi(num_heads=6))
 
     def of(queries, keys):
-        zeros = room.from_numpy(_zeros(6, queries.shape[0], keys.shape[0]))
+        zeros = backend.from_numpy(_zeros(6, queries.shape[0], keys.shape[0]))
         return bias(zeros, query_positions=queries, key_positions=keys)[0]
 
     assert check(of, Alibi(num_heads=6), framework=name).status == 0

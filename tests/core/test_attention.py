@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Alibi, Rotary, attend, attention_weights, causal, namespace_of
-from posenc_core.attention.attend import Content, merge_heads, split_heads, weigh
+from posenc_core.attention.attend import AttentionInputs, merge_heads, split_heads, weigh
 from posenc_core.encodings import Placed, ShawBias
 
 RNG = np.random.default_rng(3)
@@ -148,7 +148,7 @@ def test_a_kernel_is_used_where_it_gives_the_same(calls):
     got = attend(q, k, k, position=alibi, mask=mask)
     assert calls == [(np.float32, (2, 2, 5, 4), 4, 4)]
     assert got.dtype == np.float16
-    by_core = attend(q, k, k, bias=alibi.scores(Content(q, k, q.astype(np.float32))), mask=mask)
+    by_core = attend(q, k, k, bias=alibi.scores(AttentionInputs(q, k, q.astype(np.float32))), mask=mask)
     np.testing.assert_allclose(got.astype(float), by_core.astype(float), atol=2**-11)
     np.testing.assert_array_equal(got[:, :, 1], 0)
     assert len(calls) == 1

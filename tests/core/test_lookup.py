@@ -14,7 +14,7 @@ class Traced(TableLookup):
     encoding = Sinusoidal(dim=2)
 
     def __init__(self, xp):
-        self.room, self.held = self, {"table": xp.asarray(np.arange(8.0).reshape(4, 2))}
+        self.backend, self.held = self, {"table": xp.asarray(np.arange(8.0).reshape(4, 2))}
 
     def is_traced(self, array):
         return True

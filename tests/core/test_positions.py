@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_core.positions.sequences import (
-    counted,
+    arange_like,
     counted_from,
     from_array,
     from_cu_seqlens,
@@ -59,7 +59,7 @@ def test_negative_lengths_are_refused():
 
 def test_counting_in_any_library(xp):
     like = xp.zeros(3)
-    np.testing.assert_array_equal(np.asarray(counted(4, like=like)), np.arange(4))
+    np.testing.assert_array_equal(np.asarray(arange_like(4, like=like)), np.arange(4))
     rows = counted_from(xp.asarray([0, 10]), 3)
     np.testing.assert_array_equal(np.asarray(rows), [[0, 1, 2], [10, 11, 12]])
 

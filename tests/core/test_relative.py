@@ -3,7 +3,15 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core.attention.relative import Ordered, Scattered, offsets, picked, shifted, spread, unshifted
+from posenc_core.attention.relative import (
+    ContiguousOffsets,
+    GeneralOffsets,
+    offsets,
+    picked,
+    relative_unshift,
+    shifted,
+    spread,
+)
 
 RNG = np.random.default_rng(2)
 SIZES = [(1, 1), (1, 5), (5, 1), (3, 5), (5, 3), (4, 4)]
@@ -22,7 +30,7 @@ def test_the_shift_takes_every_offset_to_its_key(xp, lead, queries, keys):
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
 def test_it_is_undone_and_nothing_is_left_elsewhere(xp, lead, queries, keys):
     by_key = RNG.normal(size=(*lead, queries, keys))
-    moved = unshifted(xp.asarray(by_key))
+    moved = relative_unshift(xp.asarray(by_key))
     assert moved.shape == (*lead, queries, queries + keys + 1)
     np.testing.assert_array_equal(np.asarray(shifted(moved, keys=keys)), by_key)
     assert np.count_nonzero(np.asarray(moved)) == by_key.size
@@ -44,8 +52,8 @@ def test_plain_sequences_are_as_any_other_positions(xp, first, queries, keys):
     like, table = xp.zeros(1), RNG.normal(size=(3, queries, 7))
     plain = offsets(*ranges, limit=3, like=like)
     given = offsets(*(xp.asarray(list(positions)) for positions in ranges), limit=3, like=like)
-    assert isinstance(plain, Ordered)
-    assert isinstance(given, Scattered)
+    assert isinstance(plain, ContiguousOffsets)
+    assert isinstance(given, GeneralOffsets)
     one, other = (apart.spread(xp.take(xp.asarray(table), apart.rows, axis=-1)) for apart in (plain, given))
     np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
     row = np.clip(np.subtract.outer(list(ranges[1]), list(ranges[0])).T, -3, 3) + 3

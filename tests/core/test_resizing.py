@@ -167,12 +167,12 @@ def test_tables_of_several_layers_are_resized_one_by_one():
         np.testing.assert_array_equal(got[layer], resize_table(tables[layer], size=(2, 4), prefix_tokens=1))
 
 
-def test_half_precision_is_blended_in_float32_and_rounded_once(native, room):
+def test_half_precision_is_blended_in_float32_and_rounded_once(to_backend, backend):
     table = drawn(10, 3).astype(np.float16)
     wide = resize_table(table.astype(np.float32), size=(5, 4), prefix_tokens=1)
-    got = resize_table(native(table, "float16"), size=(5, 4), prefix_tokens=1)
-    assert room.to_numpy(got).dtype == np.float16
-    np.testing.assert_array_equal(room.to_numpy(got), wide.astype(np.float16))
+    got = resize_table(to_backend(table, "float16"), size=(5, 4), prefix_tokens=1)
+    assert backend.to_numpy(got).dtype == np.float16
+    np.testing.assert_array_equal(backend.to_numpy(got), wide.astype(np.float16))
 
 
 @pytest.mark.parametrize("method", METHODS)

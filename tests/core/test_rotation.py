@@ -5,7 +5,7 @@ import pytest
 
 from posenc_core import Rotary, rotate, unrotate
 from posenc_core._array_api import numpy_kernel as _blocked
-from posenc_core.rotation import pairing_of, routes
+from posenc_core.rotation import channel_map, pairing_of
 
 RNG = np.random.default_rng(1)
 LAYOUTS = ("interleaved", "half")
@@ -69,7 +69,7 @@ def test_channel_by_channel_it_is_the_same(xp, layout, placement, blocks):
     x = RNG.normal(size=(2, 5, 16)).astype(np.float32)
     cos, sin = Rotary(head_dim=12, layout="half").cos_sin([0, 1, 2, 3, 2**20])
     pairing = {"layout": layout, "placement": placement, "blocks": blocks}
-    way = routes(16, 6, pairing_of(**pairing))
+    way = channel_map(16, 6, pairing_of(**pairing))
     wanted = x.copy()
     wanted[..., way.channels] = (
         x[..., way.source] * cos[..., way.column] + x[..., way.partner] * way.sign * sin[..., way.column]
@@ -82,7 +82,7 @@ def test_channel_by_channel_it_is_the_same(xp, layout, placement, blocks):
 
 @pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
 def test_channels_that_do_not_turn_keep_their_bits(layout, placement, blocks):
-    way = routes(16, 3, pairing_of(layout, placement, blocks))
+    way = channel_map(16, 3, pairing_of(layout, placement, blocks))
     still = np.setdiff1d(np.arange(16), way.channels)
     x = np.ones((1, 16), np.float32)
     x[:, still] = np.resize([np.nan, np.inf, -0.0, -np.inf], len(still))

@@ -8,7 +8,7 @@ import pytest
 from posenc_backends.cli.relayout.safetensors import Tensor, read_header, read_shards
 
 
-def entry(shape, *offsets, dtype="F32"):
+def golden_case(shape, *offsets, dtype="F32"):
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
@@ -19,7 +19,7 @@ def write(path, header, data):
 
 
 def test_tensors_come_in_the_order_of_their_bytes(tmp_path):
-    header = {"__metadata__": {"format": "pt"}, "b": entry([1, 1], 8, 12), "a": entry([2], 0, 8)}
+    header = {"__metadata__": {"format": "pt"}, "b": golden_case([1, 1], 8, 12), "a": golden_case([2], 0, 8)}
     path = write(tmp_path / "file", header, b"123456789012")
     first = path.stat().st_size - 12
     wanted = [Tensor("a", "F32", (2,), first, first + 8), Tensor("b", "F32", (1, 1), first + 8, first + 12)]
@@ -29,7 +29,7 @@ def test_tensors_come_in_the_order_of_their_bytes(tmp_path):
 
 @pytest.mark.parametrize("dtype", [["F32"], {"F32": 1}, None, 3])
 def test_a_type_that_is_no_word_is_refused(dtype, tmp_path):
-    path = write(tmp_path / "file", {"a": entry([2], 0, 8, dtype=dtype)}, b"12345678")
+    path = write(tmp_path / "file", {"a": golden_case([2], 0, 8, dtype=dtype)}, b"12345678")
     with pytest.raises(ValueError, match=re.escape(f"(`dtype` of `a` must be a string, got {dtype!r}).")):
         read_header(path)
 
@@ -37,21 +37,21 @@ def test_a_type_that_is_no_word_is_refused(dtype, tmp_path):
 @pytest.mark.parametrize(
     ("header", "data"),
     [
-        ({"a": entry([2], 0, 8)}, b"1234567"),
-        ({"a": entry([2], 0, 8)}, b"123456789"),
-        ({"a": entry([2], 1, 9)}, b"123456789"),
-        ({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, b"12345678"),
-        ({"a": entry([2], 0, 8), "b": entry([1], 12, 16)}, b"1234567890123456"),
-        ({"a": entry([3], 0, 8)}, b"12345678"),
-        ({"a": entry([0], 0, 8)}, b"12345678"),
-        ({"a": entry([2], 8, 0)}, b"12345678"),
-        ({"a": entry([2], 0)}, b"12345678"),
-        ({"a": entry(2, 0, 8)}, b"12345678"),
-        ({"a": entry(["2"], 0, 8)}, b"12345678"),
-        ({"a": entry([2.0], 0, 8)}, b"12345678"),
-        ({"a": entry([True, 2], 0, 8)}, b"12345678"),
-        ({"a": entry([-2, -1], 0, 8)}, b"12345678"),
-        ({"a": entry([2], 0.0, 8)}, b"12345678"),
+        ({"a": golden_case([2], 0, 8)}, b"1234567"),
+        ({"a": golden_case([2], 0, 8)}, b"123456789"),
+        ({"a": golden_case([2], 1, 9)}, b"123456789"),
+        ({"a": golden_case([2], 0, 8), "b": golden_case([1], 4, 8)}, b"12345678"),
+        ({"a": golden_case([2], 0, 8), "b": golden_case([1], 12, 16)}, b"1234567890123456"),
+        ({"a": golden_case([3], 0, 8)}, b"12345678"),
+        ({"a": golden_case([0], 0, 8)}, b"12345678"),
+        ({"a": golden_case([2], 8, 0)}, b"12345678"),
+        ({"a": golden_case([2], 0)}, b"12345678"),
+        ({"a": golden_case(2, 0, 8)}, b"12345678"),
+        ({"a": golden_case(["2"], 0, 8)}, b"12345678"),
+        ({"a": golden_case([2.0], 0, 8)}, b"12345678"),
+        ({"a": golden_case([True, 2], 0, 8)}, b"12345678"),
+        ({"a": golden_case([-2, -1], 0, 8)}, b"12345678"),
+        ({"a": golden_case([2], 0.0, 8)}, b"12345678"),
         ({"a": [2]}, b"12345678"),
         ([], b""),
         ("text", b""),
@@ -100,7 +100,7 @@ def test_an_index_that_is_none_is_refused(content, tmp_path):
 )
 def test_an_index_must_be_true(tensor, file, message, tmp_path):
     for path, name in (("one", "a"), ("two", "b")):
-        write(tmp_path / path, {name: entry([2], 0, 8)}, b"12345678")
+        write(tmp_path / path, {name: golden_case([2], 0, 8)}, b"12345678")
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "one", "b": "two"}}))
     assert {path.name: tensors[0].name for path, tensors in read_shards(index).items()} == {"one": "a", "two": "b"}

@@ -13,7 +13,7 @@ import pytest
 from posenc_core import Rotary, Sinusoidal
 from posenc_core.tables._angle_addition import slack_of, steps_of, waves_at
 from posenc_core.tables._fixed_point import turns_of
-from posenc_core.tables._rounding import Draft, Envelope
+from posenc_core.tables._rounding import Envelope, TableSpec
 from posenc_core.tables.angles import angles
 from posenc_core.tables.frequencies import as_float64, chosen, geometric
 from posenc_core.tables.sincos import cos_sin, write_cos_sin
@@ -102,7 +102,7 @@ def test_a_cosine_or_a_sine_alone_and_fewer_columns_than_frequencies():
 def test_sums_of_angles_are_off_by_less_than_their_slack(first):
     """Against 220 bits, at every step of one block: the bound that the rounding test rests on."""
     frequencies = geometric(16, base=1e8)
-    draft = Draft(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
+    draft = TableSpec(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
     starts, steps = waves_at(draft.part(slice(1))), steps_of(draft, 64)
     slack = slack_of(starts, steps)[0]
     with_steps = starts.sin * steps.cos + starts.cos * steps.sin, starts.cos * steps.cos - starts.sin * steps.sin

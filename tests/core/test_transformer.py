@@ -190,7 +190,7 @@ def endings(vocabulary, length):
 def test_a_beam_wide_enough_finds_the_likeliest_answers(position):
     model, weights = made(position, vocabulary=5)
     source = np.where(SOURCE > 4, 3, SOURCE)
-    found = beam(model, weights, source, room=HOST, width=200, length=3)
+    found = beam(model, weights, source, backend=HOST, width=200, length=3)
     for row, question in enumerate(source):
         ranked = sorted(((likelihood(model, weights, question, t), t) for t in endings(5, 3)), reverse=True)
         for place in range(20):
@@ -201,11 +201,11 @@ def test_a_beam_wide_enough_finds_the_likeliest_answers(position):
 @pytest.mark.parametrize("position", POSITIONS, ids=repr)
 def test_greedy_decoding_writes_the_likeliest_token_each_time(position):
     model, weights = made(position)
-    written = greedy(model, weights, SOURCE, room=HOST, length=5)
+    written = greedy(model, weights, SOURCE, backend=HOST, length=5)
     best = answer(model, weights, SOURCE, written).argmax(-1)
     ended = np.cumsum(np.isin(written, (END, PAD)), axis=1) - np.isin(written, (END, PAD))
     assert np.array_equal(written, np.where(ended > 0, PAD, best))
-    narrow = beam(model, weights, SOURCE, room=HOST, width=3, length=5)
+    narrow = beam(model, weights, SOURCE, backend=HOST, width=3, length=5)
     assert (narrow.scores[:, :-1] >= narrow.scores[:, 1:]).all()
 
 
@@ -266,4 +266,4 @@ def test_what_is_no_encoding_is_told():
 def test_decoding_tells_what_it_cannot(wrong, message):
     model, weights = made(None)
     with pytest.raises(ValueError, match=message):
-        beam(model, weights, SOURCE, room=HOST, **wrong)
+        beam(model, weights, SOURCE, backend=HOST, **wrong)

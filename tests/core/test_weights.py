@@ -100,13 +100,13 @@ def test_channels_that_do_not_turn_stay_where_they_are():
     np.testing.assert_array_equal(odd, [0, 1, 2, 3, 4, 5, 7, 6, 8])
 
 
-def test_it_works_along_any_axis_and_in_any_library(native, room):
+def test_it_works_along_any_axis_and_in_any_library(to_backend, backend):
     weight = RNG.normal(size=(3, 12, 2)).astype(np.float32)
     for axis in (1, -2):
-        got = relayout(native(weight), head_dim=6, rotary_dim=4, placement="trail", axis=axis)
-        np.testing.assert_array_equal(room.to_numpy(got), weight[:, [0, 1, 2, 4, 3, 5, 6, 7, 8, 10, 9, 11]])
-    got = relayout(native(weight[0]), head_dim=4, source="half", target="interleaved")
-    np.testing.assert_array_equal(room.to_numpy(got), weight[0][[0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11]])
+        got = relayout(to_backend(weight), head_dim=6, rotary_dim=4, placement="trail", axis=axis)
+        np.testing.assert_array_equal(backend.to_numpy(got), weight[:, [0, 1, 2, 4, 3, 5, 6, 7, 8, 10, 9, 11]])
+    got = relayout(to_backend(weight[0]), head_dim=4, source="half", target="interleaved")
+    np.testing.assert_array_equal(backend.to_numpy(got), weight[0][[0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11]])
 
 
 def test_what_comes_out_in_half_goes_in_interleaved():
@@ -172,13 +172,13 @@ THERE = np.array([2**20 + 900, 1, 2, -7, 2**24 - 4096, 2**30, 4097])
 @pytest.mark.parametrize("direction", ["forward", "inverse"])
 @pytest.mark.parametrize(("head_dim", "rotary_dim", "placement"), [*WIDTHS[:4], (64, None, "lead")])
 def test_keys_are_moved_by_the_difference_of_positions(
-    native, room, layout, direction, head_dim, rotary_dim, placement
+    to_backend, backend, layout, direction, head_dim, rotary_dim, placement
 ):
     turning = rotary_dim or head_dim
     pairs = pairs_of(head_dim, turning, placement, layout)
     rotary = Rotary(head_dim=head_dim, layout=layout, rotary_dim=rotary_dim, placement=placement, direction=direction)
     keys = RNG.normal(size=(2, 3, len(FAR), head_dim)).astype(np.float32)
-    got = room.to_numpy(rerotate(native(keys), FAR, THERE, rotary=rotary))
+    got = backend.to_numpy(rerotate(to_backend(keys), FAR, THERE, rotary=rotary))
     angles = angles_of(THERE - FAR, powers(turning)) * (1 if direction == "forward" else -1)
     assert off_by(got, turned(keys, angles, pairs), pairs) < 2
     others = np.setdiff1d(np.arange(head_dim), pairs)
@@ -306,13 +306,13 @@ def test_positions_may_have_several_axes():
 
 
 @pytest.mark.parametrize(("order", "seq_axis"), [((0, 1, 2, 3), -2), ((0, 2, 1, 3), 1), ((2, 0, 1, 3), 0)])
-def test_each_row_of_a_batch_may_have_positions_of_its_own(native, room, order, seq_axis):
+def test_each_row_of_a_batch_may_have_positions_of_its_own(to_backend, backend, order, seq_axis):
     rotary = Rotary(head_dim=6, layout="interleaved")
     pairs = pairs_of(6, 6, "lead", "interleaved")
     keys = RNG.normal(size=(2, 3, 5, 6)).astype(np.float32)  # (batch, heads, length, head_dim)
     old = np.arange(5)
     new = np.array([old - 3, old + 2**20])  # (batch, length)
-    got = room.to_numpy(rerotate(native(keys.transpose(order)), old, new, rotary=rotary, seq_axis=seq_axis))
+    got = backend.to_numpy(rerotate(to_backend(keys.transpose(order)), old, new, rotary=rotary, seq_axis=seq_axis))
     wanted = turned(keys, angles_of(new - old, powers(6))[:, None], pairs)
     assert off_by(got.transpose(np.argsort(order)), wanted, pairs) < 2
 

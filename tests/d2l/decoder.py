@@ -1,7 +1,7 @@
 """A Transformer's decoder of d2l's parts, which its page defines and its package does not have.
 
 It asks of attention and of positions what the page's asks. Tokens that come one by one are kept before their
-projection, and each is said to stand at position 0, as on the page; `counted` says where it stands, which the page
+projection, and each is said to stand at position 0, as on the page; `arange_like` says where it stands, which the page
 forgets.
 """
 
@@ -21,7 +21,7 @@ class Sizes(NamedTuple):
     dropout: float
 
 
-def decoder(original, sizes, counted=False):
+def decoder(original, sizes, arange_like=False):
     """A decoder as a layer of the framework."""
     parts = original.parts
 
@@ -38,14 +38,14 @@ def decoder(original, sizes, counted=False):
             return self.seen
 
     def call(self, tokens, state, training=False):
-        logits, state, self.seen = decoded(self, original, sizes, (tokens, state, counted), parts.mode(training))
+        logits, state, self.seen = decoded(self, original, sizes, (tokens, state, arange_like), parts.mode(training))
         return logits, state
 
     setattr(Decoder, parts.call, call)
     return Decoder()
 
 
-def flax_decoder(original, sizes, counted=False):
+def flax_decoder(original, sizes, arange_like=False):
     """A decoder as a module of Flax."""
     parts = original.parts
 
@@ -57,7 +57,7 @@ def flax_decoder(original, sizes, counted=False):
             return begun(sizes, memory, lengths)
 
         def __call__(self, tokens, state, training=False):
-            logits, state, seen = decoded(self, original, sizes, (tokens, state, counted), parts.mode(training))
+            logits, state, seen = decoded(self, original, sizes, (tokens, state, arange_like), parts.mode(training))
             self.sow("intermediates", "dec_attention_weights", seen)
             return logits, state
 
@@ -84,8 +84,8 @@ def furnish(self, parts, sizes):
 
 def decoded(self, original, sizes, given, mode):
     """Logits, the state after these tokens, and the weights: of self-attention and of the question, for each block."""
-    tokens, (memory, lengths, held), counted = given
-    start = (0 if held[0] is None else held[0].shape[1],) if counted else ()
+    tokens, (memory, lengths, held), arange_like = given
+    start = (0 if held[0] is None else held[0].shape[1],) if arange_like else ()
     x = self.pos_encoding(self.embedding(tokens) * sizes.width**0.5, *start, **mode)
     seen = original.native_lengths(np.tile(np.arange(1, x.shape[1] + 1), (x.shape[0], 1))) if held[0] is None else None
     known, weights = [], ([], [])

@@ -69,7 +69,7 @@ class Original:
     least: ClassVar[float] = 0.0
 
     def __init__(self, on):
-        self.room, self.harness = on.room, on.harness
+        self.backend, self.testing = on.backend, on.testing
         self.book = book(self.framework)
         self.parts = PARTS[self.framework](self.book)
 
@@ -77,16 +77,16 @@ class Original:
         """The context in which d2l's names mean our layers."""
         return replaced(self.book, self.framework)
 
-    def native(self, numbers):
+    def to_backend(self, numbers):
         """An array of the framework; None stays."""
         if numbers is None:
             return None
         array = np.asarray(numbers)
-        return self.room.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int32))
+        return self.backend.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int32))
 
     def called(self, layer, *given):
         """What the layer gives."""
-        return self.room.to_numpy(layer(*map(self.native, given)))
+        return self.backend.to_numpy(layer(*map(self.to_backend, given)))
 
     def told(self, lengths):
         """Lengths as d2l's attention takes them; None stays."""
@@ -94,16 +94,16 @@ class Original:
 
     def native_lengths(self, lengths):
         """Lengths as an array that d2l's attention takes."""
-        return self.native(self.told(lengths))
+        return self.to_backend(self.told(lengths))
 
     def ready(self, layer, *given):
         """The layer, not in training, with all of its parameters made, as a first call does."""
-        self.called(self.harness.evaluated(layer), *given)
+        self.called(self.testing.eval_mode(layer), *given)
         return layer
 
     def table(self, num_hiddens, max_len):
         """The table of a `PositionalEncoding`, `(1, max_len, num_hiddens)`."""
-        return np.asarray(self.room.to_numpy(self.book.PositionalEncoding(num_hiddens, 0, max_len).P))
+        return np.asarray(self.backend.to_numpy(self.book.PositionalEncoding(num_hiddens, 0, max_len).P))
 
     def added(self, x, max_len):
         """What a `PositionalEncoding` makes of tokens."""
@@ -114,17 +114,17 @@ class Original:
         width = len(matrices["W_o"])
         tokens = np.zeros((1, 1, width))
         layer = self.ready(self.parts.attention(width, num_heads, 0.5), *[tokens] * 3, None)
-        self.harness.filled(layer, matrices)
+        self.testing.with_projections(layer, matrices)
         return lambda *given: self.called(layer, *given[:3], self.told(given[3]))
 
     def applied(self, layer, *given):
         """What a part, not in training, gives, and where its numbers are."""
-        layer = self.harness.evaluated(layer)
+        layer = self.testing.eval_mode(layer)
         return layer(*given), layer
 
     def encoder(self, *sizes):
         """A `TransformerEncoder` of a vocabulary, a width, a feed-forward width, heads, blocks, and dropout."""
-        return self.harness.evaluated(self.parts.encoder(*sizes))
+        return self.testing.eval_mode(self.parts.encoder(*sizes))
 
     def drawn(self, table):
         """A table, `(1, length, width)`, as the page draws it: one with columns as curves, one as an image."""
@@ -132,27 +132,27 @@ class Original:
 
     def positions(self, num_hiddens, tokens):
         """What the page makes of tokens, and the table."""
-        layer = self.harness.evaluated(self.book.PositionalEncoding(num_hiddens, 0))
-        return layer(self.native(tokens)), layer.P
+        layer = self.testing.eval_mode(self.book.PositionalEncoding(num_hiddens, 0))
+        return layer(self.to_backend(tokens)), layer.P
 
     def encoded(self, encoder, tokens, lengths):
         """What the encoder makes of tokens, and the numbers that it has."""
-        result, weights, held = self.run(encoder, self.native(tokens), self.native_lengths(lengths))
+        result, weights, held = self.run(encoder, self.to_backend(tokens), self.native_lengths(lengths))
         blocks = [
             self.matrices(self.part(block, "attention")) | self.ffn(self.part(block, "ffn"))
             for block in self.blocks(held, len(weights))
         ]
-        result, *weights = map(self.room.to_numpy, (result, *weights))
+        result, *weights = map(self.backend.to_numpy, (result, *weights))
         return Encoded(result, self.embedding(self.part(held, "embedding")), blocks, weights)
 
-    def decoder(self, sizes, counted=False):
+    def decoder(self, sizes, arange_like=False):
         """A decoder of the parts, not in training."""
-        return self.harness.evaluated(decoder(self, sizes, counted))
+        return self.testing.eval_mode(decoder(self, sizes, arange_like))
 
     def decoded(self, decoder, sizes, tokens, memory, lengths):
         """What the decoder makes of tokens, and the numbers that it has."""
-        given = self.native(memory), self.native_lengths(lengths), [None] * sizes.num_blks
-        (result, _), weights, held = self.run(decoder, self.native(tokens), list(given))
+        given = self.to_backend(memory), self.native_lengths(lengths), [None] * sizes.num_blks
+        (result, _), weights, held = self.run(decoder, self.to_backend(tokens), list(given))
         blocks = [
             self.ffn(self.part(held, f"ffn_{i}"))
             | {"own": self.matrices(self.part(held, f"attention1_{i}"))}
@@ -160,8 +160,8 @@ class Original:
             for i in range(sizes.num_blks)
         ]
         embedding, last = self.embedding(self.part(held, "embedding")), self.dense(self.part(held, "dense"))
-        seen = [tuple(map(self.room.to_numpy, pair)) for pair in zip(*weights, strict=True)]
-        return Decoded(self.room.to_numpy(result), embedding, blocks, last, seen, held)
+        seen = [tuple(map(self.backend.to_numpy, pair)) for pair in zip(*weights, strict=True)]
+        return Decoded(self.backend.to_numpy(result), embedding, blocks, last, seen, held)
 
     def stepped(self, decoder, held, tokens, state):
         """The logits that follow tokens, and the state after them."""
@@ -197,7 +197,7 @@ class Original:
         return self.read(layer.weight).T, None if layer.bias is None else self.read(layer.bias)
 
     def read(self, parameter):
-        return self.room.to_numpy(parameter)
+        return self.backend.to_numpy(parameter)
 
 
 class Torch(Original):
@@ -262,7 +262,7 @@ class JAX(Original):
 
     def table(self, num_hiddens, max_len):
         layer = self.book.PositionalEncoding(num_hiddens, 0, max_len)
-        tokens = self.native(np.zeros((1, 1, num_hiddens)))
+        tokens = self.to_backend(np.zeros((1, 1, num_hiddens)))
         _, seen = self.jax.jit(partial(layer.apply, {}, mutable="intermediates"))(tokens)
         (table,) = seen["intermediates"]["P"]
         return np.asarray(table)
@@ -276,8 +276,8 @@ class JAX(Original):
 
     def attention(self, num_heads, matrices):
         layer = self.parts.attention(len(matrices["W_o"]), num_heads, 0.5)
-        held = self.run(layer, *[self.native(np.zeros((1, 1, len(matrices["W_o"]))))] * 3, None)[-1]
-        parameters = {"params": self.filled(held, matrices)}
+        held = self.run(layer, *[self.to_backend(np.zeros((1, 1, len(matrices["W_o"]))))] * 3, None)[-1]
+        parameters = {"params": self.with_projections(held, matrices)}
 
         def result(*given):
             attended, _ = layer.apply(parameters, *given)  # and the weights
@@ -287,7 +287,7 @@ class JAX(Original):
 
     def positions(self, num_hiddens, tokens):
         layer = self.book.PositionalEncoding(num_hiddens, 0)
-        added, seen = layer.apply({}, self.native(tokens), mutable="intermediates")
+        added, seen = layer.apply({}, self.to_backend(tokens), mutable="intermediates")
         (table,) = seen["intermediates"]["P"]
         return added, table
 
@@ -296,8 +296,8 @@ class JAX(Original):
         result, made = begin(self.jax.random.key(0, impl="rbg"), *given)
         return result, made["params"]
 
-    def decoder(self, sizes, counted=False):
-        return flax_decoder(self, sizes, counted)
+    def decoder(self, sizes, arange_like=False):
+        return flax_decoder(self, sizes, arange_like)
 
     def stepped(self, decoder, held, tokens, state):
         return decoder.apply({"params": held}, tokens, state)
@@ -315,16 +315,16 @@ class JAX(Original):
     def part(self, module, name):
         return module[name]
 
-    def filled(self, attention, matrices):
+    def with_projections(self, attention, matrices):
         """The parameters of an attention layer, of these matrices; those of ours are a layer of ours."""
         if "layer" in attention:
-            return {"layer": self.harness.filled(attention["layer"], matrices)}
-        return {name: {"kernel": self.native(matrix)} for name, matrix in matrices.items()}
+            return {"layer": self.testing.with_projections(attention["layer"], matrices)}
+        return {name: {"kernel": self.to_backend(matrix)} for name, matrix in matrices.items()}
 
     def renamed(self, given, model):
         """The parameters of d2l's model, `given`, as another has them."""
         if "layer" in model and "layer" not in given:
-            return self.filled(model, self.matrices(given))
+            return self.with_projections(model, self.matrices(given))
         below = {name: self.renamed(part, model[name]) for name, part in given.items() if isinstance(part, dict)}
         return {**given, **below}
 

@@ -22,7 +22,7 @@ def test_binary_numbers(original, capsys):
     assert lines[0] == "0 in binary is 000"
     bits = np.array([[int(bit) for bit in line[-3:]] for line in lines])
     np.testing.assert_array_equal(bits @ [4, 2, 1], range(8))
-    table = original.room.to_numpy(original.positions(32, np.zeros((1, 8, 32)))[1])[0, :60]
+    table = original.backend.to_numpy(original.positions(32, np.zeros((1, 8, 32)))[1])[0, :60]
     turns = np.count_nonzero(np.diff(np.sign(table[1:, ::2]), axis=0), axis=0)
     assert np.all(np.diff(turns) <= 0)
     changes = np.count_nonzero(np.diff(bits, axis=0), axis=0)
@@ -32,8 +32,8 @@ def test_binary_numbers(original, capsys):
 @pytest.mark.usefixtures("whose")
 def test_feed_forward(original, capsys):
     """Each token alone: all rows that the page prints are the same."""
-    result, held = original.applied(original.parts.ffn(4, 4), original.native(np.ones((2, 3, 4))))
-    print(original.room.to_numpy(result)[0].tolist())  # noqa: T201
+    result, held = original.applied(original.parts.ffn(4, 4), original.to_backend(np.ones((2, 3, 4))))
+    print(original.backend.to_numpy(result)[0].tolist())  # noqa: T201
     printed = np.array(json.loads(capsys.readouterr().out))
     assert printed.shape == (3, 4)
     ffn = original.ffn(held)
@@ -49,19 +49,19 @@ def test_feed_forward(original, capsys):
 @pytest.mark.usefixtures("whose")
 def test_residual_and_norm(original):
     """Of ones, whose mean is all there is of them."""
-    ones = original.native(np.ones((2, 3, 4)))
+    ones = original.to_backend(np.ones((2, 3, 4)))
     result, _ = original.applied(original.parts.addnorm(4, 0.5), ones, ones)
     check_shape(original, result, (2, 3, 4))
-    np.testing.assert_array_equal(original.room.to_numpy(result), np.zeros((2, 3, 4)))
+    np.testing.assert_array_equal(original.backend.to_numpy(result), np.zeros((2, 3, 4)))
 
 
 @pytest.mark.usefixtures("whose")
 def test_encoder_block(original):
-    tokens = original.native(np.ones((2, 100, 24)))
+    tokens = original.to_backend(np.ones((2, 100, 24)))
     result, _ = original.applied(original.parts.block(24, 48, 8, 0.5), tokens, original.native_lengths(LENGTHS))
     result = result[0] if isinstance(result, tuple) else result  # Flax's gives its weights, too
     check_shape(original, result, (2, 100, 24))
-    rows = original.room.to_numpy(result)
+    rows = original.backend.to_numpy(result)
     np.testing.assert_allclose(rows, np.broadcast_to(rows[:, :1], rows.shape), rtol=0, atol=64 * UNIT)
 
 

@@ -30,17 +30,17 @@ def test_all_tokens_at_once(original, whose):
 
 
 @pytest.mark.parametrize("counted", [True, False], ids=["with start", "as the page"])
-def test_token_by_token(original, counted):
+def test_token_by_token(original, arange_like):
     """Each of the page's tokens stands at position 0. `start` says where it stands, and all is as in training."""
     with original.replaced():
-        model = original.decoder(SIZES, counted)
+        model = original.decoder(SIZES, arange_like)
         made = original.decoded(model, SIZES, TOKENS, MEMORY, LENGTHS)
-        state = model.init_state(original.native(MEMORY), original.native_lengths(LENGTHS))
+        state = model.init_state(original.to_backend(MEMORY), original.native_lengths(LENGTHS))
         truth, _ = decoder(TOKENS, MEMORY, LENGTHS, made, 8, original.epsilon)
         off = np.zeros(3)
         for step in range(3):
-            logits, state = original.stepped(model, made.held, original.native(TOKENS[:, [step]]), state)
-            error = np.abs(original.room.to_numpy(logits)[:, 0] - truth.value[:, step])
+            logits, state = original.stepped(model, made.held, original.to_backend(TOKENS[:, [step]]), state)
+            error = np.abs(original.backend.to_numpy(logits)[:, 0] - truth.value[:, step])
             off[step] = np.max(error / truth.slack[:, step])
     assert off[0] <= 1
-    assert np.all(off[1:] <= 1) if counted else np.all(off[1:] > 100)
+    assert np.all(off[1:] <= 1) if arange_like else np.all(off[1:] > 100)

@@ -46,7 +46,7 @@ def test_our_transformer_encodes_alike(original, theirs, monkeypatch):
     sizes = {"vocabulary": 20, "max_len": 9, "num_hiddens": 24, "ffn_hiddens": 32, "num_heads": 3, "num_blocks": 2}
     model = Transformer(position=Sinusoidal(dim=24), **sizes)
     given = model.initial(seed=0) | model.constants() | {"embedding": embedding} | renamed(blocks)
-    weights = {name: original.native(np.asarray(numbers, np.float32)) for name, numbers in given.items()}
+    weights = {name: original.to_backend(np.asarray(numbers, np.float32)) for name, numbers in given.items()}
     ours = original.called(partial(encode, model, weights), TOKENS)
     truth, _ = encoder(TOKENS, LENGTHS, embedding, blocks, 3, original.epsilon)
     for result in (result_of_theirs, ours):

@@ -58,7 +58,7 @@ def test_curves(original, whose, notes):
     for column, (rows, curve) in zip(range(6, 10), notes.curves, strict=True):
         np.testing.assert_array_equal(rows, np.arange(60))
         assert np.all(np.abs(curve - true[:, column]) <= slack[:, column])
-    assert np.all(np.abs(original.room.to_numpy(added)[0] - true) <= slack)
+    assert np.all(np.abs(original.backend.to_numpy(added)[0] - true) <= slack)
 
 
 def test_heat_map(original, whose, notes):

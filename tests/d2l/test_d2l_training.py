@@ -63,9 +63,9 @@ def test_translations(page, both):
 def test_weights(original, both):
     """What the page draws; its last sentence has four tokens, with its end."""
     for one, least in zip(both, (original.least, 0), strict=True):
-        encoder = np.stack([original.room.to_numpy(weights)[-NUM_HEADS:] for weights in one.weights.encoder])
+        encoder = np.stack([original.backend.to_numpy(weights)[-NUM_HEADS:] for weights in one.weights.encoder])
         assert encoder.shape == (NUM_BLKS, NUM_HEADS, STEPS, STEPS)
-        own, across = filled(original, one.weights.decoder)
+        own, across = with_projections(original, one.weights.decoder)
         assert across.shape == own.shape == (NUM_BLKS, NUM_HEADS, len(one.weights.decoder), STEPS)
         for weights in (encoder, own, across):
             np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
@@ -76,14 +76,14 @@ def test_weights(original, both):
 def test_with_the_line_that_the_page_lacks(original, page, both):
     """Told where tokens stand, it makes no mistake."""
     with original.replaced():
-        model = page.model(counted=True)
+        model = page.model(arange_like=True)
         page.begin(model, both[1].model)
         texts, _ = page.translated(model, ENGLISH)
     assert page.scores(texts) == [1, 1, 1, 1]
 
 
-def filled(original, steps):
+def with_projections(original, steps):
     """The weights of both attentions, `(blocks, heads, steps, keys)`; what a step cannot know yet is 0, as on the page."""
-    rows = [original.room.to_numpy(block)[-NUM_HEADS:, 0] for step in steps for kind in step for block in kind]
+    rows = [original.backend.to_numpy(block)[-NUM_HEADS:, 0] for step in steps for kind in step for block in kind]
     rows = [np.pad(row, ((0, 0), (0, STEPS - row.shape[-1]))) for row in rows]
     return np.reshape(rows, (len(steps), 2, NUM_BLKS, NUM_HEADS, STEPS)).transpose(1, 2, 3, 0, 4)

@@ -37,12 +37,12 @@ def test_its_table_has_a_frequency_for_every_column(units, max_length):
 
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_its_attention(original, room, lengths):
+def test_its_attention(original, backend, lengths):
     """It does not project the result."""
     matrices = {name: numbers(12, 12) for name in PROJECTIONS} | {"W_o": np.eye(12, dtype=np.float32)}
     tokens = numbers(3, 4, 12), numbers(3, 5, 12), numbers(3, 5, 12)
     truth = attention(*map(exact, tokens), lengths, matrices, 3)
-    layer = original.harness.filled(original.harness.evaluated(room.MultiHeadAttention(12, 3)), matrices)
+    layer = original.testing.with_projections(original.testing.eval_mode(backend.MultiHeadAttention(12, 3)), matrices)
     for result in (attended(tokens, lengths, matrices, 3), original.called(layer, *tokens, lengths)):
         assert np.all(np.abs(result - truth.value) <= truth.slack)
 

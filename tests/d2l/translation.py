@@ -56,11 +56,11 @@ class Translation:
 
         return Sentences(batch_size=8, num_train=len(PAIRS) * 2, num_val=0)
 
-    def model(self, counted=False):
+    def model(self, arange_like=False):
         """An encoder and a decoder, called once, so that all its numbers are there; always the same ones."""
         self.seed()
         encoder = self.original.encoder(*sizes(self.data.src_vocab))
-        decoder = self.original.decoder(sizes(self.data.tgt_vocab), counted)
+        decoder = self.original.decoder(sizes(self.data.tgt_vocab), arange_like)
         return self.started(self.joined(encoder, decoder))
 
     def seed(self):
@@ -93,7 +93,7 @@ class Translation:
 
     def texts(self, tokens):
         """Sentences of the numbers of words."""
-        numbers = self.original.room.to_numpy(tokens).astype(int).tolist()
+        numbers = self.original.backend.to_numpy(tokens).astype(int).tolist()
         return [" ".join(takewhile("<eos>".__ne__, self.data.tgt_vocab.to_tokens(row))) for row in numbers]
 
     def seen(self, model, weights):

@@ -19,10 +19,10 @@ SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_dista
 ROWS, QUERIES = [4, 0], [[1, 2, 5], [0, 3, 4]]
 FAR = {"positions": [[1048577, 5, 3], [0, -2, 7]], "key_positions": [[1048576, 1048577, 4, 0, 9], [1, 0, -2, 3, 7]]}
 
-Entry = dict[str, Any]
+GoldenCase = dict[str, Any]
 
 
-def attention() -> Iterator[Entry]:
+def attention() -> Iterator[GoldenCase]:
     """Multi-head attention of two heads of four, by its formula, with each kind of position, and rows that see nothing."""
     numbers = random.Random(19560101)
     for name, position, kv_heads, options in (
@@ -48,7 +48,7 @@ def attention() -> Iterator[Entry]:
         yield _cut(position, numbers)
 
 
-def attend() -> Iterator[Entry]:
+def attend() -> Iterator[GoldenCase]:
     """`attend` alone, on numbers of every dtype: computed in float32 and rounded once, or in float64."""
     numbers = random.Random(20170612)
     for name, position, heads in (("no position, groups", None, 1), ("Rotary", ROTARY, 2), ("Alibi", ALIBI, 1)):
@@ -57,7 +57,7 @@ def attend() -> Iterator[Entry]:
                 yield {"name": f"attend, {name}, {dtype}", "dtype": dtype} | _alone(position, heads, bits, numbers)
 
 
-def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> Entry:
+def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> GoldenCase:
     q, k, v = (_drawn(numbers, 2, n, length, HEAD_DIM) for n, length in ((HEADS, 3), (heads, 5), (heads, 5)))
     weights = _drawn(numbers, 2, HEADS, 3, HEAD_DIM)
     formula = _Formula(position, {}, {"start": 1, "causal": True}, bits)
@@ -71,7 +71,7 @@ def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> Entr
     return tokens | {"result": _rounded(result, bits), "gradient": _rounded(gradient, bits) if smooth else None}
 
 
-def _whole(name: str, position: Any, kv_heads: int, options: Entry, numbers: random.Random) -> Entry:
+def _whole(name: str, position: Any, kv_heads: int, options: GoldenCase, numbers: random.Random) -> GoldenCase:
     made = made_of(position, kv_heads, numbers)
     queries, keys, values, weights = (_drawn(numbers, 2, length, WIDTH) for length in (3, 5, 5, 3))
     if "mask" in options:
@@ -84,7 +84,7 @@ def _whole(name: str, position: Any, kv_heads: int, options: Entry, numbers: ran
     return {"name": f"MultiHeadAttention, {name}"} | made | tokens | told
 
 
-def _cut(position: Any, numbers: random.Random) -> Entry:
+def _cut(position: Any, numbers: random.Random) -> GoldenCase:
     """Causal self-attention, to be computed piece by piece with a cache."""
     made, tokens = made_of(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
     result, _ = attended(made, tokens, tokens, tokens, {"causal": True}, None)
@@ -93,7 +93,7 @@ def _cut(position: Any, numbers: random.Random) -> Entry:
     return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | told
 
 
-def made_of(position: Any, kv_heads: int, numbers: random.Random) -> Entry:
+def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:
     narrow, kind = kv_heads * HEAD_DIM, position and position["kind"]
     shapes = {"W_q": (WIDTH, WIDTH), "W_k": (WIDTH, narrow), "W_v": (WIDTH, narrow), "W_o": (WIDTH, WIDTH)}
     learned = {"T5Bias": {"table": (8, HEADS)}, "ShawBias": {"key_table": (5, HEAD_DIM), "value_table": (5, HEAD_DIM)}}
@@ -115,7 +115,9 @@ def _scaled(matrix: Any) -> Any:
     return [[number / 4 for number in row] for row in matrix]
 
 
-def attended(made: Entry, queries: Any, keys: Any, values: Any, options: Entry, weights: Any) -> tuple[Any, Any]:
+def attended(
+    made: GoldenCase, queries: Any, keys: Any, values: Any, options: GoldenCase, weights: Any
+) -> tuple[Any, Any]:
     formula, w, heads = _Formula(made["position"], made["parameters"], options), made["matrices"], made["kv_heads"]
     k, v = ([_heads(_product(x, w[name]), heads) for x in tokens] for tokens, name in ((keys, "W_k"), (values, "W_v")))
 
@@ -158,7 +160,7 @@ def _slope(function: Any, row: list[Any], weights: list[Any]) -> list[Any]:
 class _Formula:
     """The formula of attention for one query, in 50 digits."""
 
-    def __init__(self, position: Any, parameters: Entry, options: Entry, bits: int = 53) -> None:
+    def __init__(self, position: Any, parameters: GoldenCase, options: GoldenCase, bits: int = 53) -> None:
         self.position, self.parameters, self.options, self.bits = position, parameters, options, bits
         self.kind = position and position["kind"]
 

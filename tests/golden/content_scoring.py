@@ -41,8 +41,8 @@ def content_scoring() -> Iterator[dict[str, Any]]:
     ):
         weights = {key: _draw(numbers, *shape, std=0.5) for key, shape in _shapes(encoding).items()}
         tokens = {key: _draw(numbers, BATCH, HEADS, length, WIDTH) for key, length in LENGTHS.items()}
-        entry = {"name": name, "encoding": encoding, **placed, "causal": causal}
-        yield entry | _numbers(numbers, entry, tokens | weights) | {"weights": weights} | tokens
+        golden_case = {"name": name, "encoding": encoding, **placed, "causal": causal}
+        yield golden_case | _numbers(numbers, golden_case, tokens | weights) | {"weights": weights} | tokens
 
 
 def _shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -61,25 +61,30 @@ def _draw(numbers: random.Random, *shape: int, std: float = 1) -> Any:
     return [_draw(numbers, *shape[1:], std=std) for _ in range(shape[0])]
 
 
-def _numbers(numbers: random.Random, entry: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     """What is added to given scores, the result of attention, and gradients of both."""
     scores = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
     weights = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
     result_weights = _draw(numbers, BATCH, HEADS, QUERIES, WIDTH)
     told = {
         "scores": scores,
-        "score_weights": _each(lambda b, h, i, j: weights[b][h][i][j] if _seen(entry, i, j) else 0.0),
-        "biased": _each(lambda b, h, i, j: float(_biased(entry, arrays, scores, b, h, i, j))),
+        "score_weights": _each(lambda b, h, i, j: weights[b][h][i][j] if _seen(golden_case, i, j) else 0.0),
+        "biased": _each(lambda b, h, i, j: float(_biased(golden_case, arrays, scores, b, h, i, j))),
         "result_weights": result_weights,
-        "result": [[_floats(_attended(entry, arrays, b, h)) for h in range(HEADS)] for b in range(BATCH)],
+        "result": [[_floats(_attended(golden_case, arrays, b, h)) for h in range(HEADS)] for b in range(BATCH)],
     }
 
     def of_scores() -> Any:
-        terms = (_biased(entry, arrays, scores, b, h, i, j) * weights[b][h][i][j] for b, h, i, j in _indices(entry))
+        terms = (
+            _biased(golden_case, arrays, scores, b, h, i, j) * weights[b][h][i][j]
+            for b, h, i, j in _indices(golden_case)
+        )
         return mp.fsum(terms)
 
     def of_result() -> Any:
-        pairs = [(_attended(entry, arrays, b, h), result_weights[b][h]) for b in range(BATCH) for h in range(HEADS)]
+        pairs = [
+            (_attended(golden_case, arrays, b, h), result_weights[b][h]) for b in range(BATCH) for h in range(HEADS)
+        ]
         return mp.fsum(dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
 
     told["scores_gradient"] = _gradient(of_scores, scores)
@@ -87,10 +92,10 @@ def _numbers(numbers: random.Random, entry: dict[str, Any], arrays: Arrays) -> d
     return told
 
 
-def _indices(entry: dict[str, Any]) -> Iterator[tuple[int, int, int, int]]:
+def _indices(golden_case: dict[str, Any]) -> Iterator[tuple[int, int, int, int]]:
     for b in range(BATCH):
         for h in range(HEADS):
-            yield from ((b, h, i, j) for i in range(QUERIES) for j in range(KEYS) if _seen(entry, i, j))
+            yield from ((b, h, i, j) for i in range(QUERIES) for j in range(KEYS) if _seen(golden_case, i, j))
 
 
 def _each(number: Callable[[int, int, int, int], float]) -> Any:
@@ -115,53 +120,55 @@ def _gradient(function: Callable[[], Any], array: Any) -> Any:
     return slopes
 
 
-def _seen(entry: dict[str, Any], i: int, j: int) -> bool:
-    return not entry["causal"] or j <= i + entry["start"]
+def _seen(golden_case: dict[str, Any], i: int, j: int) -> bool:
+    return not golden_case["causal"] or j <= i + golden_case["start"]
 
 
-def _place(entry: dict[str, Any], name: str, b: int, index: int) -> int:
-    given = entry.get(name)
+def _place(golden_case: dict[str, Any], name: str, b: int, index: int) -> int:
+    given = golden_case.get(name)
     if given is None:
-        return index + (entry["start"] if name == "query_positions" else 0)
+        return index + (golden_case["start"] if name == "query_positions" else 0)
     return given[b][index] if isinstance(given[0], list) else given[index]
 
 
-def _row(entry: dict[str, Any], b: int, i: int, j: int) -> int:
+def _row(golden_case: dict[str, Any], b: int, i: int, j: int) -> int:
     """The row of the offset of key j for query i, cut off as the paper cuts it."""
-    limit = entry["encoding"]["max_distance"]
-    offset = _place(entry, "key_positions", b, j) - _place(entry, "query_positions", b, i)
+    limit = golden_case["encoding"]["max_distance"]
+    offset = _place(golden_case, "key_positions", b, j) - _place(golden_case, "query_positions", b, i)
     return max(-limit, min(limit, offset)) + limit
 
 
-def _attended(entry: dict[str, Any], arrays: Arrays, b: int, h: int) -> list[list[Any]]:
+def _attended(golden_case: dict[str, Any], arrays: Arrays, b: int, h: int) -> list[list[Any]]:
     """Attention of one head: equations 3 to 5 of Shaw et al., with the scores of the others."""
     q, k, v = (arrays[name][b][h] for name in LENGTHS)
     result = []
     scores = [[dot(a, c) / mp.sqrt(WIDTH) for c in k] for a in q]
     for i in range(QUERIES):
-        seen = [j for j in range(KEYS) if _seen(entry, i, j)]
-        grown = {j: mp.exp(scores[i][j] + _added(entry, arrays, scores, b, h, i, j)) for j in seen}
+        seen = [j for j in range(KEYS) if _seen(golden_case, i, j)]
+        grown = {j: mp.exp(scores[i][j] + _added(golden_case, arrays, scores, b, h, i, j)) for j in seen}
         total = mp.fsum(grown.values())
-        sums = [mp.fsum(grown[j] * (v[j][c] + _value(entry, arrays, b, i, j, c)) for j in seen) for c in range(WIDTH)]
+        sums = [
+            mp.fsum(grown[j] * (v[j][c] + _value(golden_case, arrays, b, i, j, c)) for j in seen) for c in range(WIDTH)
+        ]
         result.append([x / total for x in sums])
     return result
 
 
-def _value(entry: dict[str, Any], arrays: Arrays, b: int, i: int, j: int, column: int) -> Any:
-    return arrays["value_table"][_row(entry, b, i, j)][column] if "value_table" in arrays else 0
+def _value(golden_case: dict[str, Any], arrays: Arrays, b: int, i: int, j: int, column: int) -> Any:
+    return arrays["value_table"][_row(golden_case, b, i, j)][column] if "value_table" in arrays else 0
 
 
-def _biased(entry: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
-    return scores[b][h][i][j] + _added(entry, arrays, scores[b][h], b, h, i, j) if _seen(entry, i, j) else 0
+def _biased(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
+    return scores[b][h][i][j] + _added(golden_case, arrays, scores[b][h], b, h, i, j) if _seen(golden_case, i, j) else 0
 
 
-def _added(entry: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
+def _added(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
     q, k = arrays["q"][b][h][i], arrays["k"][b][h][j]
-    if entry["encoding"]["kind"] == "ShawBias":
-        return dot(q, arrays["key_table"][_row(entry, b, i, j)]) / mp.sqrt(WIDTH)
-    if entry["encoding"]["kind"] == "Cope":
-        return contextual(q, arrays["table"], [scores[i][l] for l in range(j, KEYS) if _seen(entry, i, l)])
-    distance = entry["encoding"]["max_distance"] - _row(entry, b, i, j)
+    if golden_case["encoding"]["kind"] == "ShawBias":
+        return dot(q, arrays["key_table"][_row(golden_case, b, i, j)]) / mp.sqrt(WIDTH)
+    if golden_case["encoding"]["kind"] == "Cope":
+        return contextual(q, arrays["table"], [scores[i][l] for l in range(j, KEYS) if _seen(golden_case, i, l)])
+    distance = golden_case["encoding"]["max_distance"] - _row(golden_case, b, i, j)
     r = projected([row[WIDTH * h : WIDTH * (h + 1)] for row in arrays["W_r"]], distance)
     turned = mp.fsum((a + c) * e for a, c, e in zip(q, arrays["v"][h], r, strict=True))
     return (dot(arrays["u"][h], k) + turned) / mp.sqrt(WIDTH)

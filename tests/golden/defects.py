@@ -26,8 +26,8 @@ def defects() -> Iterator[dict[str, Any]]:
     xpos = {"kind": "XPos", "head_dim": 8, "layout": "interleaved", "scale_base": 512}
     for number, told, check in ((3, "queries and keys one by one", "one_by_one"), (4, "a copy of XPos", "copied")):
         places = [(p,) for p in (0, 1, 128, 255)]
-        entries = [[entry_of(xpos, j, place) for j in range(4)] for place in places]
-        queries = [[[float(v) for v in pair] for pair in row] for row in entries]
+        golden_cases = [[entry_of(xpos, j, place) for j in range(4)] for place in places]
+        queries = [[[float(v) for v in pair] for pair in row] for row in golden_cases]
         keys = [[[float(v) for v in _key_entry(xpos, j, place)] for j in range(4)] for place in places]
         name = f"defect {number}: {told}"
         yield {
@@ -89,9 +89,9 @@ def defects() -> Iterator[dict[str, Any]]:
         yield _sinusoidal_defect(number, dtype, fields)
 
 
-def _rounded(entry: dict[str, Any], dtype: str) -> dict[str, Any]:
-    values = [[[rounded(rounded(v), DTYPES[dtype]) for v in pair] for pair in row] for row in entry["cos_sin"]]
-    return entry | {"dtype": dtype, "rounded": values}
+def _rounded(golden_case: dict[str, Any], dtype: str) -> dict[str, Any]:
+    values = [[[rounded(rounded(v), DTYPES[dtype]) for v in pair] for pair in row] for row in golden_case["cos_sin"]]
+    return golden_case | {"dtype": dtype, "rounded": values}
 
 
 def _sinusoidal_defect(number: int, dtype: str, fields: dict[str, Any]) -> dict[str, Any]:

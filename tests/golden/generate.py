@@ -87,10 +87,10 @@ def _seed(
     kind: str,
     fields: dict[str, Any],
     positions: Any,
-    entry: Callable[[int, int], Any],
+    golden_case: Callable[[int, int], Any],
     printed: list[list[float]] | None = None,
 ) -> dict[str, Any]:
-    table = [[float(entry(p, j)) for j in range(fields["dim"])] for p in positions]
+    table = [[float(golden_case(p, j)) for j in range(fields["dim"])] for p in positions]
     settings = ", ".join(f"{name} {value}" for name, value in fields.items())
     seed = {"name": f"{kind}, {settings}", "encoding": {"kind": kind, **fields}, "positions": list(positions)}
     return seed | {"table": table} | ({"printed": printed} if printed else {})
@@ -252,7 +252,7 @@ MAKERS = (
 
 def written(make: Callable[[], Iterator[dict[str, Any]]]) -> str:
     """The entries of a file as JSON, one to a line."""
-    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in make()) + "\n]\n"
+    return "[\n" + ",\n".join(json.dumps(golden_case, ensure_ascii=False) for golden_case in make()) + "\n]\n"
 
 
 def main(check: bool) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 
 import mpmath as mp
 from additive import rows_of
+from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded, sinusoidal_row
 from rope import angles_of, channels, entry_of, turned_back, turned_row
 from scoring_modes import attention_modes, scoring_modes
-from specimens import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, Entry, chosen, counted, described
 
 
-def modes() -> Iterator[Entry]:
+def modes() -> Iterator[GoldenCase]:
     """Every kind of encoding in its layer; half precision; positions about 2**20."""
     yield from _additive()
     yield from _rotary()
@@ -21,18 +21,18 @@ def modes() -> Iterator[Entry]:
     yield from attention_modes()
 
 
-def _additive() -> Iterator[Entry]:
+def _additive() -> Iterator[GoldenCase]:
     sinusoidal = {"kind": "Sinusoidal", "dim": 5}
     grid = {"positions": [[p // 8 for p in range(LENGTH)], [p % 8 for p in range(LENGTH)]]}
     plain = [[[p] for p in range(LENGTH)]] * 2
 
-    def rows(fields: Entry, places: Any) -> Any:
+    def rows(fields: GoldenCase, places: Any) -> Any:
         return [list(rows_of(fields, [list(map(mp.mpf, axis)) for axis in zip(*row, strict=True)])) for row in places]
 
     def sinusoids(starts: list[int]) -> Any:
         return [[sinusoidal_row(start + p, 5, 10000, "interleaved") for p in range(LENGTH)] for start in starts]
 
-    table = counted(60, 3)
+    table = arange_like(60, 3)
     far = [[[start + p] for p in range(LENGTH)] for start in LONG]
     near = [[[start + p] for p in range(LENGTH)] for start in NEAR]
     yield _sum({"kind": "Integer", "dim": 3}, [[[p[0]] * 3 for p in row] for row in plain])
@@ -65,19 +65,21 @@ def _additive() -> Iterator[Entry]:
         yield _sum(sinusoidal | {"kind": "LearnedSinusoidal"}, sinusoids([0, 0]), dtype)
 
 
-def _sum(fields: Entry, rows: Any, dtype: str = "float32", inputs: Entry | None = None, **told: Any) -> Entry:
+def _sum(
+    fields: GoldenCase, rows: Any, dtype: str = "float32", inputs: GoldenCase | None = None, **told: Any
+) -> GoldenCase:
     """Tokens plus rows that were rounded to float32, rounded to float32 and to their dtype."""
     bits, shape = DTYPES[dtype], (2, LENGTH, fields["dim"])
-    pairs = [zip(*both, strict=True) for both in zip(counted(*shape), rows, strict=True)]
+    pairs = [zip(*both, strict=True) for both in zip(arange_like(*shape), rows, strict=True)]
     learned = fields["kind"] == "LearnedSinusoidal"  # whose rows are computed, and never rounded
     kept = (lambda value: value) if learned else rounded
     sums = [[[rounded(mp.mpf(a) + kept(b)) for a, b in zip(*both, strict=True)] for both in row] for row in pairs]
-    entry = described("PositionalEncoding", fields, dtype, {"x": (shape, [-2])}, inputs, **told)
-    result, gradient = chosen(sums, bits), chosen(counted(*shape, first=FIRST_WEIGHT), bits)
-    return entry | {"result": result, "gradient": gradient}
+    golden_case = described("PositionalEncoding", fields, dtype, {"x": (shape, [-2])}, inputs, **told)
+    result, gradient = chosen(sums, bits), chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)
+    return golden_case | {"result": result, "gradient": gradient}
 
 
-def _rotary() -> Iterator[Entry]:
+def _rotary() -> Iterator[GoldenCase]:
     rotary = {"kind": "Rotary", "head_dim": 8, "layout": "half"}
     grid = [[p // 8 for p in range(LENGTH)], [p % 8 for p in range(LENGTH)]]
     axial = {"kind": "AxialRotary", "head_dim": 8, "layout": "half", "axes_dims": [4, 4]}
@@ -104,10 +106,10 @@ def _rotary() -> Iterator[Entry]:
             yield _turned(fields, each, {"positions": at})
 
 
-def _turned(fields: Entry, dtype: str = "float32", inputs: Entry | None = None) -> Entry:
+def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | None = None) -> GoldenCase:
     """Queries of two heads, each pair turned in float32, or in all digits where frequencies are learned."""
     bits, shape = DTYPES[dtype], (2, 2, LENGTH, 8)
-    entry = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs)
+    golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs)
     pairs = len(angles_of(fields))
     ways = channels(fields, pairs)
     cos_sin = [
@@ -120,12 +122,12 @@ def _turned(fields: Entry, dtype: str = "float32", inputs: Entry | None = None) 
             [[turn(tokens[b][h][p], cos_sin[b][p], ways) for p in range(LENGTH)] for h in range(2)] for b in range(2)
         ]
 
-    forward = each(counted(*shape), turned_row)
-    back = each(counted(*shape, first=FIRST_WEIGHT), turned_back)
-    return entry | {"result": chosen(forward, bits), "gradient": chosen(back, bits)}
+    forward = each(arange_like(*shape), turned_row)
+    back = each(arange_like(*shape, first=FIRST_WEIGHT), turned_back)
+    return golden_case | {"result": chosen(forward, bits), "gradient": chosen(back, bits)}
 
 
-def _place(inputs: Entry, row: int, p: int) -> tuple[int, ...]:
+def _place(inputs: GoldenCase, row: int, p: int) -> tuple[int, ...]:
     """Where a token stands, on every axis; positions of one axis are those of each row."""
     if "start" in inputs:
         return (inputs["start"][row] + p,)

@@ -8,12 +8,12 @@ from typing import Any
 import mpmath as mp
 from attention import HEAD_DIM, HEADS, WIDTH, attended
 from content_scoring import contextual, dot, projected
+from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded
 from position_scoring import bucket, logarithmic, perceived, sided, window_row
-from specimens import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, Entry, chosen, counted, described
 
 
-def scoring_modes() -> Iterator[Entry]:
+def scoring_modes() -> Iterator[GoldenCase]:
     r1, r2 = [0.5, 1.25], [0.25, 1.75]
     kernel = sided(logarithmic, "both")
     perceptron = {
@@ -24,7 +24,7 @@ def scoring_modes() -> Iterator[Entry]:
         "head_weight": [[0.5, 1.0, 0.75], [1.25, 0.25, -0.5]],
         "head_bias": [0.125, -0.25],
     }
-    t5, window = counted(8, 2), counted(17 * 11, 2)
+    t5, window = arange_like(8, 2), arange_like(17 * 11, 2)
     tokens = [(p // 6, p % 6) for p in range(54)]
     alibi = {"kind": "Alibi", "num_heads": 2}
 
@@ -56,13 +56,13 @@ def _exact(array: Any) -> Any:
     return [_exact(part) for part in array] if isinstance(array, list) else mp.mpf(array)
 
 
-def _content() -> Iterator[Entry]:
+def _content() -> Iterator[GoldenCase]:
     """Q and k are counted like all tokens; what is added is that of the formulas of `content_scoring`."""
-    q, k = counted(2, 2, LENGTH, HEAD_DIM), counted(2, 2, LENGTH, HEAD_DIM)
-    scores, root = counted(2, 2, LENGTH, LENGTH), mp.sqrt(HEAD_DIM)
+    q, k = arange_like(2, 2, LENGTH, HEAD_DIM), arange_like(2, 2, LENGTH, HEAD_DIM)
+    scores, root = arange_like(2, 2, LENGTH, LENGTH), mp.sqrt(HEAD_DIM)
     names = {"q": ((2, 2, LENGTH, HEAD_DIM), [-2]), "k": ((2, 2, LENGTH, HEAD_DIM), [-2])}
-    keys, table = counted(5, HEAD_DIM), counted(6, HEAD_DIM)
-    u, v, w_r = counted(2, HEAD_DIM), counted(2, HEAD_DIM, first=3), counted(8, 8)
+    keys, table = arange_like(5, HEAD_DIM), arange_like(6, HEAD_DIM)
+    u, v, w_r = arange_like(2, HEAD_DIM), arange_like(2, HEAD_DIM, first=3), arange_like(8, 8)
 
     def shaw(b: int, h: int, i: int, j: int) -> Any:
         return dot(q[b][h][i], keys[max(-2, min(2, j - i)) + 2]) / root
@@ -87,31 +87,38 @@ def _content() -> Iterator[Entry]:
         yield told | {"masked": True, "gradient": None}
 
 
-def _biased(fields: Entry, bias: Any, parameters: Entry, dtype: str = "float32", inputs: Entry | None = None) -> Entry:
+def _biased(
+    fields: GoldenCase, bias: Any, parameters: GoldenCase, dtype: str = "float32", inputs: GoldenCase | None = None
+) -> GoldenCase:
     """Positions alone: keys count from 0, queries from where they start."""
     starts = (inputs or {}).get("start", [0, 0])
     return _scored(fields, lambda b, h, i, j: bias(h, starts[b] + i, j), parameters, {}, dtype, inputs)
 
 
 def _scored(
-    fields: Entry, bias: Any, parameters: Entry, more: Entry, dtype: str = "float32", inputs: Entry | None = None
-) -> Entry:
+    fields: GoldenCase,
+    bias: Any,
+    parameters: GoldenCase,
+    more: GoldenCase,
+    dtype: str = "float32",
+    inputs: GoldenCase | None = None,
+) -> GoldenCase:
     """Scores of two heads plus their bias, in float32 or the dtype of the scores."""
     bits, shape = DTYPES[dtype], (2, 2, LENGTH, LENGTH)
-    scores = counted(*shape)
+    scores = arange_like(*shape)
     kept = rounded if fields["kind"] in ("Alibi", "T5Bias", "SwinBias") else mp.mpf
 
-    def entry(b: int, h: int, i: int, j: int) -> float | None:
+    def golden_case(b: int, h: int, i: int, j: int) -> float | None:
         added = bias(b, h, i, j)
         return None if added is None else rounded(rounded(scores[b][h][i][j] + kept(added)), bits)
 
-    result = [[[[entry(b, h, i, j) for j in range(LENGTH)] for i in ROWS] for h in range(2)] for b in range(2)]
+    result = [[[[golden_case(b, h, i, j) for j in range(LENGTH)] for i in ROWS] for h in range(2)] for b in range(2)]
     arrays = {"scores": (shape, [-2, -1]), **more}
     told = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
-    return told | {"result": result, "gradient": chosen(counted(*shape, first=FIRST_WEIGHT), bits)}
+    return told | {"result": result, "gradient": chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)}
 
 
-def attention_modes() -> Iterator[Entry]:
+def attention_modes() -> Iterator[GoldenCase]:
     """Causal, so that what later tokens are does not matter."""
     shaw = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
     t5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
@@ -121,19 +128,21 @@ def attention_modes() -> Iterator[Entry]:
         (rotary, {}),
         ({"kind": "XPos", "head_dim": HEAD_DIM, "layout": "interleaved", "scale_base": 40}, {}),
         (alibi, {}),
-        (t5, {"table": counted(8, HEADS)}),
-        (shaw, {"key_table": counted(5, HEAD_DIM), "value_table": counted(5, HEAD_DIM, first=3)}),
+        (t5, {"table": arange_like(8, HEADS)}),
+        (shaw, {"key_table": arange_like(5, HEAD_DIM), "value_table": arange_like(5, HEAD_DIM, first=3)}),
     ):
         yield _attended(position, parameters)
     for position, dtype in ((rotary, HALF[0]), (alibi, HALF[1])):
         yield _attended(position, {}, dtype, LONG)
 
 
-def _attended(position: Any, parameters: Entry, dtype: str = "float32", starts: list[int] | None = None) -> Entry:
+def _attended(
+    position: Any, parameters: GoldenCase, dtype: str = "float32", starts: list[int] | None = None
+) -> GoldenCase:
     """Of the attention of tokens that start somewhere, only the result: it is rounded all along the way."""
     shape = (2, LENGTH, WIDTH)
-    tokens, weights = counted(*shape), counted(*shape, first=FIRST_WEIGHT)
-    quarters = [[[number / 4 for number in row] for row in counted(WIDTH, WIDTH, first=k)] for k in range(4)]
+    tokens, weights = arange_like(*shape), arange_like(*shape, first=FIRST_WEIGHT)
+    quarters = [[[number / 4 for number in row] for row in arange_like(WIDTH, WIDTH, first=k)] for k in range(4)]
     matrices = dict(zip(("W_q", "W_k", "W_v", "W_o"), quarters, strict=True))
     made = {"position": position, "kv_heads": HEADS, "matrices": matrices, "parameters": parameters}
     first = starts or [0, 0]
@@ -144,6 +153,6 @@ def _attended(position: Any, parameters: Entry, dtype: str = "float32", starts: 
     arrays = {name: (shape, [-2]) for name in ("queries", "keys", "values")}
     given = [[b + p for p in range(LENGTH)] for b in first]
     inputs = {"positions": given, "key_positions": given} if starts else None
-    entry = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
+    golden_case = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
     told = {"matrices": matrices, "options": {"causal": True}, "result": result}
-    return entry | told | {"gradient": None if starts else gradient}
+    return golden_case | told | {"gradient": None if starts else gradient}

@@ -18,10 +18,10 @@ LONG = [2**16 - 20, 5]  # where tables as long as that would take too much time
 FIRST_WEIGHT = 7  # weights are counted from another number than tokens
 HALF = ("bfloat16", "float16")
 
-Entry = dict[str, Any]
+GoldenCase = dict[str, Any]
 
 
-def counted(*shape: int, first: int = 0) -> Any:
+def arange_like(*shape: int, first: int = 0) -> Any:
     """Multiples of 1/32 up to 50/32 in size, numbers of any dtype, that run through the array in its order."""
     numbers = count(first)
 
@@ -32,8 +32,13 @@ def counted(*shape: int, first: int = 0) -> Any:
 
 
 def described(
-    layer: str, fields: Any, dtype: str, arrays: Entry, inputs: Entry | None, parameters: Entry | None = None
-) -> Entry:
+    layer: str,
+    fields: Any,
+    dtype: str,
+    arrays: GoldenCase,
+    inputs: GoldenCase | None,
+    parameters: GoldenCase | None = None,
+) -> GoldenCase:
     """`arrays` have counted numbers: their shapes, and the axes that the length is the size of; `inputs` are positions."""
     settings = [f"{name} {value}" for name, value in (fields or {}).items() if name not in ("kind", "num_heads")]
     given = inputs or {}

@@ -10,7 +10,7 @@ from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAt
 from x_transformers.x_transformers import CoPE
 
 from posenc_core import Cope, ShawBias, TransformerXLBias, attend, causal
-from posenc_core.attention.attend import Content
+from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Placed
 
 HEADS, WIDTH = 2, 4
@@ -40,7 +40,7 @@ def test_wav2vec2_bert_looks_up_shaws_keys(queries, keys):
     _, theirs = _apply_relative_key_position_encoding(module, q, k)
     encoding = ShawBias(num_heads=HEADS, head_dim=WIDTH, max_distance=3, applies_to="keys")
     placed = Placed(encoding, range(queries), range(keys), {"key_table": table})
-    ours = placed.scores(Content(q, k, q @ k.transpose(-1, -2)))
+    ours = placed.scores(AttentionInputs(q, k, q @ k.transpose(-1, -2)))
     torch.testing.assert_close(ours, theirs, atol=APART, rtol=0)
 
 
@@ -77,6 +77,6 @@ def test_x_transformers_counts_the_same_gates(queries, keys, max_position):
     scores = q @ k.transpose(-1, -2) / WIDTH**0.5
     encoding = Cope(num_heads=HEADS, head_dim=WIDTH, max_position=max_position)
     placed = Placed(encoding, range(keys - queries, keys), range(keys), {"table": table})
-    ours = placed.scores(Content(q, k, scores.masked_fill(~mask, -torch.inf)))
+    ours = placed.scores(AttentionInputs(q, k, scores.masked_fill(~mask, -torch.inf)))
     hidden = scores.masked_fill(~mask, -torch.finfo(torch.float32).max)
     torch.testing.assert_close(ours[..., mask], theirs(q, hidden)[..., mask].detach(), atol=APART, rtol=0)

@@ -5,14 +5,14 @@ import copy
 import numpy as np
 import pytest
 
-from posenc_backends.conformance.cases import golden, subject
+from posenc_backends.conformance.cases import backend_under_test, golden
 from posenc_backends.conformance.checks import additive as additive_checks
 from posenc_backends.conformance.checks import attention as attention_checks
 from posenc_backends.conformance.checks import scoring as scoring_checks
 from posenc_backends.conformance.checks import tables as checks
-from posenc_backends.conformance.checks.tables import Outcome, ulps
+from posenc_backends.conformance.checks.tables import Measurement, ulps
 
-ON = subject("numpy")
+ON = backend_under_test("numpy")
 
 
 def test_errors_are_counted_in_units_in_the_last_place():
@@ -27,9 +27,9 @@ def test_errors_are_counted_in_units_in_the_last_place():
 
 
 def test_what_is_no_number_or_of_another_shape_does_not_pass():
-    assert not Outcome(ulps([np.nan], [1.0]), 8.0).passed
-    assert not Outcome(1.5, 1.0).passed
-    assert Outcome(1.0, 1.0).passed
+    assert not Measurement(ulps([np.nan], [1.0]), 8.0).passed
+    assert not Measurement(1.5, 1.0).passed
+    assert Measurement(1.0, 1.0).passed
     with pytest.raises(ValueError, match="Expected shape"):
         ulps([1.0], [[1.0]])
 
@@ -51,27 +51,29 @@ def test_what_is_no_number_or_of_another_shape_does_not_pass():
     ids=lambda given: getattr(given, "__name__", given),
 )
 def test_a_golden_number_that_is_changed_a_little_fails(check, name, key):
-    entry = copy.deepcopy(next(entry for entry in golden(name) if entry.get("dtype", "float32") == "float32"))
-    assert check(ON, entry).passed
-    row = entry[key]
+    golden_case = copy.deepcopy(
+        next(golden_case for golden_case in golden(name) if golden_case.get("dtype", "float32") == "float32")
+    )
+    assert check(ON, golden_case).passed
+    row = golden_case[key]
     while isinstance(row[-1], list):
         row = row[-1]
-    row[-1] += 2e-6 * np.abs(entry[key]).max() + 1e-30
-    assert not check(ON, entry).passed
+    row[-1] += 2e-6 * np.abs(golden_case[key]).max() + 1e-30
+    assert not check(ON, golden_case).passed
 
 
 def test_a_layout_swapped_or_a_position_off_by_one_fails():
-    entry = next(entry for entry in golden("rotation") if entry["positions"][0] == 0)
-    swapped = entry | {"encoding": entry["encoding"] | {"layout": "half"}}
-    shifted = entry | {"positions": [position + 1 for position in entry["positions"]]}
-    assert entry["encoding"]["layout"] == "interleaved"
+    golden_case = next(golden_case for golden_case in golden("rotation") if golden_case["positions"][0] == 0)
+    swapped = golden_case | {"encoding": golden_case["encoding"] | {"layout": "half"}}
+    shifted = golden_case | {"positions": [position + 1 for position in golden_case["positions"]]}
+    assert golden_case["encoding"]["layout"] == "interleaved"
     assert not checks.forward(ON, swapped).passed
     assert not checks.forward(ON, shifted).passed
 
 
 def test_a_bias_of_learned_numbers_that_is_a_little_steeper_fails():
-    for entry in golden("position_scoring"):
-        if entry["dtype"] == "float32":
-            assert scoring_checks.scored(ON, entry).passed
-            steeper = entry | {"bias": (np.array(entry["bias"]) * (1 + 2e-6)).tolist()}
+    for golden_case in golden("position_scoring"):
+        if golden_case["dtype"] == "float32":
+            assert scoring_checks.scored(ON, golden_case).passed
+            steeper = golden_case | {"bias": (np.array(golden_case["bias"]) * (1 + 2e-6)).tolist()}
             assert not scoring_checks.scored(ON, steeper).passed

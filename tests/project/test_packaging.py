@@ -34,7 +34,7 @@ def test_all_lists_the_public_members(name):
 def test_there_is_one_extra_per_room():
     extras = set(metadata("posenc").get_all("Provides-Extra"))
     assert extras - {"explore", "fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
-    assert {target.room for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
+    assert {target.backend for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
 
 
 def test_the_version_is_the_installed_one():
@@ -107,7 +107,7 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
     done = posenc("report", "--json", "report.json", "--html", "report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "report.json").read_text())
-    kinds = {row["encoding"] for row in rows if row["room"] == "numpy"}
+    kinds = {row["encoding"] for row in rows if row["backend"] == "numpy"}
     assert kinds == {
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
         "AxialRotary", "LearnedRotary", "MultimodalRotary", "XPos",
@@ -164,7 +164,7 @@ def test_the_report_says_what_to_install(monkeypatch):
     assert missing.get("keras (tensorflow)", "tensorflow") == "tensorflow"
     assert set(missing.values()) <= {None, "tensorflow"}
     monkeypatch.setattr(report, "find_spec", lambda module: None)
-    assert all(target.missing == f"posenc[{target.room}]" for target in TARGETS)
+    assert all(target.missing == f"posenc[{target.backend}]" for target in TARGETS)
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,10 @@ def read_header(path: Path) -> list[Tensor]:
         first = 8 + int.from_bytes(file.read(8), "little")
         header = file.read(min(first - 8, LONGEST_HEADER))
     try:
-        entries = json.loads(header)
-        tensors = [_tensor(name, entry, first) for name, entry in entries.items() if name != "__metadata__"]
+        golden_cases = json.loads(header)
+        tensors = [
+            _tensor(name, golden_case, first) for name, golden_case in golden_cases.items() if name != "__metadata__"
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no file of safetensors: its header cannot be read ({error}).") from error
     tensors.sort(key=lambda tensor: (tensor.start, tensor.stop))
@@ -76,9 +78,9 @@ def _read_index(path: Path) -> dict[str, str]:
     return index
 
 
-def _tensor(name: str, entry: Any, first: int) -> Tensor:
+def _tensor(name: str, golden_case: Any, first: int) -> Tensor:
     """One entry of a header whose data begin at byte `first`."""
-    dtype, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype, shape, (start, stop) = golden_case["dtype"], golden_case["shape"], golden_case["data_offsets"]
     if not isinstance(dtype, str):
         raise TypeError(f"`dtype` of `{name}` must be a string, got {dtype!r}")
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in (*shape, start, stop)):

@@ -76,7 +76,7 @@ def _pictures(sections: Sequence[Section], rows: Rows) -> Iterator[dict[str, str
         measured = [row for row in rows if isinstance(row[check], float)]
         if measured:
             most = max(measured, key=lambda row: row[check])
-            worst = f"{cell(most[check])} units in the last place, of {most['encoding']} in {most['room']}"
+            worst = f"{cell(most[check])} units in the last place, of {most['encoding']} in {most['backend']}"
             alt = f"Heat map: worst error of each encoding in each room; the largest is {worst}. The table has all numbers."
             title = f"Worst error, {check}"
             yield {"title": title, "alt": alt} | _forms(partial(_draw_errors, rows=rows, check=check), 6.5)
@@ -111,17 +111,17 @@ def _draw_cases(axes: Axes, sections: Sequence[Section]) -> None:
 
 def _draw_errors(axes: Axes, rows: Rows, check: str) -> None:
     """A cell for each encoding in each room: its worst error, hatched where it is a gap, empty where there is no such case."""
-    rooms, encodings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("room", "encoding"))
-    found = {(row["encoding"], row["room"]): row[check] for row in rows}
-    errors = [[_error(found.get((encoding, room))) for room in rooms] for encoding in encodings]
+    backends, encodings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("backend", "encoding"))
+    found = {(row["encoding"], row["backend"]): row[check] for row in rows}
+    errors = [[_error(found.get((encoding, backend))) for backend in backends] for encoding in encodings]
     most = max((error for line in errors for error in line if math.isfinite(error)), default=0) or 1
     axes.imshow(errors, aspect="auto", cmap="cividis", vmin=0, vmax=most)
-    axes.set_xticks(range(len(rooms)), rooms, rotation=90)
+    axes.set_xticks(range(len(backends)), backends, rotation=90)
     axes.set_yticks(range(len(encodings)), encodings)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    for (y, encoding), (x, room) in product(enumerate(encodings), enumerate(rooms)):
-        value = found.get((encoding, room))
+    for (y, encoding), (x, backend) in product(enumerate(encodings), enumerate(backends)):
+        value = found.get((encoding, backend))
         if isinstance(value, float):
             color = ORANGE if math.isinf(value) else "white" if value < most / 2 else "black"
             axes.text(x, y, f"{value:.1f}", ha="center", va="center", size=7, color=color)

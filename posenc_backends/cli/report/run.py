@@ -30,22 +30,22 @@ Result = dict[str, Any]
 class Target:
     """A room to run: its name, the package to look for, the environment it needs."""
 
-    room: str
+    backend: str
     module: str
     package: str
-    backend: str = ""
+    keras_backend: str = ""
 
     @property
     def name(self) -> str:
         """What the report calls it."""
-        return f"{self.room} ({self.backend})" if self.backend else self.room
+        return f"{self.backend} ({self.keras_backend})" if self.keras_backend else self.backend
 
     @property
     def missing(self) -> str | None:
         """What `pip install` has to be told first."""
         if find_spec(self.module) is None:
-            return f"posenc[{self.room}]"
-        return self.backend if self.backend and find_spec(self.backend) is None else None
+            return f"posenc[{self.backend}]"
+        return self.keras_backend if self.keras_backend and find_spec(self.keras_backend) is None else None
 
     @property
     def version(self) -> str:
@@ -69,7 +69,7 @@ TARGETS = tuple(
         Target("mxnet", "mxnet", "mxnet"),
         Target("jax", "jax", "jax"),
     )
-    if {target.room, target.backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
+    if {target.backend, target.keras_backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
 )
 
 COLUMNS = ("tables", "forward", "gradient", "compiled", "saved", "defect", "modes")
@@ -99,7 +99,7 @@ class Section:
         for encoding in dict.fromkeys(result["encoding"] for result in self.results):
             of = [result for result in self.results if result["encoding"] == encoding]
             yield {
-                "room": self.target.name,
+                "backend": self.target.name,
                 "version": self.target.version,
                 "encoding": encoding,
                 "tables": _count([result for result in of if result["check"] == "table"]),
@@ -114,8 +114,8 @@ class Section:
 def run(target: Target, advance: Callable[[int, int], object], *options: str) -> Section:
     """Run the cases of a room in a new process; `advance` is told after each how many are done, and of how many."""
     section = Section(target)
-    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.room, *options]
-    environment = os.environ | ({"KERAS_BACKEND": target.backend} if target.backend else {})
+    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.backend, *options]
+    environment = os.environ | ({"KERAS_BACKEND": target.keras_backend} if target.keras_backend else {})
     with tempfile.TemporaryFile("w+") as said:
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True) as process:
             for line in process.stdout or ():
@@ -152,7 +152,7 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False) 
     _print_remarks(console, sections)
     if path is not None:
         rows = [row for section in sections for row in section.rows()]
-        crashes = [{"room": section.target.name, "crash": section.crash} for section in sections if section.crash]
+        crashes = [{"backend": section.target.name, "crash": section.crash} for section in sections if section.crash]
         path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
     if html is not None:
         html.write_text(page(sections, [target for target in TARGETS if target.missing]), encoding="utf-8")

@@ -15,35 +15,35 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
-from posenc_backends.conformance.tooling import Run, Specimen
+from posenc_backends.conformance.tooling import LayerCase, Run
 
 AXIS = "shards"
 
 
-def by_sequence(specimen: Specimen, folder: Path) -> Run:
+def by_sequence(layer_case: LayerCase, folder: Path) -> Run:
     """`jit` of tokens on several devices, where there are some, each with a part of the sequence; the compiler finds its way."""
-    call = jax.jit(partial(specimen.call, specimen.layer()))
-    return lambda *arrays: call(*_placed(arrays, [axes[:1] for axes in specimen.sizes]))
+    call = jax.jit(partial(layer_case.call, layer_case.layer()))
+    return lambda *arrays: call(*_placed(arrays, [axes[:1] for axes in layer_case.sizes]))
 
 
-def by_heads(specimen: Specimen, folder: Path) -> Run:
+def by_heads(layer_case: LayerCase, folder: Path) -> Run:
     """The same with a part of the heads on each device, or of the channels where heads have no axis."""
-    call = jax.jit(partial(specimen.call, specimen.layer()))
-    tokens = [not name.endswith(("start", "positions")) for name in specimen.names]
-    axes = [(-3 if x.ndim > 3 else -1,) if cut else () for x, cut in zip(specimen.arrays(), tokens, strict=True)]
+    call = jax.jit(partial(layer_case.call, layer_case.layer()))
+    tokens = [not name.endswith(("start", "positions")) for name in layer_case.names]
+    axes = [(-3 if x.ndim > 3 else -1,) if cut else () for x, cut in zip(layer_case.arrays(), tokens, strict=True)]
     return lambda *arrays: call(*_placed(arrays, axes))
 
 
-def manual(specimen: Specimen, folder: Path) -> Run:
+def manual(layer_case: LayerCase, folder: Path) -> Run:
     """`shard_map` over the sequence: a device knows its tokens, and from its index where they stand; all keys are on each."""
-    layer, whole = specimen.layer(), ("k", "keys", "values", "key_positions")
-    axes = [() if name in whole else cut[:1] for name, cut in zip(specimen.names, specimen.sizes, strict=True)]
+    layer, whole = layer_case.layer(), ("k", "keys", "values", "key_positions")
+    axes = [() if name in whole else cut[:1] for name, cut in zip(layer_case.names, layer_case.sizes, strict=True)]
 
     def part(x: Any, *others: Any) -> Any:
-        given = dict(zip(specimen.names, (x, *others), strict=True))
+        given = dict(zip(layer_case.names, (x, *others), strict=True))
         if "positions" not in given:
             given["start"] = given.get("start", 0) + jax.lax.axis_index(AXIS) * x.shape[-2]
-        return layer(**given, **specimen.options)
+        return layer(**given, **layer_case.options)
 
     def run(*arrays: Any) -> Any:
         specs = tuple(map(_spec, arrays, axes))

@@ -1,4 +1,4 @@
-"""What the conformance suite asks of NumPy: no more than to evaluate."""
+"""What the suite needs of NumPy: how to test a layer, and what its own tools do with one (modes)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from posenc_backends.conformance.known_failures import known_failures
+from posenc_backends.conformance.tooling import copied, pickled
+
+KNOWN_FAILURES = known_failures("numpy")
 WARNINGS = ()
 
 
@@ -15,15 +19,15 @@ def cast(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
     return array.astype(np.dtype(dtype))
 
 
-def evaluated(layer: Any, dtype: str = "float32") -> Any:
+def eval_mode(layer: Any, dtype: str = "float32") -> Any:
     """The layer, which never trains. It computes in the dtype of its tokens."""
     return layer
 
 
-def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
+def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The attention layer, with these matrices (inputs × outputs) as its projections."""
     for name, matrix in matrices.items():
-        getattr(layer, name).kernel = layer.room.from_numpy(matrix)
+        getattr(layer, name).kernel = layer.backend.from_numpy(matrix)
     return layer
 
 
@@ -31,3 +35,7 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     """The layer, with these numbers as its parameters of these names."""
     layer.hold(numbers)
     return layer
+
+
+MODES = {"copied": copied, "pickled": pickled}
+GRADIENT_MODES: dict[str, object] = {}

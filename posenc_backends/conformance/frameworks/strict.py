@@ -1,4 +1,4 @@
-"""What the conformance suite asks of array-api-strict: no more than to evaluate."""
+"""What the suite needs of array-api-strict: how to test a layer, and what its own tools do with one (modes)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from posenc_backends.conformance.known_failures import known_failures
+from posenc_backends.conformance.tooling import copied, pickled
+
 from ...strict.backend import namespace
 
+KNOWN_FAILURES = known_failures("strict")
 WARNINGS = ()
 
 
@@ -17,15 +21,15 @@ def cast(array: Any, dtype: str) -> Any:
     return namespace.astype(array, getattr(namespace, dtype))
 
 
-def evaluated(layer: Any, dtype: str = "float32") -> Any:
+def eval_mode(layer: Any, dtype: str = "float32") -> Any:
     """The layer, which never trains. It computes in the dtype of its tokens."""
     return layer
 
 
-def filled(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
+def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The attention layer, with these matrices (inputs × outputs) as its projections."""
     for name, matrix in matrices.items():
-        getattr(layer, name).kernel = layer.room.from_numpy(matrix)
+        getattr(layer, name).kernel = layer.backend.from_numpy(matrix)
     return layer
 
 
@@ -33,3 +37,7 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     """The layer, with these numbers as its parameters of these names."""
     layer.hold(numbers)
     return layer
+
+
+MODES = {"copied": copied, "pickled": pickled}
+GRADIENT_MODES: dict[str, object] = {}

@@ -13,7 +13,7 @@ from mxnet.symbol import Symbol
 from .sizes import Size
 
 
-class Ranked:
+class SymbolArray:
     """A symbol with a dtype and a number of axes.
 
     Args:
@@ -31,11 +31,11 @@ class Ranked:
         """The sizes that are known, and None for others."""
         return tuple(size if isinstance(size, int) else None for size in self.sizes)
 
-    def like(self, symbol: Symbol, dtype: Any = None) -> Ranked:
+    def like(self, symbol: Symbol, dtype: Any = None) -> SymbolArray:
         """Another symbol of these sizes."""
-        return Ranked(symbol, self.sizes, self.dtype if dtype is None else dtype)
+        return SymbolArray(symbol, self.sizes, self.dtype if dtype is None else dtype)
 
-    def __getitem__(self, key: Any) -> Ranked:
+    def __getitem__(self, key: Any) -> SymbolArray:
         keys, result, axis = key if isinstance(key, tuple) else (key,), self, 0
         given = [each for each in keys if each is not None and each is not Ellipsis]
         for each in keys:
@@ -51,14 +51,16 @@ class Ranked:
                 result = result._sliced(axis, slice(each, each + 1))._without_axis(axis)
         return result
 
-    def _with_axis(self, axis: int) -> Ranked:
-        return Ranked(mx.sym.np.expand_dims(self.symbol, axis), (*self.sizes[:axis], 1, *self.sizes[axis:]), self.dtype)
+    def _with_axis(self, axis: int) -> SymbolArray:
+        return SymbolArray(
+            mx.sym.np.expand_dims(self.symbol, axis), (*self.sizes[:axis], 1, *self.sizes[axis:]), self.dtype
+        )
 
-    def _without_axis(self, axis: int) -> Ranked:
+    def _without_axis(self, axis: int) -> SymbolArray:
         sizes = (*self.sizes[:axis], *self.sizes[axis + 1 :])
-        return Ranked(mx.sym.np.squeeze(self.symbol, axis), sizes, self.dtype)
+        return SymbolArray(mx.sym.np.squeeze(self.symbol, axis), sizes, self.dtype)
 
-    def _sliced(self, axis: int, part: slice) -> Ranked:
+    def _sliced(self, axis: int, part: slice) -> SymbolArray:
         if part == slice(None):
             return self
         size = self.sizes[axis]
@@ -73,58 +75,58 @@ class Ranked:
             return self._resized(nd.as_np_ndarray(), axis, left)
         return self._resized(self.symbol[(*(slice(None),) * axis, slice(begin, end, step))], axis, left)
 
-    def _resized(self, symbol: Symbol, axis: int, size: int | Size | None) -> Ranked:
-        return Ranked(symbol, (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.dtype)
+    def _resized(self, symbol: Symbol, axis: int, size: int | Size | None) -> SymbolArray:
+        return SymbolArray(symbol, (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.dtype)
 
-    def __add__(self, other: Any) -> Ranked:
+    def __add__(self, other: Any) -> SymbolArray:
         return self._paired(operator.add, other)
 
-    def __radd__(self, other: Any) -> Ranked:
+    def __radd__(self, other: Any) -> SymbolArray:
         return self._paired(lambda x, y: operator.add(y, x), other)
 
-    def __sub__(self, other: Any) -> Ranked:
+    def __sub__(self, other: Any) -> SymbolArray:
         return self._paired(operator.sub, other)
 
-    def __rsub__(self, other: Any) -> Ranked:
+    def __rsub__(self, other: Any) -> SymbolArray:
         return self._paired(lambda x, y: operator.sub(y, x), other)
 
-    def __mul__(self, other: Any) -> Ranked:
+    def __mul__(self, other: Any) -> SymbolArray:
         return self._paired(operator.mul, other)
 
-    def __rmul__(self, other: Any) -> Ranked:
+    def __rmul__(self, other: Any) -> SymbolArray:
         return self._paired(lambda x, y: operator.mul(y, x), other)
 
-    def __truediv__(self, other: Any) -> Ranked:
+    def __truediv__(self, other: Any) -> SymbolArray:
         return self._paired(operator.truediv, other)
 
-    def __rtruediv__(self, other: Any) -> Ranked:
+    def __rtruediv__(self, other: Any) -> SymbolArray:
         return self._paired(lambda x, y: operator.truediv(y, x), other)
 
-    def __lt__(self, other: Any) -> Ranked:
+    def __lt__(self, other: Any) -> SymbolArray:
         return self._paired(operator.lt, other, "bool")
 
-    def __le__(self, other: Any) -> Ranked:
+    def __le__(self, other: Any) -> SymbolArray:
         return self._paired(operator.le, other, "bool")
 
-    def __gt__(self, other: Any) -> Ranked:
+    def __gt__(self, other: Any) -> SymbolArray:
         return self._paired(operator.gt, other, "bool")
 
-    def __ge__(self, other: Any) -> Ranked:
+    def __ge__(self, other: Any) -> SymbolArray:
         return self._paired(operator.ge, other, "bool")
 
-    def __neg__(self) -> Ranked:
+    def __neg__(self) -> SymbolArray:
         return self * -1  # MXNet's own makes float64 of integers
 
-    def __and__(self, other: Any) -> Ranked:
+    def __and__(self, other: Any) -> SymbolArray:
         return self * other  # MXNet has no `&` for bools
 
-    def _paired(self, function: Callable[[Any, Any], Symbol], other: Any, dtype: str | None = None) -> Ranked:
-        sizes = broadcast(self.sizes, other.sizes) if isinstance(other, Ranked) else self.sizes
+    def _paired(self, function: Callable[[Any, Any], Symbol], other: Any, dtype: str | None = None) -> SymbolArray:
+        sizes = broadcast(self.sizes, other.sizes) if isinstance(other, SymbolArray) else self.sizes
         number = other.count().astype(self.dtype.name) if isinstance(other, Size) else getattr(other, "symbol", other)
-        return Ranked(function(self.symbol, number), sizes, dtype or self.dtype)
+        return SymbolArray(function(self.symbol, number), sizes, dtype or self.dtype)
 
 
-class Table(Ranked):
+class Table(SymbolArray):
     """A table that is not learned: no gradient reaches it, even where an imported graph takes it for a parameter."""
 
 

@@ -12,21 +12,21 @@ import numpy.typing as npt
 from mxnet.symbol import Symbol
 
 from posenc_core import layers, register_namespace
-from posenc_core.layers.base import Holder, host_values, whole
+from posenc_core.layers.base import BaseLayer, host_values, whole
 
 from .. import backend as arrays
 from . import namespace
-from .array import Ranked
+from .array import SymbolArray
 from .sizes import sized, zeros
 
-register_namespace(Ranked, namespace)
+register_namespace(SymbolArray, namespace)
 
 
 class Graph:
     """The room of these arrays."""
 
     @staticmethod
-    def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> Ranked:
+    def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> SymbolArray:
         """Numbers that are a part of the graph."""
         return namespace.asarray(array.astype(np.int32) if array.dtype.kind in "iu" else array)
 
@@ -38,18 +38,18 @@ class Graph:
     @staticmethod
     def is_traced(array: Any, /) -> bool:
         """Whether it is of the graph."""
-        return isinstance(array, Ranked)
+        return isinstance(array, SymbolArray)
 
     @staticmethod
-    def detached(array: Ranked, /) -> Ranked:
+    def stop_gradient(array: SymbolArray, /) -> SymbolArray:
         """Itself: no gradient reaches positions."""
         return array
 
 
-class Held(Holder):
+class Held(BaseLayer):
     """The encoding of a layer, and what the layer holds, as inputs of a graph."""
 
-    room = Graph()
+    backend = Graph()
 
     def __init__(self, layer: Any) -> None:
         self.encoding, self._held = layer.encoding, layer.variables()
@@ -110,7 +110,7 @@ class Scoring(layers.Bias, Held):
 class Attending(layers.Attention):
     """What `MultiHeadAttention` does."""
 
-    room = Graph()
+    backend = Graph()
 
     def __init__(self, block: Any) -> None:
         self.num_hiddens, self.num_heads, self.num_kv_heads = block.num_hiddens, block.num_heads, block.num_kv_heads
@@ -122,8 +122,8 @@ class Attending(layers.Attention):
         self.dropout, self.dtype = block.dropout, block.dtype
 
     def run(self, tokens: tuple[Symbol, ...], options: layers.Options) -> Any:
-        """`(batch, queries, num_hiddens)`, or `Attended`."""
-        queries, keys, values = (Ranked(x, (None, None, self.num_hiddens), self.dtype) for x in tokens)
+        """`(batch, queries, num_hiddens)`, or `AttentionOutput`."""
+        queries, keys, values = (SymbolArray(x, (None, None, self.num_hiddens), self.dtype) for x in tokens)
         result = self.attended(queries, keys, values, self._stated(options, queries.sizes[0]), self._dropped)
         return _symbols(result)
 
@@ -138,28 +138,28 @@ class Attending(layers.Attention):
             cache=options.cache and tuple(self._cached(x) for x in options.cache),
         )
 
-    def _cached(self, x: Symbol) -> Ranked:
-        return Ranked(x, (None, self.num_kv_heads, None, self.num_hiddens // self.num_heads), self.dtype)
+    def _cached(self, x: Symbol) -> SymbolArray:
+        return SymbolArray(x, (None, self.num_kv_heads, None, self.num_hiddens // self.num_heads), self.dtype)
 
-    def _dropped(self, weights: Ranked) -> Ranked:
+    def _dropped(self, weights: SymbolArray) -> SymbolArray:
         return weights.like(self.dropout(weights.symbol))
 
 
-def _projected(dense: Any, x: Ranked) -> Ranked:
-    return Ranked(dense(x.symbol), (*x.sizes[:-1], dense._units), x.dtype)
+def _projected(dense: Any, x: SymbolArray) -> SymbolArray:
+    return SymbolArray(dense(x.symbol), (*x.sizes[:-1], dense._units), x.dtype)
 
 
 def _symbols(result: Any) -> Any:
-    if isinstance(result, Ranked):
+    if isinstance(result, SymbolArray):
         return result.symbol
     return (
         type(result)._make(map(_symbols, result))
-        if isinstance(result, layers.Attended)
+        if isinstance(result, layers.AttentionOutput)
         else tuple(map(_symbols, result))
     )
 
 
-def _tokens(x: Symbol, width: int | None, dtype: str) -> Ranked:
+def _tokens(x: Symbol, width: int | None, dtype: str) -> SymbolArray:
     """Tokens of any number of axes as `(batch, others, length, width)`."""
     x = x if width is None else sized(x, width)
     corner = mx.sym.slice_axis(x.as_nd_ndarray(), axis=-1, begin=0, end=1)
@@ -167,10 +167,10 @@ def _tokens(x: Symbol, width: int | None, dtype: str) -> Ranked:
     lead = mx.sym.npx.reshape(corner, (-2, -1))
     flat = mx.sym.npx.reshape(x, (-1, -2, -2), reverse=True)
     four = _like(flat, lead, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
-    return Ranked(four, (None, None, None, width), dtype)
+    return SymbolArray(four, (None, None, None, width), dtype)
 
 
-def _restored(x: Ranked, like: Symbol) -> Symbol:
+def _restored(x: SymbolArray, like: Symbol) -> Symbol:
     """Tokens with the axes that they had, and their own width."""
     return _like(x.symbol, like, lhs_begin=0, lhs_end=3, rhs_begin=0, rhs_end=-1)
 
@@ -179,18 +179,18 @@ def _like(symbol: Symbol, like: Symbol, **axes: int) -> Symbol:
     return mx.sym.reshape_like(symbol.as_nd_ndarray(), like.as_nd_ndarray(), **axes).as_np_ndarray()
 
 
-def _ranked(symbol: Symbol, sizes: tuple[int | None, ...], dtype: str) -> Ranked:
+def _ranked(symbol: Symbol, sizes: tuple[int | None, ...], dtype: str) -> SymbolArray:
     """With axes of size 1 before those that it has."""
     symbol = sized(symbol, *(-2 if size is None else size for size in sizes[1:]))
     codes = (-1, *[-2] * (len(sizes) - 1))
-    return Ranked(mx.sym.npx.reshape(symbol, codes, reverse=True), sizes, dtype)
+    return SymbolArray(mx.sym.npx.reshape(symbol, codes, reverse=True), sizes, dtype)
 
 
 def _start(given: Any) -> Any:
     """A number, or one for each row."""
     if isinstance(given, (int, np.integer)):
         return int(given)
-    return Ranked(mx.sym.npx.reshape(_whole(given), (-1,)), (None,), "int32")
+    return SymbolArray(mx.sym.npx.reshape(_whole(given), (-1,)), (None,), "int32")
 
 
 def _positions(given: Any, axes: int = 1) -> Any:
@@ -198,12 +198,16 @@ def _positions(given: Any, axes: int = 1) -> Any:
     if given is None:
         return None
     several = (axes,) if axes > 1 else ()
-    return Ranked(mx.sym.npx.reshape(_whole(given), (*several, -1, -2), reverse=True), (*several, None, None), "int32")
+    return SymbolArray(
+        mx.sym.npx.reshape(_whole(given), (*several, -1, -2), reverse=True), (*several, None, None), "int32"
+    )
 
 
-def _of_rows(positions: Ranked | None, batch: Any) -> Ranked | None:
+def _of_rows(positions: SymbolArray | None, batch: Any) -> SymbolArray | None:
     """The positions of each row of a batch."""
-    return None if positions is None else positions + Ranked(zeros((batch, 1)).astype("int32"), (batch, 1), "int32")
+    return (
+        None if positions is None else positions + SymbolArray(zeros((batch, 1)).astype("int32"), (batch, 1), "int32")
+    )
 
 
 def _lengths(given: Any) -> Any:
@@ -212,7 +216,7 @@ def _lengths(given: Any) -> Any:
         return None
     lengths = given if isinstance(given, Symbol) else _constant(given)
     wide = mx.sym.npx.reshape(lengths.astype("float32"), (-2, -1))
-    return Ranked(mx.sym.np.ceil(wide).astype("int32"), (None, None), "int32")
+    return SymbolArray(mx.sym.np.ceil(wide).astype("int32"), (None, None), "int32")
 
 
 def _mask(given: Any) -> Any:
@@ -221,7 +225,7 @@ def _mask(given: Any) -> Any:
         return None
     ones = mx.sym.np.ones((1, 1, 1, 1))
     symbol = given if isinstance(given, Symbol) else _constant(given)
-    return Ranked(mx.sym.np.where(symbol, ones, ones * 0) > 0, (None,) * 4, "bool")
+    return SymbolArray(mx.sym.np.where(symbol, ones, ones * 0) > 0, (None,) * 4, "bool")
 
 
 def _whole(given: Any) -> Symbol:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mxnet.symbol import Symbol
 from numpy import float32, int32
 
-from .array import Ranked, Table, broadcast
+from .array import SymbolArray, Table, broadcast
 from .sizes import Size, zeros
 
 __all__ = [
@@ -50,23 +50,23 @@ __all__ = [
 np_ = mx.sym.np
 
 
-def _each(name: str) -> Callable[[Ranked], Ranked]:
+def _each(name: str) -> Callable[[SymbolArray], SymbolArray]:
     """A function of each number by itself."""
     return lambda x: x.like(getattr(np_, name)(x.symbol))
 
 
-def _pair(name: str) -> Callable[[Ranked, Ranked], Ranked]:
+def _pair(name: str) -> Callable[[SymbolArray, SymbolArray], SymbolArray]:
     """A function of two numbers."""
-    return lambda x, y: Ranked(getattr(np_, name)(x.symbol, y.symbol), broadcast(x.sizes, y.sizes), x.dtype)
+    return lambda x, y: SymbolArray(getattr(np_, name)(x.symbol, y.symbol), broadcast(x.sizes, y.sizes), x.dtype)
 
 
-def _along(name: str) -> Callable[..., Ranked]:
+def _along(name: str) -> Callable[..., SymbolArray]:
     """A function of all numbers along an axis."""
 
-    def reduced(x: Ranked, /, *, axis: int, keepdims: bool) -> Ranked:
+    def reduced(x: SymbolArray, /, *, axis: int, keepdims: bool) -> SymbolArray:
         sizes, axis = list(x.sizes), axis % len(x.sizes)
         sizes[axis : axis + 1] = [1] if keepdims else []
-        return Ranked(getattr(np_, name)(x.symbol, axis=axis, keepdims=keepdims), sizes, x.dtype)
+        return SymbolArray(getattr(np_, name)(x.symbol, axis=axis, keepdims=keepdims), sizes, x.dtype)
 
     return reduced
 
@@ -84,23 +84,23 @@ max = _along("max")  # noqa: A001
 sum = _along("sum")  # noqa: A001
 
 
-def shape(x: Ranked, /) -> tuple[int | Size, ...]:
+def shape(x: SymbolArray, /) -> tuple[int | Size, ...]:
     return x.sizes
 
 
-def arange(stop: int | Size, /, *, device: Any = None) -> Ranked:
+def arange(stop: int | Size, /, *, device: Any = None) -> SymbolArray:
     line = stop.line().astype("int32") if isinstance(stop, Size) else np_.arange(stop, dtype="int32")
-    return Ranked(line, (stop,), "int32")
+    return SymbolArray(line, (stop,), "int32")
 
 
-def asarray(numbers: npt.NDArray[Any], /, *, device: Any = None) -> Ranked:
+def asarray(numbers: npt.NDArray[Any], /, *, device: Any = None) -> SymbolArray:
     """Numbers that are a part of the graph, one by one: few."""
     each = [np_.full((1,), number, dtype=numbers.dtype.name) for number in numbers.ravel().tolist()]
     line = each[0] if len(each) == 1 else np_.concatenate(each, axis=0)
-    return Ranked(np_.reshape(line, numbers.shape), numbers.shape, numbers.dtype)
+    return SymbolArray(np_.reshape(line, numbers.shape), numbers.shape, numbers.dtype)
 
 
-def astype(x: Ranked, dtype: Any, /) -> Ranked:
+def astype(x: SymbolArray, dtype: Any, /) -> SymbolArray:
     """Through integers there is no gradient, which MXNet would pass on."""
     wanted: Any = np.dtype(dtype)
     if wanted == x.dtype:
@@ -114,61 +114,61 @@ def stopped(symbol: Symbol) -> Symbol:
     return mx.sym.BlockGrad(symbol.as_nd_ndarray()).as_np_ndarray()
 
 
-def broadcast_to(x: Ranked, shape: Sequence[int | Size], /) -> Ranked:
+def broadcast_to(x: SymbolArray, shape: Sequence[int | Size], /) -> SymbolArray:
     if x.sizes == tuple(shape):
         return x
-    return Ranked(np_.add(x.symbol, zeros(shape)), shape, x.dtype)
+    return SymbolArray(np_.add(x.symbol, zeros(shape)), shape, x.dtype)
 
 
-def concat(arrays: Sequence[Ranked], /, *, axis: int) -> Ranked:
+def concat(arrays: Sequence[SymbolArray], /, *, axis: int) -> SymbolArray:
     sizes, axis = list(arrays[0].sizes), axis % len(arrays[0].sizes)
     for other in arrays[1:]:
         sizes[axis] = sizes[axis] + other.sizes[axis]
-    return Ranked(np_.concatenate([x.symbol for x in arrays], axis=axis), sizes, arrays[0].dtype)
+    return SymbolArray(np_.concatenate([x.symbol for x in arrays], axis=axis), sizes, arrays[0].dtype)
 
 
-def cumulative_sum(x: Ranked, /, *, axis: int) -> Ranked:
+def cumulative_sum(x: SymbolArray, /, *, axis: int) -> SymbolArray:
     return x.like(np_.cumsum(x.symbol, axis=axis % len(x.sizes)))
 
 
-def expand_dims(x: Ranked, /, *, axis: int) -> Ranked:
+def expand_dims(x: SymbolArray, /, *, axis: int) -> SymbolArray:
     place = axis % (len(x.sizes) + 1)
-    return Ranked(np_.expand_dims(x.symbol, place), (*x.sizes[:place], 1, *x.sizes[place:]), x.dtype)
+    return SymbolArray(np_.expand_dims(x.symbol, place), (*x.sizes[:place], 1, *x.sizes[place:]), x.dtype)
 
 
-def full_like(x: Ranked, number: Any, /) -> Ranked:
+def full_like(x: SymbolArray, number: Any, /) -> SymbolArray:
     if isinstance(number, Size):
         return x.like(np_.zeros_like(x.symbol)) + number
     return x.like(np_.full_like(x.symbol, number))
 
 
-def matmul(x: Ranked, y: Ranked, /) -> Ranked:
+def matmul(x: SymbolArray, y: SymbolArray, /) -> SymbolArray:
     lead = broadcast(x.sizes[:-2], y.sizes[:-2]) if len(x.sizes) > 2 or len(y.sizes) > 2 else ()
-    return Ranked(np_.matmul(x.symbol, y.symbol), (*lead, x.sizes[-2], y.sizes[-1]), x.dtype)
+    return SymbolArray(np_.matmul(x.symbol, y.symbol), (*lead, x.sizes[-2], y.sizes[-1]), x.dtype)
 
 
-def matrix_transpose(x: Ranked, /) -> Ranked:
-    return Ranked(np_.swapaxes(x.symbol, -2, -1), (*x.sizes[:-2], x.sizes[-1], x.sizes[-2]), x.dtype)
+def matrix_transpose(x: SymbolArray, /) -> SymbolArray:
+    return SymbolArray(np_.swapaxes(x.symbol, -2, -1), (*x.sizes[:-2], x.sizes[-1], x.sizes[-2]), x.dtype)
 
 
-def permute_dims(x: Ranked, /, axes: tuple[int, ...]) -> Ranked:
-    return Ranked(np_.transpose(x.symbol, axes), [x.sizes[axis] for axis in axes], x.dtype)
+def permute_dims(x: SymbolArray, /, axes: tuple[int, ...]) -> SymbolArray:
+    return SymbolArray(np_.transpose(x.symbol, axes), [x.sizes[axis] for axis in axes], x.dtype)
 
 
-def reshape(x: Ranked, /, shape: Sequence[int | Size]) -> Ranked:
+def reshape(x: SymbolArray, /, shape: Sequence[int | Size]) -> SymbolArray:
     """By what stays as it is from the first axis on, or from the last; else by zeros of that shape."""
     shape = (math.prod(x.sizes),) if tuple(shape) == (-1,) else tuple(shape)
     unknown = [i for i, size in enumerate(shape) if not isinstance(size, int) or size < 0]
     if shape == x.sizes:
         return x
     if len(unknown) <= 1:
-        return Ranked(np_.reshape(x.symbol, _coded(shape)), [_told(size) for size in shape], x.dtype)
+        return SymbolArray(np_.reshape(x.symbol, _coded(shape)), [_told(size) for size in shape], x.dtype)
     for step in (1, -1):
         kept = _kept(x.sizes[::step], shape[::step])
         codes = ((-2,) * kept + _coded(shape[::step][kept:]))[::step]
         if codes.count(-1) <= 1:
-            return Ranked(mx.sym.npx.reshape(x.symbol, codes, reverse=step < 0), shape, x.dtype)
-    return Ranked(_reshaped(x.symbol, zeros(shape)), shape, x.dtype)
+            return SymbolArray(mx.sym.npx.reshape(x.symbol, codes, reverse=step < 0), shape, x.dtype)
+    return SymbolArray(_reshaped(x.symbol, zeros(shape)), shape, x.dtype)
 
 
 def _coded(shape: Sequence[int | Size]) -> tuple[int, ...]:
@@ -193,19 +193,19 @@ def _reshaped(symbol: Symbol, like: Symbol) -> Symbol:
     return mx.sym.reshape_like(symbol.as_nd_ndarray(), like.as_nd_ndarray()).as_np_ndarray()
 
 
-def stack(arrays: Sequence[Ranked], /, *, axis: int) -> Ranked:
+def stack(arrays: Sequence[SymbolArray], /, *, axis: int) -> SymbolArray:
     sizes, place = arrays[0].sizes, axis % (len(arrays[0].sizes) + 1)
     symbol = np_.stack([x.symbol for x in arrays], axis=place)
-    return Ranked(symbol, (*sizes[:place], len(arrays), *sizes[place:]), arrays[0].dtype)
+    return SymbolArray(symbol, (*sizes[:place], len(arrays), *sizes[place:]), arrays[0].dtype)
 
 
-def take(x: Ranked, indices: Ranked, /, *, axis: int) -> Ranked:
+def take(x: SymbolArray, indices: SymbolArray, /, *, axis: int) -> SymbolArray:
     sizes, axis = list(x.sizes), axis % len(x.sizes)
     sizes[axis : axis + 1] = indices.sizes
     taken = np_.take(x.symbol, indices.symbol, axis=axis, mode="clip")
-    return Ranked(stopped(taken) if isinstance(x, Table) else taken, sizes, x.dtype)
+    return SymbolArray(stopped(taken) if isinstance(x, Table) else taken, sizes, x.dtype)
 
 
-def where(condition: Ranked, x: Ranked, y: Ranked, /) -> Ranked:
+def where(condition: SymbolArray, x: SymbolArray, y: SymbolArray, /) -> SymbolArray:
     sizes = broadcast(condition.sizes, x.sizes, y.sizes)
-    return Ranked(np_.where(condition.symbol, x.symbol, y.symbol), sizes, x.dtype)
+    return SymbolArray(np_.where(condition.symbol, x.symbol, y.symbol), sizes, x.dtype)

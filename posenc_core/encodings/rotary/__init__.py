@@ -1,7 +1,7 @@
 """Rotary encodings (RoPE): tables that rotate channel pairs."""
 
 from .axial import Arrangement, AxialRotary, Series, Unit
-from .base import Direction, Precision, Rotating
+from .base import Direction, Precision, RotaryEncoding
 from .learned import LearnedRotary
 from .multimodal import MultimodalRotary, Sections
 from .rotary import Rotary
@@ -15,7 +15,7 @@ __all__ = [
     "MultimodalRotary",
     "Precision",
     "Rotary",
-    "Rotating",
+    "RotaryEncoding",
     "Sections",
     "Series",
     "Unit",

@@ -9,7 +9,7 @@ from ..._array_api.checks import check_even, check_known, check_number
 from ...rotation import pairing_of
 from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
 from ...tables.frequencies import geometric
-from .base import Rotating
+from .base import RotaryEncoding
 
 Arrangement: TypeAlias = Literal["concat", "alternating", "blocks"]
 Series: TypeAlias = Literal["own", "dealt"]
@@ -17,7 +17,7 @@ Unit: TypeAlias = Literal["radian", "turn"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AxialRotary(Rotating):
+class AxialRotary(RotaryEncoding):
     """Rotary encoding of images, videos and volumes: each pair turns by the position on one of the axes.
 
     Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them.

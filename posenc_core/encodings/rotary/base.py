@@ -28,7 +28,7 @@ Precision: TypeAlias = Literal["exact", "float32"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Rotating(Tabular):
+class RotaryEncoding(Tabular):
     """An encoding whose tables turn channel pairs, each by the angle of its position on one axis."""
 
     head_dim: int
@@ -137,7 +137,7 @@ class Rotating(Tabular):
         return xp.cos(turned) * factor, xp.sin(turned) * (-factor if self.direction == "inverse" else factor)
 
     @property
-    def held_limit(self) -> int:
+    def max_table_len(self) -> int:
         return self.limit if self.longest is None else min(self.limit, self.longest)
 
     def constants(self, max_len: int) -> Tables:

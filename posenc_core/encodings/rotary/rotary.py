@@ -15,14 +15,14 @@ from ...rotation import LAYOUTS, pairing_of
 from ...scaling import AttentionFactor, Scaling
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies
-from .base import Rotating
+from .base import RotaryEncoding
 
 if TYPE_CHECKING:
     from typing import Self
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Rotary(Rotating):
+class Rotary(RotaryEncoding):
     """Rotary position embedding (RoPE).
 
     Args:

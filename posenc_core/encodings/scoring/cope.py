@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
-from ...attention.attend import Content
+from ...attention.attend import AttentionInputs
 from ...attention.relative import Stated, picked
-from ...positions.sequences import counted
+from ...positions.sequences import arange_like
 from ..base import ContentScoring, Parameter, Tables
 
 _CLOSED = -80.0  # the score of a gate that adds nothing to a sum, where the gradient of its sigmoid is still a number
@@ -49,7 +49,7 @@ class Cope(ContentScoring):
         return {"table": Parameter(shape=(self.max_position, self.head_dim), std=0.0)}
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: Content
+        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))
@@ -62,7 +62,7 @@ def _counted_open(scores: Array) -> Array:
     xp = namespace_of(scores)
     gates = 1 / (1 + xp.exp(-xp.maximum(scores, xp.full_like(scores, _CLOSED))))
     keys = shape_of(scores)[-1]
-    backwards = -counted(keys, like=scores) + (keys - 1)
+    backwards = -arange_like(keys, like=scores) + (keys - 1)
     return xp.take(xp.cumulative_sum(xp.take(gates, backwards, axis=-1), axis=-1), backwards, axis=-1)
 
 
@@ -73,7 +73,7 @@ def _between(by_row: Array, positions: Array) -> Array:
     positions = xp.minimum(positions, last)
     low = xp.astype(positions, xp.int32)
     high = xp.minimum(low + 1, xp.astype(last, xp.int32))
-    columns = xp.astype(counted(by_row.shape[-1], like=by_row), dtype_of(positions))
+    columns = xp.astype(arange_like(by_row.shape[-1], like=by_row), dtype_of(positions))
     whole = xp.reshape(xp.take(columns, xp.reshape(low, (-1,)), axis=0), shape_of(low))  # some pass gradients to `low`
     below = picked(by_row, low)
     return below + (picked(by_row, high) - below) * (positions - whole)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..._array_api.checks import check_integer, check_known, check_number, known
 from ..._array_api.namespace import Array, dtype_of, namespace_of
-from ...attention.attend import Content
+from ...attention.attend import AttentionInputs
 from ...attention.relative import Stated, offsets
 from ..base import ContentScoring, Parameter, Tables
 
@@ -63,7 +63,7 @@ class ShawBias(ContentScoring):
         return self.applies_to == "both"
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: Content
+        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)

@@ -9,8 +9,8 @@ import pytest
 
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.frameworks import jax_sharding as sharding
-from posenc_backends.conformance.frameworks.jax_tooling import LENGTHS, MODES
-from posenc_backends.conformance.tooling import Specimen
+from posenc_backends.conformance.frameworks.jax import LENGTHS, MODES
+from posenc_backends.conformance.tooling import LayerCase
 
 SHARDED = ("sharded over sequence", "sharded over heads", "shard_map")
 DEVICES = {
@@ -33,18 +33,18 @@ def test_there_are_devices_for_those_that_ask_for_some():
 
 @pytest.mark.parametrize("mode", SHARDED)
 def test_each_device_has_a_part(on, mode, tmp_path):
-    (entry,) = (each for each in golden("modes") if each["name"] == "Rotary, head_dim 8, layout half, float32")
-    specimen = Specimen(on, entry)
-    run = MODES[mode](specimen, tmp_path)
+    (golden_case,) = (each for each in golden("modes") if each["name"] == "Rotary, head_dim 8, layout half, float32")
+    layer_case = LayerCase(on, golden_case)
+    run = MODES[mode](layer_case, tmp_path)
     for length, count in zip(LENGTHS, DEVICES[mode], strict=True):
-        result = run(*specimen.arrays(length))
+        result = run(*layer_case.arrays(length))
         (size,) = {part.data.size for part in result.addressable_shards}
         assert (len(result.sharding.device_set), size * count) == (count, result.size)
 
 
 def test_where_there_is_one_device_these_are_not_tried():
     """As `posenc report --modes` finds it on most machines: what is left are the modes that one device can try."""
-    code = "from posenc_backends.conformance.frameworks.jax_tooling import MODES; print(*MODES, sep='\\n')"
+    code = "from posenc_backends.conformance.frameworks.jax import MODES; print(*MODES, sep='\\n')"
     environment = {**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
     told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert set(told.stdout.split("\n")) - {""} == set(MODES) - set(SHARDED)

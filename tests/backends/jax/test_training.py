@@ -158,7 +158,7 @@ def test_leaves_may_be_numpy_arrays():
 
 
 def test_rotation_inside_a_model_is_rotation():
-    class Rotating(nnx.Module):
+    class RotaryEncoding(nnx.Module):
         def __init__(self):
             self.rotary = nnx.data(RotaryEmbedding(POSITIONS["rotary"]))
 
@@ -168,5 +168,7 @@ def test_rotation_inside_a_model_is_rotation():
     q, traced = tokens(1, 2, 5, 8), []
     call = nnx.jit(lambda model, q, start: (traced.append(q), model(q, start))[1])
     for start in (0, 1000):
-        np.testing.assert_allclose(call(Rotating(), q, start), rotated(q, range(start, start + 5)), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(
+            call(RotaryEncoding(), q, start), rotated(q, range(start, start + 5)), rtol=0, atol=1e-6
+        )
     assert len(traced) == 1  # a model made anew is not compiled again

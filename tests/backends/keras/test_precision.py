@@ -5,11 +5,13 @@ import pytest
 
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.errors import DIGITS
-from posenc_backends.conformance.tooling import MIXED, counted
+from posenc_backends.conformance.tooling import MIXED, arange_like
 
 LENGTH, HEADS, WIDTH = 53, 2, 4
 CAUSAL = np.tri(LENGTH, dtype=bool)
-ENTRIES = {entry["name"]: entry for entry in golden("modes") if entry["layer"] == "MultiHeadAttention"}
+ENTRIES = {
+    golden_case["name"]: golden_case for golden_case in golden("modes") if golden_case["layer"] == "MultiHeadAttention"
+}
 KINDS = ("no position", "Rotary, head_dim 4, layout half")  # all others that turn or add round less, or the same
 
 
@@ -31,17 +33,17 @@ def turned(x, error, unit):
     return result, mixed + unit * (np.abs(result) + mixed)
 
 
-def attended(entry, unit):
+def attended(golden_case, unit):
     """The result in float64, and how far it may be off where numbers are rounded by `unit` of their size.
 
     A score that is off by e changes the mean o of values v by at most Σ w (exp(e) - 1) |v - o| / Σ w exp(-e): the sum of
     w (v - o) is 0.
     """
-    tokens = counted(2, LENGTH, 8).astype(float)
-    matrices = {name: np.array(matrix) for name, matrix in entry["matrices"].items()}
+    tokens = arange_like(2, LENGTH, 8).astype(float)
+    matrices = {name: np.array(matrix) for name, matrix in golden_case["matrices"].items()}
     q, k, v = (heads(tokens @ matrices[name]) for name in ("W_q", "W_k", "W_v"))
     q_error, k_error, v_error = (unit * np.abs(x) for x in (q, k, v))
-    if entry["encoding"]:
+    if golden_case["encoding"]:
         (q, q_error), (k, k_error) = turned(q, q_error, unit), turned(k, k_error, unit)
     scores = np.where(CAUSAL, q @ k.swapaxes(-1, -2) / 2, -np.inf)  # 2: the root of the width
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -60,9 +62,9 @@ def attended(entry, unit):
 def test_the_limit_of_mixed_attention_is_its_worst_case(dtype):
     worst = []
     for kind in KINDS:
-        entry = ENTRIES[f"MultiHeadAttention, {kind}, float32"]
-        result, error = attended(entry, 2.0 ** -DIGITS[dtype])
-        np.testing.assert_allclose(result[:, entry["rows"]], entry["result"], rtol=0, atol=1e-7)
-        last_place = 2.0 ** (np.floor(np.log2(np.abs(entry["result"]).max())) + 1 - DIGITS[dtype])
-        worst.append(error[:, entry["rows"]].max() / last_place)
+        golden_case = ENTRIES[f"MultiHeadAttention, {kind}, float32"]
+        result, error = attended(golden_case, 2.0 ** -DIGITS[dtype])
+        np.testing.assert_allclose(result[:, golden_case["rows"]], golden_case["result"], rtol=0, atol=1e-7)
+        last_place = 2.0 ** (np.floor(np.log2(np.abs(golden_case["result"]).max())) + 1 - DIGITS[dtype])
+        worst.append(error[:, golden_case["rows"]].max() / last_place)
     assert MIXED - 0.2 < max(worst) <= MIXED

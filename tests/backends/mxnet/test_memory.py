@@ -31,7 +31,7 @@ def test_what_users_give_is_copied():
     positions = np.arange(5, dtype=np.int32)
     layer = PositionalEncoding(6, encoding=Sinusoidal(dim=6))
     layer.initialize()
-    native = layer.native(positions)
+    to_backend = layer.to_backend(positions)
     positions[:] = 7
     mx.nd.waitall()
-    np.testing.assert_array_equal(native.asnumpy(), np.arange(5))
+    np.testing.assert_array_equal(to_backend.asnumpy(), np.arange(5))

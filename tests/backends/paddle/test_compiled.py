@@ -51,11 +51,11 @@ def test_bytecode_makes_no_more_than_two_programs_of_a_model():
     """The first length as it is, and then all others."""
     CompileSIRCache().clear()
 
-    class Rotating(Model):
+    class RotaryEncoding(Model):
         def forward(self, x):
             return self.layer(x * 3) + x
 
-    compiled = paddle.jit.to_static(Rotating(RotaryEmbedding(ROTARY)), full_graph=False)
+    compiled = paddle.jit.to_static(RotaryEncoding(RotaryEmbedding(ROTARY)), full_graph=False)
     for length in (53, 7, 16, 17, 33):
         compiled(paddle.randn([2, 3, length, 8]))
     assert len(CompileSIRCache().cache) in (1, 2)

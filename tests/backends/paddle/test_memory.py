@@ -31,9 +31,9 @@ def test_what_users_give_is_copied():
     """They may write to it after the call."""
     positions = np.arange(5)
     layer = PositionalEncoding(6, encoding=Sinusoidal(dim=6))
-    native = layer.native(positions)
+    to_backend = layer.to_backend(positions)
     positions[:] = 7
-    np.testing.assert_array_equal(native.numpy(), np.arange(5))
+    np.testing.assert_array_equal(to_backend.numpy(), np.arange(5))
 
 
 def test_two_layers_hold_memory_of_their_own():

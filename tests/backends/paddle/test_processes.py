@@ -143,10 +143,10 @@ def test_paddles_own_programs_still_end_the_process(tmp_path, code):
     """Or never end. Where they do neither, `modes.autocast` is to refuse attention no more, and both are gaps no more."""
     (tmp_path / "model.py").write_text(code, encoding="utf-8")  # as Paddle reads the source
     command = [sys.executable, "-W", "ignore", str(tmp_path / "model.py")]
-    assert outcome(command) in ("ended by Paddle", "stuck")
+    assert measurement(command) in ("ended by Paddle", "stuck")
 
 
-def outcome(command):
+def measurement(command):
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     except subprocess.TimeoutExpired:

@@ -15,7 +15,11 @@ from posenc_backends.torch import AttentionBias, score_mod
 from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
 from posenc_core.encodings import Encoding
 
-ENTRIES = [entry for entry in golden("scoring_constants") + golden("position_scoring") if entry["dtype"] == "float32"]
+ENTRIES = [
+    golden_case
+    for golden_case in golden("scoring_constants") + golden("position_scoring")
+    if golden_case["dtype"] == "float32"
+]
 ENCODINGS = [
     Alibi(num_heads=2),
     Alibi(num_heads=2, sides="past"),
@@ -35,17 +39,19 @@ def layer_of(encoding, parameters=None):
     return layer
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
-def test_it_adds_the_golden_numbers(entry):
-    wanted = np.array(entry["bias"])
-    given = {name: torch.tensor(entry[name]) for name in ("query_positions", "key_positions") if name in entry}
-    add = score_mod(layer_of(Encoding.from_dict(entry["encoding"]), entry["parameters"]), **given)
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda golden_case: golden_case["name"])
+def test_it_adds_the_golden_numbers(golden_case):
+    wanted = np.array(golden_case["bias"])
+    given = {
+        name: torch.tensor(golden_case[name]) for name in ("query_positions", "key_positions") if name in golden_case
+    }
+    add = score_mod(layer_of(Encoding.from_dict(golden_case["encoding"]), golden_case["parameters"]), **given)
     index = (
         torch.arange(size).reshape(shape)
         for size, shape in zip(wanted.shape, ((-1, 1, 1), (-1, 1), (-1,)), strict=True)
     )
     got = add(torch.zeros(wanted.shape), torch.tensor(0), *index)
-    exact = entry["encoding"]["kind"] in LOOKED_UP
+    exact = golden_case["encoding"]["kind"] in LOOKED_UP
     scale = None if exact else np.full(wanted.shape, np.abs(wanted).max())
     assert ulps(got.numpy(), wanted, scale=scale) <= (0 if exact else COMPUTED)
 

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 from posenc_backends.conformance.cases import golden
-from posenc_backends.conformance.tooling import Specimen
+from posenc_backends.conformance.tooling import LayerCase
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated
 
 IN_FLOAT32 = ("LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "Kerple", "Fire")  # what they learn, always
 LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
-SPECIMENS = [entry for entry in golden("modes") if entry["dtype"] == "float32"]
+SPECIMENS = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]
 
 
 def assert_differentiable(function, *inputs, **steps):
@@ -33,20 +33,22 @@ def wide(array):
     return array.detach().double().clamp(min=-3).requires_grad_() if array.is_floating_point() else array
 
 
-@pytest.mark.parametrize("entry", SPECIMENS, ids=lambda entry: entry["name"])
-def test_tokens_and_all_that_is_learned(on, entry):
+@pytest.mark.parametrize("entry", SPECIMENS, ids=lambda golden_case: golden_case["name"])
+def test_tokens_and_all_that_is_learned(on, golden_case):
     """Every encoding, in float64, where finite differences tell."""
-    specimen = Specimen(on, entry)
-    layer = specimen.layer().double()
+    layer_case = LayerCase(on, golden_case)
+    layer = layer_case.layer().double()
     learned = {name: wide(parameter) for name, parameter in layer.named_parameters()}
-    kind = entry["encoding"] and entry["encoding"]["kind"]
+    kind = golden_case["encoding"] and golden_case["encoding"]["kind"]
 
     def called(*inputs):
         ours, given = dict(zip(learned, inputs, strict=False)), inputs[len(learned) :]
-        return functional_call(layer, ours, (), {**dict(zip(specimen.names, given, strict=True)), **specimen.options})
+        return functional_call(
+            layer, ours, (), {**dict(zip(layer_case.names, given, strict=True)), **layer_case.options}
+        )
 
     steps = LONG if kind in IN_FLOAT32 else {}
-    assert_differentiable(called, *learned.values(), *map(wide, specimen.arrays(4)), **steps)
+    assert_differentiable(called, *learned.values(), *map(wide, layer_case.arrays(4)), **steps)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from posenc_backends.conformance.cases import golden
-from posenc_backends.conformance.tooling import Specimen
+from posenc_backends.conformance.tooling import LayerCase
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_backends.torch import backend as arrays
 from posenc_core import Alibi, Rotary
@@ -53,31 +53,31 @@ def alone(monkeypatch):
         yield entered
 
 
-def described(entry):
-    return entry["name"]
+def described(golden_case):
+    return golden_case["name"]
 
 
 @pytest.mark.parametrize("entry", golden("modes"), ids=described)
-def test_captured_calls_need_no_host(on, alone, monkeypatch, entry):
+def test_captured_calls_need_no_host(on, alone, monkeypatch, golden_case):
     """Every encoding, and positions that are tensors as well, which nobody checks then."""
-    specimen = Specimen(on, entry)
-    layer, given = specimen.layer(), specimen.arrays(7)
+    layer_case = LayerCase(on, golden_case)
+    layer, given = layer_case.layer(), layer_case.arrays(7)
     monkeypatch.setattr(arrays, "is_captured", lambda array: True)
     with torch.no_grad():
         alone()
-        specimen.call(layer, *given)
+        layer_case.call(layer, *given)
 
 
-PLAIN = [entry for entry in golden("modes") if not {"start", "positions"} & set(entry["arrays"])]
+PLAIN = [golden_case for golden_case in golden("modes") if not {"start", "positions"} & set(golden_case["arrays"])]
 
 
 @pytest.mark.parametrize("entry", PLAIN, ids=described)
-def test_calls_that_count_from_a_number_need_no_host(on, alone, entry):
-    specimen = Specimen(on, entry)
-    layer, given = specimen.layer(), specimen.arrays(7)
+def test_calls_that_count_from_a_number_need_no_host(on, alone, golden_case):
+    layer_case = LayerCase(on, golden_case)
+    layer, given = layer_case.layer(), layer_case.arrays(7)
     with torch.no_grad():
         alone()
-        specimen.call(layer, *given)
+        layer_case.call(layer, *given)
 
 
 @pytest.mark.parametrize("position", [None, Rotary(head_dim=4, layout="half"), Alibi(num_heads=2)], ids=str)

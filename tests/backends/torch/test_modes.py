@@ -1,6 +1,6 @@
 import pytest
 
-from posenc_backends.conformance.frameworks.torch_tooling import MODES
+from posenc_backends.conformance.frameworks.torch import MODES
 
 
 @pytest.mark.mode

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Cope, ShawBias, Sinusoidal, TransformerXLBias, attend, causal
-from posenc_core.attention.attend import Content
+from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Placed
 
 RNG = np.random.default_rng(5)
@@ -90,8 +90,8 @@ def test_cope_counts_open_gates_from_a_key_to_the_query(xp, max_position):
 
 
 def attended(xp, encoding, positions, weights, q, k, v):
-    native = {name: xp.asarray(array) for name, array in weights.items()}
-    return np.asarray(attend(*map(xp.asarray, (q, k, v)), position=Placed(encoding, *positions, native)))
+    to_backend = {name: xp.asarray(array) for name, array in weights.items()}
+    return np.asarray(attend(*map(xp.asarray, (q, k, v)), position=Placed(encoding, *positions, to_backend)))
 
 
 @pytest.mark.parametrize("encoding", [SHAW, XL, COPE], ids=str)
@@ -130,7 +130,7 @@ def test_cope_keeps_small_counts_exact_under_long_contexts():
     scores = np.full((1, 1, keys), np.log(0.9 / 0.1), np.float32)
     position = Placed(encoding, range(1), range(keys), {"table": table})
     one = np.ones((1, 1, 1), np.float32)
-    added = position.scores(Content(one, np.ones((1, keys, 1), np.float32), scores))[0, 0]
+    added = position.scores(AttentionInputs(one, np.ones((1, keys, 1), np.float32), scores))[0, 0]
     wanted = np.minimum(np.arange(keys, 0, -1) * float(gate), 7)
     np.testing.assert_allclose(added[-7:], wanted[-7:], rtol=2**-21)
     np.testing.assert_array_equal(added[:-8], 7)
@@ -143,7 +143,7 @@ def test_memory_is_three_and_a_half_times_that_of_the_scores(kind, positions):
     wide = kind(num_heads=8, head_dim=64, max_distance=16)
     q, scores = np.zeros((1, 8, 512, 64), np.float32), np.zeros((1, 8, 512, 512), np.float32)
     weights = {name: np.zeros(p.shape, np.float32) for name, p in wide.parameters().items()} | wide.constants(0)
-    position, content = Placed(wide, positions, positions, weights), Content(q, q, scores)
+    position, content = Placed(wide, positions, positions, weights), AttentionInputs(q, q, scores)
     for call in (lambda: position.scores(content), lambda: position.values(scores)):
         call()
         tracemalloc.start()

@@ -7,7 +7,7 @@ from q and the offset of key and query, cut off at `max_distance` on both sides.
 import numpy as np
 
 from posenc_core import Sinusoidal
-from posenc_core.attention.attend import Content
+from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import ShawBias, TransformerXLBias
 
 HEADS, WIDTH, FARTHEST = 2, 4, 3
@@ -23,7 +23,7 @@ def sinusoids(offsets, units):
 
 
 def scores(encoding, **weights):
-    content = Content(Q, K, Q @ K.swapaxes(-1, -2) / np.sqrt(WIDTH))
+    content = AttentionInputs(Q, K, Q @ K.swapaxes(-1, -2) / np.sqrt(WIDTH))
     return encoding.scores(weights, range(5), range(7), content)
 
 

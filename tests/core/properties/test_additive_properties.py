@@ -86,8 +86,8 @@ def test_entries_are_off_by_half_a_last_place_at_most(kind, data):
         for row, position in enumerate(positions.tolist()):
             cos, sin = MP.cos_sin(wave.angle(position))
             wanted |= {(row, wave.sine): sin, (row, wave.cosine): cos}
-    for place, entry in np.ndenumerate(table):
-        assert is_nearest(entry, wanted.get(place, MP.mpf(0))), place
+    for place, golden_case in np.ndenumerate(table):
+        assert is_nearest(golden_case, wanted.get(place, MP.mpf(0))), place
 
 
 @given(sinusoids(), st.integers(1, 7), st.integers(1, 5), st.integers(1, 6), RNGS)

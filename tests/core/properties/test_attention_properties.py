@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posenc_core import attend, encodings, from_cu_seqlens, from_mask
-from posenc_core.attention.attend import Content
+from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import (
     Alibi,
     AxialRotary,
@@ -20,7 +20,7 @@ from posenc_core.encodings import (
     MultimodalRotary,
     Placed,
     Rotary,
-    Rotating,
+    RotaryEncoding,
     Scoring,
     ShawBias,
     SwinBias,
@@ -220,11 +220,13 @@ def test_contextual_positions_count_back_from_the_query(encoding, rng, length, d
     before, every = data.draw(st.integers(1, length - 1)), range(length)
     scores = rng.normal(size=(*q.shape[:-1], length))
     others = np.concatenate([scores[..., :before] + 3, scores[..., before:]], axis=-1)
-    here, there = (encoding.scores(weights, every, every, Content(q, k, seen)) for seen in (scores, others))
+    here, there = (encoding.scores(weights, every, every, AttentionInputs(q, k, seen)) for seen in (scores, others))
     close(here[..., before:], there[..., before:])
 
 
 def test_every_encoding_inside_attention_is_here():
-    inside = {name for name, kind in vars(encodings).items() if isclass(kind) and issubclass(kind, Rotating | Scoring)}
-    abstract = {"Rotating", "Scoring", "PositionScoring", "ContentScoring"}
+    inside = {
+        name for name, kind in vars(encodings).items() if isclass(kind) and issubclass(kind, RotaryEncoding | Scoring)
+    }
+    abstract = {"RotaryEncoding", "Scoring", "PositionScoring", "ContentScoring"}
     assert inside - abstract == INSIDE.keys() - {"Proportional"}

@@ -113,10 +113,10 @@ def on_axis(frequency, axis, axes):
     return tuple(frequency if other == axis else MP.mpf(0) for other in range(axes))
 
 
-def is_nearest(entry, true):
+def is_nearest(golden_case, true):
     """Whether no other float32 is nearer."""
-    aside = np.nextafter(entry, np.float32(np.inf if true > MP.mpf(float(entry)) else -np.inf))
-    return 2 * abs(true - MP.mpf(float(entry))) <= abs(MP.mpf(float(aside)) - MP.mpf(float(entry)))
+    aside = np.nextafter(golden_case, np.float32(np.inf if true > MP.mpf(float(golden_case)) else -np.inf))
+    return 2 * abs(true - MP.mpf(float(golden_case))) <= abs(MP.mpf(float(aside)) - MP.mpf(float(golden_case)))
 
 
 OF_KIND = {
