@@ -1,0 +1,221 @@
+"""Measure the architecture: what a call passes through, what it costs over the plain operators, and how much code there is.
+
+    python benchmarks/architecture.py [--only way|cost|lines] [--rounds N] [--json FILE]
+
+The tree that Python imports `posenc_core` from is measured, in PyTorch: eager, float32, one thread, default arguments.
+
+* way: how many Python functions of ours a call passes through, and in how many files, counted by `sys.setprofile`. Each call
+  is made twice before. It is counted with what is installed, and once more with numba hidden, so without the compiled kernel.
+* cost: the time of a layer over that of the plain operators it runs, without numba; both take turns within each round.
+* lines: lines of code without docstrings, comments and blank lines, entries of folders, and lengths of functions.
+
+Tables are printed; `--json` names a file for the result. Calls are made in processes that have one thread and one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import harness
+import machine
+import numpy as np
+from counting import PACKAGES, folder_of, lines
+from passing import way
+
+PARTS = ("way", "cost", "lines")
+WIDTH, HEADS = 64, 8
+SIZES = (512, 1024, 2048, 4096, 8192)  # numbers in the tokens
+BASE = 10_000.0
+WITHIN = 1e-5  # plain tables are made in float64 and cast; ours are exact
+Layout = Literal["half", "interleaved"]
+
+
+def cases() -> Iterator[harness.Case]:
+    """Yield a case for each layout and size: the plain operators, which are the yardstick, and the layer."""
+    layouts: tuple[Layout, ...] = ("half", "interleaved")
+    for layout in layouts:
+        for size in SIZES:
+            yield harness.Case(f"rope(q), {layout}, {size}", partial(_turned, layout, size), WITHIN)
+    for size in SIZES:
+        yield harness.Case(f"PositionalEncoding(64)(x), {size}", partial(_added, size), WITHIN)
+
+
+def _turned(layout: Layout, size: int) -> dict[str, harness.Form]:
+    import torch
+
+    from posenc_backends.torch import RotaryEmbedding
+    from posenc_core import Rotary
+
+    rope = RotaryEmbedding(Rotary(head_dim=WIDTH, layout=layout))
+    q = torch.from_numpy(_drawn(1, HEADS, size // (HEADS * WIDTH), WIDTH))
+    angles = _angles(2048)
+    cosines, sines = (torch.from_numpy(table.astype(np.float32)) for table in (np.cos(angles), np.sin(angles)))
+    start, stop = 0, q.shape[-2]
+
+    def half() -> Any:
+        cos, sin = cosines[start:stop], sines[start:stop]
+        first, second = q.chunk(2, -1)
+        return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+
+    def interleaved() -> Any:
+        cos, sin = cosines[start:stop], sines[start:stop]
+        first, second = q[..., 0::2], q[..., 1::2]
+        return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
+
+    plain = half if layout == "half" else interleaved
+    return {"plain": harness.Form(plain, np.asarray), harness.OURS: harness.Form(lambda: rope(q), np.asarray)}
+
+
+def _added(size: int) -> dict[str, harness.Form]:
+    import torch
+
+    from posenc_backends.torch import PositionalEncoding
+
+    layer, x = PositionalEncoding(WIDTH), torch.from_numpy(_drawn(1, size // WIDTH, WIDTH))
+    angles = _angles(1000)
+    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), WIDTH)
+    table, start, stop = torch.from_numpy(waves.astype(np.float32)), 0, x.shape[-2]
+    plain = harness.Form(lambda: x + table[start:stop], np.asarray)
+    return {"plain": plain, harness.OURS: harness.Form(lambda: layer(x), np.asarray)}
+
+
+def _drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def _angles(length: int) -> np.ndarray:
+    """Return the angles of positions, one column for each pair: `(length, WIDTH / 2)`."""
+    return np.arange(length)[:, None] * BASE ** (-np.arange(0, WIDTH, 2) / WIDTH)
+
+
+def cost(rounds: int) -> dict[str, Any]:
+    """Return for each case the quartiles of the ratio to the plain operators, and medians in µs.
+
+    Processor time is taken, which stands still while others use the machine.
+    """
+    found = []
+    for case in cases():
+        forms, _, _ = harness.checked(case)
+        times = harness.interleaved({name: form.call for name, form in forms.items()}, rounds, clock="processor")
+        ours, plain = times[harness.OURS], times["plain"]
+        call, _, size = case.name.rpartition(", ")
+        found.append(
+            {
+                "call": call,
+                "numbers": int(size),
+                "over plain": harness.ratios(times)["ratios"][harness.OURS],
+                "µs": round(1e6 * statistics.median(ours), 2),
+                "µs, plain": round(1e6 * statistics.median(plain), 2),
+            }
+        )
+    return {"rounds": rounds, "clock": "processor", "numba": False, "cases": found}
+
+
+def measured(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
+    """Measure the parts, each in a process of its own; return the result that `--json` writes."""
+    result: dict[str, Any] = {"benchmark": "architecture", "commit": commit()}
+    result |= {"machine": machine.machine() | {"commit": result["commit"]}, "versions": machine.versions()}
+    for part in parts:
+        if part == "way":
+            result[part] = {"as installed": apart(part), "without numba": apart(part, hidden=True)}
+        elif part == "cost":
+            result[part] = apart(part, rounds, hidden=True)
+        else:
+            result[part] = lines()
+    return result
+
+
+def commit() -> str:
+    """Return the commit of the tree that is measured, which need not be that of this file."""
+    command = ["git", "describe", "--always", "--dirty"]
+    folder = folder_of(PACKAGES[0])
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def apart(part: str, rounds: int = 0, *, hidden: bool = False) -> Any:
+    """Measure one part in a process with one thread, in which numba may be hidden; return its result."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "result.json")
+        arguments = [__file__, "--only", part, "--rounds", str(rounds), "--json", str(path)]
+        if not machine.run_apart([*arguments, *(["--hide-numba"] if hidden else [])], 1):
+            raise RuntimeError(f"The measurement of `{part}` ended early.")
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def hide(module: str) -> None:
+    """Make a module look as if it were not installed, to `import` and to `find_spec`."""
+    if module in sys.modules:
+        raise RuntimeError(f"`{module}` must be hidden before it is imported.")
+    sys.modules[module] = None  # type: ignore[assignment]  # what Python documents for this
+
+
+def shown(result: dict[str, Any]) -> None:
+    """Print the tables."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for title, heads, rows in _tables(result):
+        table = Table(*heads, title=f"{title}; commit {result['commit']}", title_justify="left")
+        for row in rows:
+            table.add_row(*map(str, row))
+        console.print(table)
+
+
+def _tables(result: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list[tuple[Any, ...]]]]:
+    counts = ("calls", "calls, all packages", "functions", "files", "changes of file")
+    for numba, calls in result.get("way", {}).items():
+        yield f"way, {numba}", ("call", *counts), [(name, *(one[key] for key in counts)) for name, one in calls.items()]
+    if "cost" in result:
+        heads = ("call", "numbers", "over plain", "quartiles", "µs", "µs, plain")
+        yield "cost", heads, [_cost_row(one) for one in result["cost"]["cases"]]
+    if "lines" in result:
+        packages = result["lines"]
+        keys = [key for key in packages[PACKAGES[0]] if key != "code lines by part"]
+        yield "lines", ("", *packages), [(key, *(_plain(one[key]) for one in packages.values())) for key in keys]
+        for package, one in packages.items():
+            yield f"code lines of {package}", ("part", "code lines"), [*one["code lines by part"].items()]
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _cost_row(one: dict[str, Any]) -> tuple[Any, ...]:
+    low, median, high = one["over plain"]
+    return one["call"], one["numbers"], f"{median:.2f}", f"{low:.2f} to {high:.2f}", one["µs"], one["µs, plain"]
+
+
+def main() -> None:
+    """Measure what the command line asks for, print it, and write it to a file."""
+    parser = argparse.ArgumentParser(description="The way of a call, its cost, and the lines of code.")
+    parser.add_argument("--only", choices=PARTS, help="one part; by default all are measured")
+    parser.add_argument("--rounds", type=int, default=400, help="of the cost, in which both take turns")
+    parser.add_argument("--json", type=Path, help="a file for the result")
+    parser.add_argument("--backend", choices=("torch",), default="torch", help="PyTorch alone is measured")
+    parser.add_argument("--hide-numba", action="store_true", help=argparse.SUPPRESS)  # in a process of its own
+    options = parser.parse_args()
+    if machine.is_apart():
+        if options.hide_numba:
+            hide("numba")
+        part = way() if options.only == "way" else cost(options.rounds)
+        options.json.write_text(json.dumps(part), encoding="utf-8")
+        return
+    result = measured((options.only,) if options.only else PARTS, options.rounds)
+    shown(result)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
