@@ -40,7 +40,7 @@ def making(backend: Any, encoding: PositionScoring, length: int) -> Callable[[],
         name: backend.from_numpy(rng.normal(size=each.shape).astype(np.float32))
         for name, each in encoding.parameters().items()
     }
-    placed = Placed(encoding, range(length), range(length), weights).equipped(like)
+    placed = Placed(encoding, range(length), range(length), weights).with_weights(like)
     return lambda: placed.scores(AttentionInputs(like, like, like))
 
 

@@ -22,8 +22,8 @@ from typing import Any
 import machine
 import numpy as np
 from growing import Growing, curves
-from sequence_layers import LAYERS, arange_like
 from harness import CLOCKS, interleaved
+from sequence_layers import LAYERS, arange_like
 
 
 def curve(growing: Growing, *, largest: int = 2**20, rounds: int = 5, clock: str = "wall") -> dict[str, Any]:

@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from implementations import Turn
 from harness import Case, Form, main, memcpy
+from implementations import Turn
 
 from posenc_core import Rotary
 

@@ -13,7 +13,7 @@ from ._array_api.checks import (
     check_known,
     check_rank,
     check_width,
-    written,
+    write,
 )
 from ._array_api.namespace import A, Array, aligned, dtype_of, in_float32, namespace_of, shape_of
 
@@ -54,7 +54,7 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
     if out is None:
         return result
     check_alike("out", out, result)
-    return written("out", out, result)
+    return write("out", out, result)
 
 
 def _added(x: Array, rows: Array) -> Array:

@@ -17,7 +17,7 @@ from ._array_api.checks import (
     check_integer,
     check_known,
     check_sized,
-    written,
+    write,
 )
 from ._array_api.kernels import Kernel, kernel_for, register_kernel
 from ._array_api.lazy import map_blocks
@@ -46,7 +46,7 @@ class Pairing(NamedTuple):
     blocks: int = 1
 
     @property
-    def undone(self) -> Pairing:
+    def inverse(self) -> Pairing:
         """The pairing that puts channels back where they were."""
         return self._replace(split=self.join, join=self.split)
 
@@ -106,7 +106,7 @@ def unrotate(
     array([[1., 2.]])
     """
     there = pairing_of(layout, placement, blocks)
-    return rotate_pairs(x, cos, -sin, pairing=there.undone, out=out)
+    return rotate_pairs(x, cos, -sin, pairing=there.inverse, out=out)
 
 
 def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing:
@@ -143,15 +143,15 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
 def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
     """`rotate_pairs` of what was checked before: by the kernel of its library, if it has one for this, or by the formula."""
     kernel = kernel_for(x)
-    by_kernel = None if kernel is None else kernel.turned(x, cos, sin, pairing, out)
+    by_kernel = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
     if by_kernel is not None:
         return by_kernel
     if out is not None:  # where the kernel does not write, or the formula
-        return written("out", out, turned(x, cos, sin, pairing))
-    return formula(x, cos, sin, pairing)
+        return write("out", out, turned(x, cos, sin, pairing))
+    return rotate_reference(x, cos, sin, pairing)
 
 
-def formula(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
+def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
     """`turned` by the operators of its library."""
     if rounds_parts(x, pairing.split, pairing.join):
         by_rows = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))

@@ -1,4 +1,4 @@
-"""Paddle: our layer and function, eager and static; its fused operator, and PaddleNLP's formula, written anew."""
+"""Paddle: our layer and function, eager and static; its fused operator, and PaddleNLP's rotate_reference, written anew."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Formula(paddle.nn.Layer):
         return self._turned(q), self._turned(k)
 
     def _turned(self, x: Any) -> Any:  # in float32: Paddle has no products and sums of half precision on CPUs
-        return self.formula(x.astype("float32"), self.cos, self.sin).astype(x.dtype)
+        return self.rotate_reference(x.astype("float32"), self.cos, self.sin).astype(x.dtype)
 
 
 class _Layer(paddle.nn.Layer):

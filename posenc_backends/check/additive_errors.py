@@ -33,7 +33,7 @@ def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
     base = next((field.default for field in fields(encoding) if field.name == "base"), None)
     if isinstance(base, int | float) and getattr(encoding, "base", base) != base:
         yield "base ignored", f"the base is {base:g}", partial(_but, base=base)
-    if (encoding.rates() != 0).any():
+    if (encoding.angular_frequencies() != 0).any():
         yield "sign flipped", "sines have the other sign", _flipped
 
 

@@ -138,7 +138,7 @@ def _rates(encoding: Encoding) -> Float64s:
     if isinstance(encoding, Rotary):
         return encoding.frequencies()
     if isinstance(encoding, Additive):
-        return np.broadcast_to(encoding.rates(), (encoding.dim,))
+        return np.broadcast_to(encoding.angular_frequencies(), (encoding.dim,))
     raise TypeError(f"`encoding` must have angles, got {encoding!r}.")
 
 

@@ -38,7 +38,7 @@ def frequency_mistakes(encoding: Rotary) -> Iterator[tuple[str, str, Fields]]:
 
 def _denominators(encoding: Rotary) -> Iterator[tuple[str, str, Fields]]:
     """Exponents that are divided by another number."""
-    turning, head = encoding.turning, encoding.head_dim
+    turning, head = encoding.rotary_channels, encoding.head_dim
     name = "wrong denominator"
     if encoding.own is not None:
         return
@@ -70,7 +70,7 @@ def _given(encoding: Rotary, frequencies: Any) -> Fields:
 def _scalings(encoding: Rotary) -> Iterator[tuple[str, str, Fields]]:
     """Scalings that are left out, or taken for others."""
     scaling, plain = encoding.scaling, replace(encoding, scaling=None).frequencies()
-    kind, slow, pairs = type(scaling).__name__, encoding.frequencies(), encoding.turning // 2
+    kind, slow, pairs = type(scaling).__name__, encoding.frequencies(), encoding.rotary_channels // 2
     yield "scaling ignored", f"{kind} is left out", {"scaling": None}
     if encoding.attention_factor != 1:
         yield "scaling ignored", f"{kind} is left out, but for its factor", _given(encoding, plain)

@@ -122,7 +122,7 @@ class Table(Form):
         return sketch.tables()
 
     def sizes(self, sketch: Sketch, wanted: Float64s) -> Float64s:
-        turning = sketch.encoding.rates() != 0 if isinstance(sketch.encoding, Additive) else False
+        turning = sketch.encoding.angular_frequencies() != 0 if isinstance(sketch.encoding, Additive) else False
         return np.where(turning, np.maximum(np.abs(wanted), 1), np.abs(wanted))
 
 

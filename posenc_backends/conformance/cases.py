@@ -41,11 +41,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        return (
-            self.label
-            if self.label.startswith(self.check)
-            else f"{self.check}: {self.label}"
-        )
+        return self.label if self.label.startswith(self.check) else f"{self.check}: {self.label}"
 
     def known_failure(self, known: dict[str, str]) -> str | None:
         """Why the room cannot pass, if it says so of this case, its check, its specimen, its dtype, its encoding or its kind.

@@ -78,7 +78,7 @@ def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]
     return _swapped(x), jnp.roll(tangent, x.shape[-1] // 2, -1)
 
 
-def spread(by_offset: jax.Array, queries: int, keys: int, /) -> jax.Array | None:
+def expand_offsets(by_offset: jax.Array, queries: int, keys: int, /) -> jax.Array | None:
     """Rows that overlap, copied once into memory that JAX then has as it is; None where code is recorded or traced, or elsewhere."""
     if isinstance(by_offset, jax.core.Tracer) or is_recorded() or by_offset.dtype != jnp.float32:
         return None

@@ -102,7 +102,7 @@ class MultiHeadAttention(layers.Attention, Block):
 
     def _beyond(self, queries: Any, keys: Any) -> bool:
         """Whether the sequence is longer than the frequencies are for that a graph has."""
-        longest = None if self.rotary is None else self.rotary.encoding.longest
+        longest = None if self.rotary is None else self.rotary.encoding.max_seq_len
         return longest is not None and max(queries.shape[1], keys.shape[1]) > longest
 
     def _lengths(self, queries: Any, keys: Any, values: Any, options: layers.Options) -> mx.np.ndarray:

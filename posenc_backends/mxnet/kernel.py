@@ -81,7 +81,7 @@ class _Turning(autograd.Function):
     def backward(self, gradient: Any) -> Any:
         """In a thread of MXNet's own, which has not heard of `mxnet.npx.set_np()`."""
         with mx.util.np_shape(True), mx.util.np_array(True):
-            back = self.pairing.undone
+            back = self.pairing.inverse
             return rotate_pairs(gradient.as_np_ndarray(), self.cos, -self.sin, pairing=back).as_nd_ndarray()
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "cumulative_sum",
     "exp",
     "expand_dims",
+    "expand_offsets",
     "float32",
     "full_like",
     "int32",
@@ -37,7 +38,6 @@ __all__ = [
     "permute_dims",
     "reshape",
     "sin",
-    "spread",
     "stack",
     "sum",
     "take",
@@ -109,7 +109,7 @@ def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
     return _library(x).transpose(x, axes)
 
 
-def spread(by_offset: Any, queries: int, keys: int, /) -> Any:
+def expand_offsets(by_offset: Any, queries: int, keys: int, /) -> Any:
     """That of NumPy, which is one copy; None for symbols, where a gradient may be recorded, and where nothing is."""
     here = isinstance(by_offset, mx.np.ndarray) and by_offset.ctx.device_type == "cpu" and not autograd.is_recording()
     if not here or by_offset.dtype != np.float32 or not queries * keys:

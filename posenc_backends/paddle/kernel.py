@@ -68,7 +68,7 @@ class _Turning(PyLayer):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
         cos, sin = context.saved_tensor()
-        return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.undone), None, None
+        return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.inverse), None, None
 
 
 register_kernel(Tensor, Kernel(supports, turned))

@@ -42,6 +42,7 @@ __all__ = [
     "cumulative_sum",
     "exp",
     "expand_dims",
+    "expand_offsets",
     "float32",
     "full_like",
     "int32",
@@ -56,7 +57,6 @@ __all__ = [
     "reshape",
     "shape",
     "sin",
-    "spread",
     "stack",
     "sum",
     "take",
@@ -142,7 +142,7 @@ def shape(x: Tensor, /) -> tuple[Any, ...]:
     )
 
 
-def spread(by_offset: Tensor, queries: int, keys: int, /) -> Tensor | None:
+def expand_offsets(by_offset: Tensor, queries: int, keys: int, /) -> Tensor | None:
     """That of NumPy, which is one copy; None where code is traced, or a gradient is to reach it."""
     here = paddle.in_dynamic_mode() and type(by_offset) is Tensor and by_offset.place.is_cpu_place()
     if not here or by_offset.dtype != float32 or (paddle.is_grad_enabled() and not by_offset.stop_gradient):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from posenc_backends._kernels import NAMES, SMALLEST, Memory, threads_of_process, turn
 from posenc_core._array_api.kernels import Kernel, register_kernel
-from posenc_core.rotation import Pairing, formula, rotate_pairs
+from posenc_core.rotation import Pairing, rotate_pairs, rotate_reference
 
 from .memory import Tensor, address_in, empty, is_followed, is_here, runs_at_once
 
@@ -45,7 +45,7 @@ def _recorded(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
     @tf.custom_gradient
     def turning(x: Tensor) -> tuple[Tensor, Any]:
         def gradient(given: Tensor) -> Tensor:
-            return rotate_pairs(tf.convert_to_tensor(given), cos, -sin, pairing=pairing.undone)
+            return rotate_pairs(tf.convert_to_tensor(given), cos, -sin, pairing=pairing.inverse)
 
         return rotate_pairs(tf.stop_gradient(x), cos, sin, pairing=pairing), gradient
 
@@ -74,13 +74,13 @@ def turned_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
     def turning(x: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
         def gradient(slices: Any) -> tuple[Any, Any, Any]:
             given = tf.convert_to_tensor(slices)
-            back = rotate_pairs(given, cos, -sin, pairing=pairing.undone)
+            back = rotate_pairs(given, cos, -sin, pairing=pairing.inverse)
             with tf.GradientTape() as tape:
                 tape.watch((cos, sin))
-                product = formula(x, cos, sin, pairing)
+                product = rotate_reference(x, cos, sin, pairing)
             return back, *tape.gradient(product, (cos, sin), given)
 
-        return formula(x, cos, sin, pairing), gradient
+        return rotate_reference(x, cos, sin, pairing), gradient
 
     return turning(x, cos, sin)
 

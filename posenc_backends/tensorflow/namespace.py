@@ -57,7 +57,7 @@ def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:
     return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
 
 
-def spread(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None:
+def expand_offsets(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None:
     """Rows that overlap, written by one copy to new memory; None where code is traced, or a gradient is to reach them."""
     if not (memory.runs_at_once() and memory.is_here(by_offset)) or memory.is_followed(by_offset):
         return None

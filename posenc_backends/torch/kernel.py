@@ -101,7 +101,7 @@ class _Turning(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
         cos, sin = context.saved_tensors
-        return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.undone), None, None, None
+        return rotate_pairs(gradient, cos, -sin, pairing=context.pairing.inverse), None, None, None
 
 
 register_kernel(Tensor, Kernel(supports, turned))

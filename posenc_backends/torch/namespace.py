@@ -64,7 +64,7 @@ def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any
     return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
 
 
-def spread(by_offset: torch.Tensor, queries: int, keys: int, /) -> torch.Tensor | None:
+def expand_offsets(by_offset: torch.Tensor, queries: int, keys: int, /) -> torch.Tensor | None:
     """A view whose rows overlap, the last query's first, turned about by one copy; None where code is traced."""
     return by_offset.unfold(1, keys, 1)[:, :queries].flip(1) if _is_plain(by_offset) else None
 
@@ -88,7 +88,7 @@ def is_exporting() -> bool:
     return getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)()  # since PyTorch 2.7
 
 
-def is_fixed(size: int, /) -> bool:
+def is_specialized(size: int, /) -> bool:
     """Whether compiled and exported code may count on the size of an axis; others are integers, too, and change."""
     if not torch.compiler.is_compiling():
         return True

@@ -58,7 +58,7 @@ def check_rank(name: str, x: Array, *, minimum: int, maximum: float = math.inf, 
 
 def check_width(name: str, x: Array, width: int) -> None:
     """Raise unless the last axis of `x` is `width` wide."""
-    if known(x.shape[-1]) and x.shape[-1] != width:
+    if is_static(x.shape[-1]) and x.shape[-1] != width:
         raise ValueError(f"`{name}` must be {width} wide, got shape {_sizes(x)}.")
 
 
@@ -80,7 +80,7 @@ def check_alike(name: str, x: Array, y: Array) -> None:
         raise TypeError(f"`{name}` must be {dtype_name(y)}, got {dtype_name(x)}.")
 
 
-def written(name: str, to: A, result: Any) -> A:
+def write(name: str, to: A, result: Any) -> A:
     """The result, written to an array; errors if that cannot be."""
     try:
         to[...] = result  # type: ignore[index]
@@ -103,21 +103,21 @@ def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
     """Raise unless `x` broadcasts to `shape`, as far as a tracer knows the sizes, without making it larger."""
     sizes = _sizes(x)
     both = zip(reversed(sizes), reversed(shape), strict=False)
-    pairs = ((size, wanted) for size, wanted in both if known(size) and known(wanted))
+    pairs = ((size, wanted) for size, wanted in both if is_static(size) and is_static(wanted))
     fits = all(size == 1 or size == wanted for size, wanted in pairs)  # noqa: PLR1714 - symbols have no hash
     if len(sizes) > len(shape) or not fits:
         raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
 
 
-def known(size: Any) -> bool:
+def is_static(size: Any) -> bool:
     """Whether a tracer knows the size of an axis; frameworks that do not say None say -1, or give an array."""
     return isinstance(size, int) and size >= 0
 
 
-def fixed(size: Any, like: Array) -> bool:
+def is_specialized(size: Any, like: Array) -> bool:
     """Whether the size is known and stays; tracers whose integers change have a namespace that tells which do."""
-    stays = getattr(namespace_of(like), "is_fixed", None)
-    return known(size) and (stays is None or stays(size))
+    stays = getattr(namespace_of(like), "is_specialized", None)
+    return is_static(size) and (stays is None or stays(size))
 
 
 def _sizes(x: Array) -> tuple[Any, ...]:

@@ -14,12 +14,12 @@ class Kernel(NamedTuple):
     Attributes:
         takes: whether the kernel may turn this array of floating-point numbers: its library would compute at once, here,
             and nobody records or changes what it computes.
-        turned: `x`, turned by checked tables, `(x, cos, sin, pairing, out)`, into `out` unless that is None; None where the
+        rotate: `x`, turned by checked tables, `(x, cos, sin, pairing, out)`, into `out` unless that is None; None where the
             formula is to be used: for any reason, at any time.
     """
 
     supports: Callable[[Any], bool]
-    turned: Callable[..., Any]
+    rotate: Callable[..., Any]
 
 
 _kernels: dict[type, Kernel] = {}

@@ -57,14 +57,14 @@ def products(table: Float32s) -> Float32s:
     return table @ table[len(table) // 2]
 
 
-def turning(encoding: Encoding) -> Rotary | None:
+def plain_rope(encoding: Encoding) -> Rotary | None:
     """The plain rotation by the frequencies of an encoding, one pair for each, the highest first; None if it has none.
 
     Args:
         encoding: a rotary encoding, or one whose columns are sines and cosines of positions on one axis.
 
     >>> from posenc_core import Sinusoidal
-    >>> rotary = turning(Sinusoidal(dim=4))
+    >>> rotary = plain_rope(Sinusoidal(dim=4))
     >>> rotary.frequencies()
     array([1.  , 0.01])
     """
@@ -73,7 +73,7 @@ def turning(encoding: Encoding) -> Rotary | None:
         return Rotary.from_dict(plain | {"kind": "Rotary"})
     if not isinstance(encoding, Waves) or encoding.num_axes > 1:
         return None
-    rates = np.unique(encoding.rates())[::-1]
+    rates = np.unique(encoding.angular_frequencies())[::-1]
     frequencies = rates[rates > 0]
     return Rotary(head_dim=2 * len(frequencies), layout="interleaved", frequencies=frequencies)
 
@@ -95,7 +95,7 @@ def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float
     if isinstance(encoding, PositionScoring):
         return encoding.bias(np.arange(length), np.arange(1))[:, :, 0].astype(np.float64)
     q, k = np.ones((length, encoding.head_dim)), np.ones((1, encoding.head_dim))
-    q, k = Placed(encoding, range(length), range(1)).turned(q, k)
+    q, k = Placed(encoding, range(length), range(1)).rotate(q, k)
     return (k @ q.T) / encoding.head_dim
 
 

@@ -149,20 +149,20 @@ def _softmax_factor(rotary: Rotary, text: dict[str, Any]) -> float:
 
 def _seq_lens(rotary: Rotary, longest: int | None) -> Iterator[tuple[int | None, str]]:
     """A length of each regime, and in words which it stands for."""
-    if rotary.longest is None:
+    if rotary.max_seq_len is None:
         yield None, "any length"
         return
-    yield None, f"up to {rotary.longest:,} positions"
+    yield None, f"up to {rotary.max_seq_len:,} positions"
     if isinstance(rotary.scaling, DynamicNTK):
-        beyond = max(longest or 0, rotary.longest + 1)
+        beyond = max(longest or 0, rotary.max_seq_len + 1)
         yield beyond, f"e.g. {beyond:,} positions"
     else:
-        yield rotary.longest + 1, "longer"
+        yield rotary.max_seq_len + 1, "longer"
 
 
 def _regime(rotary: Rotary, words: str, seq_len: int | None, lengths: tuple[int | None, int | None]) -> Regime:
     original, longest = lengths
-    if longest is not None and rotary.longest is not None and longest > rotary.longest:
+    if longest is not None and rotary.max_seq_len is not None and longest > rotary.max_seq_len:
         longest = None  # there, other frequencies hold
     factor, pairs = rotary.attention_factor, pairs_of(rotary, original=original, longest=longest)
     return Regime(

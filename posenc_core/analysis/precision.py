@@ -51,7 +51,7 @@ def loss(rotary: RotaryEncoding, *, arithmetic: str = "float32", bounds: Sequenc
     >>> loss(Rotary(head_dim=128, layout="half", base=5e5)).first_off
     ((0.001, 20121), (0.01, 160983), (0.1, 2086516))
     """
-    limit = min(rotary.longest or LIMIT, LIMIT)
+    limit = min(rotary.max_seq_len or LIMIT, LIMIT)
     firsts, start = [], 0
     for by in bounds:
         first = first_off(rotary, by=by, arithmetic=arithmetic, start=start, limit=limit)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from .._array_api.checks import check_as_long, check_broadcasts, check_floating, check_width, known
+from .._array_api.checks import check_as_long, check_broadcasts, check_floating, check_width, is_static
 from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
 from .softmax import softmax
 
@@ -32,10 +32,10 @@ class Position(Protocol):
     """What an encoding does inside attention, at positions that it was told."""
 
     @property
-    def looks_at_scores(self) -> bool:
+    def needs_scores(self) -> bool:
         """Whether it needs the scores or the weights themselves, which a fused kernel does not show."""
 
-    def turned(self, q: A, k: A) -> tuple[A, A]:
+    def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Queries and keys, rotated if the encoding rotates."""
 
     def scores(self, content: AttentionInputs) -> Array | None:
@@ -117,11 +117,9 @@ def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Arra
         check_mask(mask, scores)
     if position is None:
         return q, k
-    if not hasattr(position, "turned"):
-        raise TypeError(
-            f"`position` must be told where queries and keys stand, `Placed(encoding, …)`, got {position!r}."
-        )
-    return position.turned(q, k)
+    if not hasattr(position, "rotate"):
+        raise TypeError(f"`position` must be `Placed(encoding, query_positions, key_positions)`, got {position!r}.")
+    return position.rotate(q, k)
 
 
 def check_mask(mask: Array, scores: tuple[Any, ...]) -> None:
@@ -137,7 +135,7 @@ def grouped(x: A, q: Array) -> A:
     Raises:
         ValueError: if that does not come out even.
     """
-    if len(q.shape) < 3 or len(x.shape) < 3 or not known(q.shape[-3]) or q.shape[-3] == x.shape[-3]:
+    if len(q.shape) < 3 or len(x.shape) < 3 or not is_static(q.shape[-3]) or q.shape[-3] == x.shape[-3]:
         return x
     *lead, heads, length, width = shape_of(x)
     if heads == 0 or q.shape[-3] % heads:
@@ -149,7 +147,7 @@ def grouped(x: A, q: Array) -> A:
 
 def _kernel(q: Array, k: Array, v: Array, position: Position | None) -> Callable[..., Array] | None:
     """The framework's own attention, if it has one that computes this."""
-    if any(len(x.shape) != 4 for x in (q, k, v)) or (position is not None and position.looks_at_scores):
+    if any(len(x.shape) != 4 for x in (q, k, v)) or (position is not None and position.needs_scores):
         return None
     if dtype_name(q) == "float64":  # which JAX's rounds to float32 on the way
         return None

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._array_api.checks import check_as_long, check_integer, check_rank, check_width, fixed
+from .._array_api.checks import check_as_long, check_integer, check_rank, check_width, is_specialized
 from .._array_api.namespace import A, Array, in_float32, namespace_of
 from ..encodings import Cope, Placed
 from ..positions.sequences import arange_like
 from .attend import attend, check_mask, fitted, grouped, scored
 from .masks import causal
-from .softmax import OnlineSoftmaxState, joined, mean, partial_softmax
+from .softmax import OnlineSoftmaxState, mean, merge, partial_softmax
 
 Mask: TypeAlias = Callable[[Any, Any], Any]
 
@@ -67,7 +67,7 @@ def attend_by_block(
 
 
 def _check_can_be_cut(q: Array, k: Array, position: Placed | None) -> None:
-    if not all(fixed(x.shape[-2], x) for x in (q, k)):
+    if not all(is_specialized(x.shape[-2], x) for x in (q, k)):
         raise ValueError(
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
@@ -91,7 +91,7 @@ class _Told(NamedTuple):
 
 def _attended(q: Array, k: Array, v: Array, *, told: _Told, block: int) -> Array:
     if told.position is not None:
-        told = told._replace(position=told.position.equipped(q))
+        told = told._replace(position=told.position.with_weights(q))
     rows = []
     for queries in _cut(q, block):
         blocks = _seen(told, queries, q, _cut(k, block))
@@ -170,7 +170,7 @@ def _recomputed(function: Callable[..., Any], *arrays: Array) -> Any:
 def _rows(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _Told]]) -> Array:
     """The result of some queries."""
     each = (_recomputed(partial(_summed, told=told), q, k[..., keys, :], v[..., keys, :]) for keys, told in blocks)
-    return mean(reduce(joined, (OnlineSoftmaxState(*sums) for sums in each)))
+    return mean(reduce(merge, (OnlineSoftmaxState(*sums) for sums in each)))
 
 
 def _summed(q: Array, k: Array, v: Array, *, told: _Told) -> tuple[Array, Array, Array]:

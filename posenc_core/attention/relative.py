@@ -15,7 +15,7 @@ from .._array_api.namespace import Array, cut_off, difference, dtype_name, is_fl
 Stated: TypeAlias = Array | range
 
 
-def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
+def expand_offsets(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     """What belongs to each query and key, from what belongs to each offset: one result in memory.
 
     Where rows of a view may overlap it is one copy of such a view; elsewhere it is looked up, by an index that heads share.
@@ -28,14 +28,14 @@ def spread(by_offset: Array, *, queries: Any, keys: Any) -> Array:
         Array of shape `(heads, queries, keys)`: for query i and key j, column `j - i + queries - 1`.
 
     >>> import numpy as np
-    >>> spread(np.array([[-1, 0, 1, 2]]), queries=2, keys=3)
+    >>> expand_offsets(np.array([[-1, 0, 1, 2]]), queries=2, keys=3)
     array([[[ 0,  1,  2],
             [-1,  0,  1]]])
     """
     xp = namespace_of(by_offset)
     if isinstance(by_offset, np.ndarray):
         return np.array(rows_that_overlap(by_offset, queries, keys), order="C")
-    own = getattr(xp, "spread", None)
+    own = getattr(xp, "expand_offsets", None)
     copied: Array | None = None if own is None else own(by_offset, queries, keys)
     if copied is not None:
         return copied
@@ -51,7 +51,7 @@ def rows_that_overlap(by_offset: npt.NDArray[Any], queries: int, keys: int) -> n
     return backwards[:, ::-1]
 
 
-def shifted(by_offset: Array, *, keys: Any) -> Array:
+def relative_shift(by_offset: Array, *, keys: Any) -> Array:
     """What belongs to each query and key, where every query has its own numbers for the offsets; nothing is indexed.
 
     Args:
@@ -62,7 +62,7 @@ def shifted(by_offset: Array, *, keys: Any) -> Array:
     Source: Dai et al. 2019, appendix B (arXiv:1901.02860), from the first offset to the last.
 
     >>> import numpy as np
-    >>> shifted(np.array([[-2, -1, 0, 1, 2, 3], [-2, -1, 0, 1, 2, 3]]), keys=3)
+    >>> relative_shift(np.array([[-2, -1, 0, 1, 2, 3], [-2, -1, 0, 1, 2, 3]]), keys=3)
     array([[ 0,  1,  2],
            [-1,  0,  1]])
     """
@@ -73,7 +73,7 @@ def shifted(by_offset: Array, *, keys: Any) -> Array:
 
 
 def relative_unshift(by_key: Array) -> Array:
-    """`shifted` undone: every query's numbers for the keys, moved to the columns of their offsets, and 0 elsewhere.
+    """`relative_shift` undone: every query's numbers for the keys, moved to the columns of their offsets, and 0 elsewhere.
 
     Args:
         by_key: shape `(..., queries, keys)`, neither of them 0.
@@ -124,9 +124,9 @@ class ContiguousOffsets:
     rows: Array
     keys: int
 
-    def spread(self, by_offset: Array) -> Array:
+    def expand_offsets(self, by_offset: Array) -> Array:
         """`(..., queries, rows) -> (..., queries, keys)`; what is given is twice as large, and not copied."""
-        return shifted(by_offset, keys=self.keys)
+        return relative_shift(by_offset, keys=self.keys)
 
     def gathered(self, by_key: Array) -> Array:
         """Each key's number at its offset: `(..., queries, keys) -> (..., queries, rows)`; three times the memory, at most."""
@@ -145,7 +145,7 @@ class GeneralOffsets:
     rows: Array
     columns: Array
 
-    def spread(self, by_offset: Array) -> Array:
+    def expand_offsets(self, by_offset: Array) -> Array:
         """`(..., queries, rows) -> (..., queries, keys)`: one result in memory, and an index that the heads share."""
         if len(self.columns.shape) == 2:
             return picked(by_offset, self.columns)

@@ -36,7 +36,7 @@ def partial_softmax(scores: Array) -> tuple[Array, Array]:
     return peak, xp.exp(scores - _finite(peak))
 
 
-def joined(before: OnlineSoftmaxState, after: OnlineSoftmaxState) -> OnlineSoftmaxState:
+def merge(before: OnlineSoftmaxState, after: OnlineSoftmaxState) -> OnlineSoftmaxState:
     """What is known after the keys of both.
 
     Source: Milakov and Gimelshein 2018, algorithm 3 (arXiv:1805.02867).

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_rank, check_width, known
+from .._array_api.checks import check_rank, check_width, is_static
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
-from ..attention.relative import Stated, spread
+from ..attention.relative import Stated, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from .base import ContentScoring, Encoding, PositionScoring, Scoring
@@ -57,7 +57,7 @@ class Placed:
             object.__setattr__(self, name, _stated(self.encoding, name, getattr(self, name)))
 
     @property
-    def looks_at_scores(self) -> bool:
+    def needs_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights themselves, which a fused kernel does not show."""
         return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
 
@@ -68,7 +68,7 @@ class Placed:
         stated = (self.query_positions, self.key_positions)
         return several and any(len(at.shape) > 1 for at in stated if not isinstance(at, range))
 
-    def equipped(self, x: Array) -> Placed:
+    def with_weights(self, x: Array) -> Placed:
         """The same with all arrays that scores are made of, in the library of `x`."""
         return replace(self, weights=self._weights(x)) if isinstance(self.encoding, Scoring) else self
 
@@ -79,7 +79,7 @@ class Placed:
         at_keys = at_keys[keys] if isinstance(at_keys, range) else at_keys[..., keys]
         return replace(self, query_positions=at_queries, key_positions=at_keys)
 
-    def turned(self, q: A, k: A) -> tuple[A, A]:
+    def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Queries and keys, rotated if the encoding rotates, once it is clear that they fit it and their positions."""
         self._check(q, k)
         if not isinstance(self.encoding, RotaryEncoding):
@@ -96,7 +96,7 @@ class Placed:
         if isinstance(self.encoding, Scoring):
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
             heads = self.encoding.num_heads
-            if known(q.shape[-3]) and q.shape[-3] != heads:
+            if is_static(q.shape[-3]) and q.shape[-3] != heads:
                 raise ValueError(f"`q` must have {heads} heads, as {self.encoding} has, got shape {tuple(q.shape)}.")
 
     def _check_sizes(self, name: str, positions: Any, x: Array) -> None:
@@ -142,7 +142,7 @@ class Placed:
         first = keys.start - queries.stop + 1
         offsets = range(first, first + len(queries) + len(keys))
         by_offset = encoding.score(self._weights(x), _like(range(1), x), _like(offsets, x))[:, 0, :]
-        return spread(by_offset, queries=len(queries), keys=len(keys))
+        return expand_offsets(by_offset, queries=len(queries), keys=len(keys))
 
     def _stated(self, x: Array) -> tuple[Stated, Stated]:
         return self._ranges() or self._arrays(x)
@@ -188,7 +188,7 @@ def _stated(encoding: Encoding, name: str, positions: Any) -> Any:
 def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     """Whether sizes agree, as far as a tracer knows them."""
     pairs = list(zip(sizes, wanted, strict=False))
-    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if known(a) and known(b))
+    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
 
 
 def _turned(x: A, tables: tuple[Array, ...], pairing: Pairing) -> A:

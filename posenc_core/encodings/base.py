@@ -70,7 +70,7 @@ class Tabular(Encoding):
         """The derivatives of `rows` with respect to the positions, by table; empty where rows do not change smoothly."""
         return {}
 
-    def rates(self) -> npt.NDArray[np.float64]:
+    def angular_frequencies(self) -> npt.NDArray[np.float64]:
         """How fast the angle of each column turns, radians per position, `(columns,)`; `(axes, columns)` where axes mix.
 
         0 where a column is no sine or cosine, and its derivative constant.
@@ -125,7 +125,7 @@ class Scoring(Encoding):
         return False
 
     @property
-    def looks_up(self) -> bool:
+    def needs_integer_positions(self) -> bool:
         """Whether it looks positions or offsets up, so that they must be integers."""
         return False
 
@@ -135,7 +135,7 @@ class Scoring(Encoding):
             ends: tuple[Any, ...] = (*positions[:1], *positions[-1:])
         else:
             ends = (positions.min().item(), positions.max().item()) if positions.size else ()
-            if self.looks_up and (positions != np.rint(positions)).any():
+            if self.needs_integer_positions and (positions != np.rint(positions)).any():
                 raise TypeError(f"`{name}` must be integers where offsets are looked up, got {positions.dtype}.")
         lowest = 0 if self.limit < LIMIT else 1 - LIMIT
         for end in ends:

@@ -75,10 +75,10 @@ def _check_sayable(rotary: Rotary) -> None:
 
 def _share(rotary: Rotary) -> dict[str, float]:
     """The share of the head that turns, such that the whole part of their product is `rotary_dim`."""
-    if rotary.turning == rotary.head_dim:
+    if rotary.rotary_channels == rotary.head_dim:
         return {}
-    share = rotary.turning / rotary.head_dim
-    if int(rotary.head_dim * share) < rotary.turning:
+    share = rotary.rotary_channels / rotary.head_dim
+    if int(rotary.head_dim * share) < rotary.rotary_channels:
         share = math.nextafter(share, 1)
     return {"partial_rotary_factor": share}
 

@@ -84,7 +84,7 @@ def _shared_out(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"head_dim": size // count}
 
 
-def turning_of(config: Mapping[str, Any], parameters: Mapping[str, Any], model: Model, head: int) -> int:
+def rotary_channels_of(config: Mapping[str, Any], parameters: Mapping[str, Any], model: Model, head: int) -> int:
     """How many channels of a head turn: of a share of them, the whole part.
 
     Raises:

@@ -9,7 +9,7 @@ from ..encodings import MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
 from .config import ROPES, read
-from .heads import head_of, turning_of
+from .heads import head_of, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .kinds import kind_of
 from .layer_types import attention_types, parameters_of
@@ -79,7 +79,7 @@ def _made(
     model = model_of(text)
     scaling = kind_of(parameters).scaling(parameters)
     head = head_of(text, model, layer_type)
-    turning = head if isinstance(scaling, Proportional) else turning_of(text, parameters, model, head)
+    turning = head if isinstance(scaling, Proportional) else rotary_channels_of(text, parameters, model, head)
     if parameters.get("llama_4_scaling_beta"):
         warn("`llama_4_scaling_beta` is no rotation: multiply queries by 1 + beta * ln(1 + floor(position / L0)), too.")
     if turning == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, fixed, known
+from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, is_specialized, is_static
 from .._array_api.namespace import A, in_float32, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
 from ..encodings import ContentScoring, Encoding, Placed, Scoring
@@ -58,7 +58,9 @@ class Bias(BaseLayer):
         """A range where that says it all, for which less has to be computed."""
         positions = self.positions(name, given, length, start, batch)
         like = next(iter(self.held.values()))
-        plain = given is None and type(start) is int and fixed(abs(start), like) and fixed(length, like)
+        plain = (
+            given is None and type(start) is int and is_specialized(abs(start), like) and is_specialized(length, like)
+        )
         stated = range(start, start + length) if plain else positions
         host = stated if isinstance(stated, range) else host_values(stated, self.backend)
         if host is not None:
@@ -81,14 +83,14 @@ class Bias(BaseLayer):
             check_rank(name, x, minimum=3, maximum=4, axes="(heads, length, head_dim), with a batch or without")
             check_width(name, x, encoding.head_dim)
             check_broadcasts(name, x, (*scores.shape[:-2], length, x.shape[-1]))
-            if known(length) and known(x.shape[-2]) and x.shape[-2] != length:
+            if is_static(length) and is_static(x.shape[-2]) and x.shape[-2] != length:
                 raise ValueError(f"`{name}` must be {length} long, as `scores` say, got shape {tuple(x.shape)}.")
 
     def _check_scores(self, name: str, scores: Any) -> None:
         self.check_array(name, scores)
         check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
         check_floating(name, scores)
-        if known(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
+        if is_static(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
             raise ValueError(f"`{name}` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import fixed, known
+from .._array_api.checks import is_specialized, is_static
 from .._array_api.namespace import Array, dtype_name, is_floating, namespace_of, shape_of
 from ..encodings import Encoding
 from ..encodings.base import Tables
@@ -102,7 +102,7 @@ class BaseLayer:
             return given if host is None else self.to_backend(whole(from_array(host)))
         start = stated_start(start, batch, self.backend)
         if isinstance(start, int):
-            if fixed(length, next(iter(self.held.values()))):
+            if is_specialized(length, next(iter(self.held.values()))):
                 sequence(length, start=start)  # raises past 2**31
             return arange_like(length, like=next(iter(self.held.values()))) + start
         return counted_from(self.to_backend(start), length)
@@ -188,7 +188,7 @@ def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> No
 
 def bound(held: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
     """Where the positions end that recorded code can have, and what to say of code that goes on to some `stop`."""
-    longest = getattr(encoding, "longest", None)
+    longest = getattr(encoding, "max_seq_len", None)
     if longest is None or held < longest:
         return held, lambda stop: too_far(held, stop)
     return longest, lambda stop: past_frequencies(encoding, stop - 1)
@@ -205,7 +205,7 @@ def too_far(held: int, stop: Any) -> str:
 def past_frequencies(encoding: Any, last: Any) -> str:
     """What to say where code that is traced goes past the length that frequencies are for."""
     return (
-        f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
+        f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
         "make the layer with `encoding.at(seq_len)`."
     )
 
@@ -227,4 +227,4 @@ def _check_unrounded(given: Any) -> None:
 def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     """Whether the sizes agree, as far as a tracer knows them."""
     pairs = zip(sizes, wanted, strict=False)
-    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if known(a) and known(b))
+    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))

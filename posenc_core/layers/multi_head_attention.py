@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, known
+from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, is_static
 from .._array_api.namespace import namespace_of, shape_of
 from ..attention.attend import attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import all_of, valid_lengths
@@ -59,7 +59,7 @@ class Attention:
             check_floating(name, tokens)
             check_width(name, tokens, self.num_hiddens)
             check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
-        if known(keys.shape[1]) and known(values.shape[1]) and keys.shape[1] != values.shape[1]:
+        if is_static(keys.shape[1]) and is_static(values.shape[1]) and keys.shape[1] != values.shape[1]:
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
     def _heads(self, name: str, tokens: Any, heads: int) -> Any:
@@ -84,7 +84,7 @@ class Attention:
         """Queries and new keys, `(batch, heads, length, head_dim)`, rotated, by frequencies for the whole sequence."""
         if self.rotary is None:
             return q, k
-        longest = self.rotary.encoding.longest
+        longest = self.rotary.encoding.max_seq_len
         told = {} if longest is None or places.reach <= longest else {"seq_len": places.reach}
         at_keys = {"start": places.cached, "positions": places.new_key_positions, **told}
         turned = self.rotary(q, start=places.start, positions=places.positions, **told)

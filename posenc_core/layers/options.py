@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._array_api.checks import check_integer, check_rank, fixed, known
+from .._array_api.checks import check_integer, check_rank, is_specialized, is_static
 from .._array_api.namespace import shape_of
 from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
 from .base import whole
@@ -82,13 +82,13 @@ def _check_position(position: Encoding | None, num_heads: int, head_dim: int) ->
 def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]) -> None:
     """Raise unless lengths of this shape and these values (None: unknown) fit `(batch, queries, keys)`."""
     batch, queries, keys = sizes
-    if all(map(known, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
+    if all(map(is_static, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
         raise ValueError(f"`valid_lens` must have shape ({batch},) or ({batch}, {queries}), got {shape}.")
     if values is None:
         return
     if whole(values).dtype.kind != "i":
         raise TypeError(f"`valid_lens` must be integers, got {values.dtype}: {values.ravel()[:3]} …")
-    if known(keys) and values.size and not 0 <= values.min() <= values.max() <= keys:
+    if is_static(keys) and values.size and not 0 <= values.min() <= values.max() <= keys:
         wrong = values.max() if values.max() > keys else values.min()
         raise ValueError(f"`valid_lens` must lie from 0 to the number of keys {keys}, got {wrong}.")
 
@@ -111,15 +111,15 @@ def cached_length(cache: Any, start: Any, keys: Any) -> int:
     for array in cache:
         check_rank("cache", array, minimum=4, maximum=4, axes="(batch, num_kv_heads, start, head_dim)")
     length = shape_of(cache[0])[2] if cache else 0
-    if known(length) and fixed(start, keys) and not fixed(length, keys):
+    if is_static(length) and is_specialized(start, keys) and not is_specialized(length, keys):
         raise ValueError(
             f"`cache` must have a length that stays where `start` is the number {start}, got {length}; give `start` and the "
             "cache another length in another program."
         )
-    if known(length) and start != length:
+    if is_static(length) and start != length:
         raise ValueError(f"`start` must be the length of the `cache`, {length}, got {start}.")
     for array in cache:
         wanted, sizes = (batch, heads, start, head_dim), shape_of(array)
-        if any(known(a) and known(b) and a != b for a, b in zip(sizes, wanted, strict=True)):
+        if any(is_static(a) and is_static(b) and a != b for a, b in zip(sizes, wanted, strict=True)):
             raise ValueError(f"`cache` must have shape {wanted} to go before the new keys, got {sizes}.")
     return start

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._array_api.checks import known
+from .._array_api.checks import is_static
 from .._array_api.namespace import Array, shape_of
 from ..attention.masks import causal
 from ..positions.sequences import arange_like, counted_from, from_array
@@ -67,7 +67,7 @@ def _end(given: Any, start: Any, length: Any) -> int:
     """One more than the last position, as far as it is known; 0 if it is not."""
     if isinstance(given, np.ndarray):
         return math.ceil(given.max(initial=-1) + 1)
-    if given is not None or not known(length) or not isinstance(start, (int, np.ndarray)):
+    if given is not None or not is_static(length) or not isinstance(start, (int, np.ndarray)):
         return 0
     end: int = (start if isinstance(start, int) else int(start.max(initial=0))) + length
     return end
@@ -95,7 +95,7 @@ def stated_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, b
     if axes == 1 or len(positions.shape) == 1:
         check_stated(name, positions, (length,), batch)
         return positions
-    if known(shape_of(positions)[0]) and positions.shape[0] != axes:
+    if is_static(shape_of(positions)[0]) and positions.shape[0] != axes:
         raise ValueError(f"`{name}` must have shape ({axes}, ..., length), got {tuple(positions.shape)}.")
     check_stated(name, positions[0, ...], (length,), batch)
     return positions

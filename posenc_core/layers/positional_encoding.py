@@ -86,7 +86,9 @@ class Addition(TableLookup):
         host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))
         rows = self.to_backend(self.exact_rows(host, self.encoding)["table"])
         if is_real(given) and self.backend.stop_gradient(given) is not given:
-            rows = self.followed(rows, each, self.encoding.derivatives(host)["table"], self.encoding.rates())
+            rows = self.followed(
+                rows, each, self.encoding.derivatives(host)["table"], self.encoding.angular_frequencies()
+            )
         return (rows,)
 
 

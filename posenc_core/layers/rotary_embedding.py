@@ -80,17 +80,17 @@ class Rotation(TableLookup):
         if min(table.shape[0] for table in tables) < stop:
             return None
         rows = [table[start:stop] for table in tables]
-        turned_q = kernel.turned(q, rows[0], rows[1], self.encoding.pairing)
+        turned_q = kernel.rotate(q, rows[0], rows[1], self.encoding.pairing)
         if k is None or turned_q is None:
             return turned_q
-        turned_k = kernel.turned(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.supports(k) else None
+        turned_k = kernel.rotate(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.supports(k) else None
         return None if turned_k is None else (turned_q, turned_k)
 
     @property
     def _counts(self) -> bool:
         """Whether tokens are turned by where they are counted to stand, whatever the length."""
         encoding = self.encoding
-        return encoding.longest is None and not isinstance(encoding, (AxialRotary, LearnedRotary))
+        return encoding.max_seq_len is None and not isinstance(encoding, (AxialRotary, LearnedRotary))
 
     def _check(self, name: str, x: Any) -> None:
         self.check_array(name, x)
@@ -112,12 +112,12 @@ class Rotation(TableLookup):
         return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
 
     def reached(self, x: Any, last: float, encoding: Any) -> None:
-        if encoding.longest is None or last < encoding.longest:
+        if encoding.max_seq_len is None or last < encoding.max_seq_len:
             return
         if self.is_recorded(x):
             raise ValueError(past_frequencies(encoding, last))
         warnings.warn(
-            f"Position {last} lies past the {encoding.longest} that these frequencies of {encoding!r} are for; "
+            f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
             "give `seq_len`, the length of the whole sequence.",
             stacklevel=2,
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import known
+from .._array_api.checks import is_static
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
@@ -113,7 +113,7 @@ class TableLookup(BaseLayer):
         """Rows through which the gradient reaches their positions, if these can have one."""
         if not is_real(positions) or self.backend.stop_gradient(positions) is positions:
             return rows
-        derivatives, rates = encoding.derivatives(from_array(host)).values(), encoding.rates()[None]
+        derivatives, rates = encoding.derivatives(from_array(host)).values(), encoding.angular_frequencies()[None]
         each = zip(rows, derivatives, strict=False)  # those that are not smooth have no derivatives
         return tuple(self.followed(row, [positions], own[None], rates) for row, own in each) or rows
 
@@ -211,7 +211,7 @@ def _shortest(tables: tuple[Any, ...]) -> int:
 
 def check_axes(positions: Array, axes: int) -> None:
     """Raise unless positions have these axes before their own."""
-    if len(positions.shape) < 2 or (known(positions.shape[0]) and positions.shape[0] != axes):
+    if len(positions.shape) < 2 or (is_static(positions.shape[0]) and positions.shape[0] != axes):
         raise ValueError(f"`positions` must have shape ({axes}, ..., length), got {tuple(positions.shape)}.")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_rank, known
+from .._array_api.checks import check_integer, check_known, check_rank, is_static
 from .._array_api.namespace import Array, dtype_name, namespace_of
 
 Order: TypeAlias = Literal["contiguous", "zigzag"]
@@ -219,7 +219,7 @@ def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:
 
 
 def _chunk_size(length: Any, chunks: int) -> int:
-    if not known(length):
+    if not is_static(length):
         raise ValueError(f"`positions` must have a known length to be cut, got {length}.")
     if length % chunks:
         padded = -(-length // chunks) * chunks

@@ -54,7 +54,7 @@ class YaRN(Scaling):
         if type(self.truncate) is not bool:
             raise TypeError(f"`truncate` must be True or False, got {self.truncate!r}.")
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             low, high = self.ramp(len(frequencies), base)
             slow = [min(max((i - low) / (high - low), Decimal(0)), Decimal(1)) for i in range(len(frequencies))]
@@ -75,7 +75,7 @@ class YaRN(Scaling):
         longest = self.original_max_position_embeddings / (TWO_PI * Decimal(turns))
         return pairs * longest.ln() / Decimal(base).ln()
 
-    def multiplier(self) -> Decimal:
+    def exact_attention_factor(self) -> Decimal:
         with high_precision():
             if self.attention_factor is not None:
                 return Decimal(self.attention_factor)
@@ -114,7 +114,7 @@ class Llama3(Scaling):
         check_number("high_freq_factor", self.high_freq_factor, minimum=self.low_freq_factor)
         check_lengths(self.original_max_position_embeddings, None)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             return tuple(frequency * self._share(frequency) for frequency in frequencies)
 

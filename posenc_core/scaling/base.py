@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class Scaling(Value):
     """A rule from frequencies to slower frequencies, and the factor that goes with it.
 
-    A scaling keeps no state. One that depends on the length of the sequence says so by `longest`, and is another one
+    A scaling keeps no state. One that depends on the length of the sequence says so by `max_seq_len`, and is another one
     `at` another length.
     """
 
     @property
-    def longest(self) -> int | None:
+    def max_seq_len(self) -> int | None:
         """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
         return None
 
@@ -37,15 +37,15 @@ class Scaling(Value):
     def check(self, pairs: int) -> None:
         """Raise unless the scaling fits an encoding of so many frequencies."""
 
-    def turning(self, pairs: int) -> int:
+    def num_rotating_pairs(self, pairs: int) -> int:
         """How many of so many frequencies are not 0; they come first."""
         return pairs
 
     @abstractmethod
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         """The frequencies to use in place of those given, radians per position."""
 
-    def multiplier(self) -> Decimal:
+    def exact_attention_factor(self) -> Decimal:
         """The attention factor, which multiplies cos and sin, so that scores grow by its square; to 110 digits."""
         return Decimal(1)
 

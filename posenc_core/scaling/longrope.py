@@ -62,7 +62,7 @@ class LongRoPE(Scaling):
         return self.seq_len is not None
 
     @property
-    def longest(self) -> int | None:
+    def max_seq_len(self) -> int | None:
         return None if self.is_long else self.original_max_position_embeddings
 
     def at(self, seq_len: int) -> LongRoPE:
@@ -75,12 +75,12 @@ class LongRoPE(Scaling):
                     f"`{name}` must have {pairs} numbers, one for each frequency, got {len(getattr(self, name))}."
                 )
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         divisors = self.long_factor if self.is_long else self.short_factor
         with high_precision():
             return tuple(f / Decimal(divisor) for f, divisor in zip(frequencies, divisors, strict=True))
 
-    def multiplier(self) -> Decimal:
+    def exact_attention_factor(self) -> Decimal:
         given = self.long_mscale if self.is_long else self.short_mscale
         given = self.attention_factor if given is None else given
         with high_precision():

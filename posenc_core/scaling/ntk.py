@@ -24,10 +24,10 @@ class AttentionFactor(Scaling):
         super().__post_init__()
         check_number("attention_factor", self.attention_factor, above=0)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         return frequencies
 
-    def multiplier(self) -> Decimal:
+    def exact_attention_factor(self) -> Decimal:
         with high_precision():
             return Decimal(self.attention_factor)
 
@@ -45,7 +45,7 @@ class Linear(Scaling):
         super().__post_init__()
         check_number("factor", self.factor, minimum=1)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             return tuple(frequency / Decimal(self.factor) for frequency in frequencies)
 
@@ -63,7 +63,7 @@ class NTK(Scaling):
         super().__post_init__()
         check_number("factor", self.factor, minimum=1)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         return _rebased(frequencies, self.factor)
 
 
@@ -77,7 +77,7 @@ class NTKAlpha(Scaling):
         super().__post_init__()
         check_number("alpha", self.alpha, minimum=1)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         return _rebased(frequencies, self.alpha)
 
 
@@ -105,16 +105,16 @@ class DynamicNTK(Scaling):
             object.__setattr__(self, "seq_len", None)  # all of them have the same frequencies
 
     @property
-    def longest(self) -> int:
+    def max_seq_len(self) -> int:
         return max(self.original_max_position_embeddings, self.seq_len or 0)
 
     def at(self, seq_len: int) -> DynamicNTK:
         return told(self, seq_len)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             factor = Decimal(self.factor)
-            growth = factor * self.longest / self.original_max_position_embeddings - (factor - 1)
+            growth = factor * self.max_seq_len / self.original_max_position_embeddings - (factor - 1)
         return _rebased(frequencies, growth)
 
 
@@ -137,14 +137,14 @@ class Proportional(Scaling):
             raise ValueError(f"`partial_rotary_factor` must be at most 1, got {self.partial_rotary_factor!r}.")
         check_number("factor", self.factor, minimum=1)
 
-    def turning(self, pairs: int) -> int:
+    def num_rotating_pairs(self, pairs: int) -> int:
         return int(self.partial_rotary_factor * 2 * pairs // 2)
 
-    def slowed(self, frequencies: Frequencies, *, base: float) -> Frequencies:
-        turning = self.turning(len(frequencies))
+    def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
+        count = self.num_rotating_pairs(len(frequencies))
         with high_precision():
-            slow = tuple(frequency / Decimal(self.factor) for frequency in frequencies[:turning])
-        return slow + (Decimal(0),) * (len(frequencies) - turning)
+            slow = tuple(frequency / Decimal(self.factor) for frequency in frequencies[:count])
+        return slow + (Decimal(0),) * (len(frequencies) - count)
 
 
 def _rebased(frequencies: Frequencies, growth: float | Decimal) -> Frequencies:

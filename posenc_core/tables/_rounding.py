@@ -8,7 +8,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ._fixed_point import VALUE_ERROR, Float64s, Frequencies, TurnFractions, exact_cos_sin, high_precision, nearest_float32
+from ._fixed_point import (
+    VALUE_ERROR,
+    Float64s,
+    Frequencies,
+    TurnFractions,
+    exact_cos_sin,
+    high_precision,
+    nearest_float32,
+)
 
 Positions: TypeAlias = npt.NDArray[Any]
 Table: TypeAlias = npt.NDArray[np.float32]

@@ -24,9 +24,9 @@ class Turned:
     pairing: Pairing
     for_queries: Rows
     for_keys: Rows
-    looks_at_scores: ClassVar[bool] = False
+    needs_scores: ClassVar[bool] = False
 
-    def turned(self, q: A, k: A) -> tuple[A, A]:
+    def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Queries and keys, rotated."""
         return (
             rotate_pairs(q, *self.for_queries, pairing=self.pairing),

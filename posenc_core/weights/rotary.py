@@ -161,7 +161,7 @@ def _check_encodings(rotary: RotaryEncoding, to_rotary: RotaryEncoding) -> None:
             raise TypeError(
                 f"`{name}` must have frequencies of its own, but only a layer has what {encoding!r} learned."
             )
-    old, new = ((e.head_dim, e.turning, e.pairs, e.pairing, e.direction) for e in (rotary, to_rotary))
+    old, new = ((e.head_dim, e.rotary_channels, e.pairs, e.pairing, e.direction) for e in (rotary, to_rotary))
     if old != new:
         raise ValueError(
             "`to_rotary` must turn the same pairs of channels the same way round as `rotary` (head_dim, rotary_dim, "

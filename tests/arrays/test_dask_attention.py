@@ -112,7 +112,7 @@ def test_every_encoding_is_as_on_numpy(encoding, stated, qkv, rng):
         held = {name: da.from_array(array) for name, array in weights.items()}
         result = attend(*tokens, position=Placed(encoding, *lazy, held)).compute
     placed = Placed(encoding, *where, weights)
-    turned = (*placed.turned(*qkv[:2]), qkv[2])
+    turned = (*placed.rotate(*qkv[:2]), qkv[2])
     limit = 2 * slack(*turned, sizes(encoding, where, weights, *turned[:2]))  # either is off by as much
     expected = attend(*qkv, position=placed)
     np.testing.assert_allclose(result(scheduler="synchronous"), expected, rtol=0, atol=limit)

@@ -64,7 +64,7 @@ def made(on, position=None, num_kv_heads=2, num_hiddens=16):
 
 
 def plain(matrices, q, k, v, *, turn=None, bias=0.0, mask=True):
-    """The formula, in float64, of four heads; `turn(x, which)` rotates queries and keys."""
+    """The rotate_reference, in float64, of four heads; `turn(x, which)` rotates queries and keys."""
     q, k, v = (x.astype(np.float64) @ matrices[name] for x, name in zip((q, k, v), NAMES, strict=False))
     q, k, v = (x.reshape(*x.shape[:2], -1, 4).swapaxes(1, 2) for x in (q, k, v))
     if turn is not None:
@@ -411,11 +411,7 @@ def test_gradients_are_those_of_differences(on, to_backend, position, kernel):
 
 @pytest.mark.parametrize(
     "case",
-    [
-        case
-        for case in cases()
-        if case.label.startswith(("MultiHeadAttention", "attend")) and case.check != "compiled"
-    ],
+    [case for case in cases() if case.label.startswith(("MultiHeadAttention", "attend")) and case.check != "compiled"],
     ids=lambda case: case.name,
 )
 def test_the_golden_numbers_are_met_without_the_kernel_too(on, monkeypatch, case):

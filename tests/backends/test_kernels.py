@@ -1,4 +1,4 @@
-"""The kernel that rooms share: the bits of the plain formula, whatever the dtype, the pairs, the strides and the tables."""
+"""The kernel that rooms share: the bits of the plain rotate_reference, whatever the dtype, the pairs, the strides and the tables."""
 
 import os
 import sys
@@ -84,7 +84,7 @@ def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement,
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            for way in (pairing, pairing.undone):
+            for way in (pairing, pairing.inverse):
                 turned = rotate_pairs(given, cos, sin, pairing=way)
                 assert bits(on.backend, turned) == bits(
                     on.backend, plainly(rotate_pairs, given, cos, sin, pairing=way)
@@ -178,7 +178,7 @@ def test_it_writes_where_it_is_told_to(backend, to_backend, calls, monkeypatch):
         out[...] = out
     except TypeError:
         pytest.skip("arrays that cannot be written to")
-    monkeypatch.setattr(rotation, "formula", None)
+    monkeypatch.setattr(rotation, "rotate_reference", None)
     for place in (out, x):
         assert rotate(x, cos, sin, layout="half", out=place) is place
         np.testing.assert_array_equal(backend.to_numpy(place), wanted)

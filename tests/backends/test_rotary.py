@@ -116,7 +116,7 @@ def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, lengt
     except Exception as error:  # noqa: BLE001 - compilers wrap what they met in errors of their own
         compiled = str(error)
     if isinstance(compiled, str):
-        assert encoding.longest is not None
+        assert encoding.max_seq_len is not None
         assert "`seq_len` asks for other tables than a traced layer holds" in compiled
     else:
         np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5 * np.abs(eager).max())

@@ -7,7 +7,7 @@ import pytest
 
 from posenc_backends import numpy as reference
 from posenc_core import Alibi, Fire, Kerple, SwinBias, T5Bias, from_mask
-from posenc_core.attention.relative import spread
+from posenc_core.attention.relative import expand_offsets
 
 LEARNING = [
     T5Bias(num_heads=2, num_buckets=8, max_distance=20),
@@ -112,7 +112,7 @@ def test_what_belongs_to_offsets_is_spread_over_queries_and_keys(on, to_backend,
     """And has memory of its own, as what it was made of."""
     given = np.arange(2.0 * (queries + keys)).reshape(2, -1) ** 2
     by_offset = to_backend(given)
-    first, second = (spread(array, queries=queries, keys=keys) for array in (by_offset, by_offset + 1))
+    first, second = (expand_offsets(array, queries=queries, keys=keys) for array in (by_offset, by_offset + 1))
     wanted = [[[row[j - i + queries - 1] for j in range(keys)] for i in range(queries)] for row in given]
     shape = (2, queries, keys)
     np.testing.assert_array_equal(on.backend.to_numpy(first), np.reshape(wanted, shape))
@@ -125,7 +125,7 @@ def test_gradients_reach_what_is_spread(on, to_backend):
         pytest.skip("no gradient")
     weights = np.arange(15.0).reshape(1, 3, 5) ** 2
     found = on.testing.gradient(
-        lambda x: spread(x, queries=3, keys=5), to_backend(np.ones((1, 8))), to_backend(weights)
+        lambda x: expand_offsets(x, queries=3, keys=5), to_backend(np.ones((1, 8))), to_backend(weights)
     )
     wanted = [np.trace(weights[0], offset=offset) for offset in range(-2, 5)]
     np.testing.assert_array_equal(on.backend.to_numpy(found), [[*wanted, 0]])

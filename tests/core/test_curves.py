@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Alibi, Rotary, Sinusoidal, XPos, YaRN
-from posenc_core.analysis.curves import bounds_by_distance, products, rows, scores_by_distance, turning
+from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
 from posenc_core.encodings import GridSinusoidal, Learned, Sine, T5Bias
 
 YARN = YaRN(factor=8, original_max_position_embeddings=64)
@@ -37,21 +37,21 @@ def test_products_are_with_the_middle_row():
 
 @pytest.mark.parametrize("convention", ["interleaved", "concatenated"])
 def test_the_rotation_of_a_sinusoidal_encoding_has_its_frequencies(convention):
-    rotary = turning(Sinusoidal(dim=8, base=500, convention=convention))
+    rotary = plain_rope(Sinusoidal(dim=8, base=500, convention=convention))
     np.testing.assert_allclose(rotary.frequencies(), frequencies(8, 500), rtol=1e-15)
 
 
 def test_the_rotation_of_xpos_is_plain_and_keeps_its_options():
-    rotary = turning(XPos(head_dim=16, layout="half", base=500, rotary_dim=8, direction="inverse", scaling=YARN))
+    rotary = plain_rope(XPos(head_dim=16, layout="half", base=500, rotary_dim=8, direction="inverse", scaling=YARN))
     assert rotary == Rotary(head_dim=16, layout="half", base=500, rotary_dim=8, direction="inverse", scaling=YARN)
     own = Rotary(head_dim=4, layout="half", frequencies=[0.5, 0.25])
-    assert turning(own) == own
+    assert plain_rope(own) == own
 
 
 def test_what_has_no_waves_on_one_axis_does_not_turn():
-    assert turning(Alibi(num_heads=2)) is None
-    assert turning(GridSinusoidal(dim=8, convention="mae")) is None
-    assert turning(Sine(dim=3, frequencies=(2.0, 0.5, 1.0))).frequencies().tolist() == [2.0, 1.0, 0.5]
+    assert plain_rope(Alibi(num_heads=2)) is None
+    assert plain_rope(GridSinusoidal(dim=8, convention="mae")) is None
+    assert plain_rope(Sine(dim=3, frequencies=(2.0, 0.5, 1.0))).frequencies().tolist() == [2.0, 1.0, 0.5]
 
 
 def test_scores_of_ones_are_the_mean_of_the_cosines():

@@ -441,9 +441,9 @@ def test_what_is_left_over_beside_layer_types_that_say_it_themselves():
 def test_the_length_goes_by_several_names():
     for name in ("n_positions", "seq_length", "max_position_embeddings"):
         rotary = load_rope({"head_dim": 64, name: 512, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
-        assert rotary.longest == 512
+        assert rotary.max_seq_len == 512
     only_original = {"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0, **L0}}
-    assert load_rope(only_original).longest == 1024
+    assert load_rope(only_original).max_seq_len == 1024
     with pytest.raises(ValueError, match="`max_position_embeddings` is missing: `rope_type` 'dynamic' starts from it"):
         load_rope({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
 

@@ -52,7 +52,7 @@ def one_norm_for_each_head():
         return [normed(heads_of(linear(t, f"{n}_proj", TOKENS)), t[f"{AT}.{n}_norm.weight"]) for n in "qk"]
 
     config = GROUPED | {"model_type": "stablelm", "partial_rotary_factor": 0.5}
-    return Model(config=config, tensors=tensors, projected=projected, turning=slice(0, 4))
+    return Model(config=config, tensors=tensors, projected=projected, rotary_channels=slice(0, 4))
 
 
 def one_norm_for_all_heads():
@@ -62,7 +62,9 @@ def one_norm_for_all_heads():
     def projected(t):
         return [heads_of(normed(linear(t, f"{n}_proj", TOKENS), t[f"{AT}.{n}_norm.weight"])) for n in "qk"]
 
-    return Model(config=GROUPED | {"model_type": "olmo2"}, tensors=tensors, projected=projected, turning=slice(0, 8))
+    return Model(
+        config=GROUPED | {"model_type": "olmo2"}, tensors=tensors, projected=projected, rotary_channels=slice(0, 8)
+    )
 
 
 def a_norm_of_its_own_for_each_head():
@@ -75,7 +77,9 @@ def a_norm_of_its_own_for_each_head():
         heads = (heads_of(linear(t, f"{n}_proj", TOKENS)) for n in "qk")
         return [normed(x, t[f"{AT}.{n}_norm.weight"][:, None]) for n, x in zip("qk", heads, strict=True)]
 
-    return Model(config=GROUPED | {"model_type": "cohere"}, tensors=tensors, projected=projected, turning=slice(0, 8))
+    return Model(
+        config=GROUPED | {"model_type": "cohere"}, tensors=tensors, projected=projected, rotary_channels=slice(0, 8)
+    )
 
 
 def an_adapter():
@@ -91,7 +95,7 @@ def an_adapter():
         k = linear(t, "k_proj.lora_B.default", linear(t, "k_proj.lora_A.default", TOKENS))
         return [heads_of(q), heads_of(k)]
 
-    return Model(config=GROUPED, tensors=tensors, projected=projected, turning=slice(0, 8))
+    return Model(config=GROUPED, tensors=tensors, projected=projected, rotary_channels=slice(0, 8))
 
 
 def all_in_one():
@@ -102,7 +106,7 @@ def all_in_one():
         return np.split(linear(t, "qkv_proj", TOKENS), [48, 64], axis=-1)
 
     return Model(
-        config=GROUPED | {"model_type": "phi3"}, tensors=tensors, turning=slice(0, 8),
+        config=GROUPED | {"model_type": "phi3"}, tensors=tensors, rotary_channels=slice(0, 8),
         projected=lambda t: [heads_of(x) for x in split(t)[:2]], values=lambda t: split(t)[2],
     )  # fmt: skip
 
@@ -121,7 +125,7 @@ def all_in_one_by_head():
 
     return Model(
         config={"model_type": "gpt_neox", "hidden_size": HIDDEN, "head_dim": 16, "num_attention_heads": 6, "rotary_pct": 0.25},
-        tensors={f"{at}.{name}": RNG.normal(size=shape) for name, shape in shapes.items()}, turning=slice(0, 4),
+        tensors={f"{at}.{name}": RNG.normal(size=shape) for name, shape in shapes.items()}, rotary_channels=slice(0, 4),
         projected=lambda t: split(t)[:2], values=lambda t: split(t)[2],
     )  # fmt: skip
 
@@ -145,7 +149,7 @@ def latent():
         "model_type": "deepseek_v3", "num_key_value_heads": 6, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6,
         "kv_lora_rank": 10, "q_lora_rank": 5, "v_head_dim": 6,
     }  # fmt: skip
-    return Model(config=config, tensors=tensors, projected=projected, turning=slice(6, 10))
+    return Model(config=config, tensors=tensors, projected=projected, rotary_channels=slice(6, 10))
 
 
 KINDS = [
@@ -156,7 +160,7 @@ KINDS = [
 
 def scores(model, tensors, layout):
     """Attention scores of a model that rotates in a layout, channel pairs being complex numbers."""
-    channels = np.arange(model.turning.start, model.turning.stop)
+    channels = np.arange(model.rotary_channels.start, model.rotary_channels.stop)
     half = len(channels) // 2
     first, second = (channels[::2], channels[1::2]) if layout == "interleaved" else (channels[:half], channels[half:])
     angles = np.arange(LENGTH)[:, None] * 10000.0 ** (-np.arange(half) / half)

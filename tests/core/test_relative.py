@@ -8,9 +8,8 @@ from posenc_core.attention.relative import (
     GeneralOffsets,
     offsets,
     picked,
+    relative_shift,
     relative_unshift,
-    shifted,
-    spread,
 )
 
 RNG = np.random.default_rng(2)
@@ -22,7 +21,7 @@ SIZES = [(1, 1), (1, 5), (5, 1), (3, 5), (5, 3), (4, 4)]
 def test_the_shift_takes_every_offset_to_its_key(xp, lead, queries, keys):
     by_offset = RNG.normal(size=(*lead, queries, queries + keys + 1))
     wanted = np.stack([[by_offset[..., i, j - i + queries] for j in range(keys)] for i in range(queries)])
-    got = np.asarray(shifted(xp.asarray(by_offset), keys=keys))
+    got = np.asarray(relative_shift(xp.asarray(by_offset), keys=keys))
     np.testing.assert_array_equal(got, np.moveaxis(wanted, (0, 1), (-2, -1)))
 
 
@@ -32,7 +31,7 @@ def test_it_is_undone_and_nothing_is_left_elsewhere(xp, lead, queries, keys):
     by_key = RNG.normal(size=(*lead, queries, keys))
     moved = relative_unshift(xp.asarray(by_key))
     assert moved.shape == (*lead, queries, queries + keys + 1)
-    np.testing.assert_array_equal(np.asarray(shifted(moved, keys=keys)), by_key)
+    np.testing.assert_array_equal(np.asarray(relative_shift(moved, keys=keys)), by_key)
     assert np.count_nonzero(np.asarray(moved)) == by_key.size
 
 
@@ -54,7 +53,7 @@ def test_plain_sequences_are_as_any_other_positions(xp, first, queries, keys):
     given = offsets(*(xp.asarray(list(positions)) for positions in ranges), limit=3, like=like)
     assert isinstance(plain, ContiguousOffsets)
     assert isinstance(given, GeneralOffsets)
-    one, other = (apart.spread(xp.take(xp.asarray(table), apart.rows, axis=-1)) for apart in (plain, given))
+    one, other = (apart.expand_offsets(xp.take(xp.asarray(table), apart.rows, axis=-1)) for apart in (plain, given))
     np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
     row = np.clip(np.subtract.outer(list(ranges[1]), list(ranges[0])).T, -3, 3) + 3
     np.testing.assert_array_equal(np.asarray(one), np.take_along_axis(table, np.broadcast_to(row, one.shape), axis=-1))
@@ -69,7 +68,7 @@ def test_plain_sequences_are_as_any_other_positions(xp, first, queries, keys):
 @pytest.mark.parametrize("heads", [1, 2])
 def test_rows_of_a_single_query_are_a_copy(heads):
     by_offset = RNG.normal(size=(heads, 7))
-    rows = spread(by_offset, queries=1, keys=6)
+    rows = expand_offsets(by_offset, queries=1, keys=6)
     np.testing.assert_array_equal(rows[:, 0], by_offset[:, :6])
     rows += 1
     assert not np.shares_memory(rows, by_offset)

@@ -51,7 +51,7 @@ def test_dynamic_ntk_grows_with_the_length_told_and_forgets_it():
     assert plain[-1] / longer[-1] == pytest.approx(3, rel=1e-12)  # 2 * 8192 / 4096 - 1
     np.testing.assert_array_equal(dynamic.frequencies(), plain)
     assert dynamic.at(8192).at(100) == dynamic
-    assert dynamic.at(8192).longest == 8192
+    assert dynamic.at(8192).max_seq_len == 8192
 
 
 def test_longrope_switches_strictly_above_the_original_length():
@@ -59,8 +59,8 @@ def test_longrope_switches_strictly_above_the_original_length():
     np.testing.assert_array_equal(longrope.frequencies(4096), [1.0, 0.005])
     np.testing.assert_array_equal(longrope.frequencies(4097), [0.25, 0.00125])
     assert longrope.at(5000) == longrope.at(4097) != longrope
-    assert longrope.longest == 4096
-    assert longrope.at(4097).longest is None
+    assert longrope.max_seq_len == 4096
+    assert longrope.at(4097).max_seq_len is None
 
 
 def test_lengths_that_share_frequencies_are_one_value():

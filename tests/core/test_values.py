@@ -50,10 +50,10 @@ class Halved(Scaling):
     def at(self, seq_len):
         return replace(self, seq_len=seq_len)
 
-    def slowed(self, frequencies, *, base):
+    def scaled_frequencies(self, frequencies, *, base):
         return tuple(frequency / (4 if self.seq_len > 100 else 2) for frequency in frequencies)
 
-    def multiplier(self):
+    def exact_attention_factor(self):
         return Decimal("1.25")
 
 

@@ -19,8 +19,8 @@ NAMES = {
 def test_every_peer_is_measured_and_agrees(shape, dtype, layout, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     import implementations.torch
-    from rotation import cases
     from harness import measured
+    from rotation import cases
 
     monkeypatch.setattr(implementations.torch, "COMPILERS", {"compiled": partial(torch.compile, backend="eager")})
     for case in cases("torch", {shape: SHAPES[shape]}):

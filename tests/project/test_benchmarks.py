@@ -79,8 +79,8 @@ def test_ours_may_not_fail():
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_memcpy_copies_all_in_one_thread_or_two(threads, monkeypatch):
-    import machine
     import harness
+    import machine
 
     monkeypatch.setenv(machine.VARIABLE, threads)
     copied = []

@@ -8,7 +8,7 @@ from typing import Any
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from dash.exceptions import PreventUpdate
 
-from posenc_core.analysis.curves import turning
+from posenc_core.analysis.curves import plain_rope
 
 from .controls import HEAD, PAIR, POSITION, Control, number_of
 from .figures import PICTURES, rotation
@@ -175,7 +175,7 @@ def _names_in(region: str, names: Iterable[str]) -> set[str]:
 
 def _ends(view: View) -> list[Any]:
     """Where the sliders on the page end that depend on the encoding."""
-    rotary = turning(view.encoding)
+    rotary = plain_rope(view.encoding)
     ends = {HEAD.name: getattr(view.encoding, "num_heads", 1) - 1}
     if rotary is not None:
         ends[PAIR.name] = len(rotary.frequencies()) - 1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from posenc_core.analysis.curves import bounds_by_distance, products, rows, scores_by_distance, turning
+from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
 from posenc_core.analysis.pairs import pairs_of, slowing
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import Alibi, Rotary
@@ -57,7 +57,7 @@ def columns(view: View) -> Picture | None:
 
 def wavelengths(view: View) -> Picture | None:
     """How many positions a turn of each pair takes, before and after the scaling."""
-    rotary = turning(view.encoding)
+    rotary = plain_rope(view.encoding)
     if rotary is None:
         return None
     pairs, figure = pairs_of(rotary), _figure("pair", "positions per turn", y_log=True)
@@ -123,7 +123,7 @@ def slopes(view: View) -> Picture | None:
 
 def rotation(view: View) -> Picture | None:
     """Where one pair has been turned to, and where it was before."""
-    rotary = turning(view.encoding)
+    rotary = plain_rope(view.encoding)
     if rotary is None:
         return None
     cos, sin = (turned[:, view.pair].astype(float) for turned in rotary.cos_sin(np.arange(view.position + 1)))
@@ -145,7 +145,7 @@ def rotation(view: View) -> Picture | None:
 
 def errors(view: View) -> Picture | None:
     """How far tables are off that are computed in narrow numbers."""
-    rotary = turning(view.encoding)
+    rotary = plain_rope(view.encoding)
     if rotary is None:
         return None
     rotary, by, words = replace(rotary, precision="exact"), BOUNDS[0], []

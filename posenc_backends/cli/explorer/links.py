@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from posenc_core.analysis.curves import turning
+from posenc_core.analysis.curves import plain_rope
 from posenc_core.encodings import Alibi, Encoding
 
 from .controls import INNER, KINDS, NONE, SCALINGS, VIEWS, Control, fields_of, kind_control, views_of
@@ -38,7 +38,7 @@ class View:
         object.__setattr__(self, "position", min(self.position, self.length - 1))
         if isinstance(self.encoding, Alibi):
             object.__setattr__(self, "head", min(self.head, self.encoding.num_heads - 1))
-        elif (rotary := turning(self.encoding)) is not None:
+        elif (rotary := plain_rope(self.encoding)) is not None:
             object.__setattr__(self, "pair", min(self.pair, len(rotary.frequencies()) - 1))
 
 

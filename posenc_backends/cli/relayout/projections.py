@@ -135,7 +135,7 @@ def _latent(text: dict[str, Any], words: dict[str, Any]) -> Projections:
 
 def _width(config: Any) -> tuple[int, int, Any]:
     """The width of a head, how many of its channels turn, and which: the same in all layers."""
-    widths = {(rope.head_dim, rope.turning, rope.pairing.placement) for rope in _ropes(config)}
+    widths = {(rope.head_dim, rope.rotary_channels, rope.pairing.placement) for rope in _ropes(config)}
     if len(widths) > 1:
         raise ValueError(f"`config` must have heads of one width in all layers to be re-laid, got {sorted(widths)}.")
     return widths.pop()

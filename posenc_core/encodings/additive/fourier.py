@@ -148,7 +148,7 @@ class RandomFourierFeatures(Additive):
             tables.append(self._ordered(-sin, cos))
         return {"table": np.stack(tables) if self.mixes_axes else tables[0]}
 
-    def rates(self) -> npt.NDArray[np.float64]:
+    def angular_frequencies(self) -> npt.NDArray[np.float64]:
         radians = np.tile(self.mixture().T * (2 * np.pi), 2)
         return radians if self.mixes_axes else radians[0]
 

@@ -62,7 +62,7 @@ class Waves(Additive):
         """Of each column with respect to the position on its axis, of positions that are the same on all axes."""
         return self._written([self._known(positions)] * self.num_axes, write_derivatives)
 
-    def rates(self) -> npt.NDArray[np.float64]:
+    def angular_frequencies(self) -> npt.NDArray[np.float64]:
         rates = np.zeros(self.dim)
         for series in self._waves:
             for part in (rates[series.sin], rates[series.cos]):

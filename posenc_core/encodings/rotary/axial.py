@@ -54,14 +54,14 @@ class AxialRotary(RotaryEncoding):
             raise TypeError(f"`axes_dims` must be a list of numbers of channels, got {self.axes_dims!r}.")
         for channels in self.axes_dims:
             check_even("axes_dims", channels)
-        if not self.axes_dims or self.turning > self.head_dim:
+        if not self.axes_dims or self.rotary_channels > self.head_dim:
             raise ValueError(f"`axes_dims` must add up to at most `head_dim` {self.head_dim}, got {self.axes_dims}.")
         if len(self._bases()) != self.num_axes:
             raise ValueError(f"`base` must be one number, or one for each of {self.num_axes} axes, got {self.base}.")
         for base in self._bases():
             check_number("base", base, above=1)
         self._check_turns()
-        self._settle(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
+        self._set_pairing(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
 
     def _check_turns(self) -> None:
         """Raise unless axes that take turns are of one size, and of one base."""
@@ -74,7 +74,7 @@ class AxialRotary(RotaryEncoding):
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
 
     @property
-    def turning(self) -> int:
+    def rotary_channels(self) -> int:
         return sum(self.axes_dims)
 
     @property
@@ -102,5 +102,5 @@ class AxialRotary(RotaryEncoding):
         """The frequencies of each axis, highest first."""
         if self.series == "own":
             return [geometric(dim, base=base) for dim, base in zip(self.axes_dims, self._bases(), strict=True)]
-        together = geometric(self.turning, base=self._bases()[0])
+        together = geometric(self.rotary_channels, base=self._bases()[0])
         return [together[axis :: self.num_axes] for axis in range(self.num_axes)]

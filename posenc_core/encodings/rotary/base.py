@@ -43,22 +43,22 @@ class RotaryEncoding(Tabular):
         check_integer("head_dim", self.head_dim)
         check_known("direction", self.direction, ("forward", "inverse"))
         check_known("precision", self.precision, ("exact", "float32"))
-        self._settle(pairing_of(self.layout, self.placement))
+        self._set_pairing(pairing_of(self.layout, self.placement))
         if self.placement == "spread":
             check_even("head_dim", self.head_dim)
 
-    def _settle(self, pairing: Pairing) -> None:
+    def _set_pairing(self, pairing: Pairing) -> None:
         object.__setattr__(self, "pairing", pairing)
 
     @property
     @abstractmethod
-    def turning(self) -> int:
+    def rotary_channels(self) -> int:
         """How many channels the frequencies are for."""
 
     @property
     def pairs(self) -> int:
         """How many pairs turn: the columns that a layer holds; pairs of frequency 0 may be left out."""
-        return self.turning // 2
+        return self.rotary_channels // 2
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ class RotaryEncoding(Tabular):
         return 1
 
     @property
-    def longest(self) -> int | None:
+    def max_seq_len(self) -> int | None:
         """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
         return None
 
@@ -128,7 +128,7 @@ class RotaryEncoding(Tabular):
         cos, sin = (each.reshape(*known.shape, len(rates)) for each in (-cos, sin))
         return {"cos": cos, "sin": -sin if self.direction == "inverse" else sin}
 
-    def rates(self) -> npt.NDArray[np.float64]:
+    def angular_frequencies(self) -> npt.NDArray[np.float64]:
         return f.as_float64(self._frequencies()[: self.pairs])
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
@@ -138,7 +138,7 @@ class RotaryEncoding(Tabular):
 
     @property
     def max_table_len(self) -> int:
-        return self.limit if self.longest is None else min(self.limit, self.longest)
+        return self.limit if self.max_seq_len is None else min(self.limit, self.max_seq_len)
 
     def constants(self, max_len: int) -> Tables:
         tables = super().constants(max_len)

@@ -37,7 +37,7 @@ class LearnedRotary(Rotary):
     def __post_init__(self, frequencies: Any) -> None:
         super().__post_init__(frequencies)
         check_number("std", self.std, minimum=0)
-        if self.longest is not None:
+        if self.max_seq_len is not None:
             raise ValueError(
                 f"`scaling` must not depend on the length where frequencies are learned, got {self.scaling!r}."
             )

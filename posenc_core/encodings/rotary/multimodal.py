@@ -40,7 +40,7 @@ class MultimodalRotary(Rotary):
             raise TypeError(f"`sections` must be a list of numbers of pairs, got {self.sections!r}.")
         for section in self.sections:
             check_integer("sections", section, minimum=0)
-        if self.pairs < self.turning // 2:
+        if self.pairs < self.rotary_channels // 2:
             raise ValueError(
                 f"`scaling` must leave no pair standing still where pairs have axes, got {self.scaling!r}."
             )

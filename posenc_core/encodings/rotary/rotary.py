@@ -61,22 +61,24 @@ class Rotary(RotaryEncoding):
         if self.rotary_dim == self.head_dim:
             object.__setattr__(self, "rotary_dim", None)
         check_number("base", self.base, above=1)
-        check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.turning)
-        if self.turning > self.head_dim:
+        check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.rotary_channels)
+        if self.rotary_channels > self.head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {self.head_dim}, got {self.rotary_dim}.")
         if not isinstance(self.scaling, Scaling | None):
             raise TypeError(f"`scaling` must be a scaling or None, got {self.scaling!r}.")
         if self.scaling is not None:
-            self.scaling.check(self.turning // 2)
+            self.scaling.check(self.rotary_channels // 2)
         if self.own is not None:
             self._check_own(self.own)
-        if self.pairs < self.turning // 2:
+        if self.pairs < self.rotary_channels // 2:
             self._check_still()
-            self._settle(pairing_of(self.layout, "spread"))
+            self._set_pairing(pairing_of(self.layout, "spread"))
 
     def _check_own(self, own: tuple[float, ...]) -> None:
-        if len(own) != self.turning // 2:
-            raise ValueError(f"`frequencies` must be {self.turning // 2} numbers, one for each pair, got {len(own)}.")
+        if len(own) != self.rotary_channels // 2:
+            raise ValueError(
+                f"`frequencies` must be {self.rotary_channels // 2} numbers, one for each pair, got {len(own)}."
+            )
         if self.base != Rotary.base:
             raise ValueError(f"`base` must be left out where `frequencies` are given, got {self.base!r}.")
         if not isinstance(self.scaling, AttentionFactor | None):
@@ -92,20 +94,24 @@ class Rotary(RotaryEncoding):
                 raise ValueError(f"`{name}` must be {usual} with {self.scaling!r}, got {getattr(self, name)!r}.")
         if self.pairs == 0:
             raise ValueError(
-                f"`scaling` must leave a pair that turns, got {self.scaling!r} for {self.turning} channels."
+                f"`scaling` must leave a pair that turns, got {self.scaling!r} for {self.rotary_channels} channels."
             )
 
     @property
-    def turning(self) -> int:
+    def rotary_channels(self) -> int:
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
 
     @property
     def pairs(self) -> int:
-        return self.turning // 2 if self.scaling is None else self.scaling.turning(self.turning // 2)
+        return (
+            self.rotary_channels // 2
+            if self.scaling is None
+            else self.scaling.num_rotating_pairs(self.rotary_channels // 2)
+        )
 
     @property
-    def longest(self) -> int | None:
-        return None if self.scaling is None else self.scaling.longest
+    def max_seq_len(self) -> int | None:
+        return None if self.scaling is None else self.scaling.max_seq_len
 
     def at(self, seq_len: int | None) -> Self:
         if seq_len is None or self.scaling is None:
@@ -117,11 +123,11 @@ class Rotary(RotaryEncoding):
         return super().frequencies(seq_len)
 
     def _frequencies(self) -> Frequencies:
-        plain = f.geometric(self.turning, base=self.base) if self.own is None else f.chosen(self.own)
-        return plain if self.scaling is None else self.scaling.slowed(plain, base=self.base)
+        plain = f.geometric(self.rotary_channels, base=self.base) if self.own is None else f.chosen(self.own)
+        return plain if self.scaling is None else self.scaling.scaled_frequencies(plain, base=self.base)
 
     def _factor(self) -> Decimal:
-        return Decimal(1) if self.scaling is None else self.scaling.multiplier()
+        return Decimal(1) if self.scaling is None else self.scaling.exact_attention_factor()
 
     def _arguments(self) -> dict[str, Any]:
         return super()._arguments() | ({} if self.own is None else {"frequencies": self.own})

@@ -52,7 +52,7 @@ class XPos(Rotary):
             raise ValueError(
                 f"`center` must lie within {int(self.reach)} of 0, got {self.center!r}; a larger `scale_base` reaches farther."
             )
-        if self.pairs < self.turning // 2:
+        if self.pairs < self.rotary_channels // 2:
             raise ValueError(f"`scaling` of XPos must leave no pair standing still, got {self.scaling!r}.")
         if self.precision != "exact":
             raise ValueError(f"`precision` of XPos must be 'exact', got {self.precision!r}.")
@@ -100,5 +100,7 @@ class XPos(Rotary):
     def _rates(self) -> tuple[Decimal, ...]:
         """The logarithm of what each pair of a query is multiplied by per position."""
         with high_precision():
-            base, pairs = Decimal(self.scale_base), Decimal(self.turning) / 2
-            return tuple(((i / pairs + Decimal("0.4")) / Decimal("1.4")).ln() / base for i in range(self.turning // 2))
+            base, pairs = Decimal(self.scale_base), Decimal(self.rotary_channels) / 2
+            return tuple(
+                ((i / pairs + Decimal("0.4")) / Decimal("1.4")).ln() / base for i in range(self.rotary_channels // 2)
+            )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..._array_api.checks import check_integer, check_number, fixed
+from ..._array_api.checks import check_integer, check_number, is_specialized
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.bias import perceived, progressive
 from ..base import Parameter, PositionScoring, Tables
@@ -80,6 +80,6 @@ class Fire(PositionScoring):
 def _blocks(positions: Array) -> list[Array]:
     """Parts of a length; all in one where a tracer does not know it."""
     length = positions.shape[-1] if hasattr(positions, "shape") else None
-    if length is None or not fixed(length, positions) or length <= BLOCK:
+    if length is None or not is_specialized(length, positions) or length <= BLOCK:
         return [positions]
     return [positions[..., first : min(first + BLOCK, length)] for first in range(0, length, BLOCK)]

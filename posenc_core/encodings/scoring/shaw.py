@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from ..._array_api.checks import check_integer, check_known, check_number, known
+from ..._array_api.checks import check_integer, check_known, check_number, is_static
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.relative import Stated, offsets
@@ -48,7 +48,7 @@ class ShawBias(ContentScoring):
         check_number("std", self.std, minimum=0)
 
     @property
-    def looks_up(self) -> bool:
+    def needs_integer_positions(self) -> bool:
         return True
 
     def constants(self, max_len: int) -> Tables:
@@ -68,12 +68,12 @@ class ShawBias(ContentScoring):
         xp, q = namespace_of(content.q), content.q
         apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
         table = xp.astype(weights["key_table"], dtype_of(q)) * (1 / math.sqrt(self.head_dim))
-        return apart.spread(xp.matmul(q, xp.matrix_transpose(xp.take(table, apart.rows, axis=0))))
+        return apart.expand_offsets(xp.matmul(q, xp.matrix_transpose(xp.take(table, apart.rows, axis=0))))
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, attention: Array
     ) -> Array | None:
-        if not self.adds_values or any(known(length) and length == 0 for length in attention.shape[-2:]):
+        if not self.adds_values or any(is_static(length) and length == 0 for length in attention.shape[-2:]):
             return None
         xp = namespace_of(attention)
         apart = offsets(query_positions, key_positions, limit=self.max_distance, like=attention)

@@ -51,7 +51,7 @@ class SwinBias(PositionScoring):
         check_number("std", self.std, minimum=0)
 
     @property
-    def looks_up(self) -> bool:
+    def needs_integer_positions(self) -> bool:
         return True
 
     @property

@@ -56,7 +56,7 @@ class T5Bias(PositionScoring):
             )
 
     @property
-    def looks_up(self) -> bool:
+    def needs_integer_positions(self) -> bool:
         return True
 
     def constants(self, max_len: int) -> Tables:

@@ -47,7 +47,7 @@ class TransformerXLBias(ContentScoring):
         check_number("std", self.std, minimum=0)
 
     @property
-    def looks_up(self) -> bool:
+    def needs_integer_positions(self) -> bool:
         return True
 
     @property
@@ -74,4 +74,4 @@ class TransformerXLBias(ContentScoring):
         rows = xp.matmul(xp.take(xp.astype(weights["R"], dtype_of(q)), apart.rows, axis=0), w)
         by_head = xp.permute_dims(xp.reshape(rows, (-1, self.num_heads, self.head_dim)), (1, 2, 0))
         by_offset = xp.matmul(q * (1 / math.sqrt(self.head_dim)) + v, by_head)
-        return apart.spread(by_offset) + xp.expand_dims(xp.sum(u * k, axis=-1, keepdims=False), axis=-2)
+        return apart.expand_offsets(by_offset) + xp.expand_dims(xp.sum(u * k, axis=-1, keepdims=False), axis=-2)

@@ -1,4 +1,4 @@
-"""Rotations in TensorFlow's graphs, whose gradients are rotations back: those of the formula, of tables too."""
+"""Rotations in TensorFlow's graphs, whose gradients are rotations back: those of the rotate_reference, of tables too."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ def numbers(*shape):
 def wanted(x, cos, sin, given, layout):
     """The gradients with respect to x and both tables, by NumPy: back by the opposite angle; sums over batch and heads."""
     pairing, (length, width) = pairing_of(layout), x.shape[-2:]
-    back = turned(given, cos, -sin, pairing.undone)
+    back = turned(given, cos, -sin, pairing.inverse)
     flat = np.eye(length * width // 2, dtype=np.float32).reshape(-1, length, width // 2)
     nothing = np.zeros_like(flat[0])
     of_cos = [np.vdot(given, turned(x, each, nothing, pairing)) for each in flat]

@@ -101,7 +101,7 @@ class Recomputed(nn.Module):
         torch.manual_seed(0)
         self.keeps, self.options = keeps, options
         self.added = PositionalEncoding(8, dropout=0.25, max_len=2, encoding=Learned(dim=8, length=16))
-        self.turning = MultiHeadAttention(8, 2, dropout=0.25, position=Rotary(head_dim=4, layout="half"))
+        self.rotary_channels = MultiHeadAttention(8, 2, dropout=0.25, position=Rotary(head_dim=4, layout="half"))
         self.biased = MultiHeadAttention(8, 2, position=T5Bias(num_heads=2))
 
     def forward(self, x):
@@ -110,7 +110,7 @@ class Recomputed(nn.Module):
         return x
 
     def _attended(self, x):
-        x = x + self.turning(x, x, x, causal=True)
+        x = x + self.num_rotating_pairs(x, x, x, causal=True)
         return self.biased(x, x, x)
 
 
@@ -119,7 +119,9 @@ def test_what_is_recomputed_trains_as_what_is_kept(reentrant, limit):
     """To the last bit, but where the first call is without gradients, for which attention has another kernel."""
     trained = []
     for model in (Recomputed(True), Recomputed(False, use_reentrant=reentrant)):
-        model.turning.rotary.hold(model.turning.rotary.encoding.constants(2))  # it grows while the first call is kept
+        model.rotary_channels.rotary.hold(
+            model.rotary_channels.rotary.encoding.constants(2)
+        )  # it grows while the first call is kept
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
         for step in range(3):
             torch.manual_seed(step)

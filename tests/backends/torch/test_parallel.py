@@ -34,12 +34,12 @@ class Model(nn.Module):
         super().__init__()
         self.fixed = PositionalEncoding(WIDTH, max_len=LENGTH, encoding=Sinusoidal(dim=WIDTH))
         self.learned = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=LENGTH))
-        self.turning = MultiHeadAttention(WIDTH, HEADS, position=ROTARY)
+        self.rotary_channels = MultiHeadAttention(WIDTH, HEADS, position=ROTARY)
         self.biased = MultiHeadAttention(WIDTH, HEADS, position=T5Bias(num_heads=HEADS))
 
     def forward(self, x):
         x = self.learned(self.fixed(x))
-        x = x + self.turning(x, x, x, causal=True)
+        x = x + self.num_rotating_pairs(x, x, x, causal=True)
         return self.biased(x, x, x)
 
 
@@ -125,7 +125,7 @@ def kept_tables_of_other_lengths_in_each_process(mesh):
 
 
 def sharded(model, mesh, **options):
-    for layer in (model.learned, model.turning, model.biased):
+    for layer in (model.learned, model.rotary_channels, model.biased):
         fully_shard(layer, mesh=mesh, **options)
     return fully_shard(model, mesh=mesh, **options)
 

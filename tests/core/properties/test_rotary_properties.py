@@ -34,7 +34,7 @@ def turned(rotary, x, positions):
 
 def stretched(rotary, x, by):
     """`x`, its turning channels multiplied; which those are is written out here once more."""
-    width, turning = rotary.head_dim, rotary.turning
+    width, turning = rotary.head_dim, rotary.rotary_channels
     channels = np.arange(width)
     turns = {
         "lead": channels < turning,
@@ -117,7 +117,7 @@ def xpos_score(encoding, x, y, positions):
 def faded(encoding, x, y, positions):
     """The plain rotary score, each pair's share times `z ** (distance / scale_base)`, pair by pair."""
     plain = Rotary(**{name: getattr(encoding, name) for name in ROTARY_FIELDS}, frequencies=encoding.own)
-    shares = (2 * np.arange(encoding.pairs) / encoding.turning + 0.4) / 1.4
+    shares = (2 * np.arange(encoding.pairs) / encoding.rotary_channels + 0.4) / 1.4
     fading = shares ** ((positions[0] - positions[1]) / encoding.scale_base)
     cos, sin = plain.cos_sin(positions)
     q = rotate(x, cos[:1] * fading, sin[:1] * fading, **words(encoding))
