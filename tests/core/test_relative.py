@@ -6,6 +6,7 @@ import pytest
 from posenc_core.attention.relative import (
     ContiguousOffsets,
     GeneralOffsets,
+    expand_offsets,
     offsets,
     picked,
     relative_shift,
