@@ -23,7 +23,7 @@ GoldenCase = dict[str, Any]
 
 
 def attention() -> Iterator[GoldenCase]:
-    """Multi-head attention of two heads of four, by its rotate_reference, with each kind of position, and rows that see nothing."""
+    """Multi-head attention of two heads of four, by its formula, with each kind of position, and rows that see nothing."""
     numbers = random.Random(19560101)
     for name, position, kv_heads, options in (
         ("no position", None, 2, {}),
@@ -118,7 +118,7 @@ def _scaled(matrix: Any) -> Any:
 def attended(
     made: GoldenCase, queries: Any, keys: Any, values: Any, options: GoldenCase, weights: Any
 ) -> tuple[Any, Any]:
-    rotate_reference, w, heads = (
+    formula, w, heads = (
         _Formula(made["position"], made["parameters"], options),
         made["matrices"],
         made["kv_heads"],

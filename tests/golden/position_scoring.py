@@ -50,7 +50,7 @@ def _slopes(heads: int, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exponents(heads: int, *, slopes: str = "press", max_bias: float = 8, **_: Any) -> list[Any]:
-    """Minus the logarithms of the slopes to base 2: the paper's rotate_reference, or MPT's permutation of it."""
+    """Minus the logarithms of the slopes to base 2: the paper's formula, or MPT's permutation of it."""
     whole = heads if slopes == "geometric" else 2 ** (heads - 1).bit_length()
     exponents = [mp.mpf(max_bias) * i / whole for i in range(1, whole + 1)]
     return exponents if whole == heads else [*exponents[1::2], *exponents[::2]][:heads]
@@ -67,7 +67,7 @@ def _buckets(num_buckets: int, max_distance: int, sides: str) -> dict[str, Any]:
 
 
 def bucket(offset: int, num_buckets: int, max_distance: int, sides: str) -> int:
-    """By the rotate_reference, with logarithms of 50 digits; what they make of whole numbers is taken for whole."""
+    """By the formula, with logarithms of 50 digits; what they make of whole numbers is taken for whole."""
     per_side = num_buckets // 2 if sides == "both" else num_buckets
     first = per_side if sides == "both" and offset > 0 else 0
     far = abs(offset) if sides == "both" else max(-offset, 0)
