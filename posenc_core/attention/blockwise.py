@@ -5,19 +5,51 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from .._array_api.checks import check_as_long, check_integer, check_rank, check_width, is_specialized
 from .._array_api.namespace import A, Array, in_float32, namespace_of
-from ..encodings import Cope, Placed
 from ..positions.sequences import arange_like
-from .attend import attend, check_mask, fitted, grouped, scored
+from .attend import Position, attend, check_mask, fitted, grouped, scored
 from .masks import causal
 from .softmax import OnlineSoftmaxState, mean, merge, partial_softmax
 
+if TYPE_CHECKING:
+    from typing import Self
+
 Mask: TypeAlias = Callable[[Any, Any], Any]
+
+
+class BlockPosition(Position, Protocol):
+    """A `Position` that can be cut into blocks of queries and keys."""
+
+    @property
+    def encoding(self) -> Any:
+        """The encoding, for messages."""
+
+    @property
+    def query_positions(self) -> Any:
+        """The positions of the queries: a range, or an array `(..., queries)`."""
+
+    @property
+    def key_positions(self) -> Any:
+        """The positions of the keys: a range, or an array `(..., keys)`."""
+
+    @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own."""
+
+    @property
+    def has_points(self) -> bool:
+        """Whether a token has a position on each of several axes."""
+
+    def with_weights(self, x: Array) -> Self:
+        """Return the same with all arrays that scores are computed from, in the library of `x`."""
+
+    def part(self, queries: slice, keys: slice) -> Self:
+        """Return the same for some of the queries and some of the keys."""
 
 
 def attend_by_block(
@@ -25,7 +57,7 @@ def attend_by_block(
     k: A,
     v: A,
     *,
-    position: Placed | None = None,
+    position: BlockPosition | None = None,
     bias: Array | None = None,
     mask: Array | Mask | None = None,
     block: int = 512,
@@ -66,20 +98,20 @@ def attend_by_block(
     return in_float32(partial(_attended, told=_Told(position, bias, mask), block=block), q, k, v)
 
 
-def _check_can_be_cut(q: Array, k: Array, position: Placed | None) -> None:
+def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> None:
     if not all(is_specialized(x.shape[-2], x) for x in (q, k)):
         raise ValueError(
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
-    if position is not None and isinstance(position.encoding, Cope):
+    if position is not None and position.needs_all_keys:
         raise ValueError(f"`position` must look at one key at a time, got {position.encoding!r}; call `attend`.")
 
 
 class _Told(NamedTuple):
     """What attention is told besides queries, keys and values: of all of them, or of a block."""
 
-    position: Placed | None
+    position: BlockPosition | None
     bias: Array | None
     mask: Any
 
@@ -131,7 +163,7 @@ def _mask(told: _Told, queries: slice, keys: slice, q: Array) -> Array | None:
     return mask
 
 
-def _places(position: Placed | None, queries: slice, keys: slice) -> tuple[Any, Any]:
+def _places(position: BlockPosition | None, queries: slice, keys: slice) -> tuple[Any, Any]:
     """Where some queries and keys stand, as far as a mask is concerned."""
     if position is None or position.has_points:
         return range(queries.start, queries.stop), range(keys.start, keys.stop)

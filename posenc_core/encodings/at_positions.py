@@ -62,6 +62,11 @@ class Placed:
         return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
 
     @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own."""
+        return isinstance(self.encoding, Scoring) and self.encoding.needs_all_keys
+
+    @property
     def has_points(self) -> bool:
         """Whether a token has a position on each of several axes."""
         several = isinstance(self.encoding, RotaryEncoding) and self.encoding.num_axes > 1

@@ -125,6 +125,11 @@ class Scoring(Encoding):
         return False
 
     @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own, so that keys cannot be taken block by block."""
+        return False
+
+    @property
     def needs_integer_positions(self) -> bool:
         """Whether it looks positions or offsets up, so that they must be integers."""
         return False

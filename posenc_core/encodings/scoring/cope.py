@@ -42,6 +42,10 @@ class Cope(ContentScoring):
         super().__post_init__()
         check_integer("max_position", self.max_position)
 
+    @property
+    def needs_all_keys(self) -> bool:
+        return True
+
     def constants(self, max_len: int) -> Tables:
         return {}
 
