@@ -18,7 +18,6 @@ from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from .base import ContentScoring, Encoding, PositionScoring, Scoring
 from .rotary.base import RotaryEncoding
-from .rotary.learned import LearnedRotary
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +135,7 @@ class Placed:
 
     def _tables(self, encoding: RotaryEncoding, x: Array, positions: Any) -> tuple[Array, ...]:
         """Cosine and sine, and those of keys after those of queries where they are others."""
-        if isinstance(encoding, LearnedRotary):
+        if encoding.computes_rows:
             return encoding.rows_of(self._weights(x), _like(positions, x))
         several = encoding.num_axes > 1
         rows = encoding.cos_sin(positions) if several else tables_by_block(partial(_rows, encoding), positions)

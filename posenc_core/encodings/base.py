@@ -39,6 +39,11 @@ class Encoding(Value):
         """The number of positions it has: the first one that it cannot encode."""
         return LIMIT
 
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The names of those constants and parameters that have one row per position, in the order of `rows`."""
+        return ()
+
     @abstractmethod
     def constants(self, max_len: int) -> Tables:
         """The arrays that never change, by name, for the first `max_len` positions; rounded once to float32."""
@@ -58,6 +63,21 @@ class Tabular(Encoding):
         return 1
 
     @property
+    def needs_positions(self) -> bool:
+        """Whether a call must give positions, because tokens on a grid cannot be counted from a start."""
+        return False
+
+    @property
+    def computes_rows(self) -> bool:
+        """Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table."""
+        return False
+
+    @property
+    def key_tables(self) -> bool:
+        """Whether keys have tables of their own, which come after those of queries."""
+        return False
+
+    @property
     def offset(self) -> int:
         """The row of a learned table that belongs to position 0."""
         return 0
@@ -65,6 +85,16 @@ class Tabular(Encoding):
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any]) -> Tables:
         """The rows of the positions given, by table, each `(..., length, columns)`."""
+
+    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
+        """Compute the rows of positions from the constants and parameters of a layer, in its framework.
+
+        Raises:
+            TypeError: unless `computes_rows`.
+        """
+        raise TypeError(
+            f"`rows_of` is for encodings whose rows are computed from parameters, got {self!r}; call `rows`."
+        )
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
         """The derivatives of `rows` with respect to the positions, by table; empty where rows do not change smoothly."""
@@ -234,6 +264,14 @@ class Additive(Tabular):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("dim", self.dim)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ("table",)
+
+    @property
+    def needs_positions(self) -> bool:
+        return self.num_axes > 1
 
     @property
     def mixes_axes(self) -> bool:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
 from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
-from ..encodings import LearnedRotary, RotaryEncoding, XPos
+from ..encodings import RotaryEncoding
 from ..layers.base import batch_of, check_stated
 from ..layers.tables import sequence_axis
 from ..positions.sequences import LIMIT, from_array
@@ -157,7 +157,7 @@ def _check_encodings(rotary: RotaryEncoding, to_rotary: RotaryEncoding) -> None:
     for name, encoding in (("rotary", rotary), ("to_rotary", to_rotary)):
         if not isinstance(encoding, RotaryEncoding):
             raise TypeError(f"`{name}` must be a rotary encoding, got {encoding!r}.")
-        if isinstance(encoding, LearnedRotary):
+        if encoding.computes_rows:
             raise TypeError(
                 f"`{name}` must have frequencies of its own, but only a layer has what {encoding!r} learned."
             )
@@ -187,7 +187,7 @@ def _checked_positions(name: str, given: Any, rotary: RotaryEncoding, keys: Arra
 
 def _between(rotary: RotaryEncoding, old: Positions, to_rotary: RotaryEncoding, new: Positions) -> list[Table]:
     """Cosine and sine that turn keys of one encoding and positions into those of the other."""
-    if rotary == to_rotary and rotary.precision == "exact" and not isinstance(rotary, XPos):
+    if rotary == to_rotary and rotary.precision == "exact" and not rotary.key_tables:
         turn = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
     else:
         (cos, sin), (to_cos, to_sin) = _key_tables(rotary, old), _key_tables(to_rotary, new)

@@ -130,6 +130,10 @@ class RandomFourierFeatures(Additive):
             return tuple(float(each * Decimal(self.scale)) for each in drawn)
 
     @property
+    def table_names(self) -> tuple[str, ...]:
+        return () if self.mixes_axes else ("table",)
+
+    @property
     def mixes_axes(self) -> bool:
         return self.num_axes > 1
 

@@ -43,6 +43,14 @@ class LearnedSinusoidal(Sinusoidal):
                 "`convention` must not be 'column_index' where frequencies are learned; its columns are no pairs."
             )
 
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def computes_rows(self) -> bool:
+        return True
+
     def constants(self, max_len: int) -> Tables:
         frequencies = as_float64(self._frequencies()).astype(np.float32)
         return {"frequencies": frequencies, "places": self._places()}

@@ -51,6 +51,10 @@ class RotaryEncoding(Tabular):
         object.__setattr__(self, "pairing", pairing)
 
     @property
+    def table_names(self) -> tuple[str, ...]:
+        return ("cos", "sin")
+
+    @property
     @abstractmethod
     def rotary_channels(self) -> int:
         """How many channels the frequencies are for."""
