@@ -109,6 +109,20 @@ def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
         raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
 
 
+def check_positions_shape(name: str, sizes: tuple[Any, ...], tail: tuple[Any, ...], batch: Any) -> None:
+    """Raise unless positions of these `sizes` fit tokens: `tail`, or that after 1 or the `batch`, which may be None."""
+    heads = [()] if batch is None else [(), (1,), (batch,)]
+    if not any(sizes_match(sizes, (*head, *tail)) for head in heads):
+        wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
+        raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
+
+
+def sizes_match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether two shapes agree, as far as a tracer knows their sizes."""
+    pairs = zip(sizes, wanted, strict=False)
+    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
+
+
 def is_static(size: Any) -> bool:
     """Whether a tracer knows the size of an axis; frameworks that do not say None say -1, or give an array."""
     return isinstance(size, int) and size >= 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_rank, check_width, is_static
+from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
@@ -108,12 +108,7 @@ class Placed:
         sizes = (len(positions),) if isinstance(positions, range) else tuple(positions.shape)
         if several and len(sizes) > 1:
             sizes = sizes[1:]
-        length, batch = x.shape[-2], (1, shape_of(x)[0]) if len(x.shape) > 3 else ()
-        wanted = [(length,), *((rows, length) for rows in batch)]
-        if not any(_match(sizes, shape) for shape in wanted):
-            raise ValueError(
-                f"`{name}` must have shape {' or '.join(dict.fromkeys(map(str, wanted)))} to fit the tokens, got {sizes}."
-            )
+        check_positions_shape(name, sizes, (x.shape[-2],), shape_of(x)[0] if len(x.shape) > 3 else None)
 
     def scores(self, content: AttentionInputs) -> Array | None:
         """What is added to the scores, if anything."""
@@ -187,12 +182,6 @@ def _stated(encoding: Encoding, name: str, positions: Any) -> Any:
     if isinstance(encoding, Scoring):  # tables of a rotation check for themselves
         encoding.check_positions(name, stated)
     return stated
-
-
-def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    """Whether sizes agree, as far as a tracer knows them."""
-    pairs = list(zip(sizes, wanted, strict=False))
-    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
 
 
 def _turned(x: A, tables: tuple[Array, ...], pairing: Pairing) -> A:
