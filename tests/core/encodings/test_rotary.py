@@ -3,7 +3,17 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core import Linear, LongRoPE, Proportional, Rotary, rotate
+from posenc_core import (
+    AxialRotary,
+    LearnedRotary,
+    Linear,
+    LongRoPE,
+    MultimodalRotary,
+    Proportional,
+    Rotary,
+    XPos,
+    rotate,
+)
 
 LAYOUTS = ("interleaved", "half")
 
@@ -100,6 +110,25 @@ def test_the_layout_orders_channels_and_not_numbers():
 def test_bad_input(fields, kind, message):
     with pytest.raises(kind, match=re.escape(message)):
         Rotary(**{"layout": "half"} | fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (Rotary, {}),
+        (XPos, {}),
+        (LearnedRotary, {}),
+        (AxialRotary, {"axes_dims": (4, 4)}),
+        (MultimodalRotary, {"sections": (2, 1, 1)}),
+    ],
+)
+def test_without_a_layout_the_error_says_what_to_choose(kind, fields):
+    message = r"^`layout` must be given: \"half\" \(pairs .*Hugging Face.*\) or \"interleaved\" \(pairs .*GPT-J.*\)\.$"
+    with pytest.raises(TypeError, match=message):
+        kind(head_dim=8, **fields)
+    with pytest.raises(ValueError, match=f"^{kind.__name__} cannot be made of .*: {message[1:]}"):
+        kind.from_dict({"kind": kind.__name__, "head_dim": 8, **fields})
+    assert "layout='half'" in repr(kind(head_dim=8, layout="half", **fields))
 
 
 def test_an_odd_head_may_turn_in_part():
