@@ -151,6 +151,9 @@ def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None)
     return rotate_reference(x, cos, sin, pairing)
 
 
+rotate_checked = turned
+
+
 def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
     """`turned` by the operators of its library."""
     if rounds_parts(x, pairing.split, pairing.join):

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
 from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
 from ..encodings import RotaryEncoding
-from ..layers.base import batch_of, check_stated
-from ..layers.tables import sequence_axis
+from ..layers.inputs import batch_size, check_positions, sequence_axis
 from ..positions.sequences import LIMIT, from_array
 from ..rotation import LAYOUTS, PLACEMENTS, Layout, Placement, rotate_pairs
 from ..tables.sincos import Table
@@ -180,8 +179,8 @@ def _check_keys(keys: Array, head_dim: int, seq_axis: int) -> None:
 def _checked_positions(name: str, given: Any, rotary: RotaryEncoding, keys: Array, seq_axis: int) -> Positions:
     positions = from_array(given)
     by_axis = rotary.num_axes > 1 and positions.ndim > 1
-    batch = batch_of(keys, seq_axis % len(keys.shape))
-    check_stated(name, positions[0] if by_axis else positions, (keys.shape[seq_axis],), batch)
+    batch = batch_size(keys, seq_axis % len(keys.shape))
+    check_positions(name, positions[0] if by_axis else positions, (keys.shape[seq_axis],), batch)
     return positions
 
 
