@@ -9,7 +9,7 @@ from .._array_api.checks import check_floating, check_rank, check_width
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import A, aligned
 from ..encodings import AxialRotary, Encoding, LearnedRotary, RotaryEncoding
-from ..rotation import rotate_pairs, turned
+from ..rotation import rotate_checked, rotate_pairs
 from .base import past_frequencies
 from .tables import TableLookup
 
@@ -107,7 +107,7 @@ class Rotation(TableLookup):
     def turned_by(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
         """`x`, turned by rows of tables; a room may have an operator for it."""
         if seq_axis == -2 and len(tables[0].shape) == 2:  # which fit all tokens of that length
-            return turned(x, tables[0], tables[1], self.encoding.pairing)
+            return rotate_checked(x, tables[0], tables[1], self.encoding.pairing)
         cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
         return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
 
