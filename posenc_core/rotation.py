@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ._array_api import numpy_kernel as _blocked
+from ._array_api import numpy_kernel
 from ._array_api.checks import (
     check_alike,
     check_broadcasts,
@@ -19,15 +19,14 @@ from ._array_api.checks import (
     check_sized,
     write,
 )
-from ._array_api.kernels import Kernel, kernel_for, register_kernel
+from ._array_api.kernels import kernel_for
 from ._array_api.lazy import map_blocks
-from ._array_api.namespace import A, Array, in_float32, join_pairs, namespace_of, partners, rounds_parts, split_pairs
+from ._array_api.namespace import A, Array, Namespace, dtype_name, namespace_of, shape_of
 
 Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
 LAYOUTS = ("interleaved", "half", "interleaved_to_half")
 PLACEMENTS = ("lead", "trail", "spread")
-_Pair: TypeAlias = Callable[..., tuple[Any, Any]]
 
 
 class Pairing(NamedTuple):
@@ -121,11 +120,11 @@ def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing
 
 
 def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | None = None) -> A:
-    """`rotate`, by a pairing that was checked before."""
+    """Rotate by a `Pairing`; arguments, result and errors as in `rotate`."""
     check_floating("x", x)
     if 2 * cos.shape[-1] > x.shape[-1]:
         raise ValueError(
-            f"`x` is {x.shape[-1]} wide, but its table turns {2 * cos.shape[-1]} channels; "
+            f"`x` is {x.shape[-1]} wide, but its table rotates {2 * cos.shape[-1]} channels; "
             "the encoding's `rotary_dim` must not exceed the width."
         )
     if cos.shape[-1] % pairing.blocks:
@@ -137,77 +136,141 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
     check_broadcasts("sin", sin, cos.shape)
     if out is not None:
         check_alike("out", out, x)
-    return turned(x, cos, sin, pairing, out)
+    return rotate_checked(x, cos, sin, pairing, out)
 
 
-def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
-    """`rotate_pairs` of what was checked before: by the kernel of its library, if it has one for this, or by the formula."""
+def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
+    """Rotate arrays that fit each other: by a kernel if one supports this call, else by operators, to the same bits.
+
+    A backend's kernel comes first. NumPy arrays that no kernel rotates are rotated part by part.
+    """
     kernel = kernel_for(x)
-    by_kernel = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
-    if by_kernel is not None:
-        return by_kernel
-    if out is not None:  # where the kernel does not write, or the formula
-        return write("out", out, turned(x, cos, sin, pairing))
-    return rotate_reference(x, cos, sin, pairing)
+    result = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
+    if result is None and type(x) is np.ndarray and numpy_kernel.supports(x, out):
+        result = numpy_kernel.rotate(x, cos, sin, *pair_slices(x.shape[-1], cos.shape[-1], pairing), out)
+    if result is not None:
+        return result
+    result = rotate_reference(x, cos, sin, pairing)
+    return result if out is None else write("out", out, result)
 
 
-rotate_checked = turned
+def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> Any:
+    """Rotate by the operators of the array's library: the formula that every kernel reproduces bit for bit."""
+    xp = namespace_of(x)
+    if hasattr(xp, "apply_gufunc"):  # arrays that are cut into blocks
+        return map_blocks(partial(rotate_reference, pairing=pairing), x, cos, sin)
+    dtype, wide = x.dtype, xp.float32
+    if dtype != wide and dtype_name(x) == "float64":
+        wide = dtype
+    cos = cos if cos.dtype == wide else xp.astype(cos, wide)
+    sin = sin if sin.dtype == wide else xp.astype(sin, wide)
+    if dtype == wide or _rounds_parts(xp, x, pairing):
+        return _rotate_channels(xp, x, cos, sin, pairing)
+    return xp.astype(_rotate_channels(xp, xp.astype(x, wide), cos, sin, pairing), dtype)
 
 
-def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
-    """`turned` by the operators of its library."""
-    if rounds_parts(x, pairing.split, pairing.join):
-        by_rows = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
-    else:
-        by_rows = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
-    return map_blocks(by_rows, x, cos, sin)
+def _rounds_parts(xp: Namespace, x: Any, pairing: Pairing) -> bool:
+    """Return whether the library's compiler does best if each part of a result is rounded before they are joined."""
+    rounds_parts = getattr(xp, "rounds_parts", None)
+    return rounds_parts is not None and rounds_parts(x, pairing.split, pairing.join)
 
 
-def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) -> Any:
+def _rotate_channels(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
     width, pairs = x.shape[-1], cos.shape[-1]
+    if pairing.blocks == 1 and 2 * pairs == width:
+        return _rotate_block(xp, x, cos, sin, pairing)
+    blocks, unrotated = pair_slices(width, pairs, pairing)
+    parts = [(part.start, x[..., part]) for part in unrotated if part.start < part.stop]
+    for block in blocks:
+        c, s = (cos, sin) if len(blocks) == 1 else (cos[..., block.columns], sin[..., block.columns])
+        if block.channels is not None:
+            parts.append((block.channels.start, _rotate_block(xp, x[..., block.channels], c, s, pairing)))
+        else:
+            first, second = _rotate_pair(xp, x[..., block.first], x[..., block.second], c, s)
+            parts += [(block.to_first.start, first), (block.to_second.start, second)]
+    return xp.concat([part for _, part in sorted(parts, key=itemgetter(0))], axis=-1)
+
+
+def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+    """Rotate channels that all belong to one block: as a whole where a compiler does best with that, else by halves."""
+    swap = getattr(xp, "partners", None)
+    others = swap(x, pairing.join) if swap is not None and pairing.split == pairing.join else None
+    if others is not None and x.dtype == cos.dtype:
+        cos, sin = _join_pairs(xp, cos, cos, pairing.join), _join_pairs(xp, -sin, sin, pairing.join)
+        return x * cos + others * sin
+    split = getattr(xp, "split_pairs", None)  # where slices have a costly gradient
+    if split is not None:
+        first, second = split(x, pairing.split)
+    elif pairing.split == "interleaved":
+        first, second = x[..., ::2], x[..., 1::2]
+    else:
+        middle = x.shape[-1] // 2
+        first, second = x[..., :middle], x[..., middle:]
+    return _join_pairs(xp, *_rotate_pair(xp, first, second, cos, sin), pairing.join)
+
+
+def _rotate_pair(xp: Namespace, first: Any, second: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """Rotate in the dtype of the table and round to that of the tokens."""
+    dtype = first.dtype
+    if dtype == cos.dtype:
+        return first * cos - second * sin, second * cos + first * sin
+    rotated = _rotate_pair(xp, xp.astype(first, cos.dtype), xp.astype(second, cos.dtype), cos, sin)
+    return xp.astype(rotated[0], dtype), xp.astype(rotated[1], dtype)
+
+
+def _join_pairs(xp: Namespace, first: Any, second: Any, layout: str) -> Any:
+    if layout == "half":
+        return xp.concat([first, second], axis=-1)
+    *outer, pairs = shape_of(first)
+    return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
+
+
+class PairSlices(NamedTuple):
+    """Slices of the channels of one block of pairs.
+
+    Attributes:
+        first, second: the first and the second channels of the pairs in the input.
+        to_first, to_second: the same in the output.
+        columns: the columns of the table that rotate them.
+        channels: all channels of the block, input and output alike; None if they are not neighbours.
+    """
+
+    first: slice
+    second: slice
+    to_first: slice
+    to_second: slice
+    columns: slice
+    channels: slice | None
+
+
+def pair_slices(width: int, pairs: int, pairing: Pairing) -> tuple[list[PairSlices], tuple[slice, slice]]:
+    """Return the pairs of each block, and the two ranges of channels that no pair has; the only place that knows.
+
+    >>> blocks, unrotated = pair_slices(6, 2, pairing_of("half", "trail"))
+    >>> blocks[0].first, blocks[0].second, unrotated
+    (slice(2, 4, None), slice(4, 6, None), (slice(0, 2, None), slice(6, 6, None)))
+    """
+    size = pairs // pairing.blocks
     if pairing.placement == "spread" and pairing.split == "half":
         middle = width // 2
-        first, second = pair(x[..., :pairs], x[..., middle : middle + pairs], cos, sin)
-        return _concatenated([first, x[..., pairs:middle], second, x[..., middle + pairs :]])
-    start = width - 2 * pairs if pairing.placement == "trail" else 0
-    end = start + 2 * pairs
-    turned = _turned_blocks(x if 2 * pairs == width else x[..., start:end], cos, sin, pairing, pair)
-    before = [x[..., :start]] if start > 0 else []
-    after = [x[..., end:]] if end < width else []
-    return _concatenated([*before, turned, *after])
-
-
-def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
-    """Channels that all turn, block by block."""
-    if pairing.blocks == 1:
-        return _turned_block(x, cos, sin, pairing, pair)
-    size = cos.shape[-1] // pairing.blocks
+        first, second = slice(0, pairs), slice(middle, middle + pairs)
+        block = PairSlices(first, second, first, second, slice(0, pairs), None)
+        return [block], (slice(pairs, middle), slice(middle + pairs, width))
+    begin = width - 2 * pairs if pairing.placement == "trail" else 0
     blocks = []
-    for block in range(pairing.blocks):
-        columns, channels = slice(block * size, (block + 1) * size), slice(2 * block * size, 2 * (block + 1) * size)
-        parts = (x[..., channels], cos[..., columns], sin[..., columns])
-        blocks.append(_turned_blocks(*parts, pairing._replace(blocks=1), pair))
-    return _concatenated(blocks)
+    for start in range(0, pairs, size) if size else ():
+        channels = slice(begin + 2 * start, begin + 2 * (start + size))
+        ends = (*_halves(channels, pairing.split), *_halves(channels, pairing.join))
+        blocks.append(PairSlices(*ends, slice(start, start + size), channels))
+    return blocks, (slice(0, begin), slice(begin + 2 * pairs, width))
 
 
-def _turned_block(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
-    """One block, at once, `x * cos + partners * ±sin`, or its first and its second channels; the products are the same."""
-    layout = pairing.join
-    others = partners(x, layout) if pairing.split == layout and pair is _turned_pair else None
-    if others is not None:
-        return x * join_pairs(cos, cos, layout) + others * join_pairs(-sin, sin, layout)
-    return join_pairs(*pair(*split_pairs(x, pairing.split), cos, sin), layout)
-
-
-def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
-    return first * cos - second * sin, second * cos + first * sin
-
-
-def _concatenated(parts: list[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else namespace_of(parts[0]).concat(parts, axis=-1)
-
-
-register_kernel(np.ndarray, Kernel(_blocked.supports, _blocked.turned))
+def _halves(channels: slice, layout: str) -> tuple[slice, slice]:
+    """Return the first and the second channels of a block."""
+    start, stop = channels.start, channels.stop
+    if layout == "interleaved":
+        return slice(start, stop, 2), slice(start + 1, stop, 2)
+    return slice(start, (start + stop) // 2), slice((start + stop) // 2, stop)
 
 
 class ChannelMap(NamedTuple):
@@ -245,16 +308,12 @@ def channel_map(width: int, pairs: int, pairing: Pairing) -> ChannelMap:
 
 
 def channel_pairs(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:
-    """The first and the second channel of each pair where they lie in this layout, `(2, pairs)`.
+    """Return the first and the second channel of each pair in this layout, shape `(2, pairs)`.
 
     >>> channel_pairs(6, 2, pairing_of("half", "trail"), "half")
     array([[2, 3],
            [4, 5]])
     """
-    size = pairs // pairing.blocks
-    block, i = np.divmod(np.arange(pairs), max(size, 1))
-    first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + size)
-    if pairing.placement == "spread" and layout == "half":
-        second = i + width // 2
-    start = width - 2 * pairs if pairing.placement == "trail" else 0
-    return np.stack([first, second]) + start + 2 * size * block
+    channels, (blocks, _) = np.arange(width), pair_slices(width, pairs, pairing._replace(split=layout, join=layout))
+    ends = zip(*((channels[block.first], channels[block.second]) for block in blocks), strict=True)
+    return np.stack([np.concatenate(end) for end in ends])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_backends._kernels import SMALLEST, Memory, threads_of_process, turn
-from posenc_core._array_api import numpy_kernel as _blocked
+from posenc_core._array_api import numpy_kernel
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing
 
@@ -31,7 +31,7 @@ def turned(x: Host, cos: Host, sin: Host, pairing: Pairing, out: Host | None = N
     memory = _memory(x), _memory(result), _memory(cos), _memory(sin)
     if turn(KINDS[x.dtype], pairing, threads_of_process(), memory, fresh=False):  # NumPy asks for large pages itself
         return result
-    return _blocked.turned(x, cos, sin, pairing, out)
+    return None
 
 
 def _may_write(out: Host | None, x: Host, pairing: Pairing, *tables: Host) -> bool:
@@ -42,7 +42,7 @@ def _may_write(out: Host | None, x: Host, pairing: Pairing, *tables: Host) -> bo
         return False
     if any(np.may_share_memory(table, out) for table in tables):
         return False
-    return (_blocked.lies_as(out, x) and pairing.split == pairing.join) or not np.may_share_memory(out, x)
+    return (numpy_kernel.lies_as(out, x) and pairing.split == pairing.join) or not np.may_share_memory(out, x)
 
 
 def _memory(array: Host) -> Memory:

@@ -108,39 +108,6 @@ def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
     return xp.astype(result, x.dtype)
 
 
-def split_pairs(x: A, layout: str) -> tuple[A, A]:
-    """The first and the second channels of pairs; a library whose slices have costly derivatives has a way of its own."""
-    split = getattr(namespace_of(x), "split_pairs", None)
-    if split is not None:
-        return split(x, layout)
-    middle = x.shape[-1] // 2
-    firsts, seconds = (
-        (slice(None, None, 2), slice(1, None, 2)) if layout == "interleaved" else (slice(middle), slice(middle, None))
-    )
-    return x[..., firsts], x[..., seconds]  # type: ignore[return-value]
-
-
-def join_pairs(first: A, second: A, layout: str) -> A:
-    """Channels whose pairs these are."""
-    xp = namespace_of(first)
-    if layout == "half":
-        return xp.concat([first, second], axis=-1)
-    *outer, pairs = shape_of(first)
-    return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
-
-
-def partners(x: A, layout: str) -> A | None:
-    """The other channel of each pair, in its place, where the compiler of the library does best with whole rows; or None."""
-    swapped = getattr(namespace_of(x), "partners", None)
-    return None if swapped is None else swapped(x, layout)
-
-
-def rounds_parts(x: Array, split: str, join: str) -> bool:
-    """Whether its library wants parts of a result to be rounded before they are put together, as its compiler does best."""
-    asked = getattr(namespace_of(x), "rounds_parts", None)
-    return asked is not None and asked(x, split, join)
-
-
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
     """Two rows of numbers as a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
     xp = namespace_of(queries)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, rotate, unrotate
-from posenc_core._array_api import numpy_kernel as _blocked
-from posenc_core.rotation import channel_map, pairing_of
+from posenc_core._array_api import numpy_kernel
+from posenc_core.rotation import channel_map, pair_slices, pairing_of, rotate_reference
 
 RNG = np.random.default_rng(1)
 LAYOUTS = ("interleaved", "half")
@@ -99,7 +99,7 @@ def test_channels_that_do_not_turn_keep_their_bits(layout, placement, blocks):
 @pytest.mark.parametrize("pairs", [20000, 5])
 def test_rows_wider_than_a_part_are_not_cut(shape, pairs, layout):
     x, tables = RNG.normal(size=(*shape, 40000)), RNG.normal(size=(2, *shape, pairs))
-    got = _blocked.turned(x, *tables, pairing_of(layout))
+    got = numpy_kernel.rotate(x, *tables, *pair_slices(40000, pairs, pairing_of(layout)))
     np.testing.assert_allclose(got, by_complex_numbers(x, *tables, layout), rtol=0, atol=1e-14)
 
 
@@ -159,7 +159,7 @@ def test_half_precision_is_rounded_once(layout):
             "`layout` must be one of 'interleaved', 'half', 'interleaved_to_half', got 'neox'.",
         ),
         (np.ones((1, 2), int), "half", TypeError, "`x` must be floating-point, got int64; cast it first."),
-        (np.ones((1, 2)), "half", ValueError, "`x` is 2 wide, but its table turns 4 channels"),
+        (np.ones((1, 2)), "half", ValueError, "`x` is 2 wide, but its table rotates 4 channels"),
     ],
 )
 def test_bad_input(x, layout, kind, message):
