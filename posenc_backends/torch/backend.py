@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from posenc_core import register_namespace
 from posenc_core.layers import Backend
 
-from . import namespace
+from . import namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
 
 register_namespace(Tensor, namespace)
@@ -28,6 +28,7 @@ class TorchBackend(Backend):
 
     namespace = namespace
     array_types = Tensor
+    rotate = staticmethod(onnx.rotate)
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
         """Return a tensor on the device of `like` or the default one; it may share the memory of `array`."""
@@ -90,8 +91,15 @@ class TorchBackend(Backend):
                     raise ValueError(message(int(stop)))
 
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
-        """Return a context in which plain tensors that meet distributed ones count as replicated."""
-        return replicating(x.weight if isinstance(x, nn.Module) else x)
+        """Return a context in which plain tensors beside distributed ones count as replicated, and scores keep their dtype."""
+        if isinstance(x, nn.Module):
+            return replicating(x.weight)
+        if not torch.is_autocast_enabled(x.device.type):
+            return replicating(x)
+        contexts = ExitStack()
+        contexts.enter_context(replicating(x))
+        contexts.enter_context(torch.autocast(x.device.type, enabled=False))  # which multiplies in half precision
+        return contexts
 
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> nn.Linear:
         """Return `torch.nn.Linear`."""

@@ -53,7 +53,7 @@ def score_mod(
         raise TypeError(
             f"`bias` must be the `AttentionBias` that holds what {encoding!r} learns, got the encoding alone."
         )
-    held = (bias if isinstance(bias, AttentionBias) else AttentionBias(encoding)).held
+    held = (bias if isinstance(bias, AttentionBias) else AttentionBias(encoding)).arrays
     of_pair = _of_pair(encoding, held)
 
     def add(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from posenc_core import layers
 from posenc_core.encodings import RotaryEncoding, Scoring
 
-from . import onnx, state
+from . import state
 from .base import Layer, Module
 
 

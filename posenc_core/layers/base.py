@@ -17,6 +17,7 @@ from .._array_api.namespace import is_floating
 from ..encodings import Encoding
 from ..encodings.base import Tables
 from ..positions.sequences import arange_like, counted_from, from_array, sequence
+from ..rotation import rotate_checked
 from .inputs import Host, as_integers, check_positions, host_values, parse_start
 
 
@@ -26,10 +27,12 @@ class Backend(ABC):
     Attributes:
         namespace: the framework's names of the array API standard, as the core uses them.
         array_types: the classes of its arrays, traced ones included, for `isinstance`.
+        rotate: rotates tokens by rows of tables that fit them, `(x, cos, sin, pairing)`.
     """
 
     namespace: ClassVar[ModuleType]
     array_types: ClassVar[Any]
+    rotate: ClassVar[Callable[..., Any]] = staticmethod(rotate_checked)
 
     @abstractmethod
     def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
@@ -109,8 +112,12 @@ class BaseLayer:
     arrays: Mapping[str, Any]
     initial_arrays: Mapping[str, Any]
     set_tables: Callable[[Tables], None]  # replaces the constants, all at once
-    prepare: Callable[[Any, int | None], Any]  # (x, width) -> tokens as the layer computes with them: cast, of known width
-    active_dropout: Callable[..., Callable[[Any], Any] | None]  # the dropout of this call, or None where nothing is dropped
+    prepare: Callable[
+        [Any, int | None], Any
+    ]  # (x, width) -> tokens as the layer computes with them: cast, of known width
+    active_dropout: Callable[
+        ..., Callable[[Any], Any] | None
+    ]  # the dropout of this call, or None where nothing is dropped
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let the class of an adapter have the docstring of the core's."""

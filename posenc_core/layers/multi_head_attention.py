@@ -242,9 +242,7 @@ class MultiHeadAttention:
             return rotated, self.rotary(k, k, **of_keys)[1]
         return rotated, self.rotary(k, **of_keys)
 
-    def _visible(
-        self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any
-    ) -> Any:
+    def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
         """Return one mask of all that hides keys from queries, `(batch, heads, queries, keys)` or broadcasting; or None."""
         batch, queries, keys = at.sizes
         masks = []

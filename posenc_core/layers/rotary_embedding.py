@@ -7,7 +7,6 @@ from typing import Any
 
 from .._array_api.namespace import aligned
 from ..encodings import RotaryEncoding
-from ..rotation import rotate_checked
 from .base import check_encoding
 from .inputs import past_frequencies
 from .tables import TableLayer
@@ -85,7 +84,7 @@ class RotaryEmbedding(TableLayer):
         """Return tokens rotated by rows of tables."""
         if seq_axis != -2 or len(cos.shape) > 2:
             cos, sin = aligned(cos, x, seq_axis=seq_axis), aligned(sin, x, seq_axis=seq_axis)
-        return rotate_checked(x, cos, sin, self.encoding.pairing)
+        return self.backend.rotate(x, cos, sin, self.encoding.pairing)
 
     def _rows_of_parameters(self, q: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
         """Return rows that the framework computes from learned frequencies."""

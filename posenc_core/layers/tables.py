@@ -88,7 +88,11 @@ class TableLayer(BaseLayer):
         parse_start(start, None, self.backend)
         self.warn_past_limit(x, stop - 1, other or self.encoding)
         grown = self._reserve(x, stop, length) if in_table else None
-        return self._computed(x, sequence(length, start=start), other) if grown is None else self.backend.slices(grown, start, stop)
+        return (
+            self._computed(x, sequence(length, start=start), other)
+            if grown is None
+            else self.backend.slices(grown, start, stop)
+        )
 
     def _rows_by_axis(self, x: Any, axis: int, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         """Return the rows of positions on several axes, `(axes, ..., length)`: each column by those on its own axis."""

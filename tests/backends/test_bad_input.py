@@ -78,7 +78,7 @@ def test_tokens_must_be_as_wide_as_the_encoding(backend, to_backend):
 def test_tokens_need_a_sequence_axis(backend, to_backend):
     with raises(ValueError, "`x` must have shape (..., length, width), got 1 axes: (4,)."):
         backend.PositionalEncoding(4)(to_backend(np.ones(4, float)))
-    with raises(ValueError, "`q` must have shape (..., length, head_dim), got 1 axes: (4,)."):
+    with raises(ValueError, "`q` must have shape (..., length, width), got 1 axes: (4,)."):
         backend.RotaryEmbedding(ROTARY)(to_backend(np.ones(4, float)))
     with raises(
         ValueError, "`scores` must have shape (heads, queries, keys), with a batch or without, got 2 axes: (2, 4)."

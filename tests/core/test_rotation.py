@@ -5,7 +5,7 @@ import pytest
 
 from posenc_core import Rotary, rotate, unrotate
 from posenc_core._array_api import numpy_kernel
-from posenc_core.rotation import channel_map, pair_slices, pairing_of, rotate_reference
+from posenc_core.rotation import channel_map, pair_slices, pairing_of
 
 RNG = np.random.default_rng(1)
 LAYOUTS = ("interleaved", "half")

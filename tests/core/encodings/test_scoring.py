@@ -17,7 +17,7 @@ RESULT = HEADS * LONG * LONG * 4
 def layer_of(encoding):
     layer, numbers = AttentionBias(encoding), np.random.default_rng(7)
     drawn = {name: numbers.normal(p.mean, p.std, p.shape) for name, p in encoding.parameters().items()}
-    layer.hold({name: array.astype(np.float32) for name, array in drawn.items()})
+    layer.set_tables({name: array.astype(np.float32) for name, array in drawn.items()})
     return layer
 
 
@@ -36,7 +36,7 @@ def test_keys_after_a_query_count_or_do_not():
     table = np.arange(8, dtype=np.float32)[:, None]
     for sides, expected in (("both", [1, 0, 6]), ("past", [1, 0, 0])):
         layer = layer_of(T5Bias(num_heads=1, num_buckets=8, max_distance=8, sides=sides))
-        layer.hold({"table": table})
+        layer.set_tables({"table": table})
         got = layer(np.zeros((1, 1, 3), np.float32), query_positions=[1], key_positions=[0, 1, 4])
         assert got.ravel().tolist() == expected
 
@@ -87,7 +87,7 @@ def test_fire_is_its_formula():
     """As Li et al. 2024 write it, in float64."""
     encoding = Fire(num_heads=3, hidden=5, rate=0.2, threshold=50)
     layer = layer_of(encoding)
-    w = {name: array.astype(np.float64) for name, array in layer.held.items()}
+    w = {name: array.astype(np.float64) for name, array in layer.arrays.items()}
     i, j = np.arange(90)[:, None], np.arange(120)
     farthest = np.log1p(np.abs(w["c"] * np.maximum(i, np.abs(w["l"] * 50)))) + 1e-6
     shares = np.log1p(np.abs(w["c"] * (i - j))) / farthest
@@ -98,14 +98,14 @@ def test_fire_is_its_formula():
 
 def test_learned_numbers_of_kerple_stay_positive():
     layer = layer_of(Kerple(num_heads=3, variant="power"))
-    layer.hold({"r1": np.float32([-1, 1, 1]), "r2": np.float32([1, -3, 9])})
+    layer.set_tables({"r1": np.float32([-1, 1, 1]), "r2": np.float32([1, -3, 9])})
     got = layer(np.zeros((3, 1, 1), np.float32), query_positions=[4], key_positions=[0])
     np.testing.assert_allclose(got.ravel(), [-0.04, -(4**0.01), -16], rtol=1e-6)
 
 
 def test_a_window_has_a_number_for_each_offset_and_three_for_the_class_token():
     layer = layer_of(SwinBias(num_heads=1, window=(2, 3), prefix_tokens=1))
-    layer.hold({"table": np.arange(18, dtype=np.float32)[:, None]})
+    layer.set_tables({"table": np.arange(18, dtype=np.float32)[:, None]})
     bias = layer(np.zeros((1, 7, 7), np.float32))[0]
     np.testing.assert_array_equal(bias[0], [17, *[15] * 6])
     np.testing.assert_array_equal(bias[1:, 0], [16] * 6)
@@ -119,12 +119,12 @@ def test_tokens_of_no_window_are_refused():
     with pytest.raises(ValueError, match=r"`key_positions` of .* must lie from 0 to 3, got -1\."):
         layer(np.zeros((1, 4, 2), np.float32), key_positions=[0, -1])
     with pytest.raises(ValueError, match=r"`query_positions` of .* must lie from 0 to 3, got 4\."):
-        Placed(layer.encoding, [0, 4], [1, -1], layer.held)
+        Placed(layer.encoding, [0, 4], [1, -1], layer.arrays)
 
 
 def test_tokens_of_no_window_that_nobody_can_look_at_give_nan(xp):
     layer = layer_of(SwinBias(num_heads=1, window=(2, 2)))
-    weights = {name: xp.asarray(array) for name, array in layer.held.items()}
+    weights = {name: xp.asarray(array) for name, array in layer.arrays.items()}
     bias = layer.encoding.score(weights, xp.asarray([0, 4]), xp.asarray([1, -1]))
     assert np.isnan(np.from_dlpack(bias)).tolist() == [[[False, True], [True, True]]]
 

@@ -33,7 +33,7 @@ def attention(encoding, rng, kv_heads=None):
         kernel = getattr(layer, name).kernel
         getattr(layer, name).kernel = rng.normal(size=kernel.shape) / len(kernel) ** 0.5
     holder = layer.scoring or layer.rotary
-    holder.hold({name: array.astype(np.float32) for name, array in weights_of(encoding, rng).items()})
+    holder.set_tables({name: array.astype(np.float32) for name, array in weights_of(encoding, rng).items()})
     return layer
 
 
