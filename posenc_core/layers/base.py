@@ -78,12 +78,15 @@ class Backend(ABC):
         """Return rows of tables that can be combined with `x`, for instance replicated if `x` is distributed."""
         return rows
 
-    def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:
+    def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:  # noqa: B027
         """Have a symbolic `stop` checked against the limit that the function returns, where the tracer can."""
 
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
         """Return a context in which to compute with `x`, for instance without autocast."""
         return nullcontext()
+
+    def check_shared(self, layer: Any, /) -> None:  # noqa: B027
+        """Raise if a layer of positions cannot be shared by several blocks of attention."""
 
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Any:
         """Return a learned projection, `(..., width) -> (..., out)`."""

@@ -127,6 +127,8 @@ class MultiHeadAttention:
                 f"`position` must be a layer of the framework that attends, got {position!r} of another; "
                 "give its `encoding`."
             )
+        if shared is not None:
+            self.backend.check_shared(shared)
         encoding = position if shared is None else shared.encoding
         self.num_kv_heads = check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         check_dropout(dropout)
@@ -191,6 +193,7 @@ class MultiHeadAttention:
             scoring = self.scoring
             if scoring is not None:
                 batch, length, count = at.sizes
+                scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
                 scoring = scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
             visible = self._visible(q, at, valid_lens, mask, causal, native.pop("keys_mask", None))
             dropout = self.active_dropout(**native)

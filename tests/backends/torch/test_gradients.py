@@ -110,7 +110,7 @@ class Recomputed(nn.Module):
         return x
 
     def _attended(self, x):
-        x = x + self.num_rotating_pairs(x, x, x, causal=True)
+        x = x + self.rotary_channels(x, x, x, causal=True)
         return self.biased(x, x, x)
 
 

@@ -39,7 +39,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         x = self.learned(self.fixed(x))
-        x = x + self.num_rotating_pairs(x, x, x, causal=True)
+        x = x + self.rotary_channels(x, x, x, causal=True)
         return self.biased(x, x, x)
 
 
