@@ -1,11 +1,13 @@
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from posenc_core import Rotary, rotate, unrotate
-from posenc_core._array_api import numpy_kernel
-from posenc_core.rotation import channel_map, pair_slices, pairing_of, rotate_reference
+from posenc_core import Rotary, relayout, rotate, unrotate
+from posenc_core._array_api import kernels, numpy_kernel
+from posenc_core.rotation import channel_map, channel_pairs, pair_slices, pairing_of, rotate_reference
 
 RNG = np.random.default_rng(1)
 LAYOUTS = ("interleaved", "half")
@@ -93,6 +95,88 @@ def test_channels_that_do_not_turn_keep_their_bits(layout, placement, blocks):
     assert len(still) == 10
     np.testing.assert_array_equal(turned[:, still].view(np.int32), x[:, still].view(np.int32))
     assert np.isfinite(turned[:, way.channels]).all()
+
+
+def pairs_of(width, pairs, layout, placement, blocks):
+    """Return the first and second channel of each pair, counted one by one."""
+    size, found = pairs // blocks, []
+    for pair in range(pairs):
+        block, place = divmod(pair, size)
+        begin = 2 * size * block + (width - 2 * pairs if placement == "trail" else 0)
+        if layout == "interleaved":
+            found.append((begin + 2 * place, begin + 2 * place + 1))
+        else:
+            found.append((begin + place, begin + place + (width // 2 if placement == "spread" else size)))
+    return found
+
+
+@pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
+@pytest.mark.parametrize("pairs", [3, 6, 12])
+def test_all_agree_on_the_pairs(layout, placement, blocks, pairs):
+    """For the fused kernel see tests/backends/test_kernels.py."""
+    width, pairing = 24, pairing_of(layout, placement, blocks)
+    before, after = (pairs_of(width, pairs, end, placement, blocks) for end in pairing[:2])
+    x, cos, sin = RNG.normal(size=(1, width)), RNG.normal(size=(1, pairs)), RNG.normal(size=(1, pairs))
+    wanted = x.copy()
+    for column, ((first, second), (to_first, to_second)) in enumerate(zip(before, after, strict=True)):
+        wanted[:, to_first] = x[:, first] * cos[:, column] - x[:, second] * sin[:, column]
+        wanted[:, to_second] = x[:, second] * cos[:, column] + x[:, first] * sin[:, column]
+    np.testing.assert_array_equal(rotate_reference(x, cos, sin, pairing), wanted)
+    slices = pair_slices(width, pairs, pairing)
+    np.testing.assert_array_equal(numpy_kernel.rotate(x, cos, sin, *slices), wanted)
+    unrotated = np.concatenate([np.arange(width)[channels] for channels in slices[1]])
+    np.testing.assert_array_equal(unrotated, np.setdiff1d(np.arange(width), np.ravel(before)))
+    for end, channels in ((pairing.split, before), (pairing.join, after)):
+        np.testing.assert_array_equal(channel_pairs(width, pairs, pairing, end).T, channels)
+
+
+@pytest.mark.parametrize("placement", ["lead", "trail", "spread"])
+@pytest.mark.parametrize(("source", "target"), [("interleaved", "half"), ("half", "interleaved")])
+@pytest.mark.parametrize("rotary_dim", [6, 24])
+def test_so_do_weights(source, target, placement, rotary_dim):
+    pairs = 12 if placement == "spread" else rotary_dim // 2
+    weights = relayout(
+        np.arange(24), head_dim=24, rotary_dim=rotary_dim, source=source, target=target, placement=placement
+    )
+    np.testing.assert_array_equal(
+        weights[pairs_of(24, pairs, target, placement, 1)], pairs_of(24, pairs, source, placement, 1)
+    )
+    rest = np.setdiff1d(np.arange(24), pairs_of(24, pairs, source, placement, 1))
+    np.testing.assert_array_equal(weights[rest], rest)
+
+
+@pytest.mark.parametrize("out", [None, np.empty((1, 8))])
+def test_a_kernel_is_asked_once(monkeypatch, out):
+    asked = []
+    kernel = kernels.Kernel(lambda x: True, lambda *arguments: asked.append(arguments))
+    monkeypatch.setitem(kernels._kernels, np.ndarray, kernel)
+    x, cos, sin = RNG.normal(size=(1, 8)), RNG.normal(size=(1, 4)), RNG.normal(size=(1, 4))
+    rotated = rotate(x, cos, sin, layout="half", out=out)
+    np.testing.assert_array_equal(rotated, rotate_reference(x, cos, sin, pairing_of("half")))
+    assert len(asked) == 1
+
+
+def test_the_core_registers_no_kernel():
+    """Which one runs would depend on the order of imports."""
+    code = "import posenc_core.rotation; from posenc_core._array_api import kernels; assert not kernels._kernels"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
+def test_large_arrays_have_the_same_bits_part_by_part(monkeypatch, layout, placement, blocks, dtype):
+    monkeypatch.setattr(kernels, "_kernels", {})
+    x, tables = RNG.normal(size=(3, 700, 16)).astype(dtype), RNG.normal(size=(2, 700, 6)).astype(np.float32)
+    pairing = pairing_of(layout, placement, blocks)
+    assert numpy_kernel.supports(x)
+    wanted = rotate_reference(x, *tables, pairing)
+    for out in (None, np.empty_like(x), x):
+        np.testing.assert_array_equal(
+            rotate(x, *tables, layout=layout, placement=placement, blocks=blocks, out=out), wanted
+        )
+    wanted.flags.writeable = False
+    with pytest.raises(TypeError, match="`out` must be an array that can be written to"):
+        rotate(x, *tables, layout=layout, placement=placement, blocks=blocks, out=wanted)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 1)])
