@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing
 
 from . import launch
-from .plan import BYTES, Strided, contiguous, plan_of
+from .plan import BYTES, Strided, plan_of
 
 SMALLEST = 2048  # numbers; for fewer it does not pay that a process loads a compiler
 
@@ -24,8 +26,6 @@ class CpuKernel:
 
     Attributes:
         dtypes: the framework's dtypes and their names, some of `DTYPES`.
-        float32: the one that tables have, unless `x` is float64.
-        size: `(x) -> int`: the number of elements.
         is_eager: `() -> bool`: whether operators would run now, and nothing traces, transforms or intercepts them.
         is_plain: `(x) -> bool`: whether `x` is a plain array whose numbers lie in CPU memory.
         memory: `(x) -> Memory`: where they lie, once all pending writes are done.
@@ -37,11 +37,10 @@ class CpuKernel:
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
+        size: `(x) -> int`: the number of elements.
     """
 
     dtypes: Mapping[Any, str]
-    float32: Any
-    size: Callable[[Any], int]
     is_plain: Callable[[Any], bool]
     memory: Callable[[Any], Memory]
     empty_like: Callable[[Any], Any]
@@ -53,6 +52,12 @@ class CpuKernel:
     may_take: Callable[[Any], bool] = lambda out: True
     written: Callable[[Any], None] = lambda out: None
     threads: Callable[[], int] = launch.threads_of_process
+    size: Callable[[Any], int] = attrgetter("size")
+
+    @cached_property
+    def float32(self) -> Any:
+        """The framework's float32."""
+        return next(dtype for dtype, name in self.dtypes.items() if name == "float32")
 
     def register(self, array_type: type) -> None:
         """Rotate arrays of exactly this class by the kernel, if numba is installed."""
@@ -79,7 +84,7 @@ class CpuKernel:
         cos = cos if cos.dtype == wide else self.cast(cos, wide)
         sin = sin if sin.dtype == wide else self.cast(sin, wide)
         tokens, cosines, sines = self.memory(x), self.memory(cos), self.memory(sin)
-        strides = contiguous(tokens[1][0])
+        strides = None
         if out is not None:
             if not (self.is_plain(out) and self.may_take(out)):
                 return None

@@ -67,12 +67,12 @@ def run(
     if fresh:
         ask_for_huge_pages(out, plan.bytes)
     sizes = plan.large if x != out and out % ALIGNED == 0 else plan.sizes
-    part = partial(kernel, x, out, cos, sin, *_SAMPLES[dtype], sizes, plan.loops, plan.row)
+    given = (x, out, cos, sin, *_SAMPLES[dtype], sizes, plan.loops, plan.row)
     shares = min(threads, plan.bytes // SHARE, plan.units) if threads > 1 else 1
     if shares < 2:
-        part(0, plan.units)
+        kernel(*given, 0, plan.units)
     else:
-        _share(part, plan.units, shares)
+        _share(partial(kernel, *given), plan.units, shares)
 
 
 def threads_of_process() -> int:

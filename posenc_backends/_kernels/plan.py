@@ -63,18 +63,20 @@ class Layouts(NamedTuple):
 
 
 @lru_cache(maxsize=256)  # a decoder asks for the same plan at every step
-def plan_of(kind: str, x: Strided, out: Sizes, cos: Strided, sin: Strided, pairing: Pairing) -> Plan | None:
+def plan_of(kind: str, x: Strided, out: Sizes | None, cos: Strided, sin: Strided, pairing: Pairing) -> Plan | None:
     """Return how the kernel walks through such arrays; None if they need more loops than it has, or have no pairs.
 
     Args:
         kind: the dtype of x.
         x, cos, sin: their shapes and strides, in elements; tables broadcast to x, but for the last axis.
-        out: strides of the result.
+        out: strides of the result; None where it is contiguous.
     """
     pairs = cos[0][-1]
     if pairs == 0:
         return None
-    layouts = Layouts(kind, x[0], x[1], out, _broadcast(cos, x[0]), _broadcast(sin, x[0]), pairs)
+    layouts = Layouts(
+        kind, x[0], x[1], contiguous(x[0]) if out is None else out, _broadcast(cos, x[0]), _broadcast(sin, x[0]), pairs
+    )
     with_tables, without = _loops(layouts)
     tokens = (with_tables or without or [_NO_LOOP]).pop()
     if len(with_tables) + len(without) > 3:

@@ -60,10 +60,8 @@ class _RotateFunction(autograd.Function):
             return rotate_checked(gradient, self.cos, -self.sin, self.pairing.inverse).as_nd_ndarray()
 
 
-KERNEL = CpuKernel(
+CpuKernel(
     dtypes=DTYPES,
-    float32=np.dtype(np.float32),
-    size=lambda x: x.size,
     is_plain=_is_plain,
     memory=_memory,
     empty_like=lambda x: mx.np.empty(x.shape, x.dtype, ctx=x.ctx),
@@ -73,5 +71,4 @@ KERNEL = CpuKernel(
     # a copy of `x`, whose gradient is asked for once: MXNet drops what such a function would add to another
     differentiable=lambda x, cos, sin, pairing: _RotateFunction(cos, sin, pairing)(x.copy()),
     may_take=_may_take,
-)
-KERNEL.register(Array)
+).register(Array)

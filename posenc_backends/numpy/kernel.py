@@ -16,14 +16,11 @@ def _memory(x: Host) -> Memory:
     return x.ctypes.data, (x.shape, tuple([stride // x.itemsize for stride in x.strides]))
 
 
-KERNEL = CpuKernel(
+CpuKernel(
     dtypes={np.dtype(name): name for name in ("float64", "float32", "float16")},  # in the byte order of the machine
-    float32=np.dtype(np.float32),
-    size=lambda x: x.size,
     is_plain=lambda x: type(x) is np.ndarray and x.flags.aligned,
     memory=_memory,
     empty_like=lambda x: np.empty(x.shape, x.dtype),
     cast=np.ndarray.astype,
     may_take=lambda out: out.flags.writeable and out.flags.forc,
-)
-KERNEL.register(np.ndarray)
+).register(np.ndarray)

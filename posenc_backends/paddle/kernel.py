@@ -27,10 +27,8 @@ class _RotateFunction(PyLayer):
         return rotate_checked(gradient, cos, -sin, context.pairing.inverse), None, None
 
 
-KERNEL = CpuKernel(
+CpuKernel(
     dtypes={getattr(paddle, name): name for name in DTYPES},
-    float32=paddle.float32,
-    size=lambda x: x.size,
     is_eager=lambda: paddle.in_dynamic_mode() and not paddle.is_autocast_enabled(),
     is_plain=lambda x: type(x) is Tensor and x.is_dense() and x.place.is_cpu_place() and x._is_initialized(),
     memory=lambda x: (x.data_ptr(), (tuple(x.shape), tuple(x.strides))),
@@ -43,5 +41,4 @@ KERNEL = CpuKernel(
     differentiable=_RotateFunction.apply,
     may_take=lambda out: out.stop_gradient and out.is_contiguous(),
     written=lambda out: out._bump_inplace_version(),
-)
-KERNEL.register(Tensor)
+).register(Tensor)

@@ -59,9 +59,8 @@ def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
     return rotation(x, cos, sin)
 
 
-KERNEL = CpuKernel(
+CpuKernel(
     dtypes={getattr(tf, name): name for name in DTYPES},
-    float32=tf.float32,
     size=lambda x: x.shape.num_elements(),
     is_eager=runs_at_once,
     is_plain=is_here,
@@ -73,6 +72,5 @@ KERNEL = CpuKernel(
     differentiable=_differentiable,
     may_take=lambda out: False,
     threads=lambda: _threads_of_tensorflow() or threads_of_process(),
-)
-KERNEL.register(Tensor)
+).register(Tensor)
 register_kernel(tf.__internal__.SymbolicTensor, Kernel(lambda x: True, rotate_in_graph))

@@ -45,9 +45,8 @@ class _RotateFunction(torch.autograd.Function):
         return rotate_checked(gradient, cos, -sin, context.pairing.inverse), None, None, None
 
 
-KERNEL = CpuKernel(
+CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
-    float32=torch.float32,
     size=Tensor.numel,
     is_eager=_is_eager,
     is_plain=_is_plain,
@@ -55,12 +54,11 @@ KERNEL = CpuKernel(
     empty_like=lambda x: torch.empty_like(x, memory_format=torch.contiguous_format),
     cast=Tensor.to,
     is_followed=lambda x, cos, sin: (
-        torch.is_grad_enabled() and (x.requires_grad or cos.requires_grad or sin.requires_grad)
+        (x.requires_grad or cos.requires_grad or sin.requires_grad) and torch.is_grad_enabled()
     ),
     is_learned=lambda table: table.requires_grad,
     differentiable=_RotateFunction.apply,
     may_take=lambda out: not out.requires_grad and out.is_contiguous(),
     written=torch.autograd.graph.increment_version,
     threads=torch.get_num_threads,
-)
-KERNEL.register(Tensor)
+).register(Tensor)
