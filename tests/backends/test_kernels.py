@@ -84,10 +84,10 @@ def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement,
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            for way in (pairing, pairing.inverse):
-                turned = rotate_pairs(given, cos, sin, pairing=way)
-                assert bits(on.backend, turned) == bits(
-                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=way)
+            for used in (pairing, pairing.inverse):
+                rotated = rotate_pairs(given, cos, sin, pairing=used)
+                assert bits(on.backend, rotated) == bits(
+                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=used)
                 ), dtype
     assert len(calls) == 2 * len(dtypes(on))
 
@@ -99,8 +99,8 @@ def test_arrays_may_lie_anyhow(on, to_backend, calls, axes, rows, layout):
     xp = on.backend.namespace
     given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
     x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
-    turned, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
-    assert bits(on.backend, turned) == bits(on.backend, plain)
+    rotated, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
+    assert bits(on.backend, rotated) == bits(on.backend, plain)
     assert calls
 
 
@@ -124,8 +124,8 @@ def test_large_results_are_written_past_the_caches(on, to_backend, calls, large,
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            turned, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
-            assert bits(on.backend, turned) == bits(on.backend, plain), dtype
+            rotated, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
+            assert bits(on.backend, rotated) == bits(on.backend, plain), dtype
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -241,9 +241,9 @@ def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
 def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     encoding = Rotary(head_dim=64, layout="half")
     layer, q, k = backend.RotaryEmbedding(encoding), tokens(8, 8, 1, 64), tokens(8, 2, 1, 64)
-    turned = layer(to_backend(q), to_backend(k), start=7)
+    rotated = layer(to_backend(q), to_backend(k), start=7)
     tables = encoding.cos_sin([7])
-    for result, given in zip(turned, (q, k), strict=True):
+    for result, given in zip(rotated, (q, k), strict=True):
         np.testing.assert_array_equal(backend.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
     assert calls
 

@@ -24,12 +24,12 @@ def by_complex_numbers(x, cos, sin, layout):
     first, second = (x[..., 0 : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2])
     if layout == "half":
         first, second = x[..., :pairs], x[..., pairs : 2 * pairs]
-    turned = (first + 1j * second) * (cos.astype(float) + 1j * sin)
+    rotated = (first + 1j * second) * (cos.astype(float) + 1j * sin)
     result = x.astype(float)
     if layout == "half":
-        result[..., :pairs], result[..., pairs : 2 * pairs] = turned.real, turned.imag
+        result[..., :pairs], result[..., pairs : 2 * pairs] = rotated.real, rotated.imag
     else:
-        result[..., 0 : 2 * pairs : 2], result[..., 1 : 2 * pairs : 2] = turned.real, turned.imag
+        result[..., 0 : 2 * pairs : 2], result[..., 1 : 2 * pairs : 2] = rotated.real, rotated.imag
     return result
 
 
@@ -52,8 +52,8 @@ def test_scores_depend_on_the_offset_alone(layout):
     rotary = Rotary(head_dim=16, layout=layout)
 
     def score(m, n):
-        turned = [rotate(x[None], *rotary.cos_sin([p]), layout=layout)[0] for x, p in ((q, m), (k, n))]
-        return turned[0] @ turned[1]
+        rotated = [rotate(x[None], *rotary.cos_sin([p]), layout=layout)[0] for x, p in ((q, m), (k, n))]
+        return rotated[0] @ rotated[1]
 
     assert score(3, 1) == pytest.approx(score(1000002, 1000000), abs=1e-5)
     assert score(3, 1) != pytest.approx(score(3, 2), abs=1e-3)
@@ -71,30 +71,31 @@ def test_channel_by_channel_it_is_the_same(xp, layout, placement, blocks):
     x = RNG.normal(size=(2, 5, 16)).astype(np.float32)
     cos, sin = Rotary(head_dim=12, layout="half").cos_sin([0, 1, 2, 3, 2**20])
     pairing = {"layout": layout, "placement": placement, "blocks": blocks}
-    way = channel_map(16, 6, pairing_of(**pairing))
+    mapping = channel_map(16, 6, pairing_of(**pairing))
     wanted = x.copy()
-    wanted[..., way.channels] = (
-        x[..., way.source] * cos[..., way.column] + x[..., way.partner] * way.sign * sin[..., way.column]
+    wanted[..., mapping.channels] = (
+        x[..., mapping.source] * cos[..., mapping.column]
+        + x[..., mapping.partner] * mapping.sign * sin[..., mapping.column]
     )
-    turned = rotate(*map(xp.asarray, (x, cos, sin)), **pairing)
-    np.testing.assert_array_equal(np.asarray(turned), wanted)
-    back = unrotate(turned, xp.asarray(cos), xp.asarray(sin), **pairing)
+    rotated = rotate(*map(xp.asarray, (x, cos, sin)), **pairing)
+    np.testing.assert_array_equal(np.asarray(rotated), wanted)
+    back = unrotate(rotated, xp.asarray(cos), xp.asarray(sin), **pairing)
     np.testing.assert_allclose(np.asarray(back), x, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
-def test_channels_that_do_not_turn_keep_their_bits(layout, placement, blocks):
-    way = channel_map(16, 3, pairing_of(layout, placement, blocks))
-    still = np.setdiff1d(np.arange(16), way.channels)
+def test_unrotated_channels_keep_their_bits(layout, placement, blocks):
+    mapping = channel_map(16, 3, pairing_of(layout, placement, blocks))
+    unrotated = np.setdiff1d(np.arange(16), mapping.channels)
     x = np.ones((1, 16), np.float32)
-    x[:, still] = np.resize([np.nan, np.inf, -0.0, -np.inf], len(still))
-    turned = rotate(
+    x[:, unrotated] = np.resize([np.nan, np.inf, -0.0, -np.inf], len(unrotated))
+    rotated = rotate(
         x, np.full((1, 3), 0.6, np.float32), np.full((1, 3), 0.8, np.float32),
         layout=layout, placement=placement, blocks=blocks,
     )  # fmt: skip
-    assert len(still) == 10
-    np.testing.assert_array_equal(turned[:, still].view(np.int32), x[:, still].view(np.int32))
-    assert np.isfinite(turned[:, way.channels]).all()
+    assert len(unrotated) == 10
+    np.testing.assert_array_equal(rotated[:, unrotated].view(np.int32), x[:, unrotated].view(np.int32))
+    assert np.isfinite(rotated[:, mapping.channels]).all()
 
 
 def pairs_of(width, pairs, layout, placement, blocks):
@@ -189,20 +190,20 @@ def test_rows_wider_than_a_part_are_not_cut(shape, pairs, layout):
 
 def test_pairs_come_from_one_layout_and_go_to_the_other():
     quarter = np.zeros((1, 2)), np.ones((1, 2))
-    turned = rotate(np.array([[1.0, 2.0, 3.0, 4.0]]), *quarter, layout="interleaved_to_half")
-    np.testing.assert_array_equal(turned, [[-2.0, -4.0, 1.0, 3.0]])
+    rotated = rotate(np.array([[1.0, 2.0, 3.0, 4.0]]), *quarter, layout="interleaved_to_half")
+    np.testing.assert_array_equal(rotated, [[-2.0, -4.0, 1.0, 3.0]])
 
 
 def test_spread_pairs_are_those_of_the_whole_width():
     quarter = np.zeros((1, 1)), np.ones((1, 1))
-    turned = rotate(np.array([[1.0, 2.0, 3.0, 4.0]]), *quarter, layout="half", placement="spread")
-    np.testing.assert_array_equal(turned, [[-3.0, 2.0, 1.0, 4.0]])
+    rotated = rotate(np.array([[1.0, 2.0, 3.0, 4.0]]), *quarter, layout="half", placement="spread")
+    np.testing.assert_array_equal(rotated, [[-3.0, 2.0, 1.0, 4.0]])
 
 
 def test_blocks_have_pairs_of_their_own():
     quarter = np.zeros((1, 4)), np.ones((1, 4))
-    turned = rotate(np.arange(1.0, 9.0)[None], *quarter, layout="half", blocks=2)
-    np.testing.assert_array_equal(turned, [[-3, -4, 1, 2, -7, -8, 5, 6]])
+    rotated = rotate(np.arange(1.0, 9.0)[None], *quarter, layout="half", blocks=2)
+    np.testing.assert_array_equal(rotated, [[-3, -4, 1, 2, -7, -8, 5, 6]])
 
 
 @pytest.mark.parametrize(
