@@ -281,40 +281,6 @@ def _halves(channels: slice, layout: str) -> tuple[slice, slice]:
     return slice(start, (start + stop) // 2), slice((start + stop) // 2, stop)
 
 
-class ChannelMap(NamedTuple):
-    """What each turned channel is made of, one number per channel, in the order of the channels.
-
-    Attributes:
-        width: the number of channels.
-        channels: those that turn, ascending.
-        source: the channel that each comes from.
-        partner: the other channel of its pair.
-        column: the column of the table that it turns by.
-        sign: of its partner's share: -1 for the first of a pair, 1 for the second.
-    """
-
-    width: int
-    channels: npt.NDArray[np.int64]
-    source: npt.NDArray[np.int64]
-    partner: npt.NDArray[np.int64]
-    column: npt.NDArray[np.int64]
-    sign: npt.NDArray[np.float32]
-
-
-def channel_map(width: int, pairs: int, pairing: Pairing) -> ChannelMap:
-    """A rotation channel by channel: `x[source] * cos[column] + x[partner] * sign * sin[column]`.
-
-    >>> channel_map(6, 2, pairing_of("half")).partner
-    array([2, 3, 0, 1])
-    """
-    first, second = channel_pairs(width, pairs, pairing, pairing.split)
-    turned = channel_pairs(width, pairs, pairing, pairing.join).ravel()
-    order = np.argsort(turned)
-    sign = np.repeat(np.array([-1, 1], np.float32), pairs)
-    source, partner = np.r_[first, second][order], np.r_[second, first][order]
-    return ChannelMap(width, turned[order], source, partner, order % pairs, sign[order])
-
-
 def channel_pairs(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:
     """Return the first and the second channel of each pair in this layout, shape `(2, pairs)`.
 
