@@ -340,6 +340,16 @@ def test_results_are_written_to_out():
         np.testing.assert_array_equal(unrotate(wanted, cos, sin, layout=layout, out=wanted), back)
 
 
+@pytest.mark.parametrize("shift", [0, 1, 33])
+def test_out_may_overlap_tokens_that_lie_backwards(shift):
+    """NumPy alone: other backends have no negative strides."""
+    memory, (cos, sin) = tokens(67, 64), tokens(2, 33, 32)
+    x, out = memory[33 - shift : 66 - shift][::-1], memory[33:66]
+    wanted = plainly(rotate, x.copy(), cos, sin, layout="half")
+    assert rotate(x, cos, sin, layout="half", out=out) is out
+    np.testing.assert_array_equal(out, wanted)
+
+
 @pytest.mark.parametrize(
     ("out", "kind", "message"),
     [
