@@ -1,4 +1,4 @@
-"""Rotation: turning each channel pair of queries and keys by the angle of its position."""
+"""Rotary position embedding (RoPE): rotate each channel pair of queries and keys by the angle of its position."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Pairing(NamedTuple):
     """Which channels form a pair.
 
     Attributes:
-        split: the layout of what comes in.
-        join: the layout of what goes out.
-        placement: where the channels are that turn.
-        blocks: into how many blocks of channels they fall, each paired by itself.
+        split: the layout of the input.
+        join: the layout of the output.
+        placement: where the rotated channels are.
+        blocks: the number of blocks of rotated channels; pairs lie within a block.
     """
 
     split: str
@@ -46,7 +46,7 @@ class Pairing(NamedTuple):
 
     @property
     def inverse(self) -> Pairing:
-        """The pairing that puts channels back where they were."""
+        """The pairing from the output's layout back to the input's."""
         return self._replace(split=self.join, join=self.split)
 
 
@@ -60,23 +60,23 @@ def rotate(
     blocks: int = 1,
     out: A | None = None,
 ) -> A:
-    """Rotate each channel pair of `x`; the channels that the table has no column for pass through as they are.
+    """Rotate each channel pair of `x`; channels that are in no pair stay unchanged.
 
     Args:
         x: queries or keys, shape `(..., length, width)`.
         cos, sin: one column per pair, shape `(..., length, pairs)`, `2 * pairs <= width`.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … or `"half"` (i, i + pairs);
             `"interleaved_to_half"` takes the pairs of the first and puts them where the second has them (DeepSeek).
-        placement: which channels turn where the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
+        placement: which channels rotate if the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
             the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
-        blocks: into how many equal blocks the turning channels fall, each with pairs of its own.
-        out: an array to write the result to, of the shape and dtype of `x`; `x` itself turns in place.
+        blocks: the number of equal blocks of rotated channels; pairs are formed within each block.
+        out: an array for the result, of the shape and dtype of `x`; give `x` itself to rotate in place.
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
-        ValueError: if the table is wider than `x` or does not broadcast to it, if a word is unknown, if layout,
-            placement and blocks do not go together, or if `out` has another shape.
+        ValueError: if the table is wider than `x` or does not broadcast to it, if `layout` or `placement` is unknown, if
+            layout, placement and blocks do not go together, or if `out` has another shape.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
@@ -96,20 +96,20 @@ def unrotate(
     blocks: int = 1,
     out: A | None = None,
 ) -> A:
-    """Undo `rotate`, by the opposite angle and to the layout before; arguments, result and errors as there.
+    """Undo `rotate`: rotate by the opposite angle, back to the input's layout; arguments, result and errors are the same.
 
-    Where an attention factor multiplies the table, lengths come back multiplied by its square.
+    If the table contains an attention factor, the result is multiplied by its square.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
     >>> unrotate(np.array([[-2.0, 1.0]]), *quarter, layout="interleaved")
     array([[1., 2.]])
     """
-    there = pairing_of(layout, placement, blocks)
-    return rotate_pairs(x, cos, -sin, pairing=there.inverse, out=out)
+    pairing = pairing_of(layout, placement, blocks)
+    return rotate_pairs(x, cos, -sin, pairing=pairing.inverse, out=out)
 
 
 def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing:
-    """The pairing that these words describe; errors as in `rotate`."""
+    """Return the pairing of these arguments of `rotate`, which raises the same errors."""
     check_known("layout", layout, LAYOUTS)
     check_known("placement", placement, PLACEMENTS)
     check_integer("blocks", blocks)
@@ -140,9 +140,15 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
 
 
 def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
-    """Rotate arrays that fit each other: by a kernel if one supports this call, else by operators, to the same bits.
+    """Rotate without checks: by a kernel if one supports this call, else by operators; the bits are the same.
 
-    A backend's kernel comes first. NumPy arrays that no kernel rotates are rotated part by part.
+    The backend's kernel is asked first, once. Large NumPy arrays that it does not rotate are rotated part by part.
+
+    Args:
+        x: queries or keys, shape `(..., length, width)`.
+        cos, sin: tables that broadcast to `x`, but for the last axis: one column per pair.
+        pairing: which channels are pairs.
+        out: an array for the result, of the shape and dtype of `x`.
     """
     kernel = kernel_for(x)
     result = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
@@ -155,9 +161,9 @@ def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None
 
 
 def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> Any:
-    """Rotate by the operators of the array's library: the formula that every kernel reproduces bit for bit."""
+    """Return `x` rotated by the operators of its library: the reference that every kernel equals bit for bit."""
     xp = namespace_of(x)
-    if hasattr(xp, "apply_gufunc"):  # arrays that are cut into blocks
+    if hasattr(xp, "apply_gufunc"):  # an array in blocks, as of dask
         return map_blocks(partial(rotate_reference, pairing=pairing), x, cos, sin)
     dtype, wide = x.dtype, xp.float32
     if dtype != wide and dtype_name(x) == "float64":
@@ -192,13 +198,13 @@ def _rotate_channels(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing
 
 
 def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
-    """Rotate channels that all belong to one block: as a whole where a compiler does best with that, else by halves."""
+    """Rotate one block of channels, in whole rows if the library's compiler does best with these, else in halves."""
     swap = getattr(xp, "partners", None)
     others = swap(x, pairing.join) if swap is not None and pairing.split == pairing.join else None
     if others is not None and x.dtype == cos.dtype:
         cos, sin = _join_pairs(xp, cos, cos, pairing.join), _join_pairs(xp, -sin, sin, pairing.join)
         return x * cos + others * sin
-    split = getattr(xp, "split_pairs", None)  # where slices have a costly gradient
+    split = getattr(xp, "split_pairs", None)  # for libraries where the gradient of a slice is costly
     if split is not None:
         first, second = split(x, pairing.split)
     elif pairing.split == "interleaved":
@@ -210,7 +216,7 @@ def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -
 
 
 def _rotate_pair(xp: Namespace, first: Any, second: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """Rotate in the dtype of the table and round to that of the tokens."""
+    """Rotate in the dtype of the tables, then round to the dtype of the channels."""
     dtype = first.dtype
     if dtype == cos.dtype:
         return first * cos - second * sin, second * cos + first * sin
@@ -232,7 +238,7 @@ class PairSlices(NamedTuple):
         first, second: the first and the second channels of the pairs in the input.
         to_first, to_second: the same in the output.
         columns: the columns of the table that rotate them.
-        channels: all channels of the block, input and output alike; None if they are not neighbours.
+        channels: all channels of the block, the same in input and output; None if they are not contiguous.
     """
 
     first: slice
@@ -244,7 +250,9 @@ class PairSlices(NamedTuple):
 
 
 def pair_slices(width: int, pairs: int, pairing: Pairing) -> tuple[list[PairSlices], tuple[slice, slice]]:
-    """Return the pairs of each block, and the two ranges of channels that no pair has; the only place that knows.
+    """Return the pairs of each block, and the two ranges of channels that stay unchanged.
+
+    Everything that must know which channels form a pair asks this function: a new placement is added here alone.
 
     >>> blocks, unrotated = pair_slices(6, 2, pairing_of("half", "trail"))
     >>> blocks[0].first, blocks[0].second, unrotated
@@ -271,40 +279,6 @@ def _halves(channels: slice, layout: str) -> tuple[slice, slice]:
     if layout == "interleaved":
         return slice(start, stop, 2), slice(start + 1, stop, 2)
     return slice(start, (start + stop) // 2), slice((start + stop) // 2, stop)
-
-
-class ChannelMap(NamedTuple):
-    """What each turned channel is made of, one number per channel, in the order of the channels.
-
-    Attributes:
-        width: the number of channels.
-        channels: those that turn, ascending.
-        source: the channel that each comes from.
-        partner: the other channel of its pair.
-        column: the column of the table that it turns by.
-        sign: of its partner's share: -1 for the first of a pair, 1 for the second.
-    """
-
-    width: int
-    channels: npt.NDArray[np.int64]
-    source: npt.NDArray[np.int64]
-    partner: npt.NDArray[np.int64]
-    column: npt.NDArray[np.int64]
-    sign: npt.NDArray[np.float32]
-
-
-def channel_map(width: int, pairs: int, pairing: Pairing) -> ChannelMap:
-    """A rotation channel by channel: `x[source] * cos[column] + x[partner] * sign * sin[column]`.
-
-    >>> channel_map(6, 2, pairing_of("half")).partner
-    array([2, 3, 0, 1])
-    """
-    first, second = channel_pairs(width, pairs, pairing, pairing.split)
-    turned = channel_pairs(width, pairs, pairing, pairing.join).ravel()
-    order = np.argsort(turned)
-    sign = np.repeat(np.array([-1, 1], np.float32), pairs)
-    source, partner = np.r_[first, second][order], np.r_[second, first][order]
-    return ChannelMap(width, turned[order], source, partner, order % pairs, sign[order])
 
 
 def channel_pairs(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:

@@ -13,13 +13,13 @@ Host: TypeAlias = npt.NDArray[Any]
 PART = 1 << 15  # numbers in a part: with its intermediate results it fits the second-level cache
 
 
-def supports(x: Host, out: Any = None) -> bool:
+def supports(x: Any, out: Any = None) -> bool:
     """Return whether the array is large enough for parts to pay, and the result can be written as it is computed."""
     writable = out is None or (type(out) is np.ndarray and out.flags.writeable)
     return writable and x.size > PART and x.dtype.name in ("float16", "float32", "float64")
 
 
-def rotate(x: Host, cos: Host, sin: Host, blocks: Any, unrotated: Any, out: Host | None = None) -> Host | None:
+def rotate(x: Any, cos: Any, sin: Any, blocks: Any, unrotated: Any, out: Any = None) -> Any:
     """Rotate `x` by checked tables; return None if `out` overlaps `x` without being it, or overlaps a table.
 
     Args:
