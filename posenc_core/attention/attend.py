@@ -79,6 +79,10 @@ def attend(
     >>> import numpy as np
     >>> attend(np.ones((1, 4)), np.ones((2, 4)), np.array([[1.0], [3.0]]))
     array([[2.]])
+    >>> from posenc_core import Placed, Rotary, attend
+    >>> x, rotary = np.ones((1, 2, 3, 8), np.float32), Rotary(head_dim=8, layout="half")
+    >>> attend(x, x, x, position=Placed(rotary, range(3), range(3))).shape
+    (1, 2, 3, 8)
     """
     check_as_long("v", v, "k", k)
     q, k = fitted(q, k, position, bias, mask)

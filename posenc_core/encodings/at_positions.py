@@ -35,8 +35,7 @@ class Placed:
         ValueError: if `weights` lack what is learned or have it in another shape, or the encoding has no such position;
             in `attend`, if positions, heads or widths do not fit the queries and keys.
 
-    >>> from ..attention import attend
-    >>> from .rotary import Rotary
+    >>> from posenc_core import Placed, Rotary, attend
     >>> x = np.ones((1, 2, 3, 4), np.float32)
     >>> attend(x, x, x, position=Placed(Rotary(head_dim=4, layout="half"), range(3), range(3))).shape
     (1, 2, 3, 4)
