@@ -1,5 +1,8 @@
 """The catalogue: each encoding is a value, in a few lines that compose the stages."""
 
+import sys
+
+from . import additive
 from .additive.fourier import FourierFeatures, RandomFourierFeatures
 from .additive.grid_sinusoidal import GridSinusoidal
 from .additive.integer import Binary, Integer, Normalized
@@ -59,3 +62,12 @@ __all__ = [
     "TransformerXLBias",
     "XPos",
 ]
+
+# Pickles of encodings name the module of a class. Those of version 0.1 name modules that have moved into folders since;
+# the classes are all here, and `Series`, which sinusoidal encodings keep, in `additive`.
+_FORMER = (
+    "alibi axial cope fire fourier grid_sinusoidal kerple learned learned_rotary learned_sinusoidal multimodal placed "
+    "shaw sinusoidal swin t5 timestep transformer_xl xpos"
+)
+sys.modules.update({f"{__name__}.{name}": sys.modules[__name__] for name in _FORMER.split()})
+sys.modules[f"{__name__}.waves"] = additive
