@@ -94,10 +94,13 @@ def by_offset(index: Array, query_positions: Array, key_positions: Array, *, rea
     array([[8, 9],
            [7, 7]])
     """
-    xp = namespace_of(query_positions)
-    queries, keys = paired(query_positions, key_positions)
-    near = difference(keys, queries, limit=reach)
-    return _taken(index, xp.astype(near, xp.int32) + reach, axis=0)
+    return _taken(index, offset_row(*paired(query_positions, key_positions), reach=reach), axis=0)
+
+
+def offset_row(query: Array, key: Array, *, reach: int) -> Array:
+    """Return the place of offsets (key less query) from `-reach` to `reach`, counted from 0; elementwise."""
+    xp = namespace_of(query)
+    return xp.astype(difference(key, query, limit=reach), xp.int32) + reach
 
 
 def by_pair(index: Array, query_positions: Array, key_positions: Array, *, tokens: int) -> Array:
@@ -114,8 +117,12 @@ def by_pair(index: Array, query_positions: Array, key_positions: Array, *, token
     array([[0],
            [9]])
     """
-    queries, keys = (_framed(positions, tokens) for positions in paired(query_positions, key_positions))
-    return _taken(index, queries * (tokens + 2) + keys, axis=0)
+    return _taken(index, pair_row(*paired(query_positions, key_positions), tokens=tokens), axis=0)
+
+
+def pair_row(query: Array, key: Array, *, tokens: int) -> Array:
+    """Return the place of pairs of tokens in the flat index of `by_pair`; elementwise."""
+    return _framed(query, tokens) * (tokens + 2) + _framed(key, tokens)
 
 
 def _framed(positions: Array, tokens: int) -> Array:

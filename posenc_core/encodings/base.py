@@ -207,6 +207,21 @@ class PositionScoring(Scoring):
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         """What is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        """Return what is added to single scores, elementwise: the formula of `score`, for kernels that ask for one score.
+
+        Args:
+            weights: the arrays of `constants` and `parameters`, by name, of a library that takes integer arrays as
+                indices, as NumPy and PyTorch do.
+            head: the number of the head, an integer array of any shape.
+            query_position, key_position: integers, of shapes that broadcast against that of `head`.
+        Raises:
+            TypeError: if the encoding has no such formula.
+        """
+        raise TypeError(
+            f"`score_of` needs a formula for one query and one key, which {type(self).__name__} does not define."
+        )
+
     def scores(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
     ) -> Array:

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from ..._array_api.checks import check_known, check_number
 from ..._array_api.namespace import Array
-from ...attention.bias import SIDES, SLOPE_ORDERS, Sides, SlopeOrder, alibi_slopes, distances, linear
+from ...attention.bias import (
+    SIDES,
+    SLOPE_ORDERS,
+    Sides,
+    SlopeOrder,
+    alibi_slopes,
+    distance_of,
+    distances,
+    linear_bias,
+    per_head,
+)
 from ..base import PositionScoring, Tables
 
 
@@ -48,4 +58,7 @@ class Alibi(PositionScoring):
         return {"slopes": alibi_slopes(self.num_heads, order=self.slopes, max_bias=self.max_bias)}
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        return linear(weights["slopes"], distances(query_positions, key_positions, sides=self.sides))
+        return linear_bias(per_head(weights["slopes"]), distances(query_positions, key_positions, sides=self.sides))
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        return linear_bias(weights["slopes"][head], distance_of(query_position, key_position, sides=self.sides))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._array_api.checks import check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import by_pair, gathered, window_index
+from ...attention.buckets import by_pair, gathered, pair_row, window_index
 from ..base import Parameter, PositionScoring, Tables
 
 
@@ -80,6 +80,13 @@ class SwinBias(PositionScoring):
         table = xp.astype(weights["table"], xp.float32)
         outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
         return gathered(xp.concat([table, outside], axis=0), index)
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        xp = namespace_of(query_position)
+        row = weights["index"][pair_row(query_position, key_position, tokens=self.limit)]
+        last = xp.full_like(row, self._rows - 1)
+        score = xp.astype(weights["table"][xp.minimum(row, last), head], xp.float32)
+        return xp.where(row > last, xp.full_like(score, math.nan), score)
 
 
 def _is_pair(window: object) -> bool:
