@@ -18,7 +18,7 @@ from ..encodings import (
     RandomFourierFeatures,
     Rotary,
 )
-from ..encodings.additive.waves import Waves
+from ..encodings.additive.base import Waves
 from ..positions.grids import grid, normalized_grid
 
 Float32s = npt.NDArray[np.float32]

@@ -1,5 +1,6 @@
 """Additive encodings: rows that are added to tokens."""
 
+from .base import Series, Waves
 from .fourier import FourierConvention, FourierFeatures, RandomFourierFeatures
 from .grid_sinusoidal import GridConvention, GridSinusoidal
 from .integer import Binary, Integer, Normalized
@@ -7,7 +8,6 @@ from .learned import Learned
 from .learned_sinusoidal import LearnedSinusoidal
 from .sinusoidal import Sine, Sinusoidal
 from .timestep import Order, Timestep
-from .waves import Series, Waves
 
 __all__ = [
     "Binary",

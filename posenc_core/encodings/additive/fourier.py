@@ -16,8 +16,8 @@ from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, ex
 from ...tables.angles import angles_of
 from ...tables.multi_axis import cos_sin_of_sums
 from ..base import Additive, Tables
+from .base import Series, Waves
 from .timestep import ORDERS, Order, check_scale
-from .waves import Series, Waves
 
 FourierConvention: TypeAlias = Literal["paper", "code"]
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from ..._array_api.checks import check_integer, check_known, check_number
 from ...tables import frequencies as f
-from .waves import Series, Waves
+from .base import Series, Waves
 
 GridConvention: TypeAlias = Literal["timm", "timm_interleaved", "mae", "diffusers", "tatp22"]
 

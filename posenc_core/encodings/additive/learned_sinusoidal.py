@@ -12,8 +12,8 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables.angles import angles
 from ...tables.frequencies import as_float64
 from ..base import Parameter, Tables
+from .base import in_columns
 from .sinusoidal import Sinusoidal
-from .waves import in_columns
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,7 +12,7 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies
 from ..base import Tables
-from .waves import Series, Waves
+from .base import Series, Waves
 
 SPACINGS = ("powers_of_two", "endpoint")
 MOST_HALVINGS = 150  # from 1 down to 2 ** -149, the smallest float32

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from ..._array_api.checks import check_integer, check_known, check_number
 from ...tables import frequencies as f
 from ...tables._fixed_point import high_precision
-from .waves import Series, Waves
+from .base import Series, Waves
 
 Order: TypeAlias = Literal["sin_first", "cos_first"]
 ORDERS = ("sin_first", "cos_first")
