@@ -3,6 +3,7 @@
 import sys
 
 from . import additive
+from .additive.base import Additive
 from .additive.fourier import FourierFeatures, RandomFourierFeatures
 from .additive.grid_sinusoidal import GridSinusoidal
 from .additive.integer import Binary, Integer, Normalized
@@ -11,7 +12,7 @@ from .additive.learned_sinusoidal import LearnedSinusoidal
 from .additive.sinusoidal import Sine, Sinusoidal
 from .additive.timestep import Timestep
 from .at_positions import Placed
-from .base import Additive, ContentScoring, Encoding, Parameter, PositionScoring, Scoring, Tabular
+from .base import Encoding, Parameter, Tabular
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
@@ -19,6 +20,7 @@ from .rotary.multimodal import MultimodalRotary
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
 from .scoring.alibi import Alibi
+from .scoring.base import ContentScoring, PositionScoring, Scoring
 from .scoring.cope import Cope
 from .scoring.fire import Fire
 from .scoring.kerple import Kerple

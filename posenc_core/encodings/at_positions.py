@@ -16,8 +16,9 @@ from ..attention.attend import AttentionInputs
 from ..attention.relative import Stated, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
-from .base import ContentScoring, Encoding, PositionScoring, Scoring
+from .base import Encoding
 from .rotary.base import RotaryEncoding
+from .scoring.base import ContentScoring, PositionScoring, Scoring
 
 
 @dataclass(frozen=True, eq=False)

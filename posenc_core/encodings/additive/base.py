@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..._array_api.checks import check_integer
+from ..._array_api.lazy import tables_by_block
 from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.angles import angles_of
 from ...tables.frequencies import as_float64
 from ...tables.sincos import write_cos_sin, write_derivatives
-from ..base import Additive, Tables
+from ..base import Tables, Tabular
 
 NONE = slice(0)
 
@@ -31,6 +33,44 @@ class Series(NamedTuple):
     sin: slice = NONE
     cos: slice = NONE
     axis: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Additive(Tabular):
+    """An encoding whose rows are added to tokens, or appended to them."""
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("dim", self.dim)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ("table",)
+
+    @property
+    def needs_positions(self) -> bool:
+        return self.num_axes > 1
+
+    @property
+    def mixes_axes(self) -> bool:
+        """Whether a column changes with more than one axis."""
+        return False
+
+    def table(self, positions: Any) -> npt.NDArray[np.float32]:
+        """The rows of the positions given, float32: `(..., length) -> (..., length, dim)`.
+
+        Positions on several axes are `(axes, ..., length)`, or `(length,)` if they are the same on all of them.
+
+        Raises:
+            TypeError: if positions are not numbers.
+            ValueError: if the encoding has no such position.
+        """
+        return tables_by_block(self._table, positions)
+
+    def _table(self, positions: Any) -> npt.NDArray[np.float32]:
+        return self.rows(positions)["table"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

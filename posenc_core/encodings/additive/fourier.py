@@ -15,8 +15,8 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision
 from ...tables.angles import angles_of
 from ...tables.multi_axis import cos_sin_of_sums
-from ..base import Additive, Tables
-from .base import Series, Waves
+from ..base import Tables
+from .base import Additive, Series, Waves
 from .timestep import ORDERS, Order, check_scale
 
 FourierConvention: TypeAlias = Literal["paper", "code"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._array_api.checks import check_integer, check_number
-from ..base import Additive, Parameter, Tables
+from ..base import Parameter, Tables
+from .base import Additive
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

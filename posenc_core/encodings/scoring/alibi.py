@@ -18,7 +18,8 @@ from ...attention.bias import (
     linear_bias,
     per_head,
 )
-from ..base import PositionScoring, Tables
+from ..base import Tables
+from .base import PositionScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

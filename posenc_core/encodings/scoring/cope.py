@@ -10,7 +10,8 @@ from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
 from ...attention.relative import Stated, picked
 from ...positions.sequences import arange_like
-from ..base import ContentScoring, Parameter, Tables
+from ..base import Parameter, Tables
+from .base import ContentScoring
 
 _CLOSED = -80.0  # the score of a gate that adds nothing to a sum, where the gradient of its sigmoid is still a number
 

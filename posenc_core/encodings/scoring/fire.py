@@ -10,7 +10,8 @@ from typing import Any
 from ..._array_api.checks import check_integer, check_number, is_specialized
 from ..._array_api.namespace import Array, namespace_of, paired
 from ...attention.bias import hidden_unit, normalized_distance, perceptron
-from ..base import Parameter, PositionScoring, Tables
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 BLOCK = 128  # queries at a time, whose hidden units are in memory
 

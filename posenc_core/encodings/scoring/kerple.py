@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 from ..._array_api.checks import check_known
 from ..._array_api.namespace import Array
 from ...attention.bias import SIDES, Sides, clamped, distance_of, distances, logarithmic_bias, per_head, power_bias
-from ..base import Parameter, PositionScoring, Tables
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 Variant: TypeAlias = Literal["logarithmic", "power"]
 VARIANTS = ("logarithmic", "power")

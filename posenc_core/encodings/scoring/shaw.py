@@ -11,7 +11,8 @@ from ..._array_api.checks import check_integer, check_known, check_number, is_st
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.relative import Stated, offsets
-from ..base import ContentScoring, Parameter, Tables
+from ..base import Parameter, Tables
+from .base import ContentScoring
 
 AppliesTo: TypeAlias = Literal["both", "keys"]
 

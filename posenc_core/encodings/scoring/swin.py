@@ -11,7 +11,8 @@ import numpy as np
 from ..._array_api.checks import check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.buckets import by_pair, gathered, pair_row, window_index
-from ..base import Parameter, PositionScoring, Tables
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -9,7 +9,8 @@ from ..._array_api.checks import check_integer, check_known, check_number
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.bias import SIDES, Sides
 from ...attention.buckets import by_offset, gathered, offset_row, t5_buckets
-from ..base import Parameter, PositionScoring, Tables
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

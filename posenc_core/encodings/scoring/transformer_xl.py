@@ -12,7 +12,8 @@ from ...attention.attend import AttentionInputs
 from ...attention.relative import Stated, offsets
 from ...positions.sequences import sequence
 from ..additive.sinusoidal import Sinusoidal
-from ..base import ContentScoring, Parameter, Tables
+from ..base import Parameter, Tables
+from .base import ContentScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
