@@ -7,8 +7,7 @@ from .additive.base import Additive
 from .additive.fourier import FourierFeatures, RandomFourierFeatures
 from .additive.grid_sinusoidal import GridSinusoidal
 from .additive.integer import Binary, Integer, Normalized
-from .additive.learned import Learned
-from .additive.learned_sinusoidal import LearnedSinusoidal
+from .additive.learned import Learned, LearnedSinusoidal
 from .additive.sinusoidal import Sine, Sinusoidal
 from .additive.timestep import Timestep
 from .at_positions import Placed

@@ -74,7 +74,7 @@ class Additive(Tabular):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Waves(Additive):
+class SinusoidalColumns(Additive):
     """An encoding each of whose columns is a sine or cosine of the positions on one axis, or 0."""
 
     @abstractmethod
@@ -82,8 +82,8 @@ class Waves(Additive):
         """All frequencies, with their columns."""
 
     @cached_property
-    def _waves(self) -> tuple[Series, ...]:
-        """`_series`, worked out once: of 160 frequencies in 110 digits, some ten milliseconds."""
+    def _all_series(self) -> tuple[Series, ...]:
+        """`_series`, computed once: of 160 frequencies in 110 digits, some ten milliseconds."""
         return self._series()
 
     def _table(self, positions: Any) -> npt.NDArray[np.float32]:
@@ -104,7 +104,7 @@ class Waves(Additive):
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
         rates = np.zeros(self.dim)
-        for series in self._waves:
+        for series in self._all_series:
             for part in (rates[series.sin], rates[series.cos]):
                 part[:] = as_float64(series.frequencies)[: len(part)]
         return rates
@@ -122,7 +122,7 @@ class Waves(Additive):
         shape = positions[0].shape
         table = np.empty((positions[0].size, self.dim), np.float32)
         table[:, ~self._turns_by().any(axis=0)] = 0
-        for series in self._waves:
+        for series in self._all_series:
             parts = {"sin": table[:, series.sin], "cos": table[:, series.cos]}
             wanted = {name: part for name, part in parts.items() if part.size}
             write(positions[series.axis].ravel(), series.frequencies, **wanted)
@@ -131,17 +131,17 @@ class Waves(Additive):
     def _turns_by(self) -> npt.NDArray[np.float32]:
         """Which columns turn by which axis: 1 where they do, `(axes, dim)`."""
         turns_by = np.zeros((self.num_axes, self.dim), np.float32)
-        for series in self._waves:
+        for series in self._all_series:
             turns_by[series.axis, series.sin] = turns_by[series.axis, series.cos] = 1
         return turns_by
 
     def _frequencies(self) -> Frequencies:
         """Those of all series, one after the other."""
-        return tuple(frequency for series in self._waves for frequency in series.frequencies)
+        return tuple(frequency for series in self._all_series for frequency in series.frequencies)
 
     def _places(self) -> npt.NDArray[np.float32]:
         """Where `in_columns` finds each column."""
-        series, count, first = self._waves, len(self._frequencies()), 0
+        series, count, first = self._all_series, len(self._frequencies()), 0
         places = np.full(self.dim, 2 * count, np.float32)
         for each in series:
             for begin, part in ((first, places[each.sin]), (first + count, places[each.cos])):

@@ -16,14 +16,14 @@ from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, ex
 from ...tables.angles import angles_of
 from ...tables.multi_axis import cos_sin_of_sums
 from ..base import Tables
-from .base import Additive, Series, Waves
+from .base import Additive, Series, SinusoidalColumns
 from .timestep import ORDERS, Order, check_scale
 
 FourierConvention: TypeAlias = Literal["paper", "code"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FourierFeatures(Waves):
+class FourierFeatures(SinusoidalColumns):
     """Sines and cosines of real coordinates, each frequency twice the one before (NeRF).
 
     With L = dim / (2 × `num_axes`) frequencies for each coordinate. Entries are correctly rounded, but for
