@@ -1,4 +1,4 @@
-"""Bias: what a distance of two positions adds to an attention score."""
+"""Biases: what the distance between two positions adds to an attention score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG_OF_ZERO = -1e5  # of distance 0, finite, so that it has a gradient; times 0
 
 
 def alibi_slopes(num_heads: int, *, order: SlopeOrder = "press", max_bias: float = 8) -> npt.NDArray[np.float32]:
-    """One slope per head, correctly rounded; of a power of two of heads, `2 ** (-max_bias * i / heads)`.
+    """Return one slope per head, correctly rounded; for a power of two of heads, `2 ** (-max_bias * i / heads)`.
 
     Args:
         num_heads: number of heads.

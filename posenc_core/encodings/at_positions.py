@@ -13,7 +13,7 @@ from .._array_api.checks import check_positions_shape, check_rank, check_width, 
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
-from ..attention.relative import Stated, expand_offsets
+from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from .base import Encoding
@@ -143,7 +143,7 @@ class Placed:
         by_offset = encoding.score(self._weights(x), _like(range(1), x), _like(offsets, x))[:, 0, :]
         return expand_offsets(by_offset, queries=len(queries), keys=len(keys))
 
-    def _stated(self, x: Array) -> tuple[Stated, Stated]:
+    def _stated(self, x: Array) -> tuple[Positions, Positions]:
         return self._ranges() or self._arrays(x)
 
     def _ranges(self) -> tuple[range, range] | None:

@@ -14,7 +14,7 @@ from ..._array_api.checks import check_integer
 from ..._array_api.lazy import positions_by_block
 from ..._array_api.namespace import Array
 from ...attention.attend import AttentionInputs
-from ...attention.relative import Stated
+from ...attention.relative import Positions
 from ...positions.sequences import LIMIT, from_array
 from ..base import Encoding
 
@@ -140,11 +140,15 @@ class ContentScoring(Scoring):
 
     @abstractmethod
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
     ) -> Array:
         """As above; positions are two ranges where that says it all."""
 
     def values(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, attention: Array
+        self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
     ) -> Array | None:
         return None
