@@ -18,7 +18,7 @@ from ..encodings import (
     RandomFourierFeatures,
     Rotary,
 )
-from ..encodings.additive.waves import Waves
+from ..encodings.additive.base import SinusoidalColumns
 from ..positions.grids import grid, normalized_grid
 
 Float32s = npt.NDArray[np.float32]
@@ -71,7 +71,7 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     if isinstance(encoding, Rotary):
         plain = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
         return Rotary.from_dict(plain | {"kind": "Rotary"})
-    if not isinstance(encoding, Waves) or encoding.num_axes > 1:
+    if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
         return None
     rates = np.unique(encoding.angular_frequencies())[::-1]
     frequencies = rates[rates > 0]

@@ -13,11 +13,12 @@ from .._array_api.checks import check_positions_shape, check_rank, check_width, 
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
-from ..attention.relative import Stated, expand_offsets
+from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
-from .base import ContentScoring, Encoding, PositionScoring, Scoring
+from .base import Encoding
 from .rotary.base import RotaryEncoding
+from .scoring.base import ContentScoring, PositionScoring, Scoring
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +36,7 @@ class Placed:
         ValueError: if `weights` lack what is learned or have it in another shape, or the encoding has no such position;
             in `attend`, if positions, heads or widths do not fit the queries and keys.
 
-    >>> from ..attention import attend
-    >>> from .rotary import Rotary
+    >>> from posenc_core import Placed, Rotary, attend
     >>> x = np.ones((1, 2, 3, 4), np.float32)
     >>> attend(x, x, x, position=Placed(Rotary(head_dim=4, layout="half"), range(3), range(3))).shape
     (1, 2, 3, 4)
@@ -143,7 +143,7 @@ class Placed:
         by_offset = encoding.score(self._weights(x), _like(range(1), x), _like(offsets, x))[:, 0, :]
         return expand_offsets(by_offset, queries=len(queries), keys=len(keys))
 
-    def _stated(self, x: Array) -> tuple[Stated, Stated]:
+    def _stated(self, x: Array) -> tuple[Positions, Positions]:
         return self._ranges() or self._arrays(x)
 
     def _ranges(self) -> tuple[range, range] | None:

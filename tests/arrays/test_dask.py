@@ -31,7 +31,7 @@ from posenc_core import (
     rotate,
     unrotate,
 )
-from posenc_core.encodings.base import Additive
+from posenc_core.encodings import Additive
 from posenc_core.encodings.rotary.base import RotaryEncoding
 
 from .formulas import UNIT, rotated, sinusoids

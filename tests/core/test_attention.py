@@ -5,9 +5,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Rotary, attend, attention_weights, causal, namespace_of
+from posenc_core import Alibi, Placed, Rotary, ShawBias, attend, attention_weights, causal, namespace_of
 from posenc_core.attention.attend import AttentionInputs, merge_heads, split_heads, weigh
-from posenc_core.encodings import Placed, ShawBias
 
 RNG = np.random.default_rng(3)
 

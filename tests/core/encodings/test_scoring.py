@@ -74,6 +74,34 @@ def test_given_positions_have_the_biases_of_plain_ones(encoding):
     np.testing.assert_array_equal(layer(scores, start=290), given)
 
 
+@pytest.mark.parametrize("positions", [np.arange, lambda count: 3 * np.arange(count) - 7], ids=["plain", "given"])
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        Alibi(num_heads=3),
+        Alibi(num_heads=3, sides="past"),
+        T5Bias(num_heads=3),
+        T5Bias(num_heads=3, sides="past", num_buckets=7, max_distance=9),
+        Kerple(num_heads=3),
+        Kerple(num_heads=3, sides="past"),
+        Kerple(num_heads=3, variant="power"),
+        Fire(num_heads=3, hidden=5, threshold=20),
+        SwinBias(num_heads=3, window=(3, 4)),
+        SwinBias(num_heads=3, window=(2, 3), prefix_tokens=1),
+    ],
+    ids=str,
+)
+def test_the_formula_of_one_score_is_that_of_all(encoding, positions):
+    """To the bit, but for Fire, whose sums a product of matrices adds in another order; NaN outside of a window."""
+    weights, queries, keys = layer_of(encoding).held, positions(40), positions(50)
+    heads, queries_of, keys_of = np.meshgrid(np.arange(3), queries, keys, indexing="ij")
+    wanted = encoding.score(weights, queries, keys)
+    for head, query, key in ((heads, queries_of, keys_of), (np.arange(3)[:, None, None], queries[:, None], keys)):
+        found = encoding.score_of(weights, head, query, key)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 if isinstance(encoding, Fire) else 0)
+    assert encoding.score_of(weights, np.array(2), queries[9], keys[8]).shape == ()
+
+
 def test_blocks_of_queries_are_those_of_single_ones():
     layer = layer_of(Fire(num_heads=2, threshold=100))
     whole = layer(np.zeros((2, 300, 40), np.float32))
