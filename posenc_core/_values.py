@@ -53,16 +53,16 @@ class Value(ABC):  # noqa: B024 - its subclasses have abstract methods
             raise TypeError(f"`data` must be a dict, as `to_dict` makes it, got {data!r}.")
         classes = {subclass.__name__: subclass for subclass in _concrete_classes(cls)}
         kind = data.get("kind")
-        if kind not in classes:
+        if not isinstance(kind, str) or kind not in classes:
             raise ValueError(f"`kind` must be one of {', '.join(sorted(classes))}, got {kind!r}.")
         arguments = {name: _from_json(value) for name, value in data.items() if name != "kind"}
         known = signature(classes[kind]).parameters.keys()
         if unknown := sorted(arguments.keys() - known):
-            raise ValueError(f"`{unknown[0]}` is no field of {kind}; it has {', '.join(sorted(known))}.")
+            raise ValueError(f"`{unknown[0]}` is not a field of {kind}; its fields are {', '.join(sorted(known))}.")
         try:
             return classes[kind](**arguments)
         except TypeError as error:
-            raise ValueError(f"{kind} cannot be made of {arguments}: {error}") from error
+            raise ValueError(f"`data` must have the fields of {kind}, got {arguments}: {error}") from error
 
 
 def _concrete_classes(cls: type[V]) -> Iterator[type[V]]:

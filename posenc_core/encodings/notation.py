@@ -23,6 +23,10 @@ def parse(text: str) -> Encoding:
         data = _to_dict(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}: {error}.") from error
+    except (RecursionError, MemoryError) as error:
+        raise ValueError(
+            "`encoding` must be written like 'Sinusoidal(dim=32)', got a text nested too deeply."
+        ) from error
     if not isinstance(data, dict):
         raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}.")  # noqa: TRY004
     return Encoding.from_dict(data)
@@ -35,4 +39,6 @@ def _to_dict(node: ast.expr) -> Any:
     names = [keyword.arg for keyword in node.keywords]
     if not isinstance(node.func, ast.Name) or node.args or None in names or "kind" in names:
         raise ValueError("not a name with keyword arguments")
+    if repeated := [name for index, name in enumerate(names) if name in names[:index]]:
+        raise ValueError(f"`{repeated[0]}` is given twice")
     return {"kind": node.func.id} | {keyword.arg: _to_dict(keyword.value) for keyword in node.keywords}

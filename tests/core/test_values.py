@@ -179,8 +179,9 @@ def test_encodings_cannot_be_changed():
     [
         ({"kind": "Cosine"}, "`kind` must be one of Alibi, AxialRotary, Binary,"),
         ({}, "got None."),
-        ({"kind": "Integer", "dim": 2, "base": 3}, "`base` is no field of Integer; it has dim."),
-        ({"kind": "Integer"}, "Integer cannot be made of {}"),
+        ({"kind": "Integer", "dim": 2, "base": 3}, "`base` is not a field of Integer; its fields are dim."),
+        ({"kind": "Integer"}, "`data` must have the fields of Integer, got {}: "),
+        ({"kind": []}, "`kind` must be one of Alibi, AxialRotary, Binary,"),
     ],
 )
 def test_other_data_is_refused(data, message):
@@ -191,6 +192,17 @@ def test_other_data_is_refused(data, message):
 @pytest.mark.parametrize("text", ["Integer", "Integer(2)", "f()()", "Integer(dim=open('x'))", "Integer(dim=2"])
 def test_other_texts_are_refused(text):
     with pytest.raises(ValueError, match=r"`encoding` must be written like 'Sinusoidal\(dim=32\)'"):
+        parse(text)
+
+
+def test_a_keyword_that_is_given_twice_is_rejected():
+    with pytest.raises(ValueError, match="`dim` is given twice"):
+        parse("Integer(dim=4, dim=8)")
+
+
+@pytest.mark.parametrize("text", ["+".join("1" * 10_000), "(" * 5000, "Rotary(scaling=" * 2000 + ")" * 2000])
+def test_deeply_nested_texts_are_rejected(text):
+    with pytest.raises(ValueError, match="`encoding` must be written like"):
         parse(text)
 
 
