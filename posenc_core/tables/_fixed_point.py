@@ -7,7 +7,7 @@ of an integer product fall off the left end of the machine word by themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -104,16 +104,6 @@ def _series(term: int, order: int, radians: int) -> int:
         order += 2
         term = -(term * square >> VALUE_BITS) // (order * (order - 1))
     return total
-
-
-def round_or_recompute(
-    out: npt.NDArray[np.float32], value: Float64s, slack: Float64s, exact: Callable[[Any, Any], np.float32]
-) -> None:
-    """Write values that are known up to a slack, rounded to float32; where that leaves two, ask for `exact(row, column)`."""
-    upper = (value + slack).astype(np.float32)
-    np.subtract(value, slack, out=out, casting="same_kind")
-    for row, column in zip(*np.nonzero(out != upper), strict=True):
-        out[row, column] = exact(row, column)
 
 
 def nearest_float32(value: int, *, error: int = VALUE_ERROR) -> np.float32:

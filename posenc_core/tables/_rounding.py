@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -72,3 +73,13 @@ def growth(envelope: Envelope, distances: npt.NDArray[Any]) -> tuple[Float64s, F
     """
     exponents = distances[:, None] * np.array([float(rate) for rate in envelope.rates])
     return np.exp(exponents), (np.abs(exponents) + 8) * 2.0**-50
+
+
+def round_or_recompute(
+    out: npt.NDArray[np.float32], value: Float64s, slack: Float64s, exact: Callable[[Any, Any], np.float32]
+) -> None:
+    """Write values that are known up to a slack, rounded to float32; where that leaves two, ask for `exact(row, column)`."""
+    upper = (value + slack).astype(np.float32)
+    np.subtract(value, slack, out=out, casting="same_kind")
+    for row, column in zip(*np.nonzero(out != upper), strict=True):
+        out[row, column] = exact(row, column)

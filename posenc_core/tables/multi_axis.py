@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,8 @@ from ._fixed_point import (
     exact_cos_sin,
     high_precision,
     nearest_float32,
-    round_or_recompute,
 )
-
-Table: TypeAlias = npt.NDArray[np.float32]
+from ._rounding import Table, round_or_recompute
 
 _BLOCK = 2**14  # products: float64 temporaries of this size stay in the second-level cache
 

@@ -19,11 +19,10 @@ from ._fixed_point import (
     Frequencies,
     high_precision,
     nearest_float32,
-    round_or_recompute,
     turns_of,
     wrapped_angles,
 )
-from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth
+from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth, round_or_recompute
 
 __all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
 
