@@ -108,7 +108,6 @@ def write_cos_sin(
     `factor` is one number, or one for each of the frequencies, none negative.
     """
     factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
-    factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
     spec = TableSpec(positions, cos, sin, turns_of(frequencies), factors, envelope)
     span = span_of(spec)
     if not span:
