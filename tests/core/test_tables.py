@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, Sinusoidal
-from posenc_core.tables._angle_addition import slack_of, steps_of, waves_at
+from posenc_core.tables._angle_addition import bounds_at_positions, bounds_at_steps, product_errors
 from posenc_core.tables._fixed_point import turns_of
 from posenc_core.tables._rounding import Envelope, TableSpec
 from posenc_core.tables.angles import angles
@@ -99,18 +99,18 @@ def test_a_cosine_or_a_sine_alone_and_fewer_columns_than_frequencies():
 
 
 @pytest.mark.parametrize("first", [0, 2**31 - 512])
-def test_sums_of_angles_are_off_by_less_than_their_slack(first):
-    """Against 220 bits, at every step of one block: the bound that the rounding test rests on."""
+def test_errors_of_angle_addition_are_below_half_their_bound(first):
+    """Against 220 bits, at every step of one block: Ziv's test relies on this bound."""
     frequencies = geometric(16, base=1e8)
-    draft = TableSpec(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
-    starts, steps = waves_at(draft.part(slice(1))), steps_of(draft, 64)
-    slack = slack_of(starts, steps)[0]
-    with_steps = starts.sin * steps.cos + starts.cos * steps.sin, starts.cos * steps.cos - starts.sin * steps.sin
+    spec = TableSpec(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
+    starts, steps = bounds_at_positions(spec.part(slice(1))), bounds_at_steps(spec, 64)
+    bound = product_errors(starts, steps)[0]
+    sums = starts.sin * steps.cos + starts.cos * steps.sin, starts.cos * steps.cos - starts.sin * steps.sin
     for step in range(64):
         for pair, frequency in enumerate(frequencies):
             angle = MP.mpf(first + step) * MP.mpf(str(frequency))
-            for kind, true in enumerate((MP.sin(angle), MP.cos(angle))):
-                assert abs(MP.mpf(float(with_steps[kind][step, pair])) - true) <= slack[pair, kind] / 2
+            for index, true in enumerate((MP.sin(angle), MP.cos(angle))):
+                assert abs(MP.mpf(float(sums[index][step, pair])) - true) <= bound[pair, index] / 2
 
 
 def test_a_table_asks_for_little_more_memory_than_it_has():
