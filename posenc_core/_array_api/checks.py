@@ -20,7 +20,7 @@ def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
 
 
 def _as_int(value: Any) -> int | None:
-    """Return `value` as an int, or None for a boolean, an array with axes and everything else that is not an integer."""
+    """Return `value` as an int, or None if it is a boolean, an array with axes or not an integer at all."""
     if isinstance(value, bool) or dtype_name(value) == "bool" or getattr(value, "ndim", 0):
         return None
     try:
@@ -114,7 +114,7 @@ def check_as_long(name: str, x: Array, other: str, y: Array) -> None:
 
 
 def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
-    """Raise unless `x` broadcasts to `shape` without enlarging it; sizes that a tracer does not know are not checked."""
+    """Raise unless `x` broadcasts to `shape` without enlarging it; sizes that a tracer does not know pass."""
     sizes = _sizes(x)
     pairs = zip(reversed(sizes), reversed(shape), strict=False)
     known = ((size, wanted) for size, wanted in pairs if is_static(size) and is_static(wanted))

@@ -1,6 +1,7 @@
 """Arithmetic finer than float64: frequencies as 110-digit decimals, angles as 256-bit fractions of a turn.
 
-A turn is 2π radians. In turns the reduction of angles is exact: integer products overflow the machine word by whole turns.
+A turn is 2π radians. In turns the reduction of angles is exact: integer products overflow the machine word by whole
+turns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cosine and sine of angles that are sums over several axes: every float32 entry is rounded once.
 
-Float64 with an error bound decides most entries, big integers the rest: products and sums of float64 numbers are fractions,
-whose whole turns can be removed exactly.
+Float64 with an error bound decides most entries, big integers the rest: products and sums of float64 numbers are
+fractions, whose whole turns can be removed exactly.
 """
 
 from __future__ import annotations

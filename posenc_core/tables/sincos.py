@@ -1,8 +1,8 @@
 """Exact tables of cosine and sine: every float32 entry is the true real number, rounded once.
 
-Angles are reduced exactly, and cosine and sine are computed in float64 with an error bound; rows of consecutive positions come
-from the angle addition theorem. If both ends of the bound round to the same float32, this is the entry (Ziv's test); the few
-other entries are computed by big integers.
+Angles are reduced exactly, and cosine and sine are computed in float64 with an error bound; rows of consecutive
+positions come from the angle addition theorem. If both ends of the bound round to the same float32, this is the entry
+(Ziv's test); the few other entries are computed by big integers.
 """
 
 from __future__ import annotations
