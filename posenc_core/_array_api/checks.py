@@ -21,7 +21,7 @@ def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
 
 def _as_int(value: Any) -> int | None:
     """Return `value` as an int, or None if it is a boolean, an array with axes or not an integer at all."""
-    if isinstance(value, bool) or dtype_name(value) == "bool" or getattr(value, "ndim", 0):
+    if isinstance(value, bool) or dtype_name(value) == "bool" or getattr(value, "ndim", 0) != 0:
         return None
     try:
         return operator.index(value)

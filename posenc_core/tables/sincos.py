@@ -32,7 +32,7 @@ _SUPERBLOCK = 64  # blocks of consecutive positions whose first rows are compute
 
 
 class _Function(NamedTuple):
-    index: int  # in the result of `exact_cos_sin`
+    function_index: int  # in the result of `exact_cos_sin`
     float64: np.ufunc
     error: float  # bound at the angle 0
 
@@ -176,4 +176,4 @@ def _write_block(out: Table, function: _Function, block: TableSpec, angles: Floa
         scale, scale_error = growth(block.envelope, block.positions - block.envelope.center)
         error = (error + np.abs(value) * scale_error[:, :columns]) * scale[:, :columns]
         value *= scale[:, :columns]
-    round_or_recompute(out, value, error, lambda row, column: block.exact(row, column, function.index))
+    round_or_recompute(out, value, error, lambda row, column: block.exact(row, column, function.function_index))

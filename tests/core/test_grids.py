@@ -60,7 +60,7 @@ def test_normalized_cells_may_be_merged():
 @pytest.mark.parametrize(
     ("sizes", "options", "kind", "message"),
     [
-        ((), {}, ValueError, "`sizes` must name at least one axis, got none."),
+        ((), {}, ValueError, "`sizes` must have at least one axis, got none."),
         ((2, 0), {}, ValueError, "`sizes` must be at least 1, got 0."),
         ((2, 1.5), {}, TypeError, "`sizes` must be an integer, got 1.5."),
         (((2, 3),), {}, TypeError, "`sizes` must be an integer, got (2, 3)."),
@@ -82,7 +82,7 @@ def test_other_grids_are_refused(sizes, options, kind, message):
     [
         ((2, 2), "mean", "`by` must be one of 'separate', 'max', 'min', got 'mean'."),
         ((2, 0), "max", "`sizes` must be at least 1, got 0."),
-        ((), "max", "`sizes` must name at least one axis, got none."),
+        ((), "max", "`sizes` must have at least one axis, got none."),
     ],
 )
 def test_other_normalized_grids_are_refused(sizes, by, message):
@@ -212,5 +212,5 @@ def test_rows_are_padded_on_the_left():
 
 
 def test_a_batch_has_rows():
-    with pytest.raises(ValueError, match=re.escape("`rows` must name at least one row, got none.")):
+    with pytest.raises(ValueError, match=re.escape("`rows` must have at least one row, got none.")):
         left_padded([])

@@ -156,7 +156,7 @@ def test_packed_sequences_start_anew(lengths, spare):
     ("given", "length", "kind", "message"),
     [
         ([1, 3], None, ValueError, "`cu_seqlens` must start with 0, where the first sequence begins, got 1."),
-        ([0, 3, 2], None, ValueError, "`cu_seqlens` must not decrease, got 2 after 3; it holds sums of lengths."),
+        ([0, 3, 2], None, ValueError, "`cu_seqlens` must not decrease, got 2 after 3; pass cumulative lengths."),
         (np.array([0, 3, 2], np.uint8), None, ValueError, "got 2 after 3"),
         ([[0, 3]], None, ValueError, "`cu_seqlens` must have shape (sequences + 1,), got (1, 2)."),
         (np.zeros(0, int), None, ValueError, "got (0,)."),
@@ -203,8 +203,8 @@ def test_zigzag_shards_see_the_same_number_of_keys():
 @pytest.mark.parametrize(
     ("arguments", "order", "kind", "message"),
     [
-        ((range(9), 0, 2), "contiguous", ValueError, "cut into 2 equal chunks, got length 9; pad the sequence to 10."),
-        ((range(6), 0, 2), "zigzag", ValueError, "cut into 4 equal chunks, got length 6; pad the sequence to 8."),
+        ((range(9), 0, 2), "contiguous", ValueError, "split into 2 equal chunks, got length 9; pad the sequence to 10."),
+        ((range(6), 0, 2), "zigzag", ValueError, "split into 4 equal chunks, got length 6; pad the sequence to 8."),
         ((range(8), 2, 2), "contiguous", ValueError, "`rank` must be below the `world_size` 2, got 2."),
         ((range(8), -1, 2), "contiguous", ValueError, "`rank` must be at least 0, got -1."),
         ((range(8), 0, 0), "contiguous", ValueError, "`world_size` must be at least 1, got 0."),
@@ -225,7 +225,7 @@ class Unsized:
 
 
 def test_a_length_that_a_tracer_does_not_know_is_not_cut():
-    with pytest.raises(ValueError, match=re.escape("`positions` must have a known length to be cut, got None.")):
+    with pytest.raises(ValueError, match=re.escape("`positions` must have a known length, got None.")):
         shard(Unsized(), 0, 2)
 
 
