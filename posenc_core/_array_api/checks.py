@@ -21,7 +21,8 @@ def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
 
 def _as_int(value: Any) -> int | None:
     """Return `value` as an int, or None if it is a boolean, an array with axes or not an integer at all."""
-    if isinstance(value, bool) or dtype_name(value) == "bool" or getattr(value, "ndim", 0) != 0:
+    is_of_other_type = dtype_of(value) is not None and not dtype_name(value).startswith(("int", "uint"))
+    if isinstance(value, bool) or is_of_other_type or getattr(value, "ndim", 0) != 0:
         return None
     try:
         return operator.index(value)
