@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from posenc_core import Sinusoidal, combine
 
-from .kinds import ADDITIVE, WAVES, sinusoids
+from .kinds import ADDITIVE, SINUSOIDAL, sinusoids
 from .numbers import DISTANCES, POSITIONS, RNGS
 from .waves import MP, is_nearest, waves
 
 OFF = 1.01 * 2.0**-24.5
 few = settings(max_examples=10)
-each = pytest.mark.parametrize("kind", WAVES)
+each = pytest.mark.parametrize("kind", SINUSOIDAL)
 
 
 @st.composite
@@ -47,7 +47,7 @@ def turn(encoding, distance):
 @few
 @given(st.data())
 def test_products_of_rows_see_only_the_distance(kind, data):
-    encoding = data.draw(WAVES[kind])
+    encoding = data.draw(SINUSOIDAL[kind])
     (position,), (distance,) = data.draw(spots(encoding)), data.draw(spots(encoding, values=DISTANCES))
     sin, cos = rows_of(encoding, np.stack([position, position + distance]))
     alike, _ = turn(encoding, distance)
@@ -58,7 +58,7 @@ def test_products_of_rows_see_only_the_distance(kind, data):
 @few
 @given(st.data())
 def test_one_matrix_leads_from_every_row_to_the_one_so_far_on(kind, data):
-    encoding = data.draw(WAVES[kind])
+    encoding = data.draw(SINUSOIDAL[kind])
     positions, (distance,) = data.draw(spots(encoding, 3)), data.draw(spots(encoding, values=DISTANCES))
     (sin, cos), (sin_on, cos_on) = rows_of(encoding, positions), rows_of(encoding, positions + distance)
     alike, across = turn(encoding, distance)
@@ -74,11 +74,11 @@ def test_products_of_rows_by_the_column_index_see_more_than_the_distance(dim, ba
     assert abs(lengths[0] - lengths[1]) > 1000 * OFF * dim
 
 
-@pytest.mark.parametrize("kind", [*WAVES, "Sine"])
+@pytest.mark.parametrize("kind", [*SINUSOIDAL, "Sine"])
 @few
 @given(st.data())
 def test_entries_are_off_by_half_a_last_place_at_most(kind, data):
-    encoding = data.draw((WAVES | ADDITIVE)[kind])
+    encoding = data.draw((SINUSOIDAL | ADDITIVE)[kind])
     positions = data.draw(spots(encoding, 2, DISTANCES))
     table = encoding.table(positions.T if encoding.num_axes > 1 else positions[:, 0])
     wanted = {}

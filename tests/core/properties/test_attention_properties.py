@@ -29,30 +29,30 @@ from posenc_core.encodings import (
     XPos,
 )
 
-from .attending import close, seen, tokens, weights_of
-from .kinds import INSIDE
+from .attending import causal_mask, close, tokens, weights_of
+from .kinds import IN_ATTENTION
 from .numbers import DISTANCES, RNGS
 
 LENGTHS = st.integers(2, 9)
 
 few = settings(max_examples=10)
-each = pytest.mark.parametrize("kind", INSIDE)
+each = pytest.mark.parametrize("kind", IN_ATTENTION)
 
 
 @each
 @few
 @given(st.data(), RNGS, LENGTHS)
 def test_a_cache_changes_nothing_wherever_the_sequence_is_split(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     every = range(length)
-    whole = attend(q, k, v, position=Placed(encoding, every, every, weights), mask=seen(every, every))
+    whole = attend(q, k, v, position=Placed(encoding, every, every, weights), mask=causal_mask(every, every))
     split = data.draw(st.integers(1, length - 1))
     for part in (range(split), range(split, length)):
         known = range(part.stop)
         placed = Placed(encoding, part, known, weights)
         rows = slice(part.start, part.stop)
-        got = attend(q[:, :, rows], k[:, :, known], v[:, :, known], position=placed, mask=seen(part, known))
+        got = attend(q[:, :, rows], k[:, :, known], v[:, :, known], position=placed, mask=causal_mask(part, known))
         close(got, whole[:, :, rows], encoding)
 
 
@@ -60,16 +60,16 @@ def test_a_cache_changes_nothing_wherever_the_sequence_is_split(kind, data, rng,
 @few
 @given(st.data(), RNGS, st.lists(st.integers(1, 5), min_size=1, max_size=3))
 def test_packed_sequences_are_the_separate_ones(kind, data, rng, lengths):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, sum(lengths), batch=1), weights_of(encoding, rng)
     bounds = np.cumsum([0, *lengths])
     positions, sequence = from_cu_seqlens(bounds), np.repeat(np.arange(len(lengths)), lengths)
-    mask = seen(positions, positions) & (sequence[:, None] == sequence)
+    mask = causal_mask(positions, positions) & (sequence[:, None] == sequence)
     packed = attend(q, k, v, position=Placed(encoding, positions, positions, weights), mask=mask)
     for begin, end in pairwise(bounds):
         one = slice(begin, end)
         alone, own = range(end - begin), (x[:, :, one] for x in (q, k, v))
-        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=seen(alone, alone))
+        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=causal_mask(alone, alone))
         close(packed[:, :, one], separate, encoding)
 
 
@@ -77,16 +77,16 @@ def test_packed_sequences_are_the_separate_ones(kind, data, rng, lengths):
 @few
 @given(st.data(), RNGS, LENGTHS)
 def test_padding_on_the_left_changes_nothing(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     counts = np.ones((2, length), bool)
     counts[1, : data.draw(st.integers(1, length - 1))] = False
     positions = from_mask(counts)
-    mask = seen(positions, positions) & counts[:, None, None, :] & counts[:, None, :, None]
+    mask = causal_mask(positions, positions) & counts[:, None, None, :] & counts[:, None, :, None]
     padded = attend(q, k, v, position=Placed(encoding, *at(encoding, positions), weights), mask=mask)
     for row, first in enumerate(length - counts.sum(axis=-1)):
         alone, own = range(length - first), (x[row : row + 1, :, first:] for x in (q, k, v))
-        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=seen(alone, alone))
+        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=causal_mask(alone, alone))
         close(padded[row : row + 1, :, first:], separate, encoding)
 
 
@@ -101,21 +101,23 @@ def at(encoding, positions):
 @few
 @given(st.data(), RNGS, LENGTHS)
 def test_what_a_mask_hides_changes_nothing(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     every, hidden = range(length), slice(data.draw(st.integers(1, length - 1)), length)
-    placed, mask = Placed(encoding, every, every, weights), seen(every, every)
+    placed, mask = Placed(encoding, every, every, weights), causal_mask(every, every)
     before = attend(q, k, v, position=placed, mask=mask)
     k[:, :, hidden], v[:, :, hidden] = -k[:, :, hidden], 7.0
     after = attend(q, k, v, position=placed, mask=mask)
     close(after[:, :, : hidden.start], before[:, :, : hidden.start], encoding)
 
 
-@pytest.mark.parametrize("kind", sorted(INSIDE.keys() - {"Cope"}))  # which counts keys in the order in which they lie
+@pytest.mark.parametrize(
+    "kind", sorted(IN_ATTENTION.keys() - {"Cope"})
+)  # which counts keys in the order in which they lie
 @few
 @given(st.data(), RNGS, LENGTHS)
 def test_tokens_may_come_in_any_order_that_their_positions_tell(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     every, order = range(length), rng.permutation(length)
     wanted = attend(q, k, v, position=Placed(encoding, every, every, weights))
@@ -128,7 +130,7 @@ def test_tokens_may_come_in_any_order_that_their_positions_tell(kind, data, rng,
 @few
 @given(st.data(), RNGS, st.integers(1, 6), st.integers(1, 6))
 def test_ranges_and_the_arrays_of_the_same_positions_are_one(kind, data, rng, queries, keys):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     start = data.draw(st.integers(0 if isinstance(encoding, SwinBias) else -20, 20))
     (q, k, v), weights = tokens(rng, encoding, queries, keys), weights_of(encoding, rng)
     ranges = range(start, start + queries), range(keys)
@@ -186,7 +188,7 @@ RELATIVE = ("Alibi", "T5Bias", "Kerple", "ShawBias", "TransformerXLBias")
 @few
 @given(st.data(), RNGS, LENGTHS, DISTANCES)
 def test_only_distances_count(kind, data, rng, length, shift):
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     wanted = attend(q, k, v, position=Placed(encoding, range(length), range(length), weights))
     there = np.arange(length) + shift
@@ -200,7 +202,7 @@ def test_only_distances_count(kind, data, rng, length, shift):
 @given(st.data(), RNGS, LENGTHS, st.integers(-2000, 2000))
 def test_only_distances_count_where_tables_are_rounded(kind, data, rng, length, shift):
     """Scores are off by what `test_rotary_properties.py` allows; results by as much of their values, twice."""
-    encoding = data.draw(INSIDE[kind])
+    encoding = data.draw(IN_ATTENTION[kind])
     q, k, v = tokens(rng, encoding, length)
     here = np.arange(length) + round(getattr(encoding, "center", 0))
     got, wanted = (attend(q, k, v, position=Placed(encoding, at, at)) for at in (here + shift, here))
@@ -214,7 +216,7 @@ def norm(x):
 
 
 @few
-@given(INSIDE["Cope"], RNGS, LENGTHS, st.data())
+@given(IN_ATTENTION["Cope"], RNGS, LENGTHS, st.data())
 def test_contextual_positions_count_back_from_the_query(encoding, rng, length, data):
     (q, k, _), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     before, every = data.draw(st.integers(1, length - 1)), range(length)
@@ -229,4 +231,4 @@ def test_every_encoding_inside_attention_is_here():
         name for name, kind in vars(encodings).items() if isclass(kind) and issubclass(kind, RotaryEncoding | Scoring)
     }
     abstract = {"RotaryEncoding", "Scoring", "PositionScoring", "ContentScoring"}
-    assert inside - abstract == INSIDE.keys() - {"Proportional"}
+    assert inside - abstract == IN_ATTENTION.keys() - {"Proportional"}
