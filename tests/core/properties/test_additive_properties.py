@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from posenc_core import Sinusoidal, combine
 
-from .kinds import ADDITIVE, SINUSOIDAL, sinusoids
+from .expected_sinusoids import MP, is_nearest, waves
 from .numbers import DISTANCES, POSITIONS, RNGS
-from .waves import MP, is_nearest, waves
+from .strategies import ADDITIVE, SINUSOIDAL, sinusoids
 
 OFF = 1.01 * 2.0**-24.5
 few = settings(max_examples=10)

@@ -29,9 +29,9 @@ from posenc_core.encodings import (
     XPos,
 )
 
-from .attending import causal_mask, close, tokens, weights_of
-from .kinds import IN_ATTENTION
 from .numbers import DISTANCES, RNGS
+from .random_attention import causal_mask, close, tokens, weights_of
+from .strategies import IN_ATTENTION
 
 LENGTHS = st.integers(2, 9)
 

@@ -1,7 +1,7 @@
 """`MultiHeadAttention` of the NumPy backend with each encoding: chunks of a sequence, rows of a batch, grouped heads.
 
 Projections and tokens are float64; tables and the scores of `Fire` and `Kerple` are float32, equal for equal positions.
-See `attending.py`.
+See `random_attention.py`.
 """
 
 from itertools import pairwise
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from posenc_backends import load
 from posenc_core.encodings import AxialRotary
 
-from .attending import close, weights_of
-from .kinds import IN_ATTENTION
 from .numbers import RNGS
+from .random_attention import close, weights_of
+from .strategies import IN_ATTENTION
 
 BACKEND = load("numpy")
 NAMES = ("W_q", "W_k", "W_v", "W_o")

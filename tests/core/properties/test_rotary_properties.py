@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from posenc_core import AxialRotary, Rotary, rotate, unrotate
 
-from . import turns
+from . import expected_rope
+from .expected_sinusoids import MP, is_nearest
 from .numbers import DISTANCES, FAR, POSITIONS, RNGS
-from .rotary_kinds import ENTRIES, axial, multimodal, proportional, rotaries, xpos
-from .waves import MP, is_nearest
+from .rotary_strategies import ENTRIES, axial, multimodal, proportional, rotaries, xpos
 
 UNIT = 1.01 * 2.0**-24
 ROTARIES = rotaries() | proportional()
@@ -138,10 +138,10 @@ def test_angles_rounded_to_float32_are_no_functions_of_the_distance():
 @given(st.data())
 def test_entries_are_off_by_half_a_last_place_at_most(kind, data):
     rotary = data.draw(ENTRIES[kind])
-    factor, sign = turns.attention_factor(rotary), -1 if rotary.direction == "inverse" else 1
+    factor, sign = expected_rope.attention_factor(rotary), -1 if rotary.direction == "inverse" else 1
     positions = np.array(data.draw(st.tuples(*[st.tuples(DISTANCES, DISTANCES)] * rotary.num_axes)))
     cos, sin = rotary.cos_sin(positions if rotary.num_axes > 1 else positions[0])
-    for column, (axis, frequency) in enumerate(turns.frequencies(rotary)):
+    for column, (axis, frequency) in enumerate(expected_rope.frequencies(rotary)):
         for row, position in enumerate(positions[axis].tolist()):
             true = MP.cos_sin(position * frequency)
             assert is_nearest(cos[row, column], factor * true[0])

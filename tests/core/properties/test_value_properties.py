@@ -12,8 +12,8 @@ from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
-from .kinds import ADDITIVE, IN_ATTENTION
-from .rotary_kinds import FLOAT32, SCALINGS
+from .rotary_strategies import FLOAT32, SCALINGS
+from .strategies import ADDITIVE, IN_ATTENTION
 
 KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32}
 NAMES = vars(encodings) | vars(scaling)

@@ -14,7 +14,7 @@ from posenc_core import (
     YaRN,
 )
 
-from .waves import MP, power
+from .expected_sinusoids import MP, power
 
 
 def frequencies(rotary):

@@ -148,7 +148,7 @@ def learned_rotaries():
 
 SCALINGS = scalings(3)
 FLOAT32 = rotaries(precision=st.just("float32"))
-ENTRIES = {  # those whose tables are written out in `turns`, by name
+ENTRIES = {  # those whose tables are written out in `expected_rope`, by name
     "plain": rotaries(scaled=False),
     **{name: rotaries(by=name) for name in SCALINGS},
     "Proportional": proportional(),

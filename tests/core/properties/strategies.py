@@ -21,7 +21,7 @@ from posenc_core.encodings import (
 )
 
 from .numbers import BASES, DIMS, FAR, FRACTIONS, HEADS
-from .rotary_kinds import axial, learned_rotaries, multimodal, proportional, rotaries, xpos
+from .rotary_strategies import axial, learned_rotaries, multimodal, proportional, rotaries, xpos
 
 CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep")
 GRIDS = ("timm", "timm_interleaved", "mae", "diffusers", "tatp22")
