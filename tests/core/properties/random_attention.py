@@ -1,8 +1,8 @@
 """Random inputs of attention, and the tolerance between two ways to compute it.
 
-Tokens are float64. Scores are sums of at most 64 products below 2**10 in total, each with a relative error of 2**-53: their
-error is below 2**-36, and that of results, averages of values below 8, below 2**-32. `Fire` and `Kerple` compute scores in
-float32 from at most 9 products that sum to less than 16: an error of 2**-16 in scores and 2**-13 in results.
+Tokens are float64. Scores are sums of at most 64 products below 2**10 in total, each with a relative error of 2**-53:
+their error is below 2**-36, and that of results, averages of values below 8, below 2**-32. `Fire` and `Kerple` compute
+scores in float32 from at most 9 products that sum to less than 16: an error of 2**-16 in scores and 2**-13 in results.
 """
 
 import numpy as np
