@@ -20,7 +20,7 @@ def test_endpoint_frequencies_end_at_one_over_base():
     assert endpoint(0) == ()
 
 
-def test_powers_of_two_and_chosen_ones():
+def test_powers_of_two_and_custom_frequencies():
     assert as_float64(powers_of_two(4)).tolist() == [1, 0.5, 0.25, 0.125]
     assert as_float64(chosen([0.1, 3])).tolist() == [0.1, 3]
 
@@ -43,6 +43,6 @@ def test_frequencies_do_not_depend_on_the_callers_decimal_context():
         (1e100, ValueError, "got 1e+100."),
     ],
 )
-def test_other_frequencies_are_refused(frequency, kind, message):
+def test_invalid_frequencies_are_rejected(frequency, kind, message):
     with pytest.raises(kind, match=re.escape(message)):
         chosen([frequency])
