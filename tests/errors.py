@@ -17,11 +17,17 @@ def rejects(error, argument, *values):
     """
     with pytest.raises(error) as raised:
         yield raised
-    message = str(raised.value)
+    message = sentence(raised.value)
     assert argument is None or f"`{argument}`" in message, message
     assert is_one_sentence(message), message
     for value in values:
         assert names(message, value), f"{value!r} is missing: {message}"
+
+
+def sentence(error):
+    """Return the message of an error; Keras prints that of a layer in bold among lines of its own."""
+    bold = re.search(r"\x1b\[1m(.*)\x1b\[0m", str(error), re.DOTALL)
+    return bold[1] if bold else str(error)
 
 
 def is_one_sentence(message):
