@@ -148,7 +148,7 @@ def bench(session: nox.Session) -> None:
     """
     first, *rest = session.posargs or [""]
     script, options = ("rotation", session.posargs) if first.startswith("-") or not first else (first, rest)
-    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--backend", default="numpy", choices=("numpy", *BACKEND_NAMES))
     known, arguments = parser.parse_known_args(options)
     name = known.backend

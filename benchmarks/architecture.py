@@ -28,8 +28,8 @@ from typing import Any, Literal
 import harness
 import machine
 import numpy as np
+from call_path import way
 from counting import PACKAGES, folder_of, lines
-from passing import way
 
 PARTS = ("way", "cost", "lines")
 WIDTH, HEADS = 64, 8

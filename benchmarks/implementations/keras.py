@@ -10,7 +10,7 @@ from posenc_backends.keras import RotaryEmbedding
 from posenc_core import Rotary
 
 from . import Turn, each
-from .lone import installed, lone
+from .imports import installed, lone
 
 BACKEND = keras.backend.backend()
 if BACKEND == "tensorflow":

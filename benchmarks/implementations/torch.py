@@ -15,7 +15,7 @@ from posenc_backends.torch import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
 from . import Turn, each, elsewhere
-from .lone import installed, lone
+from .imports import installed, lone
 
 DTYPES = ("float32", "bfloat16", "float16")
 
