@@ -40,6 +40,8 @@ from posenc_core import (
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
+from ..errors import rejects
+
 
 @dataclass(frozen=True, kw_only=True)
 class Halved(Scaling):
@@ -131,7 +133,7 @@ def test_arrays_and_lists_are_tuples_of_numbers():
 
 
 def test_no_dict_is_refused():
-    with pytest.raises(TypeError, match="`data` must be a dict"):
+    with rejects(TypeError, "data", "None"):
         Encoding.from_dict(None)
 
 
