@@ -1,10 +1,10 @@
-import re
-
 import mpmath
 import numpy as np
 import pytest
 
 from posenc_core.tables.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two
+
+from ..errors import rejects
 
 
 @pytest.mark.parametrize(("dim", "base"), [(128, 10000), (7, 10000), (96, 1000042.0), (2, 2)])
@@ -35,14 +35,14 @@ def test_frequencies_do_not_depend_on_the_callers_decimal_context():
 
 
 @pytest.mark.parametrize(
-    ("frequency", "kind", "message"),
+    ("frequency", "kind", "names"),
     [
-        ("1", TypeError, "`frequencies` must be a number, got '1'."),
-        (np.inf, ValueError, "`frequencies` must be a finite number, got inf."),
-        (-1.0, ValueError, "`frequencies` must be from 0 up to 2**31 radians per position, got -1.0."),
-        (1e100, ValueError, "got 1e+100."),
+        ("1", TypeError, ("frequencies", "'1'")),
+        (np.inf, ValueError, ("frequencies", "inf")),
+        (-1.0, ValueError, ("frequencies", "-1.0")),
+        (1e100, ValueError, ("frequencies", "1e+100")),
     ],
 )
-def test_invalid_frequencies_are_rejected(frequency, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_frequencies_are_refused(frequency, kind, names):
+    with rejects(kind, *names):
         chosen([frequency])

@@ -1,4 +1,3 @@
-import re
 from fractions import Fraction
 from itertools import product
 
@@ -6,6 +5,8 @@ import numpy as np
 import pytest
 
 from posenc_core.positions.grids import grid, left_padded, multimodal, normalized_grid
+
+from ..errors import rejects
 
 
 @pytest.mark.parametrize("sizes", [(4,), (2, 3), (5, 1), (3, 2, 5), (2, 3, 1, 2)], ids=str)
@@ -58,35 +59,35 @@ def test_normalized_cells_may_be_merged():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "options", "kind", "message"),
+    ("sizes", "options", "kind", "names"),
     [
-        ((), {}, ValueError, "`sizes` must have at least one axis, got none."),
-        ((2, 0), {}, ValueError, "`sizes` must be at least 1, got 0."),
-        ((2, 1.5), {}, TypeError, "`sizes` must be an integer, got 1.5."),
-        (((2, 3),), {}, TypeError, "`sizes` must be an integer, got (2, 3)."),
-        ((4, 6), {"merge": 4}, ValueError, "`merge` must divide the last two sizes of (4, 6), got 4."),
-        ((3, 4), {"merge": 2}, ValueError, "`merge` must divide the last two sizes of (3, 4), got 2."),
-        ((4,), {"merge": 2}, ValueError, "`merge` must divide the last two sizes of (4,), got 2."),
-        ((4, 4), {"merge": 0}, ValueError, "`merge` must be at least 1, got 0."),
-        ((4, 4), {"start": 0.5}, TypeError, "`start` must be an integer, or one for each axis, got 0.5."),
-        ((4, 4), {"start": (1, 2, 3)}, ValueError, "one for each of the 2 axes, got (1, 2, 3)."),
+        ((), {}, ValueError, ("sizes",)),
+        ((2, 0), {}, ValueError, ("sizes", "0")),
+        ((2, 1.5), {}, TypeError, ("sizes", "1.5")),
+        (((2, 3),), {}, TypeError, ("sizes", "(2, 3)")),
+        ((4, 6), {"merge": 4}, ValueError, ("merge", "4")),
+        ((3, 4), {"merge": 2}, ValueError, ("merge", "2")),
+        ((4,), {"merge": 2}, ValueError, ("merge", "2")),
+        ((4, 4), {"merge": 0}, ValueError, ("merge", "0")),
+        ((4, 4), {"start": 0.5}, TypeError, ("start", "0.5")),
+        ((4, 4), {"start": (1, 2, 3)}, ValueError, ("start", "(1, 2, 3)")),
     ],
 )
-def test_invalid_grids_are_rejected(sizes, options, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_grids_are_refused(sizes, options, kind, names):
+    with rejects(kind, *names):
         grid(*sizes, **options)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "by", "message"),
+    ("sizes", "by", "names"),
     [
-        ((2, 2), "mean", "`by` must be one of 'separate', 'max', 'min', got 'mean'."),
-        ((2, 0), "max", "`sizes` must be at least 1, got 0."),
-        ((), "max", "`sizes` must have at least one axis, got none."),
+        ((2, 2), "mean", ("by", "'mean'")),
+        ((2, 0), "max", ("sizes", "0")),
+        ((), "max", ("sizes",)),
     ],
 )
-def test_invalid_normalized_grids_are_rejected(sizes, by, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_other_normalized_grids_are_refused(sizes, by, names):
+    with rejects(ValueError, *names):
         normalized_grid(*sizes, by=by)
 
 
@@ -182,21 +183,21 @@ def test_time_is_rounded_down_after_a_product_in_float32():
 
 
 @pytest.mark.parametrize(
-    ("segments", "kind", "message"),
+    ("segments", "kind", "names"),
     [
-        ([-1], ValueError, "`segments` must be at least 0, got -1."),
-        ([1.5], TypeError, "`segments` must be an integer, got 1.5."),
-        ([True], TypeError, "`segments` must be an integer, got True."),
-        (["ab"], TypeError, "`segments` must be an integer, got 'ab'."),
-        ([(4, 6)], ValueError, "`segments` must be lengths or (frames, height, width[, interval]), got (4, 6)."),
-        ([(1, 0, 6)], ValueError, "`segments` must be at least 1, got 0."),
-        ([(1, 2.0, 6)], TypeError, "`segments` must be an integer, got 2.0."),
-        ([(1, 2, 6, -0.5)], ValueError, "`segments` must be a finite number of at least 0, got -0.5."),
-        ([(1, 2, 6, np.nan)], ValueError, "`segments` must be a finite number of at least 0, got nan."),
+        ([-1], ValueError, ("segments", "-1")),
+        ([1.5], TypeError, ("segments", "1.5")),
+        ([True], TypeError, ("segments", "True")),
+        (["ab"], TypeError, ("segments", "'ab'")),
+        ([(4, 6)], ValueError, ("segments", "(4, 6)")),
+        ([(1, 0, 6)], ValueError, ("segments", "0")),
+        ([(1, 2.0, 6)], TypeError, ("segments", "2.0")),
+        ([(1, 2, 6, -0.5)], ValueError, ("segments", "-0.5")),
+        ([(1, 2, 6, np.nan)], ValueError, ("segments", "nan")),
     ],
 )
-def test_invalid_segments_are_rejected(segments, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_segments_are_refused(segments, kind, names):
+    with rejects(kind, *names):
         multimodal(segments)
 
 
@@ -211,6 +212,6 @@ def test_rows_are_padded_on_the_left():
         assert 12 + batch.delta[index] == length + delta
 
 
-def test_a_batch_must_have_rows():
-    with pytest.raises(ValueError, match=re.escape("`rows` must have at least one row, got none.")):
+def test_a_batch_has_rows():
+    with rejects(ValueError, "rows"):
         left_padded([])

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import warnings
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from posenc_core.scaling import (
     Proportional,
     YaRN,
 )
+
+from ..errors import rejects
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 SMALL = {"head_dim": 64, "max_position_embeddings": 4096}
@@ -293,7 +294,7 @@ def test_a_file_a_folder_and_an_object(tmp_path):
         message = f"`config` must be a path to config.json, .* no file {missing}, and nothing is downloaded"
         with pytest.raises(FileNotFoundError, match=message):
             load_rope(missing)
-    with pytest.raises(TypeError, match="`config` must be a path, a dict or a config object"):
+    with rejects(TypeError, "config", "int"):
         load_rope(64)
 
 
@@ -327,7 +328,7 @@ def test_rotary_keys_in_dicts_of_their_own():
 def test_configs_that_hold_themselves():
     config = {**SMALL}
     config["text_config"] = config
-    with pytest.raises(ValueError, match="`config` must not be nested so deeply"):
+    with rejects(ValueError, "config"):
         load_rope(config)
 
 
@@ -373,7 +374,7 @@ def test_the_layout_is_asked_for_said_or_known():
     ]
     for config, asked, layout in layouts:
         assert load_rope({"rope_theta": 1e5, **SMALL, **config}, layout=asked).layout == layout
-    with pytest.raises(ValueError, match=r"`layout` must be one of .*, got 'neox'"):
+    with rejects(ValueError, "layout", "'neox'"):
         load_rope(SMALL, layout="neox")
 
 
@@ -393,7 +394,7 @@ def test_layer_types_are_listed():
 def test_bases_may_go_by_other_names_than_layers():
     config = {"model_type": "deepseek_v4", "qk_rope_head_dim": 64, "layer_types": ["heavily_compressed_attention"]}
     assert layer_types(config) == ("main", "compress")
-    with pytest.raises(ValueError, match="`layer_type` must be one of 'compress', 'main', which turn differently, got"):
+    with rejects(ValueError, "layer_type", "'heavily_compressed_attention'"):
         load_rope(config, layer_type="heavily_compressed_attention")
 
 
@@ -402,11 +403,9 @@ def test_layers_that_are_alike_need_no_name():
     assert layer_types(alike) == ()
     assert load_rope(alike) == load_rope(alike, layer_type="full_attention") == half(64, 1e6)
     assert load_rope(alike, layer_type="linear_attention") is None
-    with pytest.raises(
-        ValueError, match="`layer_type` must be one of 'full_attention', 'linear_attention', got 'main'"
-    ):
+    with rejects(ValueError, "layer_type", "'main'"):
         load_rope(alike, layer_type="main")
-    with pytest.raises(ValueError, match="`layer_type` must be left out"):
+    with rejects(ValueError, "layer_type", "'full_attention'"):
         load_rope(SMALL, layer_type="full_attention")
 
 
@@ -416,7 +415,7 @@ def test_layers_that_a_model_does_not_turn():
     assert layer_types(config) == ("sliding_attention", "full_attention")
     assert load_rope(config, layer_type="sliding_attention") == turning
     assert load_rope(config, layer_type="full_attention") is None
-    with pytest.raises(ValueError, match="`layer_type` must be one of 'full_attention', 'sliding_attention', got None"):
+    with rejects(ValueError, "layer_type", "None"):
         load_rope(config)
     assert load_rope({**config, "layer_types": ["sliding_attention"]}) == turning
     assert load_rope({**config, "sliding_window": None}, layer_type=None) == turning
@@ -444,7 +443,7 @@ def test_the_length_goes_by_several_names():
         assert rotary.max_seq_len == 512
     only_original = {"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0, **L0}}
     assert load_rope(only_original).max_seq_len == 1024
-    with pytest.raises(ValueError, match="`max_position_embeddings` is missing: `rope_type` 'dynamic' starts from it"):
+    with rejects(ValueError, "max_position_embeddings", "`rope_type`", "'dynamic'"):
         load_rope({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
 
 
@@ -588,14 +587,14 @@ WARNED = {
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "names"),
     [
-        ("gpt2", "`rope_theta` is missing, and `model_type` 'gpt2' not known to turn: add it if it does."),
-        ("gpt_oss", "`rope_parameters` is missing, but the `model_type` 'gpt_oss' has a scaling: add it."),
+        ("gpt2", ("rope_theta", "`model_type`", "'gpt2'")),
+        ("gpt_oss", ("rope_parameters", "`model_type`", "'gpt_oss'")),
     ],
 )
-def test_a_config_that_says_nothing_of_a_rotation(name, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_a_config_that_says_nothing_of_a_rotation(name, names):
+    with rejects(ValueError, *names):
         load_rope({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
 
 
@@ -713,49 +712,49 @@ def test_refused_by_name(config, message):
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("config", "names"),
     [
-        ({"rope_scaling": "linear"}, "`rope_scaling` must be a dict or None, got 'linear'"),
-        ({"rope_scaling": {"type": "linear", "factor": "2"}}, "`factor` must be a number, got '2'"),
+        ({"rope_scaling": "linear"}, ("rope_scaling", "'linear'")),
+        ({"rope_scaling": {"type": "linear", "factor": "2"}}, ("factor", "'2'")),
         (
             {"rope_scaling": {**YARN, "original_max_position_embeddings": 1024.5}},
-            "`original_max_position_embeddings` must",
+            ("original_max_position_embeddings", "1024.5"),
         ),
-        ({"rope_theta": "10000"}, "`rope_theta` must be a number, got '10000'"),
-        ({"partial_rotary_factor": "half"}, "`partial_rotary_factor` must be a number, got 'half'"),
-        ({"rotary_dim": 16.5}, "`rotary_dim` must be an integer, got 16.5"),
-        ({"head_dim": "64"}, "`head_dim` must be an integer, got '64'"),
-        ({"head_dim": None, "hidden_size": "64", "n_head": 2}, "`hidden_size` must be an integer, got '64'"),
-        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, "`n_head` must be an integer, got 2.5"),
-        ({"rope_parameters": {"mrope_section": ["8", 12, 12]}}, "`mrope_section` must be an integer, got '8'"),
-        ({"rope_parameters": {"full_attention": {}, "sliding": 3}}, "`sliding` must be a dict or None beside"),
-        ({"global_rope_theta": "x"}, "`global_rope_theta` must be a number, got 'x'"),
-        ({"rope_local_base_freq": "x"}, "`rope_local_base_freq` must be a number, got 'x'"),
-        ({"rotary_pct": "x"}, "`rotary_pct` must be a number, got 'x'"),
-        ({"attn_rotary_emb": 1.5}, "`attn_rotary_emb` must be an integer, got 1.5"),
-        ({"global_head_dim": "x", "layer_types": ["full_attention", "sliding_attention"]}, "`global_head_dim` must"),
-        ({"n_positions": "x"}, "`n_positions` must be an integer, got 'x'"),
-        ({"qk_nope_head_dim": "8", "qk_rope_head_dim": 64}, "`qk_nope_head_dim` must be an integer, got '8'"),
-        ({"head_dim": {}, "qk_rope_head_dim": 64}, "`head_dim` must be an integer, got {}"),
-        ({"qk_rope_head_dim": ""}, "`qk_rope_head_dim` must be an integer, got ''"),
-        ({"layer_types": True}, "`layer_types` must be a list of strings or None, got True"),
-        ({"layer_types": ["a", 1]}, r"`layer_types` must be a list of strings or None, got \['a', 1\]"),
-        ({"layer_rope_theta": 5}, "`layer_rope_theta` must be a list of numbers or None, got 5"),
+        ({"rope_theta": "10000"}, ("rope_theta", "'10000'")),
+        ({"partial_rotary_factor": "half"}, ("partial_rotary_factor", "'half'")),
+        ({"rotary_dim": 16.5}, ("rotary_dim", "16.5")),
+        ({"head_dim": "64"}, ("head_dim", "'64'")),
+        ({"head_dim": None, "hidden_size": "64", "n_head": 2}, ("hidden_size", "'64'")),
+        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, ("n_head", "2.5")),
+        ({"rope_parameters": {"mrope_section": ["8", 12, 12]}}, ("mrope_section", "'8'")),
+        ({"rope_parameters": {"full_attention": {}, "sliding": 3}}, ("sliding", "3")),
+        ({"global_rope_theta": "x"}, ("global_rope_theta", "'x'")),
+        ({"rope_local_base_freq": "x"}, ("rope_local_base_freq", "'x'")),
+        ({"rotary_pct": "x"}, ("rotary_pct", "'x'")),
+        ({"attn_rotary_emb": 1.5}, ("attn_rotary_emb", "1.5")),
+        ({"global_head_dim": "x", "layer_types": ["full_attention", "sliding_attention"]}, ("global_head_dim", "'x'")),
+        ({"n_positions": "x"}, ("n_positions", "'x'")),
+        ({"qk_nope_head_dim": "8", "qk_rope_head_dim": 64}, ("qk_nope_head_dim", "'8'")),
+        ({"head_dim": {}, "qk_rope_head_dim": 64}, ("head_dim", "{}")),
+        ({"qk_rope_head_dim": ""}, ("qk_rope_head_dim", "''")),
+        ({"layer_types": True}, ("layer_types", "True")),
+        ({"layer_types": ["a", 1]}, ("layer_types", "['a', 1]")),
+        ({"layer_rope_theta": 5}, ("layer_rope_theta", "5")),
         (
             {"layer_types": ["full_attention"], "per_layer_config": [1]},
-            r"`per_layer_config` must be a dict or None, got",
+            ("per_layer_config", "[1]"),
         ),
-        ({"layer_types": ["full_attention"], "per_layer_config": {"a": {}}}, "`per_layer_config` must have a dict for"),
-        ({"model_type": 5}, "`model_type` must be a string or None, got 5"),
-        ({"text_config": "qwen2"}, "`text_config` must be a dict or None, got 'qwen2'"),
-        ({"rope_interleave": "false"}, "`rope_interleave` must be True or False, got 'false'"),
-        ({"use_rope": "False"}, "`use_rope` must be True or False, got 'False'"),
-        ({"use_alibi": "no"}, "`use_alibi` must be True or False, got 'no'"),
-        ({"rope_parameters": {"mrope_interleaved": "no"}}, "`mrope_interleaved` must be True or False, got 'no'"),
+        ({"layer_types": ["full_attention"], "per_layer_config": {"a": {}}}, ("per_layer_config", "'a'")),
+        ({"model_type": 5}, ("model_type", "5")),
+        ({"text_config": "qwen2"}, ("text_config", "'qwen2'")),
+        ({"rope_interleave": "false"}, ("rope_interleave", "'false'")),
+        ({"use_rope": "False"}, ("use_rope", "'False'")),
+        ({"use_alibi": "no"}, ("use_alibi", "'no'")),
+        ({"rope_parameters": {"mrope_interleaved": "no"}}, ("mrope_interleaved", "'no'")),
     ],
 )
-def test_refused_by_type(config, message):
-    with pytest.raises(TypeError, match=message):
+def test_refused_by_type(config, names):
+    with rejects(TypeError, *names):
         load_rope(SMALL | config)
 
 
@@ -836,10 +835,10 @@ def test_what_a_config_cannot_say(fields, message):
 
 def test_to_config_takes_rotary_encodings_whose_pairs_a_config_can_deal():
     ernie = MultimodalRotary(head_dim=64, layout="interleaved", sections=(11, 11, 10), arrangement="ernie")
-    with pytest.raises(ValueError, match="`arrangement` must be one of 'chunked', 'interleaved', got 'ernie'"):
+    with rejects(ValueError, "arrangement", "'ernie'"):
         to_config(ernie)
     two = MultimodalRotary(head_dim=64, layout="half", sections=(16, 16))
-    with pytest.raises(ValueError, match=r"`sections` must be three, .*, got \(16, 16\)"):
+    with rejects(ValueError, "sections", "(16, 16)"):
         to_config(two)
-    with pytest.raises(TypeError, match=re.escape("`rotary` must be a Rotary, got dict.")):
+    with rejects(TypeError, "rotary", "dict"):
         to_config({})

@@ -1,7 +1,6 @@
 """Narrow tables against formulas written anew here: angles rounded by `math`, sines of NumPy and mpmath."""
 
 import math
-import re
 
 import mpmath
 import numpy as np
@@ -9,6 +8,8 @@ import pytest
 
 from posenc_core import Linear, Llama3, LongRoPE, MultimodalRotary, Rotary
 from posenc_core.analysis.precision import LIMIT, errors, first_off, growing_errors, loss
+
+from ..errors import rejects
 
 
 def to_float32(numbers):
@@ -175,20 +176,20 @@ def test_slow_frequencies_are_searched_to_the_end():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "names"),
     [
-        ({"by": 1e-6}, "`by` must be a finite number of at least 1e-05, got 1e-06."),
-        ({"start": -1}, "`start` must be at least 0, got -1."),
-        ({"limit": 0}, "`limit` must be at least 1, got 0."),
-        ({"limit": 2**22 + 1}, "`limit` must be at most 4194304, got 4194305."),
-        ({"arithmetic": "float16"}, "`arithmetic` must be one of 'float32', 'bfloat16', got 'float16'."),
+        ({"by": 1e-6}, ("by", "1e-06")),
+        ({"start": -1}, ("start", "-1")),
+        ({"limit": 0}, ("limit", "0")),
+        ({"limit": 2**22 + 1}, ("limit", "4194305")),
+        ({"arithmetic": "float16"}, ("arithmetic", "'float16'")),
     ],
 )
-def test_mistakes_are_told(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_mistakes_are_told(options, names):
+    with rejects(ValueError, *names):
         first_off(PLAIN, **options)
 
 
 def test_an_unknown_arithmetic_is_told_by_errors_too():
-    with pytest.raises(ValueError, match="`arithmetic` must be one of 'float32', 'bfloat16', got 'float8'"):
+    with rejects(ValueError, "arithmetic", "'float8'"):
         errors(PLAIN, np.arange(3), arithmetic="float8")

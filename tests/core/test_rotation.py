@@ -1,7 +1,3 @@
-import re
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -9,6 +5,8 @@ from posenc_backends.conformance.oracles import channel_map
 from posenc_core import Rotary, relayout, rotate, unrotate
 from posenc_core._array_api import kernels, numpy_kernel
 from posenc_core.rotation import channel_pairs, pair_slices, pairing_of, rotate_reference
+
+from ..errors import rejects
 
 RNG = np.random.default_rng(1)
 LAYOUTS = ("interleaved", "half")
@@ -208,22 +206,22 @@ def test_blocks_have_pairs_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "names"),
     [
         (
             {"layout": "half", "placement": "front"},
-            "`placement` must be one of 'lead', 'trail', 'spread', got 'front'.",
+            ("placement", "'front'"),
         ),
-        ({"layout": "half", "blocks": 3}, "`blocks` must divide the 4 pairs, got 3."),
+        ({"layout": "half", "blocks": 3}, ("blocks", "3")),
         (
             {"layout": "half", "blocks": 2, "placement": "spread"},
-            "`placement` 'spread' goes with one block of one layout",
+            ("placement", "'half'"),
         ),
-        ({"layout": "interleaved_to_half", "placement": "spread"}, "`placement` 'spread' goes with one block"),
+        ({"layout": "interleaved_to_half", "placement": "spread"}, ("placement", "'interleaved_to_half'")),
     ],
 )
-def test_words_that_do_not_go_together(words, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_words_that_do_not_go_together(words, names):
+    with rejects(ValueError, *names):
         rotate(np.ones((1, 8)), np.ones((1, 4)), np.zeros((1, 4)), **words)
 
 
@@ -236,20 +234,20 @@ def test_half_precision_is_rounded_once(layout):
 
 
 @pytest.mark.parametrize(
-    ("x", "layout", "kind", "message"),
+    ("x", "layout", "kind", "names"),
     [
         (
             np.ones((1, 2)),
             "neox",
             ValueError,
-            "`layout` must be one of 'interleaved', 'half', 'interleaved_to_half', got 'neox'.",
+            ("layout", "'neox'"),
         ),
-        (np.ones((1, 2), int), "half", TypeError, "`x` must be floating-point, got int64; cast it first."),
-        (np.ones((1, 2)), "half", ValueError, "`x` is 2 wide, but its table rotates 4 channels"),
+        (np.ones((1, 2), int), "half", TypeError, ("x", "int64")),
+        (np.ones((1, 2)), "half", ValueError, ("x", "2", "4", "`rotary_dim`")),
     ],
 )
-def test_bad_input(x, layout, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_bad_input(x, layout, kind, names):
+    with rejects(kind, *names):
         rotate(x, np.ones((1, 2)), np.zeros((1, 2)), layout=layout)
 
 
@@ -257,5 +255,5 @@ def test_arrays_of_no_known_library_are_refused():
     class Odd(list):
         shape, dtype = (1, 2), "float32"
 
-    with pytest.raises(TypeError, match="No array library is known for Odd"):
+    with rejects(TypeError, None, "Odd"):
         rotate(Odd(), np.ones((1, 1)), np.ones((1, 1)), layout="half")

@@ -7,6 +7,8 @@ import pytest
 from posenc_backends.cli.relayout.projections import projections
 from posenc_backends.cli.relayout.tensors import check_partners, order_of
 
+from ..errors import rejects
+
 LLAMA = {
     "model_type": "llama", "hidden_size": 3, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
     "rope_theta": 10000.0,
@@ -85,7 +87,7 @@ def test_without_a_hidden_size_any_width_will_do_but_none():
     config = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
     known = projections(config, source="interleaved", target="half")
     assert order_of("layers.0.attn.q_proj.weight", "F32", (32, 5), known) is not None
-    with pytest.raises(ValueError, match=re.escape("must have shape (32, *) by the config, got (32, 0).")):
+    with rejects(ValueError, "layers.0.attn.q_proj.weight", "(32, 0)"):
         order_of("layers.0.attn.q_proj.weight", "F32", (32, 0), known)
 
 
