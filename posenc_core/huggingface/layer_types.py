@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .config import BASES, LOCAL_BASES, ROPES, agreed, read, stated
-from .kinds import KEYS, changes_nothing
 from .models import SCHEMES, Series, model_of
+from .scalings import KEYS, changes_nothing
 
 Parameters = dict[str, Any]
 NOT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")

@@ -11,11 +11,10 @@ from ..scaling import Proportional
 from .config import ROPES, read
 from .heads import head_of, rotary_channels_of
 from .keys import check_keys, is_rotary
-from .kinds import kind_of
 from .layer_types import attention_types, parameters_of
 from .models import SCALED, Model, model_of, model_type
 from .parameters import completed
-from .scalings import warn
+from .scalings import kind_of, warn
 
 
 def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | None = None) -> Rotary | None:

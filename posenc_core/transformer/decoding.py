@@ -10,8 +10,7 @@ import numpy.typing as npt
 from .._array_api.checks import check_integer
 from .._array_api.namespace import Array, namespace_of
 from .config import END, PAD, START, Transformer
-from .model import Memory, decode, read
-from .placing import Weights
+from .model import Memory, Weights, decode, read
 
 Host = npt.NDArray[Any]
 
