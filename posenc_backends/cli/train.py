@@ -112,7 +112,7 @@ def _write(path: Path, **told: Any) -> None:
 
 def _draw(path: Path, trainer: Trainer, model: Transformer, task: Task) -> None:
     """Where the last block of the decoder looks in a date while it writes it."""
-    from posenc_core.analysis.attention_plot import plot_attention
+    from posenc_core.analysis.plots import plot_attention
 
     source = np.array([task.tokens(SHOWN)], np.int32)
     answer = "2026-11-21"
