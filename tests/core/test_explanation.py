@@ -11,7 +11,7 @@ import pytest
 
 from posenc_core import NTK, Linear, Proportional, Rotary, rotate
 from posenc_core.analysis.explain import SQUARED, explain
-from posenc_core.analysis.pairs import pairs_of, slowing
+from posenc_core.analysis.pairs import describe_scaling, pairs_of
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 LLAMA31 = {
@@ -264,7 +264,7 @@ def test_pairs_that_stand_still_are_told():
         head_dim=16, layout="half", placement="spread", scaling=Proportional(partial_rotary_factor=0.25, factor=2)
     )
     pairs = pairs_of(rotary, longest=100)
-    assert slowing(rotary, pairs) == "divided by 2: pairs 0–1; standing still: pairs 2–7"
+    assert describe_scaling(rotary, pairs) == "divided by 2: pairs 0–1; not rotated: pairs 2–7"
     assert (pairs[7].frequency, pairs[7].wavelength, pairs[7].slowed_by, pairs[7].turns_in_longest) == (
         0,
         None,
@@ -285,7 +285,7 @@ def test_pairs_that_stand_still_are_told():
 )
 def test_slowing_is_told_in_words(scaling, told):
     rotary = Rotary(head_dim=6, layout="half", scaling=scaling)
-    assert slowing(rotary, pairs_of(rotary)) == told
+    assert describe_scaling(rotary, pairs_of(rotary)) == told
 
 
 @pytest.mark.parametrize("config", [LLAMA31, PHI, DEEPSEEK, GEMMA3, QWEN2_VL, COHERE2])
