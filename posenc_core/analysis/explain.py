@@ -9,7 +9,7 @@ from typing import Any
 from .._array_api.checks import check_integer
 from ..encodings import Rotary
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import LENGTHS, read, stated
+from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
 from ..scaling import DynamicNTK, YaRN
 from .pairs import Pair, describe_scaling, pairs_of
@@ -128,13 +128,13 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
 
 def _layout_from(config: dict[str, Any]) -> str | None:
     known = ("model_type",) if model_type(config) in MODELS else ()
-    return next(iter((*stated(config, LAYOUT_KEYS), *known)), None)
+    return next(iter((*values_of(config, LAYOUT_KEYS), *known)), None)
 
 
 def _lengths(rotary: Rotary, config: dict[str, Any]) -> tuple[int | None, int | None]:
     """Return the original length and the longest length; None where the config does not determine it."""
     original = getattr(rotary.scaling, "original_max_position_embeddings", None)
-    name, longest = next(iter(stated(config, LENGTHS).items()), ("", None))
+    name, longest = next(iter(values_of(config, LENGTHS).items()), ("", None))
     if longest is not None:
         check_integer(name, longest)
     factor = getattr(rotary.scaling, "factor", None)
