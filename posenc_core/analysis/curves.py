@@ -1,4 +1,4 @@
-"""Curves: the numbers behind the pictures of an encoding: table rows, dot products, frequencies and scores by distance."""
+"""Curves: the numbers behind the pictures of an encoding: rows, dot products, frequencies, scores by distance."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
 def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float64s:
     """Return the attention score for each distance of the query after the key.
 
-    With a rotary encoding: the dot product of a query and a key of ones, divided by their width. With a scoring encoding:
-    the bias that it adds.
+    With a rotary encoding, the score is the dot product of a query and a key of ones, divided by their width. With a
+    scoring encoding, it is the bias.
 
     Args:
         encoding: a rotary encoding of sequences, or a scoring encoding without learned parameters.
@@ -109,9 +109,8 @@ def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float
 def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     """Return the upper bound of RoPE scores by distance, divided by the bound at distance 0, shape `(length,)`.
 
-    For each pair, the rotations of all pairs up to it are added up as complex numbers; the bound is proportional to the
-    mean of the absolute values. Its other factor, the largest change of q · k from pair to pair, does not depend on the
-    distance.
+    For each pair, add up the rotations of all pairs up to it as complex numbers: the bound is proportional to the mean of
+    the absolute values. Its other factor, the largest change of q · k from pair to pair, is the same at every distance.
 
     Source: Su et al. 2021, section 3.4.3 (arXiv:2104.09864).
 

@@ -17,8 +17,8 @@ from .precision import ARITHMETICS, Loss, loss
 
 LAYOUT_KEYS = ("rope_interleave", "rotary_emb_interleaved")
 
-# Models whose attention multiplies the softmax scale by the square of YaRN's factor (`yarn_apply_mscale` in transformers
-# 5.23), and kimi_k2, which transformers runs as deepseek_v3.
+# Models whose attention multiplies the softmax scale by the square of YaRN's factor: `yarn_apply_mscale` in
+# transformers 5.23, which runs kimi_k2 as deepseek_v3.
 SQUARED = {
     "axk1", "axk2", "bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa",
     "hy_v4", "kimi_k2", "longcat_flash", "minicpm3", "mistral4", "mistral_large4", "youtu",

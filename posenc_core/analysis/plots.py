@@ -85,7 +85,7 @@ def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
 
 
 def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str) -> Figure:
-    """Draw attention weights as a heat map for each head: the answer from top to bottom, the question from left to right.
+    """Draw the attention weights of each head: the answer from top to bottom, the question from left to right.
 
     Args:
         weights: attention weights, shape `(heads, answer, question)`.

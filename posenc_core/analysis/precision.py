@@ -1,4 +1,4 @@
-"""Precision: the errors of tables whose angles are computed in float32 or bfloat16, and the position where they begin."""
+"""Precision: the errors of tables whose angles are computed in float32 or bfloat16, and where they begin."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def loss(rotary: RotaryEncoding, *, arithmetic: str = "float32", bounds: Sequenc
 def errors(rotary: RotaryEncoding, positions: npt.NDArray[np.int64], *, arithmetic: str = "float32") -> Float64s:
     """Return the largest error of a table row at each position, if angles are computed in low precision.
 
-    Positions and frequencies are rounded once, and so is the angle, their product; cosine, sine and attention factor are
-    exact. Most models also round while they compute the frequencies: their errors are larger, and begin earlier.
+    Positions, frequencies and angles, their products, are rounded once; cosine, sine and attention factor are exact.
+    Most models also round while they compute the frequencies: their errors are larger, and begin earlier.
 
     Args:
         rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.

@@ -54,7 +54,7 @@ def _check_expressible(rotary: Rotary) -> None:
     """Raise unless a config can express every field."""
     if rotary.own is not None:
         raise ValueError(
-            f"`frequencies` must be left out, as a config cannot express them, got {len(rotary.frequencies())} of them: "
+            f"`frequencies` must be left out, as a config cannot express them, got {len(rotary.frequencies())}: "
             "give the encoding a base and a scaling."
         )
     defaults = {"direction": "forward", "precision": "exact", "placement": "lead"}

@@ -81,7 +81,7 @@ def _usual_base(config: dict[str, Any]) -> float:
     if name and name not in MODELS:
         if not values_of(config, (*ROPES, *SHARES, *WIDTHS)):
             raise ValueError(
-                f"`rope_theta` is missing, and `model_type` {name!r} is not known to use RoPE: add `rope_theta` if it does."
+                f"`rope_theta` is missing, and `model_type` {name!r} is not known to use RoPE: add it if it does."
             )
         warn(f"`rope_theta` is missing, and its default for `model_type` {name!r} is unknown: 10000 is used.")
     return model_of(config).base

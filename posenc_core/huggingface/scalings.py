@@ -177,7 +177,7 @@ def _factor(parameters: Parameters) -> float:
         check_number("factor", factor, minimum=1)
         if longest not in (None, original, factor * original):
             warn(
-                f"`factor` {factor!r} is used, although `{LENGTH}` {longest!r} is another multiple of `{L0}` {original!r}."
+                f"`factor` {factor!r} is used; `{LENGTH}` {longest!r} is another multiple of `{L0}` {original!r}."
             )
         return float(factor)
     if longest is None or longest < original:
@@ -198,7 +198,7 @@ ROPE_TYPES = {
     "default": RopeType(lambda _: None),
     "linear": RopeType(_linear, ("factor",)),
     "dynamic": RopeType(_dynamic, ("factor",)),
-    WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan's configs have keys of YaRN without effect
+    WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan: keys of YaRN without effect
     "yarn": RopeType(_yarn, (L0,), (*_YARN, *MSCALES, "attn_factor")),
     "deepseek_yarn": RopeType(_deepseek_yarn, (L0,), (*_YARN, *MSCALES)),
     "telechat3-yarn": RopeType(_telechat_yarn, (L0,), _YARN),
