@@ -176,9 +176,7 @@ def _factor(parameters: Parameters) -> float:
     if factor is not None:
         check_number("factor", factor, minimum=1)
         if longest not in (None, original, factor * original):
-            warn(
-                f"`factor` {factor!r} is used; `{LENGTH}` {longest!r} is another multiple of `{L0}` {original!r}."
-            )
+            warn(f"`factor` {factor!r} is used; `{LENGTH}` {longest!r} is another multiple of `{L0}` {original!r}.")
         return float(factor)
     if longest is None or longest < original:
         raise ValueError(
