@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from posenc_core._array_api.checks import check_integer
 from posenc_core.encodings import Encoding
 from posenc_core.transformer.config import Transformer
-from posenc_core.transformer.model import looked_at
+from posenc_core.transformer.model import cross_attention_weights
 from posenc_core.transformer.tasks import TASKS, Task
 
 from ..training import RECIPES, TEST, Recipe, Trainer, exact_match, model_of, steps, trainer
@@ -112,10 +112,10 @@ def _write(path: Path, **told: Any) -> None:
 
 def _draw(path: Path, trainer: Trainer, model: Transformer, task: Task) -> None:
     """Where the last block of the decoder looks in a date while it writes it."""
-    from posenc_core.analysis.attention_plot import plot_attention
+    from posenc_core.analysis.plots import plot_attention
 
     source = np.array([task.tokens(SHOWN)], np.int32)
     answer = "2026-11-21"
     target = np.array([task.tokens(answer)], np.int32)
-    looks = trainer.run(lambda weights, *both: looked_at(model, weights, *both)[-1], source, target)
+    looks = trainer.run(lambda weights, *both: cross_attention_weights(model, weights, *both)[-1], source, target)
     plot_attention(looks[0], SHOWN.replace(" ", "␣"), answer).savefig(path)

@@ -1,4 +1,4 @@
-"""Narrow tables against formulas written anew here: angles rounded by `math`, sines of NumPy and mpmath."""
+"""Tables in low precision against formulas written anew here: angles rounded by `math`, sines of NumPy and mpmath."""
 
 import math
 
@@ -17,7 +17,7 @@ def to_float32(numbers):
 
 
 def to_bfloat16(numbers):
-    """Eight bits, by way of the exponent; Python's `round` takes the even one of two."""
+    """Round to eight bits, by the exponent; Python's `round` breaks ties to even."""
     return np.vectorize(rounded_to_8_bits, otypes=[float])(to_float32(numbers))
 
 
@@ -30,7 +30,7 @@ ROUNDED = {"float32": to_float32, "bfloat16": to_bfloat16}
 
 
 def off(frequencies, positions, arithmetic, factor=1.0):
-    """The largest error at each position; float64 is off by less than 1e-9 at these positions."""
+    """Return the largest error at each position; errors of float64 are below 1e-9 at these positions."""
     rounded = ROUNDED[arithmetic]
     angles = rounded(np.multiply.outer(rounded(positions), rounded(frequencies)))
     exact = np.multiply.outer(np.asarray(positions, np.float64), frequencies)
@@ -102,7 +102,7 @@ def test_other_bounds_have_other_first_positions(arithmetic):
 
 
 @pytest.mark.parametrize(("longest", "survey"), [(4096, 1.9e-4), (131072, 6.2e-3)])
-def test_float32_is_as_far_off_as_was_measured(longest, survey):
+def test_float32_has_the_measured_errors(longest, survey):
     """SURVEY.md, section 5: exact frequencies, multiplied in float32."""
     assert errors(PLAIN, np.arange(longest - 2048, longest)).max() == pytest.approx(survey, rel=0.01)
 
@@ -156,7 +156,7 @@ def test_growing_errors_grow_and_are_reached():
     assert np.all(worst[positions > 100] > every[positions[positions > 100]] / 4)
 
 
-def test_a_scaling_for_short_sequences_is_searched_as_far_as_it_holds():
+def test_a_scaling_for_short_sequences_is_searched_up_to_its_length():
     scaling = LongRoPE(
         short_factor=[1, 2], long_factor=[4, 8], original_max_position_embeddings=300, attention_factor=1
     )

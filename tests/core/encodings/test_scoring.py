@@ -95,7 +95,7 @@ def test_given_positions_have_the_biases_of_plain_ones(encoding):
 )
 def test_the_formula_of_one_score_is_that_of_all(encoding, positions):
     """To the bit, but for Fire, whose sums a product of matrices adds in another order; NaN outside of a window."""
-    weights, queries, keys = layer_of(encoding).held, positions(40), positions(50)
+    weights, queries, keys = layer_of(encoding).arrays, positions(40), positions(50)
     heads, queries_of, keys_of = np.meshgrid(np.arange(3), queries, keys, indexing="ij")
     wanted = encoding.score(weights, queries, keys)
     for head, query, key in ((heads, queries_of, keys_of), (np.arange(3)[:, None, None], queries[:, None], keys)):
