@@ -1,0 +1,141 @@
+"""Run every case of the conformance suite in every installed backend, each backend in its own process."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .results import COLUMNS, LEGEND, TARGETS, Section, Target, cell, why
+
+
+def report(path: Path | None, *, html: Path | None = None, modes: bool = False) -> int:
+    """Run all installed backends and print the results; write them to `path` as JSON and to `html` as a page.
+
+    Args:
+        path: a JSON file.
+        html: an HTML file.
+        modes: whether to test the framework's own tools too (compile, export, save, …), which takes minutes.
+    Returns:
+        The exit status: 0 if no case failed, 1 otherwise.
+    """
+    if html is not None:
+        from .html import page
+    for file in filter(None, (path, html)):
+        file.touch()  # report a wrong path before the backends run
+    console = Console()
+    sections = _run_installed(console, *(["--modes"] if modes else []))
+    console.print(_table(sections))
+    _print_remarks(console, sections)
+    if path is not None:
+        rows = [row for section in sections for row in section.rows()]
+        crashes = [{"backend": section.target.name, "crash": section.crash} for section in sections if section.crash]
+        path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
+    if html is not None:
+        html.write_text(page(sections, [target for target in TARGETS if target.missing]), encoding="utf-8")
+    return 0 if all(section.complete for section in sections) else 1
+
+
+def run_backend(target: Target, advance: Callable[[int, int], object], *options: str) -> Section:
+    """Run the cases of a backend in a new process.
+
+    Args:
+        target: the backend.
+        advance: called after each case with the number of finished cases and of all cases.
+        options: arguments of `python -m posenc_backends.conformance`.
+    Returns:
+        The results.
+    """
+    section = Section(target)
+    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.backend, *options]
+    environment = os.environ | ({"KERAS_BACKEND": target.keras_backend} if target.keras_backend else {})
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            for line in process.stdout or ():
+                if line.startswith("{"):
+                    content = json.loads(line)
+                    if "cases" in content:  # the first line
+                        section.cases = content["cases"]
+                    else:
+                        section.results.append(content)
+                    advance(len(section.results), section.cases)
+        errors.seek(0)
+        last_line = errors.read().strip().rpartition("\n")[2]
+    if process.returncode or not 0 < section.cases <= len(section.results):
+        section.crash = f"ended with status {process.returncode} after {len(section.results)} cases: {last_line}"
+    return section
+
+
+def _run_installed(console: Console, *options: str) -> list[Section]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    sections = []
+    with Progress(*columns, console=console, transient=True) as progress:
+        for target in TARGETS:
+            if target.missing is None:
+                task = progress.add_task(target.name, total=None)
+                sections.append(run_backend(target, partial(_advance, progress, task), *options))
+                progress.remove_task(task)
+    return sections
+
+
+def _advance(progress: Progress, task: TaskID, done: int, cases: int) -> None:
+    progress.update(task, completed=done, total=cases)
+
+
+def _table(sections: list[Section]) -> Table:
+    table = Table(
+        title="Every backend against golden numbers; errors in ulp",
+        caption=LEGEND,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    table.add_column("encoding", no_wrap=True)
+    for column in (*COLUMNS, "sec"):
+        table.add_column(column, justify="right")
+    for section in sections:
+        table.add_row(f"[bold]{section.target.name} {section.target.version}")
+        for row in section.rows():
+            cells = [cell(row[check]) for check in COLUMNS]
+            style = "red" if row["failed"] else None
+            table.add_row(f"  {row['encoding']}", *cells, f"{row['seconds']:.2f}", style=style)
+        table.add_section()
+    return table
+
+
+def _print_remarks(console: Console, sections: list[Section]) -> None:
+    """Print failures, known failures and frameworks that are not installed, one line each."""
+    for section in sections:
+        name = section.target.name
+        for result in section.failed:
+            console.print(f"{name}: {result['case']}: {why(result)}", style="red", markup=False)
+        for reason in section.known_failures:
+            console.print(f"{name}: known failure: {reason}", style="yellow", markup=False)
+        if section.crash:
+            console.print(f"{name}: {section.crash}", style="red", markup=False)
+    for target in TARGETS:
+        if target.missing:
+            hint = f'not installed; run `pip install "{target.missing}"`.'
+            console.print(f"{target.name}: {hint}", style="dim", markup=False)
+
+
+def _without_infinities(value: Any) -> Any:
+    """Return the value with null for infinity and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _without_infinities(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_infinities(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
