@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_backends import HOST_NAMES, NAMES, load
+from posenc_backends import NAMES
 
 from .calls import TestCall
 from .candidates import Float64s
@@ -34,7 +34,7 @@ class Framework(NamedTuple):
 
     Attributes:
         name: one of `FRAMEWORKS`.
-        backend: the module with `from_numpy` and `to_numpy`.
+        backend: the folder `posenc_backends.<name>`, with `from_numpy` and `to_numpy`.
         testing: the module of the conformance suite with `cast` and, if the framework has gradients, `gradient`.
     """
 
@@ -75,9 +75,7 @@ def framework_of(name: str) -> Framework:
     """
     if name not in FRAMEWORKS:
         raise ValueError(f"`framework` must be one of {', '.join(map(repr, FRAMEWORKS))}, got {name!r}.")
-    if name in NAMES + HOST_NAMES:
-        load(name)
-    backend = import_module(f"posenc_backends.{name}.backend")
+    backend = import_module(f"posenc_backends.{name}")
     return Framework(name, backend, import_module(f"posenc_backends.conformance.frameworks.{name}"))
 
 

@@ -105,15 +105,16 @@ def _errors(
     expected = signature.results(candidate, call.tokens, results[0].shape[-1])
     with np.errstate(invalid="ignore"):  # infinity, if a candidate rounds to float16
         return [
-            np.abs(got.reshape(right.shape) - right)
-            / last_places(signature.magnitudes(candidate, right), call.dtype)
+            np.abs(got.reshape(right.shape) - right) / last_places(signature.magnitudes(candidate, right), call.dtype)
             for got, right in zip(results, expected, strict=True)
         ]
 
 
 def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
     """Return one mistake of two calls."""
-    outputs, calls = (tuple(dict.fromkeys((*a, *b))) for a, b in ((one.outputs, other.outputs), (one.calls, other.calls)))
+    outputs, calls = (
+        tuple(dict.fromkeys((*a, *b))) for a, b in ((one.outputs, other.outputs), (one.calls, other.calls))
+    )
     return replace(one, outputs=outputs, calls=calls, error=max(one.error, other.error))
 
 
@@ -167,9 +168,7 @@ def _reproduced_at(
     return matching
 
 
-def _matches(
-    best: Float64s, number: int, signature: Signature, call: TestCall, results: tuple[Float64s, ...]
-) -> bool:
+def _matches(best: Float64s, number: int, signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> bool:
     error, largest = float(best.max(initial=0)), float(np.abs(call.positions).max(initial=0))
     if error > MATCH_LIMIT + (largest if largest <= SMALL_POSITION else 0):
         return False
@@ -195,9 +194,7 @@ def _or_stale_cache(
     return cause._replace(name="stale cache", description=description, is_state=True)
 
 
-def _found(
-    signature: Signature, result: CallResult, mistake: Mistake | None, outputs: tuple[str, ...]
-) -> FoundMistake:
+def _found(signature: Signature, result: CallResult, mistake: Mistake | None, outputs: tuple[str, ...]) -> FoundMistake:
     return FoundMistake(
         name=UNKNOWN if mistake is None else mistake.name,
         description="no known mistake gives these numbers" if mistake is None else mistake.description,

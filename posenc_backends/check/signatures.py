@@ -195,4 +195,3 @@ def _num_arguments(function: Callable[..., Any], *, default: int) -> int:
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [number for number, p in enumerate(positional, 1) if p.default is p.empty or "pos" in p.name]
     return max(needed, default=0)
-

@@ -25,8 +25,12 @@ def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
     parser = subparsers.add_parser("check", help="check whether a function computes an encoding, or name its mistake")
     parser.add_argument("function", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or as --form says")
-    parser.add_argument("--spec", metavar="ENCODING", help="the encoding, such as \"Rotary(head_dim=64, layout='half')\"")
-    parser.add_argument("--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder")
+    parser.add_argument(
+        "--spec", metavar="ENCODING", help="the encoding, such as \"Rotary(head_dim=64, layout='half')\""
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder"
+    )
     parser.add_argument("--layer-type", metavar="TYPE", help="the layers of the config")
     parser.add_argument("--framework", metavar="NAME", help="whose arrays it takes (default: as its module imports)")
     parser.add_argument(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from posenc_backends import load
 from posenc_core.encodings import Encoding
 from posenc_core.transformer.config import Transformer
 from posenc_core.transformer.model import answer, loss
@@ -85,7 +86,7 @@ def model_of(task: Task, position: Encoding | None) -> Transformer:
 def trainer(backend: str, model: Transformer, recipe: Recipe) -> Trainer:
     """Return the trainer of a backend; for `"keras"`, that of the framework that Keras runs on."""
     if backend == "keras":
-        import_module("posenc_backends.keras.backend")  # raises if Keras runs on a framework that is not supported
+        load("keras")  # raises if Keras is missing, or runs on a framework that is not supported
         backend = import_module("keras").backend.backend()
     made: Trainer = import_module(f"posenc_backends.training.{backend}").Trainer(
         partial(loss, model), model.initial(seed=recipe.seed), model.constants(), recipe.rates()

@@ -8,9 +8,8 @@ import jax
 from jax import numpy as jnp
 from jax.example_libraries.optimizers import adam
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..jax import backend
+from .. import jax as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:

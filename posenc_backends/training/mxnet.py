@@ -7,9 +7,8 @@ from typing import Any
 import mxnet as mx
 from mxnet import autograd
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..mxnet import backend
+from .. import mxnet as backend
+from . import ADAM, Function, Numbers, Rates
 
 mx.npx.set_np()  # the loss is an array of shape ()
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import paddle
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..paddle import backend
+from .. import paddle as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:

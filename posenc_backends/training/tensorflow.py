@@ -6,9 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..tensorflow import backend
+from .. import tensorflow as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..torch import backend
+from .. import torch as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:
@@ -16,7 +15,9 @@ class Trainer:
 
     def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
         self.loss = loss
-        self.parameters = {name: backend.from_numpy(array.copy()).requires_grad_() for name, array in parameters.items()}
+        self.parameters = {
+            name: backend.from_numpy(array.copy()).requires_grad_() for name, array in parameters.items()
+        }
         self.constants = {name: backend.from_numpy(array) for name, array in constants.items()}
         betas = (ADAM.beta1, ADAM.beta2)
         self.rates = iter(rates.tolist())

@@ -160,7 +160,8 @@ class Detached(Rope):
     """Right numbers with the gradient of the input."""
 
     def rotated(self, x, positions):
-        stop_gradient = self.backend.backend.stop_gradient if hasattr(self.backend, "backend") else (lambda array: array)
+        module = self.backend.backend
+        stop_gradient = getattr(module, "BACKEND", module).stop_gradient
         return x + stop_gradient(super().rotated(x, positions) - x)
 
 

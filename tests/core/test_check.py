@@ -182,6 +182,19 @@ def test_a_table_that_ends_names_the_option_longest():
     assert check(lookup, ROTARY, longest=4090).status == 0
 
 
+def test_positions_where_longrope_has_other_frequencies_are_not_tested():
+    scaling = LongRoPE(
+        short_factor=(1.0,) * 4, long_factor=(2.0,) * 4, original_max_position_embeddings=4096, factor=2.0
+    )
+    spec = Rotary(head_dim=8, layout="half", scaling=scaling)
+
+    def tables(positions):
+        return spec.at(int(positions.max()) + 1).cos_sin(positions)
+
+    assert check(tables, spec).status == 0
+    assert check(tables, spec.at(4097)).status == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [

@@ -24,7 +24,10 @@ def add_parser(subparsers: Subparsers) -> Parser:
         "--backend", required=True, choices=BACKENDS, metavar="NAME", help=f"one of {', '.join(BACKENDS)}"
     )
     parser.add_argument(
-        "--position", default="Sinusoidal(dim=64)", metavar="ENCODING", help="an encoding, or none (default: %(default)s)"
+        "--position",
+        default="Sinusoidal(dim=64)",
+        metavar="ENCODING",
+        help="an encoding, or none (default: %(default)s)",
     )
     parser.add_argument("--steps", type=int, metavar="N", help="number of steps (default: enough for the task)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of weights and batches (default: 0)")
