@@ -190,8 +190,8 @@ def test_memory_stays_below_twice_the_largest_tensor(tmp_path):
     ("name", "shape", "message"),
     [
         ("self_attn.q_proj.weight", (48, 3), "must have shape (32, 12) by the config, got (48, 3)."),
-        ("self_attn.q_proj.qweight", (32, 3), "is quantised (F32); re-lay the checkpoint before it is quantised."),
-        ("self_attn.W_pack.weight", (96, 3), "may hold queries or keys, but in which order is not known"),
+        ("self_attn.q_proj.qweight", (32, 3), "is quantized (F32); convert the checkpoint before quantizing it."),
+        ("self_attn.W_pack.weight", (96, 3), "may hold queries or keys, but their order is unknown"),
     ],
 )
 def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, shape, message, tmp_path):
@@ -213,7 +213,7 @@ def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, s
         ({}, {"to": "interleaved", "layout": "interleaved_to_half"}, "for 'interleaved_to_half': nothing to do."),
         ({}, {"to": "neox"}, "`to` must be one of 'interleaved', 'half'"),
         ({}, {"to": "half", "layout": "gptj"}, "`layout` must be one of 'interleaved', 'half'"),
-        ({"attention_k_eq_v": True}, {"to": "half"}, "`attention_k_eq_v` makes values of keys"),
+        ({"attention_k_eq_v": True}, {"to": "half"}, "must not have `attention_k_eq_v`"),
         (
             {"num_attention_heads": [4, 8]},
             {"to": "half"},
@@ -226,7 +226,7 @@ def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, s
         ),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_written(changes, words, message, tmp_path):
+def test_impossible_conversions_raise_before_anything_is_written(changes, words, message, tmp_path):
     source = save(tmp_path / "in", layer())
     with pytest.raises(ValueError, match=re.escape(message)):
         relayout_checkpoint(source, tmp_path / "out", config=HELIUM | changes, **words)
@@ -236,13 +236,13 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(changes, words, 
 @pytest.mark.parametrize(
     ("model", "to", "message"),
     [
-        ("llama", "half", "weights of `model_type` 'llama' already have; say `--from interleaved` if these do not."),
+        ("llama", "half", "weights of `model_type` 'llama' already have; pass `--from interleaved` if these do not."),
         ("qwen2", "half", "weights of `model_type` 'qwen2' already have"),
-        ("helium", "interleaved", "`model_type` 'helium' already have; say `--from half` if these do not."),
+        ("helium", "interleaved", "`model_type` 'helium' already have; pass `--from half` if these do not."),
         ("helium", "interleaved_to_half", "`to` is 'interleaved_to_half', which the weights of `model_type` 'helium'"),
         ("deepseek_v3", "interleaved", "weights of `model_type` 'deepseek_v3' already have"),
-        ("unheard_of", "half", "`layout` must be given for `model_type` 'unheard_of', which is not known"),
-        (None, "half", "`layout` must be given for `model_type` '', which is not known: say `--from interleaved` or"),
+        ("unheard_of", "half", "`layout` must be given for `model_type` 'unheard_of', which is unknown"),
+        (None, "half", "`layout` must be given for `model_type` '', which is unknown: pass `--from interleaved` or"),
     ],
 )
 def test_no_layout_is_guessed(model, to, message, tmp_path):
@@ -252,12 +252,12 @@ def test_no_layout_is_guessed(model, to, message, tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_what_is_said_of_the_layout_goes_before_what_is_known(tmp_path):
+def test_a_given_layout_overrides_that_of_the_model_type(tmp_path):
     source = save(tmp_path / "in", layer())
-    relayout_checkpoint(source, tmp_path / "said", config=LLAMA, to="half", layout="interleaved")
+    relayout_checkpoint(source, tmp_path / "given", config=LLAMA, to="half", layout="interleaved")
     relayout_checkpoint(source, tmp_path / "known", config=HELIUM, to="half")
     relayout_checkpoint(source, tmp_path / "back", config=LLAMA, to="interleaved")
-    assert (tmp_path / "said").read_bytes() == (tmp_path / "known").read_bytes() != (tmp_path / "back").read_bytes()
+    assert (tmp_path / "given").read_bytes() == (tmp_path / "known").read_bytes() != (tmp_path / "back").read_bytes()
 
 
 def test_names_of_another_release_do_not_have_the_layout_of_transformers(tmp_path):
@@ -314,7 +314,7 @@ def test_no_file_is_written_over(link, tmp_path):
         relayout_checkpoint(source, target, config=HELIUM, to="half")
     assert source.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == listed
-    with pytest.raises(FileNotFoundError, match="`target` must lie in a folder that exists"):
+    with pytest.raises(FileNotFoundError, match="`target` must be in a folder that exists"):
         relayout_checkpoint(source, tmp_path / "missing" / "out", config=HELIUM, to="half")
 
 
@@ -399,7 +399,7 @@ def test_a_file_that_came_in_the_meantime_is_kept(tmp_path, monkeypatch):
     assert target.read_text() == "mine"
 
 
-def test_a_file_that_shrinks_meanwhile_is_not_taken_for_whole(tmp_path, monkeypatch):
+def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path, monkeypatch):
     source = save(tmp_path / "in", layer())
     whole = source.stat().st_size
     monkeypatch.setattr("posenc_backends.cli.relayout.checkpoint._progress", lambda total: shortened(source, whole - 1))
@@ -414,7 +414,7 @@ def shortened(path, size):
     yield lambda count: None
 
 
-def test_without_rich_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_rich_the_error_names_the_extra(tmp_path, monkeypatch):
     source = save(tmp_path / "in", layer())
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     with pytest.raises(ImportError, match=re.escape('`rich` is not installed; run `pip install "posenc[report]"`.')):

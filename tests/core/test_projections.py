@@ -5,8 +5,7 @@ from types import SimpleNamespace as Model
 import numpy as np
 import pytest
 
-from posenc_backends.cli.relayout.projections import projections, shares_keys, trained_layout
-from posenc_backends.cli.relayout.tensors import order_of
+from posenc_backends.cli.relayout.projections import order_of, projections, shares_keys, trained_layout
 
 RNG = np.random.default_rng(13)
 HIDDEN, LENGTH = 12, 7
@@ -213,7 +212,7 @@ def test_heads_whose_pairs_are_spread_are_re_laid_whole():
 
 
 def test_a_model_that_does_not_rotate_has_no_layout():
-    with pytest.raises(ValueError, match="`config` describes a model that does not rotate: its weights have no layout"):
+    with pytest.raises(ValueError, match="`config` must describe a model with RoPE; without it, weights have no layout"):
         projections({"num_attention_heads": 4, "hidden_size": 32, "alibi": True}, source="half", target="interleaved")
 
 
