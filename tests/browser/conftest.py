@@ -45,7 +45,7 @@ def opened(chromium):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.set_default_timeout(60000)
-        page.on("console", lambda said: is_wrong(said) and wrong.append(said.text))
+        page.on("console", lambda message: is_wrong(message) and wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: request.url.startswith(OURS) or wrong.append(request.url))
         page.goto(address)
@@ -57,9 +57,9 @@ def opened(chromium):
     assert wrong == []
 
 
-def is_wrong(said):
+def is_wrong(message):
     """Whether the console tells of what should not be; the pages have no icon, which browsers ask for all the same."""
-    return said.type in ("error", "warning") and not said.location["url"].endswith("/favicon.ico")
+    return message.type in ("error", "warning") and not message.location["url"].endswith("/favicon.ico")
 
 
 @pytest.fixture(scope="session")
@@ -69,9 +69,9 @@ def explorer(tmp_path_factory):
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
     folder = tmp_path_factory.mktemp("elsewhere")
     with subprocess.Popen(command, stdout=-1, text=True, cwd=folder, env=environment) as process:
-        told = process.stdout.readline()
-        assert told.startswith("The explorer is at http://127.0.0.1:"), told
-        yield told.split()[4]
+        line = process.stdout.readline()
+        assert line.startswith("The explorer is at http://127.0.0.1:"), line
+        yield line.split()[4]
         process.terminate()
 
 

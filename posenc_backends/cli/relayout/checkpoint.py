@@ -169,9 +169,7 @@ def _temporary(target: Path) -> Iterator[Path]:
     except OSError as error:
         if prefix not in str(error.filename):
             raise
-        raise type(error)(
-            f"`target` must be writable, got {target}: {error.strerror}."
-        ) from error
+        raise type(error)(f"`target` must be writable, got {target}: {error.strerror}.") from error
 
 
 @contextmanager

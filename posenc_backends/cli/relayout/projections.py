@@ -172,7 +172,9 @@ def _check_text(name: str, modules: list[str]) -> None:
             )
 
 
-def _order_for_shape(name: str, shape: tuple[int, ...], orders: dict[tuple[int | None, ...], Order], *, empty: bool) -> Order:
+def _order_for_shape(
+    name: str, shape: tuple[int, ...], orders: dict[tuple[int | None, ...], Order], *, empty: bool
+) -> Order:
     """Return the order that belongs to this shape; None in a shape means any size."""
     for wanted, order in orders.items():
         fits = [one in (size, None) for size, one in zip(shape, wanted, strict=False)]

@@ -36,7 +36,9 @@ def read_shards(source: Path) -> dict[Path, list[Tensor]]:
     present = {(tensor.name, path.name) for path, tensors in shards.items() for tensor in tensors}
     for tensor, name in index.items():
         if (tensor, name) not in present:
-            raise ValueError(f"`{tensor}` must be in {name} by the index {source}, but is not: download the files again.")
+            raise ValueError(
+                f"`{tensor}` must be in {name} by the index {source}, but is not: download the files again."
+            )
     return shards
 
 
