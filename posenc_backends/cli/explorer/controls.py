@@ -16,10 +16,10 @@ from posenc_core.scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3
 
 # Encodings of sequences without learned parameters.
 KINDS: dict[str, type[Encoding]] = {
-    kind.__name__: kind for kind in (Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi)
+    cls.__name__: cls for cls in (Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi)
 }
 SCALINGS: dict[str, type[Scaling]] = {
-    kind.__name__: kind for kind in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, Proportional, AttentionFactor)
+    cls.__name__: cls for cls in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, Proportional, AttentionFactor)
 }
 NONE = "none"
 INNER = "scaling."  # prefix of the fields of a scaling
@@ -150,29 +150,29 @@ def kind_control() -> Words:
     return Words(name="encoding", words=tuple(KINDS), default="Rotary")
 
 
-def fields_of(kind: type[Value], prefix: str = "") -> Iterator[Control]:
+def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     """Yield a control for each field of an encoding or a scaling that is a number or a word."""
-    hints = get_type_hints(kind)
-    for name, field in signature(kind).parameters.items():
-        if kind is Normalized and name == LENGTH.name:
+    hints = get_type_hints(cls)
+    for name, field in signature(cls).parameters.items():
+        if cls is Normalized and name == LENGTH.name:
             continue  # it is the number of positions that are drawn
         control = _control(name, hints.get(name))
         if control is None:
             continue
         default = DEFAULTS.get(
-            (kind.__name__, name), control.default if field.default is Parameter.empty else field.default
+            (cls.__name__, name), control.default if field.default is Parameter.empty else field.default
         )
         default = control.default if default is None and name == "seq_len" else default
         control = replace(_with_default(control, default), name=prefix + name)
-        few = kind is Binary and name == "dim"  # more digits would all be zeros
+        few = cls is Binary and name == "dim"  # more digits would all be zeros
         yield replace(control, carried=control.default is not None and not few)
 
 
-def views_of(kind: type[Encoding]) -> tuple[Number, ...]:
+def views_of(cls: type[Encoding]) -> tuple[Number, ...]:
     """Return the controls of the pictures of an encoding."""
-    if issubclass(kind, Alibi):
+    if issubclass(cls, Alibi):
         return LENGTH, HEAD
-    return (LENGTH, PAIR, POSITION) if issubclass(kind, Rotary | Sine | Sinusoidal | Timestep) else (LENGTH,)
+    return (LENGTH, PAIR, POSITION) if issubclass(cls, Rotary | Sine | Sinusoidal | Timestep) else (LENGTH,)
 
 
 def number_of(name: str) -> Number:

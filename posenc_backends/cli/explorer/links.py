@@ -55,11 +55,11 @@ def query_of(values: Mapping[str, Any]) -> str:
 def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
     """Return the controls of the chosen encoding and scaling, in order."""
     first = kind_control()
-    kind = KINDS[_value(first, texts, [])]
-    fields = tuple(fields_of(kind))
+    cls = KINDS[_value(first, texts, [])]
+    fields = tuple(fields_of(cls))
     scaling = next((_value(field, texts, []) for field in fields if field.name == "scaling"), NONE)
     more = () if scaling == NONE else tuple(fields_of(SCALINGS[scaling], prefix=INNER))
-    return first, *fields, *more, *views_of(kind)
+    return first, *fields, *more, *views_of(cls)
 
 
 def read(texts: Mapping[str, str]) -> tuple[Values, tuple[str, ...]]:
@@ -87,8 +87,8 @@ def view_of(values: Mapping[str, Any]) -> View:
 
 
 def _encoding_of(values: Mapping[str, Any]) -> Encoding:
-    kind = KINDS[values["encoding"]]
-    fields = {control.name: _plain(values[control.name]) for control in fields_of(kind)}
+    cls = KINDS[values["encoding"]]
+    fields = {control.name: _plain(values[control.name]) for control in fields_of(cls)}
     if fields.get("scaling") == NONE:
         fields["scaling"] = None
     elif "scaling" in fields:
@@ -96,9 +96,9 @@ def _encoding_of(values: Mapping[str, Any]) -> Encoding:
             control.name: _plain(values[INNER + control.name]) for control in fields_of(SCALINGS[fields["scaling"]])
         }
         fields["scaling"] = {"kind": fields["scaling"]} | inner
-    if "length" in kind.__dataclass_fields__:
+    if "length" in cls.__dataclass_fields__:
         fields["length"] = values["length"]
-    return Encoding.from_dict({"kind": kind.__name__} | fields)
+    return Encoding.from_dict({"kind": cls.__name__} | fields)
 
 
 def _plain(value: Any) -> Any:
