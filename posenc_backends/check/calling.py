@@ -109,7 +109,7 @@ def call(
     outputs = returned if isinstance(returned, tuple | list) else (returned,)
     if len(outputs) != len(signature.outputs):
         raise CallError(
-            f"it must return {len(signature.outputs)} arrays, got {_type_name(returned)}, of {test_call.description}."
+            f"it must return {len(signature.outputs)} arrays, got {_type_name(returned)}, for {test_call.description}."
         )
     types = type(positions[0]), type(framework.to_backend(np.zeros(1), "float32"))
     return tuple(_to_float64(framework, output, types, test_call) for output in outputs)
@@ -141,10 +141,10 @@ def check_results(
     """Raise `CallError` unless results are finite and have the expected shapes; a leading axis of 1 is allowed."""
     for name, result, right in zip(signature.outputs, results, expected, strict=True):
         if result.shape not in (right.shape, (1, *right.shape)):
-            raise CallError(f"{name} must have shape {right.shape}, got {result.shape}, of {test_call.description}.")
+            raise CallError(f"{name} must have shape {right.shape}, got {result.shape}, for {test_call.description}.")
         if not np.isfinite(result).all():
             at = tuple(np.argwhere(~np.isfinite(result))[0].tolist())
-            raise NotFiniteError(f"{name} must be numbers, got {result[at]} at {at}, of {test_call.description}.")
+            raise NotFiniteError(f"{name} must be numbers, got {result[at]} at {at}, for {test_call.description}.")
 
 
 def _call(function: Callable[..., Any], test_call: TestCall, *arguments: Any) -> Any:
@@ -153,7 +153,7 @@ def _call(function: Callable[..., Any], test_call: TestCall, *arguments: Any) ->
             warnings.simplefilter("ignore")
             return function(*arguments)
     except (Exception, SystemExit) as error:
-        message = f"it raised {type(error).__name__}: {_one_line(error)}, of {test_call.description}."
+        message = f"it raised {type(error).__name__}: {_one_line(error)}, for {test_call.description}."
         raise CallError(message) from error
 
 
@@ -161,14 +161,14 @@ def _to_float64(framework: Framework, output: Any, types: tuple[type, ...], test
     if not isinstance(output, types) and not (framework.name == "numpy" and isinstance(output, np.generic)):
         wanted = f"{types[-1].__module__}.{types[-1].__qualname__}"
         message = f"it must return {framework.name}'s arrays ({wanted}), got {_type_name(output)}"
-        raise CallError(f"{message}, of {test_call.description}.")
+        raise CallError(f"{message}, for {test_call.description}.")
     try:
         numbers = np.asarray(framework.backend.to_numpy(output))
     except Exception as error:
         message = f"it returned {_type_name(output)} that cannot be read, {type(error).__name__}: {_one_line(error)}"
-        raise CallError(f"{message}, of {test_call.description}.") from error
+        raise CallError(f"{message}, for {test_call.description}.") from error
     if numbers.dtype.kind not in "fiu":
-        raise CallError(f"it must return real numbers, got {numbers.dtype}, of {test_call.description}.")
+        raise CallError(f"it must return real numbers, got {numbers.dtype}, for {test_call.description}.")
     return numbers.astype(np.float64)
 
 

@@ -59,9 +59,10 @@ class CheckResult:
             FAILED: "failed",
         }[self.status]
         dtypes = ", ".join(dict.fromkeys(dtype for _, dtype, _ in self.answers))
-        calls = f"{self.encoding!r}: {self.framework}, {self.form}, {len(self.answers)} calls in {dtypes}"
+        calls = f"{len(self.answers)} calls in {dtypes}" if self.answers else "no calls"
+        subject = f"{self.encoding!r}: {self.framework}, {self.form}, {calls}"
         details = [*self.mistakes, *([] if self.failure is None else [self.failure]), *self.remarks]
-        return "\n".join([f"{outcome}; {calls}", *(f"  {detail}" for detail in details)])
+        return "\n".join([f"{outcome}; {subject}", *(f"  {detail}" for detail in details)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in the types of JSON."""

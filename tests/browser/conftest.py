@@ -18,16 +18,16 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def found_chromium():
-    """Where the machine has Chromium; `CHROMIUM` may say it."""
+    """Return the path of Chromium; the environment variable `CHROMIUM` overrides it."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None or not shutil.which(found):
-        pytest.fail(f"No Chromium at {found or ', '.join(NAMES)}; install it, or say by CHROMIUM where it is.")
+        pytest.fail(f"No Chromium at {found or ', '.join(NAMES)}; install it, or set CHROMIUM to its path.")
     return found
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    """One window for all tests, so that it keeps what it has loaded."""
+    """One browser context for all tests, so that its cache is shared."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox", "--disable-gpu"])
         yield browser.new_context(reduced_motion="reduce")
@@ -36,7 +36,7 @@ def chromium():
 
 @pytest.fixture
 def opened(chromium):
-    """Opens a page of some width; in the end nothing has gone wrong in it."""
+    """Open pages of any width; at the end, check that their consoles show no error."""
     pages, wrong = [], []
 
     def open_page(address, *, width=1200, scheme="light"):
@@ -58,7 +58,7 @@ def opened(chromium):
 
 
 def is_wrong(message):
-    """Whether the console tells of what should not be; the pages have no icon, which browsers ask for all the same."""
+    """Return whether a console message is an error; the missing icon that browsers request is not."""
     return message.type in ("error", "warning") and not message.location["url"].endswith("/favicon.ico")
 
 

@@ -1,4 +1,4 @@
-"""The explorer in a browser: whatever is chosen, pictures, numbers and address follow."""
+"""The explorer in a browser: pictures, numbers and URL follow the controls."""
 
 import json
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-# The numbers of every plot that is seen, and what is written below it.
+# The numbers of every visible plot, and the text below it.
 STATE = """() => Object.fromEntries([...document.querySelectorAll(".card:not([hidden])")].map(card => [
   card.querySelector("h2").textContent,
   [card.querySelector(".words").textContent,
@@ -23,7 +23,7 @@ SWEPT = [
     "?encoding=Binary&length=64",
     "?encoding=Alibi&num_heads=6&length=64",
 ]
-ONE_TABLE = {"layout", "placement", "precision"}  # what the numbers of a table do not depend on, or hardly
+ONE_TABLE = {"layout", "placement", "precision"}  # the numbers of a table hardly depend on these
 
 
 def settle(page):
@@ -76,7 +76,7 @@ def choosing(page, name):
         assert after[1] != before[1], name
     if name not in ONE_TABLE:
         pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
-        words = [title for title, (said, _) in after[2].items() if said != before[2].get(title, ("", ""))[0]]
+        words = [title for title, (text, _) in after[2].items() if text != before[2].get(title, ("", ""))[0]]
         assert pictures, name
         assert words, name
 

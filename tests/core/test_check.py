@@ -139,7 +139,7 @@ def test_negative_and_real_positions_are_tested_on_request(change, mistake):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda q, k, positions: 1 / 0, "it raised ZeroDivisionError: division by zero, of (2, 4, 17, 8)"),
+        (lambda q, k, positions: 1 / 0, "it raised ZeroDivisionError: division by zero, for (2, 4, 17, 8)"),
         (lambda q, k, positions: q, "it must return 2 arrays, got numpy.ndarray"),
         (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 8), got (2, 2, 17, 2)"),
         (lambda q, k, positions: (q, k * np.nan), "keys must be numbers, got nan at (0, 0, 0, 0)"),

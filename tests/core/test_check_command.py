@@ -37,7 +37,7 @@ def leaving(q, k, positions):
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """Runs `posenc` in a folder that holds `mine.py`; returns its status and what it prints."""
+    """Return a function that runs `posenc` in the folder of `mine.py` and returns its status and its output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)

@@ -1,4 +1,4 @@
-"""A checkpoint is written anew whole or not at all: rows of queries and keys change places, and nothing else."""
+"""A converted checkpoint is complete or absent: rows of queries and keys move, and nothing else changes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ LLAMA = HELIUM | {"model_type": "llama"}
 
 
 def save(path, tensors, metadata=None):
-    """A file of safetensors as its format describes it: name to (dtype, shape, bytes), the bytes in reversed order."""
+    """Write a safetensors file from name to (dtype, shape, bytes), with the data in reverse order."""
     data = {name: (dtype, shape, raw) for name, (dtype, shape, raw) in reversed(tensors.items())}
     bounds = pairwise(accumulate((len(raw) for *_, raw in data.values()), initial=0))
     places = dict(zip(data, bounds, strict=True))
@@ -41,7 +41,7 @@ def save(path, tensors, metadata=None):
 
 
 def load(path):
-    """The tensors of a file: name to (dtype, shape, bytes)."""
+    """Return the tensors of a file: name to (dtype, shape, bytes)."""
     whole = path.read_bytes()
     first = 8 + int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8:first])
@@ -53,12 +53,12 @@ def load(path):
 
 
 def noise(dtype, *shape):
-    """Bytes of all kinds, infinities and numbers that are none among them."""
+    """Return random bytes, with infinities and NaN among them."""
     return dtype, list(shape), RNG.bytes(int(np.prod(shape)) * ITEM[dtype])
 
 
 def layer(*, dtype="BF16", heads=4, key_heads=2, head_dim=8, at="model.layers.0"):
-    """One layer as Qwen3 has it, with the biases of Qwen2."""
+    """Return a layer of Qwen3 with the biases of Qwen2."""
     rows = {"q": heads * head_dim, "k": key_heads * head_dim}
     tensors = {
         "model.embed_tokens.weight": noise(dtype, 5, HIDDEN),
@@ -332,7 +332,7 @@ def test_what_was_begun_is_removed_if_it_fails(failure, tmp_path, monkeypatch):
 
 @pytest.fixture
 def usual_signals():
-    """Signals handled as Python does by itself, whatever a shell or a runner in the background has them ignored."""
+    """Restore the signal handlers of Python, even if the shell or the test runner ignores signals."""
     usual = {"SIGTERM": signal.SIG_DFL, "SIGHUP": signal.SIG_DFL, "SIGINT": signal.default_int_handler}
     before = {name: signal.signal(getattr(signal, name), handler) for name, handler in usual.items()}
     yield

@@ -1,4 +1,4 @@
-"""Files of safetensors and their index are read whole and right, or refused in a sentence."""
+"""Safetensors files and their index are read completely, or raise a sentence."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tensors are re-laid, copied or refused by their names and shapes."""
+"""Tensors are converted, copied or rejected by their names and shapes."""
 
 import re
 
@@ -74,13 +74,13 @@ def test_usual_names_are_known():
         ("attn_q.weight", (32, 3), "F32", "may hold queries or keys"),
     ],
 )
-def test_tensors_that_cannot_be_re_laid_are_named(name, shape, dtype, message):
+def test_unsupported_tensors_are_named(name, shape, dtype, message):
     full = f"model.layers.1.{name}"
     with pytest.raises(ValueError, match=re.escape(f"`{full}` {message}")):
         order_of(full, dtype, shape, projections(LLAMA, source="interleaved", target="half"))
 
 
-def test_without_a_hidden_size_any_width_will_do_but_none():
+def test_without_a_hidden_size_any_width_but_0_is_allowed():
     config = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
     known = projections(config, source="interleaved", target="half")
     assert order_of("layers.0.attn.q_proj.weight", "F32", (32, 5), known) is not None

@@ -21,8 +21,8 @@ from posenc_core.analysis.pairs import Pair
 MAX_ROWS = 18  # of the table of pairs
 REMARK = (
     "float32: positions, frequencies and angles are rounded to float32, the best that models usually do; bfloat16: the "
-    "same in bfloat16. Errors are relative to the exact cosine and sine, times the attention factor. An exact table "
-    "that is rounded to bfloat16 at the end is off by at most 0.002 (2⁻⁹) at every position, for entries below 1."
+    "same in bfloat16. Errors are differences from the exact cosine and sine, times the attention factor. An exact "
+    "table that is rounded to bfloat16 at the end is off by at most 0.002 (2⁻⁹) at every position, for entries below 1."
 )
 
 

@@ -71,7 +71,7 @@ KNOWN_FAILURE = "gap"  # the word in JSON for a check in which every case is a k
 LEGEND = (
     "tables, modes: how many cases are right. Others: the worst error in ulp (units in the last place). "
     "mode: one of the framework's own tools, such as compile, export, save. "
-    "known failure: the framework cannot do it. –: there is no such case."
+    "xfail: a known failure, the framework cannot do it. –: there is no such case."
 )
 
 
@@ -121,7 +121,7 @@ def cell(value: object) -> str:
     if value is None:
         return "–"
     if value == KNOWN_FAILURE:
-        return "known failure"
+        return "xfail"
     return f"{value:.2g}" if isinstance(value, float) else str(value)
 
 
