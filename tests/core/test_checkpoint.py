@@ -1,4 +1,4 @@
-"""A checkpoint is written anew whole or not at all: rows of queries and keys change places, and nothing else."""
+"""A converted checkpoint is complete or absent: rows of queries and keys move, and nothing else changes."""
 
 import json
 import os
@@ -30,7 +30,7 @@ LLAMA = HELIUM | {"model_type": "llama"}
 
 
 def save(path, tensors, metadata=None):
-    """A file of safetensors as its format describes it: name to (dtype, shape, bytes), the bytes in reversed order."""
+    """Write a safetensors file from name to (dtype, shape, bytes), with the data in reverse order."""
     data = {name: (dtype, shape, raw) for name, (dtype, shape, raw) in reversed(tensors.items())}
     bounds = pairwise(accumulate((len(raw) for *_, raw in data.values()), initial=0))
     places = dict(zip(data, bounds, strict=True))
@@ -43,7 +43,7 @@ def save(path, tensors, metadata=None):
 
 
 def load(path):
-    """The tensors of a file: name to (dtype, shape, bytes)."""
+    """Return the tensors of a file: name to (dtype, shape, bytes)."""
     whole = path.read_bytes()
     first = 8 + int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8:first])
@@ -55,12 +55,12 @@ def load(path):
 
 
 def noise(dtype, *shape):
-    """Bytes of all kinds, infinities and numbers that are none among them."""
+    """Return random bytes, with infinities and NaN among them."""
     return dtype, list(shape), RNG.bytes(int(np.prod(shape)) * ITEM[dtype])
 
 
 def layer(*, dtype="BF16", heads=4, key_heads=2, head_dim=8, at="model.layers.0"):
-    """One layer as Qwen3 has it, with the biases of Qwen2."""
+    """Return a layer of Qwen3 with the biases of Qwen2."""
     rows = {"q": heads * head_dim, "k": key_heads * head_dim}
     tensors = {
         "model.embed_tokens.weight": noise(dtype, 5, HIDDEN),
@@ -192,8 +192,8 @@ def test_memory_stays_below_twice_the_largest_tensor(tmp_path):
     ("name", "shape", "message"),
     [
         ("self_attn.q_proj.weight", (48, 3), "must have shape (32, 12) by the config, got (48, 3)."),
-        ("self_attn.q_proj.qweight", (32, 3), "is quantised (F32); re-lay the checkpoint before it is quantised."),
-        ("self_attn.W_pack.weight", (96, 3), "may hold queries or keys, but in which order is not known"),
+        ("self_attn.q_proj.qweight", (32, 3), "is quantized (F32); convert the checkpoint before quantizing it."),
+        ("self_attn.W_pack.weight", (96, 3), "may hold queries or keys, but their order is unknown"),
     ],
 )
 def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, shape, message, tmp_path):
@@ -254,12 +254,12 @@ def test_no_layout_is_guessed(model, to, names, tmp_path):
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_what_is_said_of_the_layout_goes_before_what_is_known(tmp_path):
+def test_a_given_layout_overrides_that_of_the_model_type(tmp_path):
     source = save(tmp_path / "in", layer())
-    relayout_checkpoint(source, tmp_path / "said", config=LLAMA, to="half", layout="interleaved")
+    relayout_checkpoint(source, tmp_path / "given", config=LLAMA, to="half", layout="interleaved")
     relayout_checkpoint(source, tmp_path / "known", config=HELIUM, to="half")
     relayout_checkpoint(source, tmp_path / "back", config=LLAMA, to="interleaved")
-    assert (tmp_path / "said").read_bytes() == (tmp_path / "known").read_bytes() != (tmp_path / "back").read_bytes()
+    assert (tmp_path / "given").read_bytes() == (tmp_path / "known").read_bytes() != (tmp_path / "back").read_bytes()
 
 
 def test_names_of_another_release_do_not_have_the_layout_of_transformers(tmp_path):
@@ -316,7 +316,7 @@ def test_no_file_is_written_over(link, tmp_path):
         relayout_checkpoint(source, target, config=HELIUM, to="half")
     assert source.read_bytes() == before
     assert sorted(tmp_path.iterdir()) == listed
-    with pytest.raises(FileNotFoundError, match="`target` must lie in a folder that exists"):
+    with pytest.raises(FileNotFoundError, match="`target` must be in a folder that exists"):
         relayout_checkpoint(source, tmp_path / "missing" / "out", config=HELIUM, to="half")
 
 
@@ -334,7 +334,7 @@ def test_what_was_begun_is_removed_if_it_fails(failure, tmp_path, monkeypatch):
 
 @pytest.fixture
 def usual_signals():
-    """Signals handled as Python does by itself, whatever a shell or a runner in the background has them ignored."""
+    """Restore the signal handlers of Python, even if the shell or the test runner ignores signals."""
     usual = {"SIGTERM": signal.SIG_DFL, "SIGHUP": signal.SIG_DFL, "SIGINT": signal.default_int_handler}
     before = {name: signal.signal(getattr(signal, name), handler) for name, handler in usual.items()}
     yield
@@ -401,7 +401,7 @@ def test_a_file_that_came_in_the_meantime_is_kept(tmp_path, monkeypatch):
     assert target.read_text() == "mine"
 
 
-def test_a_file_that_shrinks_meanwhile_is_not_taken_for_whole(tmp_path, monkeypatch):
+def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path, monkeypatch):
     source = save(tmp_path / "in", layer())
     whole = source.stat().st_size
     monkeypatch.setattr("posenc_backends.cli.relayout.checkpoint._progress", lambda total: shortened(source, whole - 1))
@@ -416,7 +416,7 @@ def shortened(path, size):
     yield lambda count: None
 
 
-def test_without_rich_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_rich_the_error_names_the_extra(tmp_path, monkeypatch):
     source = save(tmp_path / "in", layer())
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     with rejects(ImportError, "rich", '`pip install "posenc[report]"`'):

@@ -1,4 +1,4 @@
-"""The verdict on right and on wrong rotations of every framework."""
+"""`check` of right and wrong rotations in every framework."""
 
 import numpy as np
 import pytest
@@ -13,48 +13,48 @@ from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
 def name(request):
     backend = request.config.getoption("--backend")
     if backend == "strict":
-        pytest.skip("the strict library is no framework that anything is written in")
+        pytest.skip("no functions are written for array-api-strict")
     return backend
 
 
 @pytest.mark.parametrize("right", [Rope, Scaled])
 def test_a_right_rotation_conforms(backend, name, right):
-    verdict = check(right(backend), right.told, framework=name)
-    assert verdict.status == 0, verdict
-    assert verdict.worst < 4
-    assert {"float32"} <= {dtype for _, dtype, _ in verdict.answers}
+    result = check(right(backend), right.spec, framework=name)
+    assert result.status == 0, result
+    assert result.worst < 4
+    assert {"float32"} <= {dtype for _, dtype, _ in result.answers}
 
 
 @pytest.mark.parametrize(
     ("mistake", "mutant"), [(mistake, mutant) for mistake, each in MUTANTS.items() for mutant in each]
 )
 def test_a_mistake_is_named(backend, name, mistake, mutant):
-    verdict = check(mutant(backend), mutant.told, framework=name)
-    assert [each.name for each in verdict.mistakes] == [mistake], verdict
-    assert verdict.status == 1
+    result = check(mutant(backend), mutant.spec, framework=name)
+    assert [found.name for found in result.mistakes] == [mistake], result
+    assert result.status == 1
 
 
 def test_a_wrong_gradient_is_named(backend, on, name):
     if not hasattr(on.testing, "gradient"):
-        pytest.skip("it has none")
-    verdict = check(Detached(backend), PLAIN, framework=name)
-    assert [each.name for each in verdict.mistakes] == ["wrong gradient"], verdict
-    assert "it is not turned" in str(verdict)
+        pytest.skip("the framework has no gradients")
+    result = check(Detached(backend), PLAIN, framework=name)
+    assert [found.name for found in result.mistakes] == ["wrong gradient"], result
+    assert "it is not rotated" in str(result)
     assert check(Detached(backend), PLAIN, framework=name, gradient=False).status == 0
 
 
-def test_what_fails_is_told_in_a_sentence(backend, name):
-    for function, told in (
+def test_a_failure_is_reported_in_a_sentence(backend, name):
+    for function, message in (
         (lambda q, k, positions: (q, np.zeros(3).tolist()), "arrays"),
         (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 16), got (2, 2, 17, 2)"),
         (lambda q, k, positions: (q, positions[0].missing), "it raised AttributeError"),
     ):
-        verdict = check(function, PLAIN, framework=name)
-        assert (verdict.status, verdict.mistakes) == (2, ())
-        assert told in verdict.failure
+        result = check(function, PLAIN, framework=name)
+        assert (result.status, result.mistakes) == (2, ())
+        assert message in result.failure
     if name != "numpy":
-        verdict = check(lambda q, k, positions: (np.zeros(1), np.zeros(1)), PLAIN, framework=name)
-        assert "got numpy.ndarray" in verdict.failure
+        result = check(lambda q, k, positions: (np.zeros(1), np.zeros(1)), PLAIN, framework=name)
+        assert "got numpy.ndarray" in result.failure
 
 
 def test_our_rotation_conforms(backend, name):
@@ -76,8 +76,8 @@ def test_our_biases_conform(backend, name):
         return bias(zeros, query_positions=queries, key_positions=keys)[0]
 
     assert check(of, Alibi(num_heads=6), framework=name).status == 0
-    verdict = check(of, Alibi(num_heads=6, slopes="geometric"), framework=name)
-    assert [each.name for each in verdict.mistakes] == ["slopes of another order"]
+    result = check(of, Alibi(num_heads=6, slopes="geometric"), framework=name)
+    assert [found.name for found in result.mistakes] == ["slopes of another order"]
 
 
 def _zeros(*shape):

@@ -1,4 +1,4 @@
-"""`posenc check`, what the page says of it, and the pytest plugin."""
+"""`posenc check`, its page, and the pytest plugin."""
 
 import importlib.metadata
 import json
@@ -37,7 +37,7 @@ def leaving(q, k, positions):
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """Runs `posenc` in a folder that holds `mine.py`; returns its status and what it prints."""
+    """Return a function that runs `posenc` in the folder of `mine.py` and returns its status and its output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)
@@ -47,8 +47,8 @@ def command(tmp_path, monkeypatch, capsys):
             status = main(arguments)
         except SystemExit as ended:
             status = ended.code
-        told = capsys.readouterr()
-        return status, told.err if status == 3 else told.out
+        captured = capsys.readouterr()
+        return status, captured.err if status == 3 else captured.out
 
     yield run
     sys.modules.pop("mine", None)
@@ -57,14 +57,14 @@ def command(tmp_path, monkeypatch, capsys):
 def test_the_command_has_four_statuses(tmp_path, command):
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "config.json").write_text(json.dumps({"head_dim": 64, "rope_theta": 5e5}))
-    for status, told, arguments in (
-        (0, "mine:model.rope conforms (worst ", ("mine:model.rope", "--json", "verdict.json")),
+    for status, text, arguments in (
+        (0, "mine:model.rope conforms (worst ", ("mine:model.rope", "--json", "result.json")),
         (0, "conforms", ("mine.py:model.rope", "--form", "rotation", "--framework", "numpy")),
         (0, "conforms", ("mine:model.rope", "--takes", "negative,real")),
         (1, "base ignored: the base is 10000", ("mine:model.rope", "--config", "config.json", "--json", "wrong.json")),
         (2, "it raised KeyError: 'cache'", ("mine:broken",)),
         (2, "it raised SystemExit: 0", ("mine:leaving",)),
-        (3, "needs a folder that exists, nowhere does not", ("mine:model.rope", "--json", "nowhere/verdict.json")),
+        (3, "`--json` must be in a folder that exists", ("mine:model.rope", "--json", "nowhere/result.json")),
         (3, "`nowhere` cannot be imported", ("nowhere:rope",)),
         (3, "has no `rope`", ("mine:rope",)),
         (3, "must be written like 'package.module:function'", ("mine",)),
@@ -78,8 +78,8 @@ def test_the_command_has_four_statuses(tmp_path, command):
         (3, "`takes` must be some of", ("mine:model.rope", "--takes", "complex")),
     ):  # fmt: skip
         done, out = command("check", *arguments)
-        assert (done, told in out) == (status, True), out
-    right, wrong = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("verdict", "wrong"))
+        assert (done, text in out) == (status, True), out
+    right, wrong = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("result", "wrong"))
     assert (right["status"], right["mistakes"], right["failure"]) == (0, [], None)
     assert right["worst"] < right["limit"]
     assert Rotary.from_dict(right["spec"]) == Rotary(head_dim=64, layout="half")
@@ -87,13 +87,13 @@ def test_the_command_has_four_statuses(tmp_path, command):
     assert wrong["function"] == "mine:model.rope"
 
 
-def test_a_mistake_of_ours_does_not_look_like_one_of_the_callable(tmp_path, command, monkeypatch):
+def test_an_error_of_the_library_is_not_reported_as_a_mistake_of_the_function(tmp_path, command, monkeypatch):
     (tmp_path / "mine.py").write_text(MODULE)
-    monkeypatch.setattr("posenc_backends.check.command.check", lambda *_, **__: {}["missing"])
+    monkeypatch.setattr("posenc_backends.cli.check.check", lambda *_, **__: {}["missing"])
     assert command("check", "mine:model.rope") == (3, "posenc: KeyError('missing')\n")
 
 
-def test_a_verdict_that_cannot_be_printed_is_none(tmp_path):
+def test_a_result_that_cannot_be_printed_gives_status_three(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     arguments = [sys.executable, "-m", "posenc_backends", "check", "mine:broken"]
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
@@ -104,12 +104,12 @@ def test_a_verdict_that_cannot_be_printed_is_none(tmp_path):
 
 def test_a_file_may_be_called_like_a_module(tmp_path, command):
     (tmp_path / "copy.py").write_text(MODULE)
-    status, told = command("check", str(tmp_path / "copy.py") + ":model.rope")
-    assert (status, "conforms" in told) == (0, True), told
+    status, text = command("check", str(tmp_path / "copy.py") + ":model.rope")
+    assert (status, "conforms" in text) == (0, True), text
     assert sys.modules["copy"].deepcopy
 
 
-def test_other_commands_refuse_what_they_do_not_know_with_two(command):
+def test_other_commands_reject_unknown_arguments_with_status_two(command):
     assert command("report", "--far")[0] == 2
 
 
@@ -121,7 +121,7 @@ def test_the_command_of_a_process_ends_with_its_status(tmp_path):
     assert "it raised KeyError: 'cache'" in done.stdout
 
 
-def test_a_framework_that_is_not_installed_cannot_be_asked(tmp_path):
+def test_a_framework_that_is_not_installed_gives_status_three(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     hidden = "import sys; sys.modules['torch'] = None\nfrom posenc_backends.__main__ import main; sys.exit(main())"
     command = [sys.executable, "-c", hidden, "check", "mine:model.rope", "--framework", "torch"]
@@ -138,7 +138,7 @@ def test_wrong(conforms): conforms(model.rope, "Rotary(head_dim=64, layout='inte
 """
 
 
-def test_the_plugin_makes_a_test_of_one_line(tmp_path):
+def test_the_plugin_tests_in_one_line(tmp_path):
     points = importlib.metadata.entry_points(group="pytest11")
     named = [] if PLUGIN in points.names else ["-p", "posenc_backends.check.pytest_plugin"]
     (tmp_path / "mine.py").write_text(MODULE)
@@ -153,14 +153,14 @@ def test_the_plugin_makes_a_test_of_one_line(tmp_path):
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "check.md"
 
 
-def test_the_page_says_what_the_command_says(tmp_path, command):
+def test_the_page_shows_the_output_of_the_command(tmp_path, command):
     page = PAGE.read_text("utf-8")
     (program,) = re.findall(r"```python\n(# mine\.py.*?)```", page, re.DOTALL)
     (tmp_path / "mine.py").write_text(program)
     right, wrong, _ = re.findall(r"^posenc (check .*)$", page, re.MULTILINE)
-    status, told = command(*shlex.split(right))
-    assert (status, re.search(r"`(conforms \(worst .*? ulp\))`", page)[1] in told) == (0, True), told
-    status, told = command(*shlex.split(wrong))
+    status, text = command(*shlex.split(right))
+    assert (status, re.search(r"`(conforms \(worst .*? ulp\))`", page)[1] in text) == (0, True), text
+    status, text = command(*shlex.split(wrong))
     assert status == 1
     for line in re.findall(r"^> (.*?)[;.] ", page, re.MULTILINE):
-        assert line in told
+        assert line in text

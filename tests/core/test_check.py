@@ -1,19 +1,19 @@
-"""The verdict on callables in NumPy: forms, mistakes, failures."""
+"""`check` of functions in NumPy: signatures, mistakes, failures."""
 
 import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_core import Alibi, Binary, Rotary, Sinusoidal, T5Bias, XPos, rotate
+from posenc_core import Alibi, Binary, LongRoPE, Rotary, Sinusoidal, T5Bias, XPos, rotate
 
 ROTARY = Rotary(head_dim=8, layout="interleaved")
 
 
 def rope(q, k, positions):
     """Written from the definition, in float64."""
-    turns = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
-    turns = turns if positions.ndim == 1 else turns[:, None]
-    unit = np.exp(1j * turns)
+    angles = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
+    angles = angles if positions.ndim == 1 else angles[:, None]
+    unit = np.exp(1j * angles)
     return tuple(_real((x[..., 0::2] + 1j * x[..., 1::2]) * unit).astype(x.dtype) for x in (q, k))
 
 
@@ -22,8 +22,8 @@ def _real(z):
 
 
 def cos_sin(positions):
-    turns = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
-    return np.cos(turns), np.sin(turns)
+    angles = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
+    return np.cos(angles), np.sin(angles)
 
 
 def doubled(positions):
@@ -31,8 +31,8 @@ def doubled(positions):
 
 
 def sinusoids(positions):
-    turns = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
-    return np.stack([np.sin(turns), np.cos(turns)], axis=-1).reshape(*turns.shape[:-1], 8).astype(np.float32)
+    angles = positions[..., None] * 10000.0 ** (-np.arange(4) / 4)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*angles.shape[:-1], 8).astype(np.float32)
 
 
 def alibi(queries, keys):
@@ -40,8 +40,8 @@ def alibi(queries, keys):
     return (-slopes[:, None, None] * np.abs(queries[:, None] - keys)).astype(np.float32)
 
 
-def names(verdict):
-    return [each.name for each in verdict.mistakes]
+def names(result):
+    return [mistake.name for mistake in result.mistakes]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def names(verdict):
         (alibi, Alibi(num_heads=8)),
     ],
 )
-def test_each_form_is_told_by_its_arguments_and_conforms(function, spec):
-    verdict = check(function, spec)
-    assert verdict.status == 0, verdict
-    assert str(verdict).startswith("conforms (worst ")
+def test_each_signature_follows_from_the_arguments_and_conforms(function, spec):
+    result = check(function, spec)
+    assert result.status == 0, result
+    assert str(result).startswith("conforms (worst ")
 
 
 @pytest.mark.parametrize(
@@ -89,39 +89,39 @@ def test_each_form_is_told_by_its_arguments_and_conforms(function, spec):
     ],
 )  # fmt: skip
 def test_the_mistake_of_a_table_or_a_bias_is_named(function, spec, mistake):
-    verdict = check(function, spec)
-    assert mistake in names(verdict), verdict
-    assert verdict.status == 1
-    assert "unknown" not in str(verdict)
+    result = check(function, spec)
+    assert mistake in names(result), result
+    assert result.status == 1
+    assert "unknown" not in str(result)
 
 
-def test_what_is_off_where_it_must_be_0_is_not_counted_in_last_places():
-    told = str(check(lambda queries, keys: alibi(queries + 1, keys), Alibi(num_heads=8)))
-    assert "Off where the number is 0; first " in told
-    assert "e+" not in told
+def test_errors_where_the_number_is_0_are_not_counted_in_ulp():
+    text = str(check(lambda queries, keys: alibi(queries + 1, keys), Alibi(num_heads=8)))
+    assert "Off where the number is 0; first " in text
+    assert "e+" not in text
 
 
-def test_a_mistake_of_the_keys_alone_is_told_of_them():
-    verdict = check(lambda q, k, positions: (rope(q, q, positions)[0], rope(k, k, positions + 1)[0]), ROTARY)
-    assert [(each.name, each.outputs) for each in verdict.mistakes] == [("positions off by one", ("keys",))]
-    assert "(keys)" in str(verdict)
+def test_a_mistake_of_the_keys_alone_is_reported_for_them():
+    result = check(lambda q, k, positions: (rope(q, q, positions)[0], rope(k, k, positions + 1)[0]), ROTARY)
+    assert [(mistake.name, mistake.outputs) for mistake in result.mistakes] == [("positions off by one", ("keys",))]
+    assert "(keys)" in str(result)
 
 
 def test_two_mistakes_at_once_are_both_named():
-    verdict = check(rope, Rotary(head_dim=8, layout="half", base=5e5))
-    assert names(verdict) == ["layout swapped, base ignored"]
+    result = check(rope, Rotary(head_dim=8, layout="half", base=5e5))
+    assert names(result) == ["layout swapped, base ignored"]
 
 
-def test_what_no_mistake_explains_is_not_guessed():
-    verdict = check(lambda q, k, positions: rope(q * 1.01, k, positions), ROTARY)
-    assert names(verdict) == ["differs, cause unknown"]
-    (mistake,) = verdict.mistakes
-    assert (mistake.outputs, verdict.status) == (("queries",), 1)
+def test_an_unknown_mistake_is_not_guessed():
+    result = check(lambda q, k, positions: rope(q * 1.01, k, positions), ROTARY)
+    assert names(result) == ["differs, cause unknown"]
+    (mistake,) = result.mistakes
+    assert (mistake.outputs, result.status) == (("queries",), 1)
     assert "queries[0, 0, 0, 0] is " in mistake.start
 
 
 @pytest.mark.parametrize(
-    ("taken", "mistake"),
+    ("change", "mistake"),
     [
         (np.abs, ["sign of positions ignored"]),
         (np.floor, ["positions made whole"]),
@@ -129,17 +129,17 @@ def test_what_no_mistake_explains_is_not_guessed():
         (np.asarray, []),
     ],
 )
-def test_negative_and_real_positions_are_asked_for_by_name(taken, mistake):
-    function = lambda positions: cos_sin(taken(positions))
+def test_negative_and_real_positions_are_tested_on_request(change, mistake):
+    function = lambda positions: cos_sin(change(positions))
     assert check(function, ROTARY).status == 0
     assert names(check(function, ROTARY, takes=("negative", "real"))) == mistake
     assert check(alibi, Alibi(num_heads=8), takes=("negative", "real")).status == 0
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
-        (lambda q, k, positions: 1 / 0, "it raised ZeroDivisionError: division by zero, of (2, 4, 17, 8)"),
+        (lambda q, k, positions: 1 / 0, "it raised ZeroDivisionError: division by zero, for (2, 4, 17, 8)"),
         (lambda q, k, positions: q, "it must return 2 arrays, got numpy.ndarray"),
         (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 8), got (2, 2, 17, 2)"),
         (lambda q, k, positions: (q, k * np.nan), "keys must be numbers, got nan at (0, 0, 0, 0)"),
@@ -149,10 +149,10 @@ def test_negative_and_real_positions_are_asked_for_by_name(taken, mistake):
         (lambda q, k, positions: (q.sum(), k.sum()), "queries must have shape (2, 4, 17, 8), got ()"),
     ],
 )
-def test_a_callable_that_fails_is_told_in_a_sentence(function, told):
-    verdict = check(function, ROTARY)
-    assert (verdict.status, verdict.mistakes) == (2, ())
-    assert told in str(verdict)
+def test_a_failing_function_is_reported_in_a_sentence(function, message):
+    result = check(function, ROTARY)
+    assert (result.status, result.mistakes) == (2, ())
+    assert message in str(result)
 
 
 def test_half_precision_may_be_refused_but_not_answered_with_nan():
@@ -161,29 +161,42 @@ def test_half_precision_may_be_refused_but_not_answered_with_nan():
             raise TypeError("float32 only")
         return rope(q, k, positions)
 
-    verdict = check(refusing, ROTARY)
-    assert (verdict.status, len(verdict.remarks)) == (0, 2)
-    verdict = check(lambda q, k, positions: rope(q / (q.dtype != np.float16), k, positions), ROTARY)
-    assert verdict.status == 2
-    assert "queries must be numbers" in verdict.failure
-    assert "in float16" in verdict.failure
+    result = check(refusing, ROTARY)
+    assert (result.status, len(result.remarks)) == (0, 2)
+    result = check(lambda q, k, positions: rope(q / (q.dtype != np.float16), k, positions), ROTARY)
+    assert result.status == 2
+    assert "queries must be numbers" in result.failure
+    assert "in float16" in result.failure
 
 
-def test_a_table_that_ends_is_told_how_to_be_asked():
+def test_a_table_that_ends_names_the_option_longest():
     table = np.stack(cos_sin(np.arange(4096)))
 
-    def held(positions):
+    def lookup(positions):
         return tuple(table[:, positions])
 
-    verdict = check(held, ROTARY)
-    assert verdict.status == 2
-    assert "IndexError" in str(verdict)
-    assert "`longest` 4090" in str(verdict)
-    assert check(held, ROTARY, longest=4090).status == 0
+    result = check(lookup, ROTARY)
+    assert result.status == 2
+    assert "IndexError" in str(result)
+    assert "`longest` 4090" in str(result)
+    assert check(lookup, ROTARY, longest=4090).status == 0
+
+
+def test_positions_where_longrope_has_other_frequencies_are_not_tested():
+    scaling = LongRoPE(
+        short_factor=(1.0,) * 4, long_factor=(2.0,) * 4, original_max_position_embeddings=4096, factor=2.0
+    )
+    spec = Rotary(head_dim=8, layout="half", scaling=scaling)
+
+    def tables(positions):
+        return spec.at(int(positions.max()) + 1).cos_sin(positions)
+
+    assert check(tables, spec).status == 0
+    assert check(tables, spec.at(4097)).status == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "error", "told"),
+    ("arguments", "options", "error", "message"),
     [
         ((rope, XPos(head_dim=8, layout="half")), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
         ((alibi, T5Bias(num_heads=2)), {}, TypeError, "without parameters"),
@@ -208,10 +221,10 @@ def test_a_table_that_ends_is_told_how_to_be_asked():
         ((rope, Rotary), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
     ],
 )
-def test_what_cannot_be_checked_is_refused(arguments, options, error, told):
+def test_what_cannot_be_checked_raises(arguments, options, error, message):
     with pytest.raises(error) as raised:
         check(*arguments, **options)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_rotate_itself_conforms_to_the_half_layout():
