@@ -155,7 +155,7 @@ def test_packed_sequences_start_at_0(lengths, spare):
 @pytest.mark.parametrize(
     ("given", "length", "kind", "message"),
     [
-        ([1, 3], None, ValueError, "`cu_seqlens` must start with 0, where the first sequence begins, got 1."),
+        ([1, 3], None, ValueError, "`cu_seqlens` must start with 0, the start of the first sequence, got 1."),
         ([0, 3, 2], None, ValueError, "`cu_seqlens` must not decrease, got 2 after 3; pass cumulative lengths."),
         (np.array([0, 3, 2], np.uint8), None, ValueError, "got 2 after 3"),
         ([[0, 3]], None, ValueError, "`cu_seqlens` must have shape (sequences + 1,), got (1, 2)."),
