@@ -1,4 +1,4 @@
-"""Round to float32 once: from float64 if its error bound decides the entry, otherwise from big integers (Ziv's test)."""
+"""Round to float32 once: from float64 if its error bound decides the entry, otherwise from big integers (Ziv)."""
 
 from __future__ import annotations
 
