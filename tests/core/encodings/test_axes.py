@@ -54,13 +54,13 @@ def test_published_sections_are_dealt_as_their_models_do():
             MultimodalRotary,
             {"sections": (1, 4, 1), "arrangement": "interleaved"},
             ValueError,
-            "`sections` cannot be dealt 'interleaved': (1, 4, 1) pairs would become (3, 2, 1).",
+            "`sections` cannot be 'interleaved': (1, 4, 1) pairs would become (3, 2, 1).",
         ),
         (
             MultimodalRotary,
             {"sections": (1, 2, 3), "arrangement": "ernie"},
             ValueError,
-            "`sections` cannot be dealt 'ernie'",
+            "`sections` cannot be 'ernie'",
         ),
         (
             MultimodalRotary,
