@@ -212,7 +212,9 @@ def test_heads_whose_pairs_are_spread_are_re_laid_whole():
 
 
 def test_a_model_that_does_not_rotate_has_no_layout():
-    with pytest.raises(ValueError, match="`config` must describe a model with RoPE; without it, weights have no layout"):
+    with pytest.raises(
+        ValueError, match="`config` must describe a model with RoPE; without it, weights have no layout"
+    ):
         projections({"num_attention_heads": 4, "hidden_size": 32, "alibi": True}, source="half", target="interleaved")
 
 
