@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Encoding
-from posenc_core.encodings.base import PositionScoring
+from posenc_core.encodings import Encoding, PositionScoring
 
 from .candidates import Candidate, Float64s
 from .signatures import Signature

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, Rotary
-from posenc_core.encodings.base import PositionScoring
+from posenc_core.encodings import Additive, Encoding, PositionScoring, Rotary
 
 Float64s = npt.NDArray[np.float64]
 Tables = tuple[Float64s, ...]

@@ -12,8 +12,7 @@ import numpy as np
 
 from posenc_backends.conformance.errors import pair_lengths
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, Rotary, XPos
-from posenc_core.encodings.base import PositionScoring
+from posenc_core.encodings import Additive, Encoding, PositionScoring, Rotary, XPos
 from posenc_core.rotation import rotate_pairs
 
 from .candidates import Candidate, Float64s

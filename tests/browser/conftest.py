@@ -1,7 +1,6 @@
 """A browser, the explorer and the pages; each test ends without an error in the console or a request to elsewhere."""
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -12,24 +11,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
+from .chromium import find_chromium
+
 PAGES = Path(__file__).parents[2] / "docs" / "_build"
 OURS = ("http://127.0.0.1", "data:", "blob:")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-def found_chromium():
-    """Return the path of Chromium; the environment variable `CHROMIUM` overrides it."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None or not shutil.which(found):
-        pytest.fail(f"No Chromium at {found or ', '.join(NAMES)}; install it, or set CHROMIUM to its path.")
-    return found
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    """One browser context for all tests, so that its cache is shared."""
+    """One window for all tests, so that it keeps what it has loaded."""
+    path = find_chromium() or pytest.fail("No Chromium runs here: `python tests/browser/chromium.py` installs one.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser.new_context(reduced_motion="reduce")
         browser.close()
 

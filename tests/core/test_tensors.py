@@ -6,6 +6,8 @@ import pytest
 
 from posenc_backends.cli.relayout.projections import check_partners, order_of, projections
 
+from ..errors import rejects
+
 LLAMA = {
     "model_type": "llama", "hidden_size": 3, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
     "rope_theta": 10000.0,
@@ -84,7 +86,7 @@ def test_without_a_hidden_size_any_width_but_0_is_allowed():
     config = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
     known = projections(config, source="interleaved", target="half")
     assert order_of("layers.0.attn.q_proj.weight", "F32", (32, 5), known) is not None
-    with pytest.raises(ValueError, match=re.escape("must have shape (32, *) by the config, got (32, 0).")):
+    with rejects(ValueError, "layers.0.attn.q_proj.weight", "(32, 0)"):
         order_of("layers.0.attn.q_proj.weight", "F32", (32, 0), known)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
-from posenc_core.analysis.pairs import pairs_of, slowing
+from posenc_core.analysis.pairs import describe_scaling, pairs_of
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import Alibi, Rotary
 
@@ -72,7 +72,7 @@ def wavelengths(view: View) -> Picture | None:
         _line(figure, [view.pair], [chosen], f"pair {view.pair}", ORANGE, mode="markers")
     words = f"Wavelengths from {_text(min(values))} to {_text(max(values))} positions; pair {view.pair}: "
     words += f"{_text(chosen)}." if chosen else "does not rotate."
-    return Picture(figure, words + (f" The scaling: {slowing(rotary, pairs)}." if rotary.scaling else ""))
+    return Picture(figure, words + (f" The scaling: {describe_scaling(rotary, pairs)}." if rotary.scaling else ""))
 
 
 def dot_products(view: View) -> Picture | None:

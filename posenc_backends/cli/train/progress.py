@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from posenc_core._array_api.checks import check_integer
 from posenc_core.encodings import Encoding
 from posenc_core.transformer.config import Transformer
-from posenc_core.transformer.model import looked_at
+from posenc_core.transformer.model import cross_attention_weights
 from posenc_core.transformer.tasks import TASKS, Task
 
 from ...training import RECIPES, TEST_SIZE, Recipe, Trainer, exact_match, model_of, steps
@@ -117,7 +117,7 @@ def _draw_attention(path: Path, trainer: Trainer, model: Transformer, task: Task
     source, target = (np.array([task.tokens(text)], np.int32) for text in (EXAMPLE, EXAMPLE_ANSWER))
 
     def attention(weights: Any, *batch: Any) -> Any:
-        return looked_at(model, weights, *batch)[-1]
+        return cross_attention_weights(model, weights, *batch)[-1]
 
     weights = trainer.run(attention, source, target)
     plot_attention(weights[0], EXAMPLE.replace(" ", "␣"), EXAMPLE_ANSWER).savefig(path)

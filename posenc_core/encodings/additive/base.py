@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..._array_api.checks import check_integer
+from ..._array_api.lazy import tables_by_block
 from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.angles import angles_of
 from ...tables.frequencies import as_float64
 from ...tables.sincos import write_cos_sin, write_derivatives
-from ..base import Additive, Tables
+from ..base import Tables, Tabular
 
 NONE = slice(0)
 
@@ -34,7 +36,45 @@ class Series(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Waves(Additive):
+class Additive(Tabular):
+    """An encoding whose rows are added to tokens, or appended to them."""
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("dim", self.dim)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ("table",)
+
+    @property
+    def needs_positions(self) -> bool:
+        return self.num_axes > 1
+
+    @property
+    def mixes_axes(self) -> bool:
+        """Whether a column changes with more than one axis."""
+        return False
+
+    def table(self, positions: Any) -> npt.NDArray[np.float32]:
+        """The rows of the positions given, float32: `(..., length) -> (..., length, dim)`.
+
+        Positions on several axes are `(axes, ..., length)`, or `(length,)` if they are the same on all of them.
+
+        Raises:
+            TypeError: if positions are not numbers.
+            ValueError: if the encoding has no such position.
+        """
+        return tables_by_block(self._table, positions)
+
+    def _table(self, positions: Any) -> npt.NDArray[np.float32]:
+        return self.rows(positions)["table"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SinusoidalColumns(Additive):
     """An encoding each of whose columns is a sine or cosine of the positions on one axis, or 0."""
 
     @abstractmethod
@@ -42,8 +82,8 @@ class Waves(Additive):
         """All frequencies, with their columns."""
 
     @cached_property
-    def _waves(self) -> tuple[Series, ...]:
-        """`_series`, worked out once: of 160 frequencies in 110 digits, some ten milliseconds."""
+    def _all_series(self) -> tuple[Series, ...]:
+        """`_series`, computed once: of 160 frequencies in 110 digits, some ten milliseconds."""
         return self._series()
 
     def _table(self, positions: Any) -> npt.NDArray[np.float32]:
@@ -64,7 +104,7 @@ class Waves(Additive):
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
         rates = np.zeros(self.dim)
-        for series in self._waves:
+        for series in self._all_series:
             for part in (rates[series.sin], rates[series.cos]):
                 part[:] = as_float64(series.frequencies)[: len(part)]
         return rates
@@ -82,7 +122,7 @@ class Waves(Additive):
         shape = positions[0].shape
         table = np.empty((positions[0].size, self.dim), np.float32)
         table[:, ~self._turns_by().any(axis=0)] = 0
-        for series in self._waves:
+        for series in self._all_series:
             parts = {"sin": table[:, series.sin], "cos": table[:, series.cos]}
             wanted = {name: part for name, part in parts.items() if part.size}
             write(positions[series.axis].ravel(), series.frequencies, **wanted)
@@ -91,17 +131,17 @@ class Waves(Additive):
     def _turns_by(self) -> npt.NDArray[np.float32]:
         """Which columns turn by which axis: 1 where they do, `(axes, dim)`."""
         turns_by = np.zeros((self.num_axes, self.dim), np.float32)
-        for series in self._waves:
+        for series in self._all_series:
             turns_by[series.axis, series.sin] = turns_by[series.axis, series.cos] = 1
         return turns_by
 
     def _frequencies(self) -> Frequencies:
         """Those of all series, one after the other."""
-        return tuple(frequency for series in self._waves for frequency in series.frequencies)
+        return tuple(frequency for series in self._all_series for frequency in series.frequencies)
 
     def _places(self) -> npt.NDArray[np.float32]:
         """Where `in_columns` finds each column."""
-        series, count, first = self._waves, len(self._frequencies()), 0
+        series, count, first = self._all_series, len(self._frequencies()), 0
         places = np.full(self.dim, 2 * count, np.float32)
         for each in series:
             for begin, part in ((first, places[each.sin]), (first + count, places[each.cos])):

@@ -30,7 +30,7 @@ class Passed:
         self.modules: list[str] = []
         self.codes: set[CodeType] = set()
         self.every = 0
-        self._generators: dict[int, FrameType] = {}  # held, so that no other frame takes the id
+        self._generators: dict[int, FrameType] = {}  # keeps the frames, so that no other one gets the same id
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Note a function that is entered."""
@@ -79,11 +79,11 @@ def way() -> dict[str, dict[str, Any]]:
     from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
     from posenc_core import Alibi, Rotary
 
-    def turning(head_dim: int) -> Rotary:
+    def rotary(head_dim: int) -> Rotary:
         return Rotary(head_dim=head_dim, layout="half")
 
-    rope, q, x = RotaryEmbedding(turning(64)), torch.ones(1, 8, 16, 64), torch.ones(2, 16, 64)
-    attention, bias = MultiHeadAttention(64, 4, position=turning(16)), AttentionBias(Alibi(num_heads=8))
+    rope, q, x = RotaryEmbedding(rotary(64)), torch.ones(1, 8, 16, 64), torch.ones(2, 16, 64)
+    attention, bias = MultiHeadAttention(64, 4, position=rotary(16)), AttentionBias(Alibi(num_heads=8))
     addition = PositionalEncoding(64)
     return {
         "rope(q)": passed(rope, q),

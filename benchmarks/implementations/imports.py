@@ -1,4 +1,4 @@
-"""Modules of peers whose packages ask, on import, for what these environments lack."""
+"""Import modules of peers whose packages import what these environments lack."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def installed(module: str) -> bool:
-    """Whether a module of this name can be imported."""
+    """Return whether a module of this name can be imported."""
     return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
-def lone(name: str) -> Any:
-    """A module without the `__init__` of the packages that it is in."""
+def import_without_init(name: str) -> Any:
+    """Import a module without running the `__init__` of its packages, and return it."""
     *packages, _ = name.split(".")
     for depth, _ in enumerate(packages, start=1):
         package = ".".join(packages[:depth])

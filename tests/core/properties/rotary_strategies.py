@@ -1,4 +1,4 @@
-"""Rotary encodings at random."""
+"""Strategies for rotary encodings and scalings."""
 
 from hypothesis import strategies as st
 
@@ -22,13 +22,13 @@ from posenc_core import (
 from .numbers import BASES, FACTORS, LENGTHS
 
 
-def some(**fields):
-    """Some of these fields: each one drawn, or left to its default."""
+def optional_fields(**fields):
+    """Return a dict of some of these fields; the others keep their defaults."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
 def scalings(pairs):
-    """Scalings for so many pairs, as they are at some length, by name."""
+    """Return a strategy for each scaling, by name, for this number of pairs and any sequence length."""
     lists = st.lists(FACTORS, min_size=pairs, max_size=pairs)
     ordered = st.lists(st.floats(0.5, 40), min_size=2, max_size=2).map(sorted)
     dynamic = {"factor": FACTORS, "original_max_position_embeddings": LENGTHS, "seq_len": st.none() | LENGTHS}
@@ -38,7 +38,9 @@ def scalings(pairs):
         "NTK": st.builds(NTK, factor=FACTORS),
         "NTKAlpha": st.builds(NTKAlpha, alpha=FACTORS),
         "DynamicNTK": st.builds(DynamicNTK, **dynamic),
-        "YaRN": st.builds(_yarn, FACTORS, LENGTHS, ordered, some(attention_factor=FACTORS, truncate=st.booleans())),
+        "YaRN": st.builds(
+            _yarn, FACTORS, LENGTHS, ordered, optional_fields(attention_factor=FACTORS, truncate=st.booleans())
+        ),
         "Llama3": st.builds(_llama, FACTORS, LENGTHS, ordered),
         "LongRoPE": st.builds(_longrope, lists, lists, LENGTHS, FACTORS, st.none() | LENGTHS),
     }
@@ -65,8 +67,8 @@ def _longrope(short, long, original, factor, seq_len):
 
 
 @st.composite
-def placed_fields(draw):
-    """Head, turning channels, layout and placement that go together, of a rotary encoding."""
+def layout_fields(draw):
+    """Draw the number of pairs, and fields head_dim, rotary_dim, layout and placement that fit it."""
     pairs, placement = draw(st.integers(1, 6)), draw(st.sampled_from(["lead", "trail", "spread"]))
     layouts = ["interleaved", "half"] + ["interleaved_to_half"] * (placement != "spread")
     rest = 2 * draw(st.integers(0, 2)) if placement == "spread" else draw(st.integers(0, 3))
@@ -79,8 +81,8 @@ DIRECTIONS = st.sampled_from(["forward", "inverse"])
 
 @st.composite
 def rotaries(draw, kind=Rotary, *, by=None, scaled=True, **more):
-    """Rotary encodings of one kind, all layouts and placements, `by` one scaling, or by any or none."""
-    pairs, fields = draw(placed_fields())
+    """Draw encodings of one class in all layouts and placements, with the scaling called `by`, or any or none."""
+    pairs, fields = draw(layout_fields())
     known = scalings(pairs)
     scaling = draw(known[by] if by else st.none() | st.one_of(*known.values())) if scaled else None
     own = scaling is None or isinstance(scaling, AttentionFactor)
@@ -94,7 +96,7 @@ def rotaries(draw, kind=Rotary, *, by=None, scaled=True, **more):
 
 @st.composite
 def proportional(draw):
-    """Rotary encodings of which a share of the head turns, the others standing still."""
+    """Draw rotary encodings that rotate a fraction of the head (`Proportional`)."""
     pairs, share = draw(st.integers(1, 6)), draw(st.floats(0.1, 1))
     scaling = Proportional(partial_rotary_factor=max(share, 1.01 / pairs) if pairs > 1 else 1, factor=draw(FACTORS))
     layout = draw(st.sampled_from(["interleaved", "half"]))
@@ -103,7 +105,7 @@ def proportional(draw):
 
 @st.composite
 def multimodal(draw):
-    """Rotary encodings of time, height and width, by each arrangement."""
+    """Draw rotary encodings of time, height and width, of each arrangement."""
     arrangement = draw(st.sampled_from(["chunked", "interleaved", "ernie"]))
     each, more = draw(st.integers(1, 3)), draw(st.integers(0, 2))
     sections = {
@@ -119,7 +121,7 @@ def multimodal(draw):
 
 @st.composite
 def axial(draw):
-    """Rotary encodings of two or three axes."""
+    """Draw rotary encodings of two or three axes."""
     axes, channels = draw(st.integers(2, 3)), 2 * draw(st.integers(1, 3))
     arrangement = draw(st.sampled_from(["concat", "alternating", "blocks"]))
     series = draw(st.sampled_from(["own", "dealt"]))
@@ -137,18 +139,18 @@ def axial(draw):
 
 
 def xpos():
-    """Rotary encodings whose scores fade; positions within 30000 of the center are in reach."""
+    """Return rotary encodings whose scores decay; positions up to 30000 from the center are valid."""
     return rotaries(XPos, scale_base=st.floats(512, 1e4), center=st.integers(-30000, 30000))
 
 
 def learned_rotaries():
-    """Rotary encodings whose frequencies are learned."""
+    """Return rotary encodings with learned frequencies."""
     return rotaries(LearnedRotary, scaled=False, std=st.floats(0, 1))
 
 
 SCALINGS = scalings(3)
 FLOAT32 = rotaries(precision=st.just("float32"))
-ENTRIES = {  # those whose tables are written out in `turns`, by name
+TABLES = {  # encodings whose frequencies `expected_rope` has, by name
     "plain": rotaries(scaled=False),
     **{name: rotaries(by=name) for name in SCALINGS},
     "Proportional": proportional(),

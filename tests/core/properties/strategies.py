@@ -1,4 +1,4 @@
-"""What the properties are tried on: encodings of every kind, at random."""
+"""Strategies for encodings of every class."""
 
 from hypothesis import strategies as st
 
@@ -20,22 +20,22 @@ from posenc_core.encodings import (
     TransformerXLBias,
 )
 
-from .numbers import BASES, DIMS, FAR, HEADS, SHARES
-from .rotary_kinds import axial, learned_rotaries, multimodal, proportional, rotaries, xpos
+from .numbers import BASES, DIMS, FAR, FRACTIONS, HEADS
+from .rotary_strategies import axial, learned_rotaries, multimodal, proportional, rotaries, xpos
 
 CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep")
 GRIDS = ("timm", "timm_interleaved", "mae", "diffusers", "tatp22")
 
 
 def sinusoids(*conventions):
-    """Sinusoids by the conventions whose columns are pairs."""
+    """Return sinusoidal encodings of these conventions, by default all whose columns are pairs."""
     named = st.sampled_from(conventions or CONVENTIONS)
     return st.builds(Sinusoidal, dim=st.integers(2, 12), base=BASES, convention=named)
 
 
 @st.composite
 def timesteps(draw):
-    """Sinusoids of diffusion steps, with any shift that leaves a frequency."""
+    """Draw encodings of diffusion timesteps, with any valid shift."""
     dim = draw(st.integers(2, 12))
     shift = draw(st.just(1) if dim < 4 else st.floats(-4, dim // 2 - 0.125))
     scale, order = draw(st.floats(2**-6, 2**10)), draw(st.sampled_from(["sin_first", "cos_first"]))
@@ -44,7 +44,7 @@ def timesteps(draw):
 
 @st.composite
 def grid_sinusoids(draw, *conventions):
-    """Sinusoids of grids, by each convention."""
+    """Draw sinusoidal encodings of grids, of each convention."""
     convention = draw(st.sampled_from(conventions or GRIDS))
     axes = {"diffusers": 3, "tatp22": draw(st.integers(1, 3))}.get(convention, 2)
     dim = draw(DIMS) * {"diffusers": 16, "tatp22": 1}.get(convention, 4)
@@ -53,14 +53,14 @@ def grid_sinusoids(draw, *conventions):
 
 @st.composite
 def fourier_features(draw, *conventions):
-    """Fourier features of one to three coordinates, by each convention."""
+    """Draw Fourier features of one to three coordinates, of each convention."""
     axes, count = draw(st.integers(1, 3)), draw(st.integers(1, 12))
     convention = draw(st.sampled_from(conventions or ("paper", "code")))
     return FourierFeatures(dim=2 * count * axes, num_axes=axes, convention=convention)
 
 
 def random_fourier_features():
-    """Fourier features whose frequencies mix one to three coordinates."""
+    """Return random Fourier features of one to three coordinates."""
     return st.builds(
         RandomFourierFeatures,
         dim=st.integers(1, 6).map(lambda pairs: 2 * pairs),
@@ -73,25 +73,25 @@ def random_fourier_features():
 
 @st.composite
 def binaries(draw):
-    """Binary digits, from any number on that they have."""
+    """Draw binary encodings with any valid start."""
     dim = draw(st.integers(1, 40))
     order = draw(st.sampled_from(["most_significant_first", "least_significant_first"]))
     return Binary(dim=dim, start=draw(st.integers(0, min(2**dim, 2**31) - 1)), bit_order=order)
 
 
 def sines():
-    """Sines alone, of each spacing, or of frequencies given."""
-    given = st.lists(st.floats(0, 64), min_size=1, max_size=6)
+    """Return encodings of sines only, with each spacing or with custom frequencies."""
+    custom = st.lists(st.floats(0, 64), min_size=1, max_size=6)
     return st.one_of(
         st.builds(Sine, dim=DIMS, frequencies=st.just("powers_of_two")),
         st.builds(Sine, dim=DIMS, frequencies=st.just("endpoint"), base=BASES),
-        given.map(lambda frequencies: Sine(dim=len(frequencies), frequencies=frequencies)),
+        custom.map(lambda frequencies: Sine(dim=len(frequencies), frequencies=frequencies)),
     )
 
 
 @st.composite
 def t5_biases(draw):
-    """Buckets of each side, of which the last begins past those that are for one distance."""
+    """Draw T5 biases for both sides or the past, whose largest distance is past the buckets of single distances."""
     sides, half = draw(st.sampled_from(["both", "past"])), draw(st.integers(1, 8))
     beyond = draw(st.integers(1, 100))
     return T5Bias(num_heads=draw(HEADS), num_buckets=2 * half, max_distance=half + beyond, sides=sides)
@@ -99,7 +99,7 @@ def t5_biases(draw):
 
 SIDES = st.sampled_from(["both", "past"])
 WIDTHS = st.integers(1, 4).map(lambda half: 2 * half)
-WINDOWS = st.tuples(st.integers(5, 6), st.integers(6, 7))  # as many tokens as any test has
+WINDOWS = st.tuples(st.integers(5, 6), st.integers(6, 7))  # at least as many cells as tokens in any test
 
 ADDITIVE = {
     "Integer": st.builds(Integer, dim=DIMS),
@@ -111,12 +111,12 @@ ADDITIVE = {
     "GridSinusoidal": grid_sinusoids(),
     "FourierFeatures": fourier_features(),
     "RandomFourierFeatures": random_fourier_features(),
-    "Learned": st.builds(Learned, dim=DIMS, length=st.integers(1, FAR), std=SHARES, offset=st.integers(0, 2)),
+    "Learned": st.builds(Learned, dim=DIMS, length=st.integers(1, FAR), std=FRACTIONS, offset=st.integers(0, 2)),
     "LearnedSinusoidal": st.builds(
-        LearnedSinusoidal, dim=st.integers(2, 12), base=BASES, convention=st.sampled_from(CONVENTIONS), std=SHARES
+        LearnedSinusoidal, dim=st.integers(2, 12), base=BASES, convention=st.sampled_from(CONVENTIONS), std=FRACTIONS
     ),
 }
-WAVES = {  # those whose columns are pairs of sine and cosine
+SINUSOIDAL = {  # columns are pairs of sine and cosine
     **{f"Sinusoidal, {convention}": sinusoids(convention) for convention in CONVENTIONS},
     **{f"GridSinusoidal, {convention}": grid_sinusoids(convention) for convention in GRIDS},
     **{f"FourierFeatures, {convention}": fourier_features(convention) for convention in ("paper", "code")},
@@ -144,14 +144,14 @@ SCORING = {
     "Fire": st.builds(
         Fire, num_heads=HEADS, hidden=st.integers(1, 8), rate=st.floats(0.01, 1), threshold=st.floats(1, 9)
     ),
-    "SwinBias": st.builds(SwinBias, num_heads=HEADS, window=WINDOWS, prefix_tokens=st.integers(0, 1), std=SHARES),
+    "SwinBias": st.builds(SwinBias, num_heads=HEADS, window=WINDOWS, prefix_tokens=st.integers(0, 1), std=FRACTIONS),
     "ShawBias": st.builds(
         ShawBias,
         num_heads=HEADS,
         head_dim=WIDTHS,
         max_distance=st.integers(1, 6),
         applies_to=st.sampled_from(["both", "keys"]),
-        std=SHARES,
+        std=FRACTIONS,
     ),
     "TransformerXLBias": st.builds(
         TransformerXLBias,
@@ -159,8 +159,8 @@ SCORING = {
         head_dim=WIDTHS,
         max_distance=st.integers(1, 6),
         dim=st.none() | WIDTHS,
-        std=SHARES,
+        std=FRACTIONS,
     ),
     "Cope": st.builds(Cope, num_heads=HEADS, head_dim=WIDTHS, max_position=st.integers(1, 9)),
 }
-INSIDE = ROTARY | SCORING  # what works inside attention
+IN_ATTENTION = ROTARY | SCORING

@@ -1,4 +1,4 @@
-"""What turns the pairs of rotary encodings, written out from the papers once more, with the numbers of mpmath."""
+"""Frequencies and attention factors of RoPE, written a second time from the papers, in mpmath."""
 
 from posenc_core import (
     NTK,
@@ -14,22 +14,22 @@ from posenc_core import (
     YaRN,
 )
 
-from .waves import MP, power
+from .expected_sinusoids import MP, power
 
 
 def frequencies(rotary):
-    """The axis of each pair, and its radians per position there."""
+    """Return the axis of each pair and its radians per position."""
     if isinstance(rotary, AxialRotary):
         return axial(rotary)
-    slow = slowed(rotary)
-    axes = multimodal(rotary) if isinstance(rotary, MultimodalRotary) else [0] * len(slow)
-    return [*zip(axes, slow, strict=True)]
+    scaled = scaled_frequencies(rotary)
+    axes = multimodal(rotary) if isinstance(rotary, MultimodalRotary) else [0] * len(scaled)
+    return [*zip(axes, scaled, strict=True)]
 
 
-def slowed(rotary):
+def scaled_frequencies(rotary):
     pairs = (rotary.rotary_dim or rotary.head_dim) // 2
     plain = [power(rotary.base, i, pairs) for i in range(pairs)] if rotary.own is None else [*map(MP.mpf, rotary.own)]
-    return SLOWED[type(rotary.scaling)](plain, rotary.scaling, rotary)
+    return SCALED[type(rotary.scaling)](plain, rotary.scaling, rotary)
 
 
 def attention_factor(rotary):
@@ -58,7 +58,7 @@ def axial(rotary):
 
 
 def multimodal(rotary):
-    """The axis of each pair: time, height, width."""
+    """Return the axis of each pair: time, height or width."""
     left = list(rotary.sections)
     if rotary.arrangement == "chunked":
         return [axis for axis in range(3) for _ in range(left[axis])]
@@ -68,31 +68,31 @@ def multimodal(rotary):
     return [0, 1, 2] * alike + [0] * (left[0] - alike)
 
 
-def rebased(plain, growth):
+def raise_base(plain, growth):
     return [f * MP.mpf(growth) ** -(MP.mpf(i) / max(len(plain) - 1, 1)) for i, f in enumerate(plain)]
 
 
 def dynamic(plain, scaling, _):
     original, factor = scaling.original_max_position_embeddings, MP.mpf(scaling.factor)
-    return rebased(plain, factor * max(scaling.seq_len or 0, original) / original - (factor - 1))
+    return raise_base(plain, factor * max(scaling.seq_len or 0, original) / original - (factor - 1))
 
 
 def yarn(plain, scaling, rotary):
     def index(turns):
-        longest = scaling.original_max_position_embeddings / (2 * MP.pi * turns)
-        return len(plain) * MP.log(longest) / MP.log(rotary.base)
+        inverse_frequency = scaling.original_max_position_embeddings / (2 * MP.pi * turns)
+        return len(plain) * MP.log(inverse_frequency) / MP.log(rotary.base)
 
     low, high = index(scaling.beta_fast), index(scaling.beta_slow)
     if scaling.truncate:
         low, high = MP.floor(low), MP.ceil(high)
     low, high = max(low, 0), min(high, 2 * len(plain) - 1)
     high += MP.mpf("0.001") if low == high else 0
-    slow = [min(max((i - low) / (high - low), 0), 1) for i in range(len(plain))]
-    return [f * (1 - s) + f / scaling.factor * s for f, s in zip(plain, slow, strict=True)]
+    weights = [min(max((i - low) / (high - low), 0), 1) for i in range(len(plain))]
+    return [f * (1 - w) + f / scaling.factor * w for f, w in zip(plain, weights, strict=True)]
 
 
 def llama3(plain, scaling, _):
-    def share(frequency):
+    def weight(frequency):
         wavelength, original = 2 * MP.pi / frequency, scaling.original_max_position_embeddings
         low, high = MP.mpf(scaling.low_freq_factor), MP.mpf(scaling.high_freq_factor)
         if wavelength > original / low:
@@ -102,7 +102,7 @@ def llama3(plain, scaling, _):
         smooth = (original / wavelength - low) / (high - low)
         return (1 - smooth) / scaling.factor + smooth
 
-    return [f * share(f) for f in plain]
+    return [f * weight(f) for f in plain]
 
 
 def longrope(plain, scaling, _):
@@ -111,16 +111,16 @@ def longrope(plain, scaling, _):
 
 
 def proportional(plain, scaling, rotary):
-    turning = int(scaling.partial_rotary_factor * rotary.head_dim // 2)
-    return [f / scaling.factor if i < turning else MP.mpf(0) for i, f in enumerate(plain)]
+    rotating = int(scaling.partial_rotary_factor * rotary.head_dim // 2)
+    return [f / scaling.factor if i < rotating else MP.mpf(0) for i, f in enumerate(plain)]
 
 
-SLOWED = {
+SCALED = {
     type(None): lambda plain, *_: plain,
     AttentionFactor: lambda plain, *_: plain,
     Linear: lambda plain, scaling, _: [f / MP.mpf(scaling.factor) for f in plain],
-    NTK: lambda plain, scaling, _: rebased(plain, scaling.factor),
-    NTKAlpha: lambda plain, scaling, _: rebased(plain, scaling.alpha),
+    NTK: lambda plain, scaling, _: raise_base(plain, scaling.factor),
+    NTKAlpha: lambda plain, scaling, _: raise_base(plain, scaling.alpha),
     DynamicNTK: dynamic,
     YaRN: yarn,
     Llama3: llama3,
