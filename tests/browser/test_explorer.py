@@ -64,7 +64,7 @@ def slider(page, name):
 
 @contextmanager
 def choosing(page, name):
-    """Within, a control is used; afterwards encoding, pictures, numbers and address are others, and nothing is wrong."""
+    """Check that encoding, pictures, numbers and URL change when the body uses a control, without an error."""
     address, before = page.url, (link(page), code(page), state(page))
     yield
     page.wait_for_function("before => location.href !== before", arg=address, polling=30)
