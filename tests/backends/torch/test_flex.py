@@ -9,8 +9,8 @@ import torch
 from torch.nn.attention.flex_attention import flex_attention
 
 from posenc_backends.conformance.cases import golden
-from posenc_backends.conformance.checks.scoring import COMPUTED, LOOKED_UP
-from posenc_backends.conformance.errors import ulps
+from posenc_backends.conformance.checks.scoring import COMPUTED
+from posenc_backends.conformance.errors import LOOKED_UP, ulps
 from posenc_backends.torch import AttentionBias, score_mod
 from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
 from posenc_core.encodings import Encoding
