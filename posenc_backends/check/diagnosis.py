@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_backends.conformance.errors import last_places
+from posenc_backends.conformance.errors import ulp_of
 
 from .calls import Question
 from .candidates import Float64s, Sketch
@@ -70,7 +70,7 @@ def errors(form: Form, sketch: Sketch, question: Question, got: tuple[Float64s, 
     wanted = form.wanted(sketch, question.tokens, got[0].shape[-1])
     with np.errstate(invalid="ignore"):  # of infinity, where a sketch rounds to float16
         return [
-            np.abs(one.reshape(right.shape) - right) / last_places(form.sizes(sketch, right), question.dtype)
+            np.abs(one.reshape(right.shape) - right) / ulp_of(form.sizes(sketch, right), question.dtype)
             for one, right in zip(got, wanted, strict=True)
         ]
 

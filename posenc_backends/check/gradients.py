@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc_backends.conformance.errors import last_places
+from posenc_backends.conformance.errors import ulp_of
 from posenc_core.rotation import rotate_pairs
 
 from .calling import Framework, NoAnswerError, ask_gradient
@@ -66,7 +66,7 @@ def _wrong(form: Form, question: Question, weights: Float64s) -> Iterator[tuple[
 
 
 def _off(got: Float64s, wanted: Float64s, size: Float64s) -> float:
-    off = np.abs(got - wanted) / last_places(size, "float32")
+    off = np.abs(got - wanted) / ulp_of(size, "float32")
     return float("inf") if np.isnan(off).any() else float(off.max(initial=0))
 
 
