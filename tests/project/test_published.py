@@ -1,4 +1,4 @@
-"""Golden vectors for programs without Python."""
+"""The golden vectors that `posenc golden` writes for programs without Python."""
 
 import hashlib
 import json
@@ -28,40 +28,42 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(folder):
+def index(folder):
     return json.loads((folder / "golden.json").read_text(encoding="utf-8"))
 
 
-def kinds(cls):
-    for kind in cls.__subclasses__():
-        yield from kinds(kind)
-        if not kind.__abstractmethods__:
-            yield kind.__name__
+def concrete_subclasses(cls):
+    for subclass in cls.__subclasses__():
+        yield from concrete_subclasses(subclass)
+        if not subclass.__abstractmethods__:
+            yield subclass.__name__
 
 
-def test_all_encodings_are_there_and_read_back(told):
-    specs = [Encoding.from_dict(case["spec"]) for case in told["cases"]]
-    assert {type(spec).__name__ for spec in specs} == {kind for kind in kinds(Encoding) if kind in vars(posenc_core)}
+def test_all_encodings_are_there_and_read_back(index):
+    specs = [Encoding.from_dict(case["spec"]) for case in index["cases"]]
+    assert {type(spec).__name__ for spec in specs} == {
+        name for name in concrete_subclasses(Encoding) if name in posenc_core.__all__
+    }
 
 
-def test_the_files_are_as_the_schema_says(folder, told):
+def test_the_files_match_the_schema(folder, index):
     schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(told, schema)
+    jsonschema.validate(index, schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(told | {"cases": [told["cases"][0] | {"outputs": {}}]}, schema)
+        jsonschema.validate(index | {"cases": [index["cases"][0] | {"outputs": {}}]}, schema)
 
 
-def test_safetensors_reads_what_is_told_of_it(folder, told):
-    for file, digest in told["files"].items():
+def test_tensors_match_the_index(folder, index):
+    for file, digest in index["files"].items():
         assert hashlib.sha256((folder / file).read_bytes()).hexdigest() == digest
-    files = {file: load_file(folder / file) for file in told["files"]}
-    named = [(case["file"], each) for case in told["cases"] for each in _tensors(case)]
-    assert sum(map(len, files.values())) == len({(file, each["tensor"]) for file, each in named}) == len(named)
-    for file, each in named:
-        array = files[file][each["tensor"]]
-        assert (str(array.dtype), list(array.shape)) == (each["dtype"], each["shape"])
-        assert hashlib.sha256(array.astype(array.dtype.newbyteorder("<")).tobytes()).hexdigest() == each["sha256"]
+    files = {file: load_file(folder / file) for file in index["files"]}
+    entries = [(case["file"], entry) for case in index["cases"] for entry in _tensors(case)]
+    assert sum(map(len, files.values())) == len({(file, entry["tensor"]) for file, entry in entries}) == len(entries)
+    for file, entry in entries:
+        array = files[file][entry["tensor"]]
+        assert (str(array.dtype), list(array.shape)) == (entry["dtype"], entry["shape"])
+        assert hashlib.sha256(array.astype(array.dtype.newbyteorder("<")).tobytes()).hexdigest() == entry["sha256"]
         assert np.isfinite(array).all()
 
 
@@ -76,18 +78,18 @@ def test_the_same_version_writes_the_same_bytes(folder, tmp_path):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
 
 
-def test_the_core_is_within_the_tolerance_that_is_told(folder, told):
-    case = next(case for case in told["cases"] if case["name"] == "llama-2-7b")
+def test_the_core_is_within_the_tolerance_of_the_index(folder, index):
+    case = next(case for case in index["cases"] if case["name"] == "llama-2-7b")
     tensors = load_file(folder / case["file"])
     cos, sin = Encoding.from_dict(case["spec"]).cos_sin(tensors["llama-2-7b/positions"])
     columns, wanted = tensors["llama-2-7b/columns"], tensors["llama-2-7b/cos_sin"]
-    off = np.abs(np.stack([cos, sin], axis=-1)[:, columns] - wanted)
-    unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(wanted), 1e-38))) - 23)
-    assert (off <= case["tolerance"]["ulp"] * unit).all()
+    error = np.abs(np.stack([cos, sin], axis=-1)[:, columns] - wanted)
+    ulp = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(wanted), 1e-38))) - 23)
+    assert (error <= case["tolerance"]["ulp"] * ulp).all()
 
 
 def compiled(source, tmp_path):
-    """A C program, compiled. A machine without a compiler fails here: the page says that this is run."""
+    """Compile a C program and return its path; a machine without a compiler fails: the page promises that this runs."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "there is no C compiler: install one, for example with `apt-get install gcc`"
     command = [compiler, "-Wall", "-Wextra", "-Werror", "-O2", str(source), "-o", str(tmp_path / "rope"), "-lm"]
@@ -98,15 +100,17 @@ def compiled(source, tmp_path):
 def test_the_c_program_of_the_docs_conforms(folder, tmp_path):
     assert PROGRAM.read_text().count("\n") <= 40
     program = compiled(PROGRAM, tmp_path)
-    done = subprocess.run([program, folder / "rope_models.safetensors"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert re.fullmatch(r"conforms \(worst 0\.\d\d ulp\)\n", done.stdout)
+    completed = subprocess.run(
+        [program, folder / "rope_models.safetensors"], capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0
+    assert re.fullmatch(r"conforms \(worst 0\.\d\d ulp\)\n", completed.stdout)
 
 
-def test_the_c_program_sees_another_base(folder, tmp_path):
+def test_the_c_program_detects_another_base(folder, tmp_path):
     wrong = tmp_path / "wrong.c"
     wrong.write_text(PROGRAM.read_text().replace("pow(10000, ", "pow(10001, "))
-    done = subprocess.run(
+    completed = subprocess.run(
         [compiled(wrong, tmp_path), folder / "rope_models.safetensors"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout.startswith("does not conform")) == (1, True)
+    assert (completed.returncode, completed.stdout.startswith("does not conform")) == (1, True)
