@@ -3,9 +3,9 @@ import re
 import numpy as np
 import pytest
 
+from posenc_backends.conformance.oracles import channel_map
 from posenc_core import Rotary, rotate, unrotate
 from posenc_core._array_api import numpy_kernel as _blocked
-from posenc_backends.conformance.oracles import channel_map
 from posenc_core.rotation import pairing_of
 
 RNG = np.random.default_rng(1)
