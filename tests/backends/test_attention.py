@@ -1,4 +1,4 @@
-"""`MultiHeadAttention` of every room against plain NumPy in float64: masks, positions, groups, caches, weights."""
+"""`MultiHeadAttention` against NumPy in float64: masks, positions, grouped heads, caches, weights."""
 
 import re
 from itertools import pairwise
@@ -52,7 +52,7 @@ def tokens(*shape):
 
 
 def made(on, position=None, num_kv_heads=2, num_hiddens=16):
-    """A layer of four heads, with known projections; learned positions are as the room draws them."""
+    """Return a layer of four heads and its projections; learned positions are as the backend initializes them."""
     layer = on.testing.eval_mode(
         on.backend.MultiHeadAttention(num_hiddens, 4, position=position, num_kv_heads=num_kv_heads)
     )
@@ -64,7 +64,7 @@ def made(on, position=None, num_kv_heads=2, num_hiddens=16):
 
 
 def plain(matrices, q, k, v, *, turn=None, bias=0.0, mask=True):
-    """The rotate_reference, in float64, of four heads; `turn(x, which)` rotates queries and keys."""
+    """Return result and weights of attention with four heads in float64; `rotate(x, which)` rotates queries and keys."""
     q, k, v = (x.astype(np.float64) @ matrices[name] for x, name in zip((q, k, v), NAMES, strict=False))
     q, k, v = (x.reshape(*x.shape[:2], -1, 4).swapaxes(1, 2) for x in (q, k, v))
     if turn is not None:
@@ -79,7 +79,7 @@ def plain(matrices, q, k, v, *, turn=None, bias=0.0, mask=True):
 
 
 def turning(at_queries, at_keys):
-    """Rotates by the definition: pair i of the half layout by position × 10000 ** (-i / 2)."""
+    """Return a function that rotates by the definition: pair i of the half layout by position × 10000 ** (-i / 2)."""
 
     def turn(x, which):
         angles = np.asarray(at_queries if which == "queries" else at_keys)[..., None] * np.array([1, 0.01])
@@ -98,15 +98,15 @@ def close(on, got, wanted):
 
 @pytest.fixture(params=["kernel", "core"])
 def kernel(request, on, monkeypatch):
-    """With the framework's own attention, where the room has one, and without."""
+    """With the framework's own fused attention, if the backend has one, and without."""
     namespace = on.backend.namespace
     if request.param == "core":
         monkeypatch.delattr(namespace, "fused_attention", raising=False)
     elif not hasattr(namespace, "fused_attention"):
-        pytest.skip("the room has no kernel")
+        pytest.skip("The backend has no kernel.")
 
 
-def test_all_that_hides_keys_is_combined(on, to_backend, kernel):
+def test_masks_and_lengths_and_causality_are_combined(on, to_backend, kernel):
     layer, matrices = made(on)
     x, lengths = tokens(2, 5, 16), np.array([[5, 5, 5, 5, 2], [0, 5, 5, 4, 5]])
     mask = RNG.random((2, 4, 5, 5)) < 0.7
@@ -119,7 +119,7 @@ def test_all_that_hides_keys_is_combined(on, to_backend, kernel):
 
 
 @pytest.mark.parametrize(("num_kv_heads", "start"), [(1, 0), (2, 3), (4, 3)])
-def test_heads_in_groups_across_sequences(on, to_backend, num_kv_heads, start, kernel):
+def test_grouped_heads_and_cross_attention(on, to_backend, num_kv_heads, start, kernel):
     layer, matrices = made(on, ROTARY, num_kv_heads)
     q, k, v = tokens(2, 3, 16), tokens(2, 7, 16), tokens(2, 7, 16)
     got = layer(to_backend(q), to_backend(k), to_backend(v), start=start, causal=True)
@@ -136,7 +136,7 @@ def test_a_start_for_each_row(on, to_backend):
     close(on, got, plain(matrices, q, k, k, turn=turning(at, range(7)), mask=seen)[0])
 
 
-def test_positions_that_are_given_far_and_real(on, to_backend):
+def test_given_positions_may_be_far_or_real(on, to_backend):
     layer, matrices = made(on, ROTARY)
     x = tokens(2, 4, 16)
     for at in (
@@ -150,7 +150,7 @@ def test_positions_that_are_given_far_and_real(on, to_backend):
         close(on, got, plain(matrices, x, x, x, turn=turning(at, at), mask=seen)[0])
 
 
-def test_scores_of_positions_that_are_given(on, to_backend):
+def test_biases_at_given_positions(on, to_backend):
     layer, matrices = made(on, Alibi(num_heads=4))
     q, k, at, of_keys = tokens(2, 3, 16), tokens(2, 4, 16), np.array([[9, 1, 4], [0, 0, 2]]), np.array([0, 7, 2, 3])
     got = layer(
@@ -161,7 +161,7 @@ def test_scores_of_positions_that_are_given(on, to_backend):
     close(on, got, plain(matrices, q, k, k, bias=bias)[0])
 
 
-def test_weights_are_given_on_request(on, to_backend):
+def test_weights_are_returned_on_request(on, to_backend):
     layer, matrices = made(on, ROTARY)
     x = tokens(2, 5, 16)
     got = layer(*[to_backend(x)] * 3, to_backend([4, 0]), causal=True, weights=True)
@@ -175,7 +175,7 @@ def test_weights_are_given_on_request(on, to_backend):
 
 @pytest.mark.parametrize("position", POSITIONS, ids=named)
 @pytest.mark.parametrize("cuts", [(3, 7), (0, 1, 9)])
-def test_a_cache_changes_nothing_wherever_a_sequence_is_cut(on, to_backend, position, cuts):
+def test_decoding_with_a_cache_agrees_with_one_call(on, to_backend, position, cuts):
     layer, _ = made(on, position)
     x = tokens(2, 9, 16)
     whole = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True))
@@ -190,7 +190,7 @@ def test_a_cache_changes_nothing_wherever_a_sequence_is_cut(on, to_backend, posi
 
 
 @pytest.mark.parametrize("position", [ROTARY, Alibi(num_heads=4)], ids=named)
-def test_rows_that_are_padded_on_the_left_decode_as_they_are_without(on, to_backend, position):
+def test_left_padded_rows_decode_as_without_padding(on, to_backend, position):
     layer, _ = made(on, position)
     x = tokens(1, 6, 16)
     wanted = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True))
@@ -212,7 +212,7 @@ def test_rows_that_are_padded_on_the_left_decode_as_they_are_without(on, to_back
 
 
 @pytest.mark.parametrize("position", [ROTARY, Alibi(num_heads=4)], ids=named)
-def test_packed_rows_are_those_that_stand_alone(on, to_backend, position):
+def test_packed_sequences_attend_as_they_do_alone(on, to_backend, position):
     layer, _ = made(on, position)
     bounds, x = [0, 4, 5, 8], tokens(1, 9, 16)
     at, ids = from_cu_seqlens(bounds, length=9), sequence_ids(bounds, length=9)
@@ -262,7 +262,7 @@ def test_images_have_positions_on_a_grid(on, to_backend):
         layer(*[to_backend(x)] * 3, positions=np.zeros((3, 6)), key_positions=np.zeros((3, 6)))
 
 
-def test_a_length_that_frequencies_depend_on_is_that_of_the_whole(on, to_backend):
+def test_frequencies_depend_on_the_total_length(on, to_backend):
     encoding = Rotary(head_dim=4, layout="half", scaling=DynamicNTK(factor=2, original_max_position_embeddings=4))
     assert isinstance(encoding, RotaryEncoding)
     x = to_backend(tokens(1, 9, 16))
@@ -316,7 +316,7 @@ def test_no_queries_and_no_keys(on, to_backend):
         ),
     ],
 )
-def test_what_attention_is_made_with(backend, arguments, position, kind, message):
+def test_wrong_arguments_of_the_constructor(backend, arguments, position, kind, message):
     with raises(kind, message):
         backend.MultiHeadAttention(16, 4, position=position, **arguments)
 
@@ -347,7 +347,7 @@ def pair(length, *, batch=2, heads=2, width=4):
         ({"valid_lens": np.array([6, 0])}, ValueError, "`valid_lens` must lie from 0 to the number of keys 5, got 6."),
     ],
 )  # fmt: skip
-def test_what_attention_is_called_with(on, to_backend, options, kind, message):
+def test_wrong_arguments_of_a_call(on, to_backend, options, kind, message):
     layer, x = made(on, ROTARY)[0], to_backend(tokens(2, 5, 16))
     options = {
         name: [to_backend(array) for array in given] if name == "cache" and isinstance(given, list) else given
@@ -370,7 +370,7 @@ def test_a_cache_past_the_end_of_an_encoding(on, to_backend):
 @pytest.mark.parametrize("position", [None, ROTARY, Alibi(num_heads=4), POSITIONS[7]], ids=named)
 def test_causal_calls_are_compiled(on, to_backend, position):
     if "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     layer, _ = made(on, position)
     x = to_backend(tokens(2, 6, 16))
     lengths = to_backend([6, 4])
@@ -382,10 +382,10 @@ def test_causal_calls_are_compiled(on, to_backend, position):
 
 
 @pytest.mark.parametrize("position", [None, Encoding.from_dict(ROTARY.to_dict()), Alibi(num_heads=4)], ids=named)
-def test_gradients_are_those_of_differences(on, to_backend, position, kernel):
-    """By central differences of the formula in float64; the second row sees nothing, and has no gradient."""
+def test_gradients_agree_with_finite_differences(on, to_backend, position, kernel):
+    """Compare with central differences in float64; the second row has no visible key, and no gradient."""
     if "gradient" in on.known_failures:
-        pytest.skip("no automatic differentiation")
+        pytest.skip("This framework has no gradients.")
     layer, matrices = made(on, position)
     q, k, cotangent = tokens(2, 3, 16), tokens(2, 4, 16), tokens(2, 3, 16)
     mask = np.tri(3, 4, dtype=bool)[None, None] & np.array([True, False])[:, None, None, None]
@@ -414,18 +414,18 @@ def test_gradients_are_those_of_differences(on, to_backend, position, kernel):
     [case for case in cases() if case.label.startswith(("MultiHeadAttention", "attend")) and case.check != "compiled"],
     ids=lambda case: case.name,
 )
-def test_the_golden_numbers_are_met_without_the_kernel_too(on, monkeypatch, case):
+def test_golden_numbers_without_the_fused_kernel(on, monkeypatch, case):
     if not hasattr(on.backend.namespace, "fused_attention") or case.known_failure(on.known_failures):
-        pytest.skip("no kernel, or a gap")
+        pytest.skip("The backend has no kernel, or this is a known failure.")
     monkeypatch.delattr(on.backend.namespace, "fused_attention")
     assert case.run(on).passed
 
 
-def test_float64_is_not_rounded_on_the_way(backend):
+def test_float64_is_not_rounded_to_float32(backend):
     q = np.random.default_rng(0).normal(size=(1, 2, 5, 4))
     x = backend.from_numpy(q)
     if "float64" not in str(x.dtype):
-        pytest.skip("The framework has no float64 unless it is told to.")
+        pytest.skip("float64 is switched off in this framework.")
     parts = np.exp(q @ q.swapaxes(-1, -2) / 2)
     wanted = parts / parts.sum(axis=-1, keepdims=True) @ q
     np.testing.assert_allclose(backend.to_numpy(attend(x, x, x)), wanted, rtol=0, atol=1e-14)

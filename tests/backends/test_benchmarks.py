@@ -1,4 +1,4 @@
-"""Each case of the benchmarks of a room runs once at small sizes: what is measured is right. Nothing is timed."""
+"""Each benchmark of a backend runs once at a small size, untimed: its results must be right."""
 
 import importlib
 from functools import partial
@@ -8,7 +8,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SHAPES = {"prefill": (1, 3, 19, 16), "decode": (2, 3, 1, 16)}
-KNOWN_TO_FAIL = {"fused operator"}  # Paddle's has no kernel for CPUs
+KNOWN_TO_FAIL = {"fused operator"}  # Paddle's operator has no CPU kernel
 
 
 @pytest.fixture
@@ -21,15 +21,15 @@ def rotation(monkeypatch):
 
 @pytest.fixture
 def measured_room(request):
-    """The name of the room, if it is one to measure."""
+    """The name of the backend; skip backends that are not benchmarked."""
     backend = request.config.getoption("--backend")
     if not (BENCHMARKS / "implementations" / f"{backend}.py").exists():
-        pytest.skip("a room to test with, not to measure")
+        pytest.skip("This backend is not benchmarked.")
     return backend
 
 
 @pytest.mark.parametrize(("script", "sizes"), [("additive", ((2, 5, 6),)), ("biases", (2, 7))])
-def test_every_form_of_other_benchmarks_runs(script, sizes, measured_room, monkeypatch):
+def test_every_variant_of_other_benchmarks_runs(script, sizes, measured_room, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     from harness import measured
 
@@ -42,10 +42,10 @@ def test_every_form_of_other_benchmarks_runs(script, sizes, measured_room, monke
     ("shape", "dtype"),
     [("prefill", "float32"), ("decode", "float32"), ("decode", "bfloat16"), ("prefill", "float16")],
 )
-def test_every_form_of_a_rotation_agrees_with_ours(shape, dtype, measured_room, rotation, monkeypatch):
+def test_every_variant_of_a_rotation_agrees_with_ours(shape, dtype, measured_room, rotation, monkeypatch):
     from harness import measured
 
-    if measured_room == "torch":  # records, and generates no code: that takes seconds for each case
+    if measured_room == "torch":  # trace without code generation, which takes seconds per case
         import implementations.torch
         import torch
 

@@ -17,4 +17,4 @@ def pytest_generate_tests(metafunc):
 
 def test_agrees_with_the_golden_numbers(on, case):
     measurement = case.run(on)
-    assert measurement.passed, f"off by {measurement.worst} units in the last place, allowed are {measurement.limit}"
+    assert measurement.passed, f"The error is {measurement.worst} ulp, the limit {measurement.limit}."

@@ -1,4 +1,4 @@
-"""The kernel that rooms share: the bits of the plain rotate_reference, whatever the dtype, the pairs, the strides and the tables."""
+"""The shared kernel: bit-identical to the reference for all dtypes, pairings, strides and tables."""
 
 import os
 import sys
@@ -35,10 +35,10 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38]
 
 @pytest.fixture
 def calls(monkeypatch, to_backend):
-    """The kinds of the calls of the kernel, which is there."""
+    """A list that grows with the dtype of each kernel call."""
     pytest.importorskip("numba")
     if type(to_backend(np.zeros(1))) not in _kernels._kernels:
-        pytest.skip("a room without the kernel")
+        pytest.skip("The backend has no kernel.")
     made, kernel_of = [], kernels._kernel_of
 
     def arange_like(kind):
@@ -50,7 +50,7 @@ def calls(monkeypatch, to_backend):
 
 
 def plainly(function, *arguments, **options):
-    """The function, without any kernel."""
+    """Call the function without any kernel."""
     held = dict(_kernels._kernels)
     _kernels._kernels.clear()
     try:
@@ -60,7 +60,7 @@ def plainly(function, *arguments, **options):
 
 
 def bits(backend, array):
-    """The numbers, with all NaN alike."""
+    """Return the bytes of the numbers, with one NaN for all."""
     numbers = backend.to_numpy(array)
     return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
 
@@ -78,7 +78,7 @@ def dtypes(on):
 
 @pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
 @pytest.mark.parametrize("width", [88, 128])
-def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement, blocks, width):
+def test_bits_agree_with_the_reference(on, to_backend, calls, layout, placement, blocks, width):
     pairing = pairing_of(layout, placement, blocks)
     x, (cos, sin) = to_backend(tokens(2, 3, 33, width, special=True)), to_backend(tokens(2, 33, 44))
     with np.errstate(all="ignore"):
@@ -95,7 +95,7 @@ def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement,
 @pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_arrays_may_lie_anyhow(on, to_backend, calls, axes, rows, layout):
+def test_arrays_may_have_any_strides(on, to_backend, calls, axes, rows, layout):
     xp = on.backend.namespace
     given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
     x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
@@ -110,7 +110,7 @@ def _called(function, *arguments, **options):
 
 @pytest.fixture
 def large(monkeypatch):
-    """No cache holds any result."""
+    """Treat every result as too large for the caches."""
     monkeypatch.setattr(plans, "LARGE", 0)
     plans.plan_of.cache_clear()
     yield
@@ -119,7 +119,7 @@ def large(monkeypatch):
 
 @pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
 @pytest.mark.parametrize("rotary_dim", [64, 40])
-def test_large_results_are_written_past_the_caches(on, to_backend, calls, large, layout, rotary_dim):
+def test_large_results_bypass_the_caches(on, to_backend, calls, large, layout, rotary_dim):
     x, (cos, sin) = to_backend(tokens(2, 3, 33, 64, special=True)), to_backend(tokens(2, 33, rotary_dim // 2))
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
@@ -130,7 +130,7 @@ def test_large_results_are_written_past_the_caches(on, to_backend, calls, large,
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_large_results_may_lie_anywhere(large, layout, dtype):
+def test_large_results_may_have_any_alignment(large, layout, dtype):
     x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
     wanted = plainly(rotate, x, cos, sin, layout=layout)
     memory = np.empty(x.size + 64, dtype)
@@ -139,8 +139,8 @@ def test_large_results_may_lie_anywhere(large, layout, dtype):
         np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
 
 
-@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="pages are of one size here")
-def test_large_results_are_asked_for_in_large_pages(backend, to_backend, calls, monkeypatch):
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="no transparent huge pages")
+def test_large_results_use_huge_pages(backend, to_backend, calls, monkeypatch):
     asked = []
 
     def ask(address, size):
@@ -152,14 +152,14 @@ def test_large_results_are_asked_for_in_large_pages(backend, to_backend, calls, 
     for heads in (1, 16):  # 0.5 and 8 MiB
         held.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
     if type(held[0]) is np.ndarray:
-        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy asks
+        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy itself asks for huge pages
     (_, small), (address, large) = asked
     assert (small, large) == (2**19, 2**23)
     assert "hg" in flags_of_memory(address + large // 2)
 
 
 def flags_of_memory(address):
-    """What Linux says of the mapping that this address is in."""
+    """Return the flags of the memory mapping that contains this address."""
     within = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, *words = line.split()
@@ -171,22 +171,22 @@ def flags_of_memory(address):
     raise LookupError(address)
 
 
-def test_it_writes_where_it_is_told_to(backend, to_backend, calls, monkeypatch):
+def test_it_writes_to_out(backend, to_backend, calls, monkeypatch):
     x, out, (cos, sin) = to_backend(tokens(3, 33, 64)), to_backend(np.zeros((3, 33, 64))), to_backend(tokens(2, 33, 32))
     wanted = backend.to_numpy(rotate(x, cos, sin, layout="half"))
     try:
         out[...] = out
     except TypeError:
-        pytest.skip("arrays that cannot be written to")
+        pytest.skip("Arrays of this framework are immutable.")
     monkeypatch.setattr(rotation, "rotate_reference", None)
     for place in (out, x):
         assert rotate(x, cos, sin, layout="half", out=place) is place
         np.testing.assert_array_equal(backend.to_numpy(place), wanted)
 
 
-def test_gradients_are_those_of_the_formula(on, to_backend, calls):
+def test_gradients_agree_with_the_reference(on, to_backend, calls):
     if not hasattr(on.testing, "gradient"):
-        pytest.skip("no gradient")
+        pytest.skip("This framework has no gradients.")
     x, weights = to_backend(tokens(2, 3, 33, 40)), to_backend(tokens(2, 3, 33, 40))
     cos, sin = to_backend(tokens(2, 33, 20))
     for layout in ("half", "interleaved", "interleaved_to_half"):
@@ -198,12 +198,12 @@ def test_gradients_are_those_of_the_formula(on, to_backend, calls):
     assert calls
 
 
-def test_nothing_is_turned_to_nothing(backend, to_backend):
+def test_empty_arrays_are_rotated(backend, to_backend):
     empty, tables = to_backend(np.zeros((2, 0, 8))), to_backend(np.zeros((2, 0, 4)))
     assert backend.to_numpy(rotate(empty, *(tables[i, ...] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
 
 
-def test_threads_share_it(backend, to_backend, calls, monkeypatch):
+def test_the_kernel_is_thread_safe(backend, to_backend, calls, monkeypatch):
     monkeypatch.setattr(kernels, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     x, (cos, sin) = to_backend(tokens(3, 4, 200, 64)), to_backend(tokens(2, 200, 32))
@@ -214,7 +214,7 @@ def test_threads_share_it(backend, to_backend, calls, monkeypatch):
     assert len(calls) == 8
 
 
-def test_an_interrupt_waits_for_threads_that_write():
+def test_an_interrupt_waits_for_writing_threads():
     done = []
 
     def run(first, last):
@@ -228,7 +228,7 @@ def test_an_interrupt_waits_for_threads_that_write():
     assert sorted(done) == [(3, 6), (6, 9)]
 
 
-def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
+def test_without_new_threads_one_does_all(monkeypatch):
     def start(thread):
         raise RuntimeError("can't start new thread")
 
@@ -248,7 +248,7 @@ def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     assert calls
 
 
-def test_a_kernel_that_cannot_be_compiled_is_told_of_once(backend, to_backend, calls, monkeypatch):
+def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls, monkeypatch):
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
     wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
@@ -267,7 +267,7 @@ def test_a_kernel_that_cannot_be_compiled_is_told_of_once(backend, to_backend, c
         kernels._kernel_of.cache_clear()
 
 
-def test_without_numba_nothing_is_said(backend, to_backend, calls, monkeypatch):
+def test_without_numba_there_is_no_warning(backend, to_backend, calls, monkeypatch):
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
     wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
@@ -279,9 +279,9 @@ def test_without_numba_nothing_is_said(backend, to_backend, calls, monkeypatch):
         kernels._kernel_of.cache_clear()
 
 
-def test_what_is_compiled_does_not_run_it(on, to_backend, calls):
+def test_compiled_code_does_not_use_the_kernel(on, to_backend, calls):
     if "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     layer, x = (
         on.testing.eval_mode(on.backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))),
         to_backend(tokens(4, 4, 8, 64)),
@@ -293,8 +293,8 @@ def test_what_is_compiled_does_not_run_it(on, to_backend, calls):
     assert len(calls) == made
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
-def test_processes_that_fork_have_it(calls, monkeypatch):
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="The system cannot fork.")
+def test_forked_processes_have_the_kernel(calls, monkeypatch):
     monkeypatch.setattr(kernels, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     import posenc_backends.numpy  # noqa: F401 - NumPy is there in every process
@@ -302,15 +302,15 @@ def test_processes_that_fork_have_it(calls, monkeypatch):
     x, (cos, sin) = tokens(3, 4, 200, 64), tokens(2, 200, 32)
     wanted = rotate(x, cos, sin, layout="half")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that other libraries have
+        warnings.simplefilter("ignore")  # about threads of other libraries
         child = os.fork()
     if child == 0:
         os._exit(0 if np.array_equal(rotate(x, cos, sin, layout="half"), wanted) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_results_are_written_where_they_are_to_go():
-    """NumPy has `out`; other rooms have their own tests."""
+def test_results_are_written_to_out():
+    """Test NumPy; other backends have native tests."""
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     for layout in ("half", "interleaved", "interleaved_to_half"):
         wanted = plainly(rotate, x, cos, sin, layout=layout)
@@ -335,13 +335,13 @@ def test_results_are_written_where_they_are_to_go():
         ([1.0], TypeError, "`out` must be an array of ndarray's library, got list"),
     ],
 )
-def test_results_go_nowhere_else(out, kind, message):
+def test_a_wrong_out_is_rejected(out, kind, message):
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     with pytest.raises(kind, match=message):
         rotate(x, cos, sin, layout="half", out=out)
 
 
-def test_what_cannot_be_written_to_is_refused():
+def test_immutable_arrays_are_rejected():
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     out = np.zeros_like(x)
     out.flags.writeable = False

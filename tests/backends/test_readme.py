@@ -11,7 +11,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "README
 
 
 def test_the_five_lines_of_the_readme(on, request):
-    """Those of the framework under test; the ones without a framework where there is none."""
+    """Run the block of the framework under test, or the one that needs no framework."""
     name = request.config.getoption("--backend")
     wanted = f"posenc_backends.{name} " if name in NAMES else "import numpy as np"
     (block,) = (block for block in BLOCKS if wanted in block)

@@ -1,4 +1,4 @@
-"""Lengths, axes, caches and placements of `RotaryEmbedding`, against rows of the exact tables turned by NumPy."""
+"""Lengths, axes, caches and placements of `RotaryEmbedding`, against rotations by NumPy with exact tables."""
 
 import re
 import warnings
@@ -47,7 +47,7 @@ def turned(x, encoding, positions, seq_len=None):
 
 
 @pytest.mark.parametrize("encoding", [LONGROPE, DYNAMIC], ids=["longrope", "dynamic"])
-def test_the_length_chooses_the_table_for_one_call_alone(backend, to_backend, encoding):
+def test_seq_len_chooses_the_table_of_one_call(backend, to_backend, encoding):
     layer, x = backend.RotaryEmbedding(encoding), tokens(2, 3, 4, 8)
     for seq_len in (16, 17, 64, 5, None, 17):
         result = backend.to_numpy(layer(to_backend(x), start=12, seq_len=seq_len))
@@ -55,13 +55,13 @@ def test_the_length_chooses_the_table_for_one_call_alone(backend, to_backend, en
     assert np.abs(turned(x, encoding, range(12, 16), 17) - turned(x, encoding, range(12, 16), 16)).max() > 1e-2
 
 
-def test_a_layer_may_be_made_for_one_length(backend, to_backend):
+def test_a_layer_for_one_length(backend, to_backend):
     x = tokens(1, 1, 40, 8)
     result = backend.to_numpy(backend.RotaryEmbedding(LONGROPE.at(40))(to_backend(x)))
     np.testing.assert_array_equal(result, turned(x, LONGROPE, range(40), 40))
 
 
-def test_positions_past_the_length_are_told_of(backend, to_backend):
+def test_positions_past_the_length_warn(backend, to_backend):
     layer, x = backend.RotaryEmbedding(LONGROPE), tokens(1, 1, 4, 8)
     with pytest.warns(UserWarning, match="Position 16 lies past the 16 that these frequencies .*; give `seq_len`"):
         past = layer(to_backend(x), start=13)
@@ -73,14 +73,14 @@ def test_positions_past_the_length_are_told_of(backend, to_backend):
     np.testing.assert_array_equal(backend.to_numpy(long), turned(x, LONGROPE, range(13, 17), 17))
 
 
-def test_a_length_is_a_positive_integer(backend, to_backend):
+def test_seq_len_must_be_a_positive_integer(backend, to_backend):
     with pytest.raises((ValueError, TypeError), match="`seq_len` must be"):
         backend.RotaryEmbedding(LONGROPE)(to_backend(tokens(1, 1, 4, 8)), seq_len=0)
 
 
 def test_a_traced_layer_has_the_tables_of_its_length(on, to_backend):
     if "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     x = np.ones((1, 1, 4, 8), np.float32)
     layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE.at(17))))
     for seq_len in (17, 1000):
@@ -88,7 +88,7 @@ def test_a_traced_layer_has_the_tables_of_its_length(on, to_backend):
         np.testing.assert_allclose(result, turned(x, LONGROPE, range(4), 17), rtol=0, atol=2e-7)
 
 
-def test_a_layer_that_is_traced_makes_no_other_tables(on, to_backend, monkeypatch):
+def test_a_traced_layer_rejects_another_seq_len(on, to_backend, monkeypatch):
     x = to_backend(np.ones((1, 1, 4, 8), np.float32))
     layer = on.backend.RotaryEmbedding(LONGROPE)
     monkeypatch.setattr(type(layer), "is_recorded", lambda layer, array: array is x)
@@ -102,9 +102,9 @@ def test_a_layer_that_is_traced_makes_no_other_tables(on, to_backend, monkeypatc
     ids=lambda encoding: type(encoding.scaling or encoding).__name__,
 )
 @pytest.mark.parametrize("length", [6, 20])
-def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, length):
+def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length):
     if "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
     x = on.backend.from_numpy(tokens(2, length, 16))
     layer = on.testing.with_projections(
@@ -113,7 +113,7 @@ def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, lengt
     eager = on.backend.to_numpy(layer(x, x, x))
     try:
         compiled = on.backend.to_numpy(on.testing.compiled(layer)(x, x, x))
-    except Exception as error:  # noqa: BLE001 - compilers wrap what they met in errors of their own
+    except Exception as error:  # noqa: BLE001 - compilers wrap errors in their own
         compiled = str(error)
     if isinstance(compiled, str):
         assert encoding.max_seq_len is not None
@@ -122,10 +122,10 @@ def test_compiled_attention_is_that_of_eager_code_or_refuses(on, encoding, lengt
         np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5 * np.abs(eager).max())
 
 
-def test_traced_positions_past_the_length_are_no_numbers(on, to_backend):
-    """In the room of MXNet positions are read by code that is not compiled, and are right."""
+def test_traced_positions_past_the_length_are_nan(on, to_backend):
+    """MXNet reads positions outside of the compiled graph: there they are right."""
     if "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     x = tokens(1, 1, 2, 8)
     layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE)))
     with warnings.catch_warnings():
@@ -138,7 +138,7 @@ def test_traced_positions_past_the_length_are_no_numbers(on, to_backend):
 
 
 @pytest.mark.parametrize("length", [16, 20])
-def test_attention_tells_its_rotation_how_long_it_is(on, to_backend, length):
+def test_attention_passes_its_length_to_the_rotation(on, to_backend, length):
     made = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
     x = to_backend(tokens(2, length, 16))
     results = []
@@ -148,7 +148,7 @@ def test_attention_tells_its_rotation_how_long_it_is(on, to_backend, length):
     np.testing.assert_array_equal(*results)
 
 
-def test_cached_keys_of_xpos_stay_right(on):
+def test_cached_keys_of_xpos_are_right(on):
     rope, (q, k) = on.backend.RotaryEmbedding(XPos(head_dim=8, layout="half")), tokens(2, 1, 1, 20, 8)
     whole = [on.backend.to_numpy(x) for x in rope(on.backend.from_numpy(q), on.backend.from_numpy(k))]
     steps = [
@@ -162,7 +162,7 @@ def test_cached_keys_of_xpos_stay_right(on):
     assert abs(scores[19, 0]) != pytest.approx(abs(np.einsum("d,d", plain[0][19], plain[1][0])), rel=1e-6)
 
 
-def test_attention_turns_keys_of_xpos_as_keys(on, to_backend):
+def test_attention_rotates_keys_of_xpos_as_keys(on, to_backend):
     encoding, x = XPos(head_dim=8, layout="half", scale_base=4), tokens(1, 6, 8)
     unit = {name: np.eye(8, dtype=np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
     layer = on.testing.with_projections(
@@ -176,7 +176,7 @@ def test_attention_turns_keys_of_xpos_as_keys(on, to_backend):
     np.testing.assert_allclose(on.backend.to_numpy(layer(*[to_backend(x)] * 3))[0], wanted, rtol=0, atol=1e-5)
 
 
-def test_text_stands_at_one_place_on_all_axes(backend, to_backend):
+def test_text_has_the_same_position_on_all_axes(backend, to_backend):
     x, plain = tokens(2, 1, 5, 12), Rotary(head_dim=12, layout="half")
     layer = backend.RotaryEmbedding(MULTIMODAL)
     for result in (layer(to_backend(x), start=7), layer(to_backend(x), positions=range(7, 12))):
@@ -184,7 +184,7 @@ def test_text_stands_at_one_place_on_all_axes(backend, to_backend):
 
 
 @pytest.mark.parametrize("make", [np.array, "native"], ids=["numpy", "native"])
-def test_text_and_images_and_the_tokens_after_them(backend, to_backend, make):
+def test_text_and_images_and_following_tokens(backend, to_backend, make):
     positions, delta = multimodal([3, (1, 2, 4), 2])
     x, layer = tokens(1, 2, 14, 12), backend.RotaryEmbedding(MULTIMODAL)
     given = to_backend(positions) if make == "native" else make(positions)
@@ -194,14 +194,14 @@ def test_text_and_images_and_the_tokens_after_them(backend, to_backend, make):
     np.testing.assert_array_equal(after, turned(x[:, :, 13:], MULTIMODAL, [positions.max() + 1]))
 
 
-def test_rows_of_a_batch_have_axes_of_their_own(backend, to_backend):
+def test_rows_of_a_batch_have_their_own_positions(backend, to_backend):
     positions = RNG.integers(0, 2**20, (3, 2, 5))
     x = tokens(2, 4, 5, 12)
     result = backend.to_numpy(backend.RotaryEmbedding(MULTIMODAL)(to_backend(x), positions=positions))
     np.testing.assert_array_equal(result, turned(x, MULTIMODAL, positions))
 
 
-def test_images_stand_on_grids(backend, to_backend):
+def test_images_have_grid_positions(backend, to_backend):
     encoding = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=100)
     x = tokens(2, 3, 6, 8)
     result = backend.to_numpy(backend.RotaryEmbedding(encoding, max_len=4)(to_backend(x), positions=grid(2, 3)))
@@ -227,7 +227,7 @@ def test_positions_on_axes_are_checked(backend, to_backend, positions, message):
     [((2, 3, 4, 8), -2), ((2, 4, 3, 8), 1), ((4, 2, 3, 8), 0), ((4, 3, 8), 0)],
     ids=["batch heads length", "batch length heads", "length batch heads", "tokens heads"],
 )
-def test_layouts_of_tensors(backend, to_backend, shape_and_axis):
+def test_the_sequence_axis(backend, to_backend, shape_and_axis):
     shape, seq_axis = shape_and_axis
     x = tokens(*shape)
     result = backend.to_numpy(backend.RotaryEmbedding(DYNAMIC)(to_backend(x), start=5, seq_axis=seq_axis))
@@ -247,9 +247,9 @@ def test_layouts_of_tensors(backend, to_backend, shape_and_axis):
     ids=["trail", "interleaved trail", "spread", "to half", "proportional"],
 )
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_channels_that_do_not_turn_keep_their_bits(on, encoding, compiled):
+def test_unrotated_channels_keep_their_bits(on, encoding, compiled):
     if compiled and "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     still = {"lead": range(4, 12), "trail": range(8), "spread": [2, 3, 4, 5, 8, 9, 10, 11]}[encoding.pairing.placement]
     x = tokens(1, 1, 5, 12)
     x[..., list(still)] = np.resize(np.array([np.nan, np.inf, -0.0, -np.inf, 1e-42], np.float32), 8)
@@ -262,7 +262,7 @@ def test_channels_that_do_not_turn_keep_their_bits(on, encoding, compiled):
     assert np.isfinite(np.delete(result, list(still), axis=-1)).all()
 
 
-def test_learned_frequencies_turn_at_any_place(backend, to_backend):
+def test_learned_frequencies_rotate_at_any_position(backend, to_backend):
     encoding, x = LearnedRotary(head_dim=8, layout="half"), tokens(2, 3, 4, 8)
     layer = backend.RotaryEmbedding(encoding)
     if hasattr(layer, "initialize"):

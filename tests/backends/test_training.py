@@ -1,4 +1,4 @@
-"""Training: every framework follows the curve that was computed in float64, with any encoding, and decodes as NumPy does."""
+"""Training: every framework follows the loss curve of float64, with any encoding, and decodes like NumPy."""
 
 import json
 from itertools import islice
@@ -17,7 +17,7 @@ from posenc_core.transformer.decoding import beam, greedy
 from posenc_core.transformer.model import answer, loss
 from posenc_core.transformer.tasks import TASKS, reverse
 
-TOLERANCE = 5e-5  # 1e-4 between any two; float32 is off by 2e-6 in a quiet start, which `RESIDUAL` keeps quiet
+TOLERANCE = 5e-5  # 1e-4 between any two frameworks; `RESIDUAL` keeps the start smooth, where float32 errs by 2e-6
 POSITIONS = [
     None,
     encodings.Sinusoidal(dim=16),
@@ -44,12 +44,12 @@ RECIPE = Recipe(steps=3, size=8, rate=1e-2, warmup=1)
 def backend_name(request):
     name = request.config.getoption("--backend")
     if name in HOST_NAMES:
-        pytest.skip("has no derivatives")
+        pytest.skip("This backend has no gradients.")
     return name
 
 
 @pytest.mark.parametrize("curve", golden("training"), ids=lambda curve: curve["task"])
-def test_the_first_losses_are_those_of_float64(backend_name, curve):
+def test_the_first_losses_agree_with_float64(backend_name, curve):
     task, recipe = TASKS[curve["task"]](), Recipe()
     made = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
     losses = list(islice(steps(made, task, recipe), len(curve["losses"])))
@@ -76,7 +76,7 @@ def test_a_model_with_any_encoding_learns(backend_name, position):
 
 
 @pytest.mark.parametrize("position", [POSITIONS[3], POSITIONS[6]], ids=repr)
-def test_answers_are_decoded_as_the_host_decodes_them(backend_name, position):
+def test_answers_are_decoded_as_by_numpy(backend_name, position):
     model, backend, host, length = small(position), load(backend_name), load("numpy"), 2
     tokens = TASK.batch(3, seed=(0, 0)).source
     numbers = {**model.initial(seed=3), **model.constants()}
@@ -92,7 +92,7 @@ def test_answers_are_decoded_as_the_host_decodes_them(backend_name, position):
     assert np.array_equal(likeliest[going], written[going])
 
 
-def test_the_command_trains_and_tells_whether_it_was_enough(backend_name, tmp_path, capsys):
+def test_the_command_trains_and_reports_success(backend_name, tmp_path, capsys):
     pytest.importorskip("rich")
     path = tmp_path / "reverse.json"
     told = [
@@ -126,7 +126,7 @@ def test_the_command_trains_and_tells_whether_it_was_enough(backend_name, tmp_pa
         (["--picture", "x.png"], "`--picture` draws a date, so the task must be dates, got copy."),
     ],
 )
-def test_the_command_tells_what_it_cannot(backend_name, wrong, message, tmp_path, monkeypatch, capsys):
+def test_the_command_rejects_wrong_options(backend_name, wrong, message, tmp_path, monkeypatch, capsys):
     pytest.importorskip("rich")
     monkeypatch.chdir(tmp_path)
     assert main(["train", "copy", "--backend", backend_name, *wrong]) == 2

@@ -1,8 +1,8 @@
-"""What layers must give, written from the papers in float64."""
+"""The formulas of the papers in float64."""
 
 import numpy as np
 
-ULP = 2.0**-24  # of numbers below 1
+ULP = 2.0**-24  # of numbers just below 1
 WIDTH = 8
 
 

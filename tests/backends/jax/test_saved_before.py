@@ -35,7 +35,7 @@ def model(encoding):
     }
 
 
-CASES = {  # what makes a layer, of which encoding it was saved, and another encoding
+CASES = {  # the function that makes a layer, the saved encoding, and another encoding
     "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "learned_rotary": (
@@ -55,7 +55,7 @@ EXACT = ("learned", "rotary", "t5")
 
 
 def called(tree, arrays):
-    """Call a layer, or the layers of a tree in turn, with NumPy arrays; list what it gives."""
+    """Call a layer, or the layers of a tree in turn, with NumPy arrays; return its results as a list."""
     x, *rest = map(jnp.asarray, arrays)
     layer = tree
     if isinstance(tree, dict):
@@ -65,7 +65,7 @@ def called(tree, arrays):
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
             [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
@@ -73,12 +73,12 @@ def numbers(name):
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
@@ -102,7 +102,7 @@ def test_a_saved_state_gives_the_same_numbers(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_saved_state_of_another_encoding_is_refused(name):
+def test_a_saved_state_of_another_encoding_is_rejected(name):
     make, encoding, other = CASES[name]
     with pytest.raises(ValueError, match=r"encoding` must be .*, as in the layer, got") as caught:
         from_state(make(other), state(name))

@@ -1,4 +1,4 @@
-"""Layers over eight devices: what lies where, and what is sent."""
+"""Layers on eight devices: where arrays are, and what is communicated."""
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ NEAR = {"rtol": 0, "atol": 6 * ULP}
 @pytest.fixture(scope="module")
 def mesh():
     if len(jax.devices()) != 8:
-        pytest.skip("XLA_FLAGS asks for another number of devices than 8.")
+        pytest.skip("XLA_FLAGS must ask for 8 devices.")
     return Mesh(np.array(jax.devices()).reshape(2, 4), ("heads", "sequence"))
 
 
@@ -38,7 +38,7 @@ def sent(call, *arrays):
 
 @pytest.mark.parametrize("axes", [(None, None, "sequence"), (None, "heads"), (None, "heads", "sequence")])
 @pytest.mark.parametrize("given", [{}, {"start": 0}, {"positions": np.arange(LENGTH)}])
-def test_rotation_sends_nothing(mesh, axes, given):
+def test_rotation_needs_no_communication(mesh, axes, given):
     layer, x = RotaryEmbedding(ROTARY, max_len=64), placed(mesh, X, *axes)
     result = jax.jit(lambda x: layer(x, **given))(x)
     assert result.sharding.is_equivalent_to(x.sharding, 4)
@@ -46,14 +46,14 @@ def test_rotation_sends_nothing(mesh, axes, given):
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
-def test_a_traced_start_sends_nothing(mesh):
+def test_a_traced_start_needs_no_communication(mesh):
     layer, x = RotaryEmbedding(ROTARY, max_len=64), placed(mesh, X, None, "heads", "sequence")
     assert not sent(lambda x, start: layer(x, start=start), x, 3)
     result = jax.jit(lambda x, start: layer(x, start=start))(x, 3)
     np.testing.assert_allclose(result, rotated(X, range(3, 3 + LENGTH)), **NEAR)
 
 
-def test_addition_and_bias_send_nothing(mesh):
+def test_addition_and_bias_need_no_communication(mesh):
     x, scores = placed(mesh, X[:, 0], None, "sequence"), placed(mesh, X @ X.swapaxes(2, 3), None, "heads", "sequence")
     assert not sent(PositionalEncoding(WIDTH), x)
     assert not sent(AttentionBias(Alibi(num_heads=8)), scores)
@@ -62,7 +62,7 @@ def test_addition_and_bias_send_nothing(mesh):
 
 def test_layers_run_on_sharded_tokens_without_jit(mesh):
     x = placed(mesh, X, None, "heads", "sequence")
-    layer = RotaryEmbedding(ROTARY, max_len=4)  # and grow there
+    layer = RotaryEmbedding(ROTARY, max_len=4)  # its table grows
     result = layer(x)
     assert result.sharding.is_equivalent_to(x.sharding, 4)
     np.testing.assert_allclose(result, TURNED, **NEAR)
@@ -80,7 +80,7 @@ def test_an_explicit_mesh_keeps_the_sharding_in_types():
         np.testing.assert_allclose(found, TURNED, **NEAR)
 
 
-def test_shard_map_over_heads_needs_no_position(mesh):
+def test_shard_map_over_heads_needs_no_positions(mesh):
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, "heads")
     result = jax.jit(jax.shard_map(layer, mesh=mesh, in_specs=spec, out_specs=spec))(X)
     np.testing.assert_allclose(result, TURNED, **NEAR)
@@ -100,7 +100,7 @@ def test_shard_map_over_the_sequence_takes_the_positions_of_its_shard(mesh, orde
     np.testing.assert_allclose(result, X[:, 0, ranks] + sinusoids(ranks), rtol=0, atol=2 * ULP)
 
 
-def test_ulysses_turns_the_whole_sequence_of_its_heads(mesh):
+def test_ulysses_rotates_the_full_sequence_of_its_heads(mesh):
     """Between two exchanges each device has all tokens of some heads (Jacobs et al. 2023, arXiv:2309.14509)."""
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, None, "sequence")
 
@@ -112,8 +112,8 @@ def test_ulysses_turns_the_whole_sequence_of_its_heads(mesh):
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
-def test_attention_with_its_heads_on_several_devices(mesh):
-    """Columns of the projections, and rows of the last, on their devices (Shoeybi et al. 2019): one sum is sent."""
+def test_attention_with_heads_on_several_devices(mesh):
+    """Devices hold columns of the projections and rows of the last one (Shoeybi et al. 2019): one all-reduce."""
     layer, x = MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half")), jnp.asarray(tokens(2, 5, 16))
 
     def lie(path, leaf):

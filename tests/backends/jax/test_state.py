@@ -1,4 +1,4 @@
-"""Layers and their leaves: saved, restored, cast, copied, combined; those of another encoding."""
+"""Layers and their leaves: saved, restored, cast, copied, combined, and mixed with another encoding."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ def attention(base):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Saves a pytree as a checkpoint of orbax, and restores it into another."""
+    """A function that saves a pytree as an orbax checkpoint and restores it into another."""
 
     def through(tree, target):
         with ocp.StandardCheckpointer() as checkpointer:
@@ -53,13 +53,13 @@ def test_a_checkpoint_holds_parameters_by_name(saved):
     assert paths == [f".{name}.weight" for name in ("W_q", "W_k", "W_v", "W_o")]
 
 
-def test_a_checkpoint_of_other_parameters_is_refused(saved):
+def test_a_checkpoint_of_other_parameters_is_rejected(saved):
     target = PositionalEncoding(WIDTH, encoding=LearnedSinusoidal(dim=WIDTH))
     with pytest.raises(ValueError, match=r"(?s)parameters\.alpha.*parameters\.table"):
         saved(learned(), target)
 
 
-def test_a_checkpoint_of_another_length_is_refused(saved):
+def test_a_checkpoint_of_another_length_is_rejected(saved):
     with pytest.raises(ValueError, match=r"\(6, 8\) is not compatible with the stored shape: \(9, 8\)"):
         saved(learned(9), learned(6))
 
@@ -69,7 +69,7 @@ def test_a_checkpoint_of_another_length_is_refused(saved):
     [(rope(), rope(base=500.0)), (learned(), learned(std=1.0)), (attention(10000.0), attention(500.0))],
 )
 def test_trees_of_two_encodings_do_not_combine(one, other):
-    """Gradients, means, updates: JAX names both encodings."""
+    """JAX names both encodings for gradients, means and updates."""
     encodings = [getattr(layer, "rotary", layer).encoding for layer in (one, other)]
     with pytest.raises(ValueError, match="different pytree metadata") as caught:
         jax.tree.map(lambda a, b: a, one, other)
@@ -78,7 +78,7 @@ def test_trees_of_two_encodings_do_not_combine(one, other):
 
 
 def test_an_encoding_is_saved_beside_its_leaves(tmp_path):
-    """Leaves do not tell whose they are; an encoding is JSON, and the layer that it makes has their structure."""
+    """Leaves do not name their encoding; the encoding is saved as JSON, and its layer has the same structure."""
     layer = learned(std=0.5)
     arguments = ocp.args.Composite(
         leaves=ocp.args.StandardSave(layer), told=ocp.args.JsonSave(layer.encoding.to_dict())
@@ -103,7 +103,7 @@ def test_a_model_that_is_cast_keeps_its_tables(dtype):
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
-def test_copies_of_a_layer_that_grew_hold_what_it_holds(again):
+def test_copies_of_a_layer_keep_its_grown_table(again):
     layer = rope(max_len=2)
     layer(X)
     found = again(layer)

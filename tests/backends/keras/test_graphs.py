@@ -1,4 +1,4 @@
-"""Rotations in TensorFlow's graphs, whose gradients are rotations back: those of the rotate_reference, of tables too."""
+"""Gradients of rotations in TensorFlow's graphs, including those of learned tables, agree with the reference."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ def numbers(*shape):
 
 
 def wanted(x, cos, sin, given, layout):
-    """The gradients with respect to x and both tables, by NumPy: back by the opposite angle; sums over batch and heads."""
+    """Return the gradients of x, by the opposite rotation, and of both tables, summed over batch and heads."""
     pairing, (length, width) = pairing_of(layout), x.shape[-2:]
     back = turned(given, cos, -sin, pairing.inverse)
     flat = np.eye(length * width // 2, dtype=np.float32).reshape(-1, length, width // 2)
@@ -46,7 +46,7 @@ def test_gradients_in_graphs(layout, jit):
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_gradients_of_graphs_have_gradients(jit):
-    """The gradient with respect to x is linear in what comes back, and in the tables."""
+    """The gradient with respect to x is linear in the cotangent and in the tables."""
     import tensorflow as tf
 
     x, cos, sin, given, weights = (tf.constant(numbers(*shape)) for shape in ((3, 8), (3, 4), (3, 4), (3, 8), (3, 8)))
@@ -67,8 +67,8 @@ def test_gradients_of_graphs_have_gradients(jit):
     np.testing.assert_allclose(of_cos, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_gradients_of_some_rows_come_back_to_them():
-    """What is gathered has a gradient of slices."""
+def test_gathered_rows_have_gradients():
+    """`tf.gather` has a gradient of `tf.IndexedSlices`."""
     import tensorflow as tf
 
     x, cos, sin = numbers(4, 3, 8), numbers(3, 4), numbers(3, 4)

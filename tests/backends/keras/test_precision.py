@@ -1,4 +1,4 @@
-"""How far attention may be off under a mixed policy: what `posenc_backends.conformance.tooling.MIXED` allows, derived."""
+"""The error bound of attention under a mixed policy, `posenc_backends.conformance.tooling.MIXED`, derived."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,10 @@ CAUSAL = np.tri(LENGTH, dtype=bool)
 ENTRIES = {
     golden_case["name"]: golden_case for golden_case in golden("modes") if golden_case["layer"] == "MultiHeadAttention"
 }
-KINDS = ("no position", "Rotary, head_dim 4, layout half")  # all others that turn or add round less, or the same
+KINDS = (
+    "no position",
+    "Rotary, head_dim 4, layout half",
+)  # the worst cases: all other encodings round as often or less
 
 
 def heads(x):
@@ -20,21 +23,21 @@ def heads(x):
 
 
 def turns():
-    """The matrix of every position, `(length, WIDTH, WIDTH)`."""
+    """Return the rotation matrix of every position, `(length, WIDTH, WIDTH)`."""
     angles = np.arange(LENGTH)[:, None] * 10000.0 ** (-np.arange(2) / 2)
     cos, sin = (np.apply_along_axis(np.diag, 1, f(angles)) for f in (np.cos, np.sin))
     return np.block([[cos, -sin], [sin, cos]])
 
 
 def turned(x, error, unit):
-    """The rotated numbers, and their errors, which the rotation mixes, and rounds once more."""
+    """Return the rotated numbers and their errors, which the rotation mixes and to which it adds one rounding."""
     result = (turns() @ x[..., None])[..., 0]
     mixed = (np.abs(turns()) @ error[..., None])[..., 0]
     return result, mixed + unit * (np.abs(result) + mixed)
 
 
 def attended(golden_case, unit):
-    """The result in float64, and how far it may be off where numbers are rounded by `unit` of their size.
+    """Return the result in float64, and its error bound if numbers are rounded by `unit` of their size.
 
     A score that is off by e changes the mean o of values v by at most Σ w (exp(e) - 1) |v - o| / Σ w exp(-e): the sum of
     w (v - o) is 0.
@@ -45,7 +48,7 @@ def attended(golden_case, unit):
     q_error, k_error, v_error = (unit * np.abs(x) for x in (q, k, v))
     if golden_case["encoding"]:
         (q, q_error), (k, k_error) = turned(q, q_error, unit), turned(k, k_error, unit)
-    scores = np.where(CAUSAL, q @ k.swapaxes(-1, -2) / 2, -np.inf)  # 2: the root of the width
+    scores = np.where(CAUSAL, q @ k.swapaxes(-1, -2) / 2, -np.inf)  # 2 is the square root of the width
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     off = (q_error @ np.abs(k).swapaxes(-1, -2) + (np.abs(q) + q_error) @ k_error.swapaxes(-1, -2)) / 2

@@ -1,4 +1,4 @@
-"""What a hybridized parent can ask of a layer: all that one can which is not hybridized."""
+"""A hybridized parent can call a layer with all the arguments of an eager call."""
 
 import mxnet as mx
 import numpy as np
@@ -27,7 +27,7 @@ HALF = Rotary(head_dim=8, layout="half")
 
 
 class Parent(gluon.HybridBlock):
-    """A block that calls a layer with its inputs by these names, and with options that are a part of it."""
+    """A block that calls a layer with its inputs by these names, and with constant options."""
 
     def __init__(self, layer, names, **options):
         super().__init__()
@@ -46,12 +46,12 @@ def whole(*numbers):
 
 
 def flat(result):
-    """Arrays of a result that may be a tuple of tuples of them."""
+    """Return the arrays of a result, which may be nested tuples."""
     return [x for part in result for x in flat(part)] if isinstance(result, (tuple, list)) else [result.asnumpy()]
 
 
 def check_alike(layer, names, *calls, **options):
-    """One graph gives what the layer gives, at each call."""
+    """Check that one graph agrees with the eager layer at each call."""
     layer.initialize(mx.init.Normal(0.5), force_reinit=True)
     wanted = [flat(layer(**dict(zip(names, arrays, strict=True)), **options)) for arrays in calls]
     parent = Parent(layer, names, **options)
@@ -62,7 +62,7 @@ def check_alike(layer, names, *calls, **options):
 
 
 def attention_calls(*others):
-    """Seven queries and nine keys, then two and four, with what `others` make of both numbers."""
+    """Return the inputs of two calls: seven queries and nine keys, then two and four, with `others` of both numbers."""
     return [
         [
             tokens(2, n, 8),
@@ -100,7 +100,7 @@ SAID = {
 
 @pytest.mark.parametrize("position", POSITIONS.values(), ids=POSITIONS)
 @pytest.mark.parametrize(("options", "inputs"), SAID.values(), ids=SAID)
-def test_attention_takes_all_that_can_be_said(position, options, inputs):
+def test_attention_takes_all_arguments(position, options, inputs):
     layer = MultiHeadAttention(8, 2, bias=True, position=position, num_kv_heads=1)
     names = ["queries", "keys", "values", *inputs]
     check_alike(layer, names, *attention_calls(*inputs.values()), **options)
@@ -140,7 +140,7 @@ def test_bias_takes_queries_keys_and_their_positions(encoding, lead):
     check_alike(AttentionBias(encoding), names, *calls)
 
 
-def test_what_is_added_to_values_is_a_part_of_the_graph():
+def test_position_vectors_of_values_are_in_the_graph():
     class Values(gluon.HybridBlock):
         def __init__(self):
             super().__init__()
@@ -179,21 +179,21 @@ def test_axes_of_an_image():
         check_alike(layer, ["q", "positions"], [tokens(2, 2, 3, 8), positions])
 
 
-def test_lists_are_a_part_of_the_graph():
+def test_lists_are_constants_of_the_graph():
     check_alike(RotaryEmbedding(HALF), ["q"], [tokens(2, 2, 3, 8)], positions=[4, 0, 2])
     check_alike(AttentionBias(SwinBias(num_heads=2, window=(2, 2))), ["scores"], [tokens(3, 2, 4, 4)], start=[0])
     with pytest.raises(TypeError, match="Positions in a hybridized block must be integers, got float64"):
         check_alike(RotaryEmbedding(HALF), ["q"], [tokens(2, 2, 3, 8)], positions=[0.5, 1.0, 2.0])
 
 
-def test_positions_that_no_table_holds_are_nan():
+def test_positions_outside_the_table_are_nan():
     parent = Parent(RotaryEmbedding(HALF, max_len=6), ["q", "positions"])
     parent.hybridize()
     rows = parent(tokens(1, 1, 4, 8), whole(5, 6, -1, 0)).asnumpy()[0, 0]
     assert np.isnan(rows).any(axis=-1).tolist() == [False, True, True, False]
 
 
-def test_a_graph_asks_for_the_length_of_a_table_that_grew():
+def test_a_graph_uses_the_length_of_a_grown_table():
     layer = RotaryEmbedding(HALF, max_len=4)
     parent, x = Parent(layer, ["q"]), tokens(1, 1, 6, 8)
     parent.hybridize()
@@ -203,7 +203,7 @@ def test_a_graph_asks_for_the_length_of_a_table_that_grew():
     np.testing.assert_array_equal(parent(x).asnumpy(), layer(x).asnumpy())
 
 
-def test_a_graph_has_one_length_of_the_whole_sequence():
+def test_a_graph_has_one_total_sequence_length():
     scaled = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=4))
     parent = Parent(RotaryEmbedding(scaled), ["q"], seq_len=9)
     parent.hybridize()

@@ -1,4 +1,4 @@
-"""Second derivatives: MXNet has none of slices and products, and says so; nor of a rotation by the kernel."""
+"""Second derivatives: MXNet has none of slices and products and raises an error; so does the kernel."""
 
 import mxnet as mx
 import numpy as np
@@ -21,7 +21,7 @@ def second(result, x, weights):
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("smallest", [0, 10**9], ids=["kernel", "formula"])
-def test_they_are_refused(monkeypatch, way, smallest):
+def test_second_derivatives_are_rejected(monkeypatch, way, smallest):
     pytest.importorskip("numba")
     monkeypatch.setattr("posenc_backends.mxnet.kernel.SMALLEST", smallest)
     made, kernel_of = [], kernels._kernel_of

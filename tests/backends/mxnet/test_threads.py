@@ -1,4 +1,4 @@
-"""Threads that share hybridized layers: their graphs are made, and let go of when tables grow, by one of them at a time."""
+"""Threads that share hybridized layers: one thread at a time builds a graph, or drops it when tables grow."""
 
 import copy
 import pickle
@@ -18,13 +18,13 @@ ULP = 2.0**-24
 
 
 def turns(length):
-    """What becomes of tokens of ones: Su et al. 2021, equation 34."""
+    """Return rotated tokens of ones: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(4) / 4)
     return np.concatenate([np.cos(angles) - np.sin(angles), np.cos(angles) + np.sin(angles)], axis=-1)
 
 
 def together(function, arguments):
-    """`function` of each argument, all begun at once in threads of their own."""
+    """Call `function` with each argument in a thread of its own, all at the same time; return the results."""
     ready = threading.Barrier(len(arguments))
 
     def begun(argument):
@@ -70,8 +70,8 @@ def test_a_copy_does_not_wait_for_the_original(again):
     np.testing.assert_allclose(got[0, 0], turns(9), rtol=0, atol=4 * ULP)
 
 
-def test_rows_that_are_held_stay():
-    """A thread may have looked at them, and be about to run a graph that takes them."""
+def test_old_tables_stay_valid():
+    """Another thread may be about to run a graph with them."""
     layer = RotaryEmbedding(ROTARY, max_len=9)
     layer.hold(ROTARY.constants(4))
     assert [table.shape[0] for table in layer.tables] == [9, 9]

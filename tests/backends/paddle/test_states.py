@@ -1,4 +1,4 @@
-"""States of models: what Paddle asks the layers inside of one, and what they refuse."""
+"""States of models: what Paddle asks the layers of a model, and what they reject."""
 
 import copy
 
@@ -26,7 +26,7 @@ def attending(encoding):
 
 
 def loaded(model, folder):
-    """The state of a model, saved and read."""
+    """Save the state of a model, read it and return it."""
     paddle.save(model.state_dict(), str(folder / "state.pdparams"))
     return paddle.load(str(folder / "state.pdparams"))
 
@@ -41,7 +41,7 @@ def loaded(model, folder):
     ids=["the same shape", "another shape", "inside attention"],
 )
 @pytest.mark.parametrize("load", ["set_state_dict", "set_dict", "load_dict"])
-def test_a_model_refuses_a_state_of_another_encoding(tmp_path, make, theirs, ours, load):
+def test_a_model_rejects_a_state_of_another_encoding(tmp_path, make, theirs, ours, load):
     state, model = loaded(make(theirs), tmp_path), make(ours)
     before = {name: array.numpy() for name, array in model.state_dict().items() if "table" in name}
     with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as raised:
@@ -54,7 +54,7 @@ def test_a_model_refuses_a_state_of_another_encoding(tmp_path, make, theirs, our
 
 
 @pytest.mark.parametrize("structured", [True, False])
-def test_a_model_takes_a_state_of_the_same(tmp_path, structured):
+def test_a_model_loads_a_state_of_the_same_encoding(tmp_path, structured):
     model = biased(ShawBias(num_heads=2, head_dim=4, max_distance=3))
     wanted = {name: array.numpy() for name, array in model.state_dict().items()}
     state = loaded(model, tmp_path)
@@ -67,7 +67,7 @@ def test_a_model_takes_a_state_of_the_same(tmp_path, structured):
         np.testing.assert_array_equal(array.numpy(), wanted[name])
 
 
-def test_numbers_alone_are_taken_where_they_fit():
+def test_arrays_without_names_of_encodings_are_loaded_if_they_fit():
     model = placed(Learned(dim=4, length=7))
     table = np.arange(28, dtype=np.float32).reshape(7, 4)
     state = {name: array.numpy() for name, array in model.state_dict().items()} | {"1.0.table": table}
@@ -77,14 +77,14 @@ def test_numbers_alone_are_taken_where_they_fit():
         model.set_state_dict(state | {"1.0.table": np.zeros((9, 4), np.float32)})
 
 
-def test_what_is_missing_is_told_as_by_paddle():
+def test_missing_keys_are_reported_by_paddle():
     model = biased(T5)
     with pytest.warns(UserWarning, match="Skip loading for 1.table. 1.table is not found"):
         missing, _ = model.set_state_dict({name: x for name, x in model.state_dict().items() if name != "1.table"})
     assert missing == ["1.table"]
 
 
-def test_a_place_is_the_parameter_for_all_else():
+def test_a_parameter_proxy_behaves_like_the_parameter():
     model = biased(T5)
     (place,) = (x for name, x in model.state_dict(use_hook=False).items() if name == "1.table")
     np.testing.assert_array_equal(place.numpy(), model[1].table.numpy())

@@ -1,4 +1,4 @@
-"""What Paddle's own tools say of a model with our layers, and do with it."""
+"""Paddle's own tools with a model that contains our layers."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ TABLE = Sinusoidal(dim=8).table(range(1000))
 
 
 class Classifier(paddle.nn.Layer):
-    """Tokens, their positions, attention among them, and what the last of them says."""
+    """Embedding, positions, attention, and a classifier of the last token."""
 
     def __init__(self, position=None):
         super().__init__()
@@ -29,12 +29,12 @@ class Classifier(paddle.nn.Layer):
 
 
 def batch(count=12):
-    """What is to be found: which of the first two tokens is larger."""
+    """Return tokens and labels: which of the first two tokens is larger."""
     x = np.random.default_rng(3).standard_normal((count, 5, 8)).astype(np.float32)
     return x, (x[:, 0, 0] > x[:, 1, 0]).astype(np.int64)[:, None]
 
 
-def test_summary_counts_parameters_alone():
+def test_summary_counts_only_parameters():
     model = Classifier()
     told = paddle.summary(model, (3, 5, 8))
     assert told == {"total_params": 4 * 64 + 18, "trainable_params": 4 * 64 + 18}
@@ -43,14 +43,14 @@ def test_summary_counts_parameters_alone():
 @pytest.mark.xfail(
     raises=TypeError,
     strict=True,
-    reason="On NumPy 2.4, Paddle 3.3 does not count a `Sequential` of its own layers, either.",
+    reason="On NumPy 2.4, Paddle 3.3 fails even for a `Sequential` of its own layers.",
 )
 def test_flops():
     assert paddle.flops(Classifier(), [3, 5, 8]) > 0
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning")  # as Paddle itself does
-def test_model_fit_trains_and_leaves_the_tables_alone():
+def test_model_fit_trains_and_does_not_change_tables():
     paddle.seed(1)
     x, y = batch()
     network = Classifier(T5Bias(num_heads=2))
@@ -67,8 +67,8 @@ def test_model_fit_trains_and_leaves_the_tables_alone():
 
 
 @pytest.mark.parametrize("level", ["O1", "O2"])
-def test_mixed_precision_training_leaves_the_tables_alone(level):
-    """On a CPU, Paddle says that it trains as without."""
+def test_mixed_precision_training_does_not_change_tables(level):
+    """On a CPU, Paddle warns that it ignores mixed precision."""
     paddle.seed(1)
     x, y = (paddle.to_tensor(array) for array in batch())
     model = Classifier()
@@ -115,7 +115,7 @@ def test_tables_move_and_are_listed_and_are_not_saved():
     ],
     ids=["another shape", "the same shape", "inside attention"],
 )
-def test_a_state_of_another_encoding_is_refused(tmp_path, make, theirs, ours):
+def test_a_state_of_another_encoding_is_rejected(tmp_path, make, theirs, ours):
     paddle.save(make(theirs).state_dict(), str(tmp_path / "state.pdparams"))
     state, layer = paddle.load(str(tmp_path / "state.pdparams")), make(ours)
     before = {name: array.numpy() for name, array in layer.state_dict().items()}
@@ -127,8 +127,8 @@ def test_a_state_of_another_encoding_is_refused(tmp_path, make, theirs, ours):
         np.testing.assert_array_equal(array.numpy(), before[name])
 
 
-def test_a_state_that_says_nothing_or_the_same_is_loaded(tmp_path):
-    """Copies, other beginnings, numbers alone, and layers inside of layers."""
+def test_states_of_the_same_encoding_or_without_a_name_are_loaded(tmp_path):
+    """Copies, other initial values, plain arrays, and nested layers."""
     source = AttentionBias(T5Bias(num_heads=2, std=0.5))
     for state in (
         source.state_dict(),
@@ -143,14 +143,14 @@ def test_a_state_that_says_nothing_or_the_same_is_loaded(tmp_path):
     np.testing.assert_array_equal(ours.scoring.key_table.numpy(), theirs.scoring.key_table.numpy())
 
 
-def test_parameters_have_names_of_their_own():
+def test_parameters_have_unique_names():
     layers = [RotaryEmbedding(LearnedRotary(head_dim=8, layout="half")) for _ in range(3)]
     assert len({layer.alpha.name for layer in layers}) == 3
 
 
 @pytest.mark.parametrize(("first", "raises"), [("tensorflow", True), ("paddle", False)])
 def test_paddle_comes_before_tensorflow(first, raises):
-    """TensorFlow first would end the process; a module of its name is enough to be asked."""
+    """Importing TensorFlow first would end the process; a module of that name is enough for the check."""
     code = f"""
 import sys, types
 if {first!r} == "paddle":

@@ -1,4 +1,4 @@
-"""What layers are called with beside tokens, compiled, exported and written as ONNX."""
+"""All arguments of layers, compiled, exported and written as ONNX."""
 
 import warnings
 
@@ -48,7 +48,7 @@ CALLS = {
 
 
 def flat(result):
-    """All arrays of a result."""
+    """Return all arrays of a nested result."""
     if isinstance(result, torch.Tensor):
         return [result]
     return [array for part in result for array in flat(part)]
@@ -61,7 +61,7 @@ def assert_same(got, wanted):
 
 @pytest.fixture(params=CALLS.values(), ids=CALLS)
 def call(request):
-    """A layer, what it is called with for a length, and which sizes stay open."""
+    """Return a layer, a function from a length to its arguments, and the dynamic sizes."""
     layer, arguments, sizes = request.param
     open_sizes = sizes if layer is ROPE else dict.fromkeys(("queries", "keys", "values"), OF_TOKEN) | sizes
     with torch.no_grad():
@@ -84,7 +84,7 @@ def test_exported(call):
 
 
 def test_gradients_of_machine_code():
-    """Forward and backward, for any length."""
+    """Compile forward and backward pass for any length."""
     torch.compiler.reset()
     compiled = torch.compile(ROPE, fullgraph=True, dynamic=True)
     for length in (9, 6):
@@ -104,8 +104,8 @@ def test_gradients_of_machine_code():
     ],
     ids=["Rotary", "T5Bias", "Learned", "LearnedRotary"],
 )
-def test_parameters_in_half_precision_are_used_as_what_they_are(layer, given, dtype):
-    """As those of a float32 layer with the same numbers: each step of attention rounds once more, no position does."""
+def test_parameters_in_half_precision_are_used_without_rounding(layer, given, dtype):
+    """Compare with a float32 layer of the same parameters: each step of attention rounds once more, positions do not."""
     half = layer().eval().to(dtype)
     assert {parameter.dtype for parameter in half.parameters()} == {dtype}
     wide = layer().eval()
@@ -120,7 +120,7 @@ def test_parameters_in_half_precision_are_used_as_what_they_are(layer, given, dt
 
 
 def test_autocast_in_float16():
-    """Projections are rounded to float16 each; a rotation computes in float32, and a table is never rounded."""
+    """Projections are rounded to float16; rotations compute in float32, and tables are never rounded."""
     x, q = tokens(2, 9, 16), tokens(2, 4, 9, 8)
     with torch.no_grad():
         wanted = [layer(x, x, x) for layer in (ATTENTION, BIASED)]
@@ -133,7 +133,7 @@ def test_autocast_in_float16():
 
 
 def written(layer, given, *, opset=23, **options):
-    """The model that PyTorch writes, for any length."""
+    """Export a model to ONNX for any length and return it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.onnx.export(layer, (given,), dynamo=True, opset_version=opset, verbose=False, **options)
@@ -150,7 +150,7 @@ def operators(model):
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_onnx_has_its_operator_where_that_is_asked_for(layout, tmp_path):
+def test_onnx_has_its_operator_on_request(layout, tmp_path):
     rope, given = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
     with rotary_operator():
         model = written(rope, given)
@@ -159,7 +159,7 @@ def test_onnx_has_its_operator_where_that_is_asked_for(layout, tmp_path):
 
 
 @pytest.mark.parametrize("opset", [18, 23])
-def test_onnx_has_plain_operators_elsewhere(opset, tmp_path):
+def test_onnx_has_plain_operators_otherwise(opset, tmp_path):
     given = tokens(2, 4, 9, 8)
     model = written(ROPE, given, opset=opset)
     assert "RotaryEmbedding" not in operators(model)
@@ -168,15 +168,15 @@ def test_onnx_has_plain_operators_elsewhere(opset, tmp_path):
 
 
 class Plain(torch.nn.Module):
-    """PyTorch's own call of the operator."""
+    """A module with PyTorch's own call of the operator."""
 
     def forward(self, x):
         return torch.onnx.ops.rotary_embedding(x, torch.ones(2, 9, 4), torch.zeros(2, 9, 4))
 
 
 @pytest.mark.parametrize("layer", [Plain(), ROPE], ids=["PyTorch's own", "ours"])
-def test_opsets_without_the_operator_are_written_with_it_and_do_not_run(layer, tmp_path):
-    """PyTorch tells no layer for which opset it writes, and writes its own operator into any: so the operator's page says."""
+def test_older_opsets_are_written_with_the_operator_and_do_not_run(layer, tmp_path):
+    """No layer knows the opset, and PyTorch writes its own operator into any; the documentation warns of it."""
     given = tokens(2, 4, 9, 8)
     with rotary_operator():
         model = written(layer, given, opset=18)
@@ -185,7 +185,7 @@ def test_opsets_without_the_operator_are_written_with_it_and_do_not_run(layer, t
         run(model, tmp_path, given)
 
 
-def test_onnx_checks_no_length_and_rows_that_it_does_not_hold_read_nan(tmp_path):
+def test_onnx_does_not_check_the_length_and_gives_nan_past_the_table(tmp_path):
     rope, given = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
     with pytest.raises(torch.onnx.errors.OnnxExporterError) as caught:
         written(rope, given, dynamic_shapes={"q": {2: Dim.DYNAMIC}})

@@ -1,4 +1,4 @@
-"""`score_mod`: FlexAttention adds what golden numbers say, at plain and given positions, eager and compiled."""
+"""`score_mod`: FlexAttention adds the golden biases, with and without given positions, eager and compiled."""
 
 import re
 import warnings
@@ -60,13 +60,13 @@ def attended(layer, q, k, start, function=flex_attention):
     scores = q @ k.mT / q.shape[-1] ** 0.5
     wanted = torch.softmax(layer(scores, start=start), -1) @ k
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that eager code is slow
+        warnings.simplefilter("ignore")  # eager code is slow
         return function(q, k, k, score_mod=score_mod(layer, start=start)).numpy(), wanted.numpy()
 
 
 @pytest.mark.parametrize("start", [0, 3, torch.tensor([0, 5])], ids=str)
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
-def test_flex_attention_is_attention_with_the_bias(encoding, start):
+def test_flex_attention_agrees_with_attention(encoding, start):
     q, k = torch.randn(2, 2, 7, 4), torch.randn(2, 2, 12, 4)
     got, wanted = attended(layer_of(encoding), q, k, start)
     np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
@@ -80,7 +80,7 @@ def test_it_is_compiled(encoding):
     np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
 
 
-def test_what_is_learned_has_a_gradient():
+def test_parameters_have_gradients():
     layer, q = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=6)), torch.randn(1, 2, 9, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -98,12 +98,12 @@ CONTENT = [
 
 
 @pytest.mark.parametrize("encoding", CONTENT, ids=repr)
-def test_what_looks_at_queries_and_keys_is_refused(encoding):
+def test_content_based_encodings_are_rejected(encoding):
     for bias in (encoding, AttentionBias(encoding)):
         with pytest.raises(ValueError, match=re.escape("`bias` must look at positions alone, got " + repr(encoding))):
             score_mod(bias)
 
 
-def test_what_is_learned_asks_for_its_layer():
+def test_learned_encodings_need_their_layer():
     with pytest.raises(TypeError, match="`bias` must be the `AttentionBias` that holds what T5Bias"):
         score_mod(T5Bias(num_heads=2))

@@ -1,4 +1,4 @@
-"""A layer in other processes and threads, and what it is after its tables grew there or here."""
+"""A layer in other processes and threads, before and after its tables grow."""
 
 import copy
 import pickle
@@ -13,7 +13,9 @@ from torch.utils.data import DataLoader
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Learned, Rotary
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # so is pytest
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)  # pytest is multi-threaded
 
 WIDTH = 8
 LENGTHS = (3, 40, 9, 65)
@@ -27,7 +29,7 @@ def sinusoids(length):
 
 
 def turns(length):
-    """What becomes of tokens that are 1 in the first half and 0 in the second: Su et al. 2021, equation 34."""
+    """Return rotated tokens that are 1 in the first half and 0 in the second: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, WIDTH, 2) / WIDTH)
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1)
 
@@ -38,7 +40,7 @@ def ones_and_zeros(length):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_a_data_loader_call_layers(method):
-    """Their tables grow, each worker's for itself; the layers here keep their own."""
+    """Tables grow in each worker separately; the layers of this process are unchanged."""
     rope = RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half"), max_len=2)
     both = torch.nn.Sequential(PositionalEncoding(WIDTH, max_len=2), rope)
     tokens = [torch.zeros(1, length, WIDTH) for length in LENGTHS]
@@ -52,8 +54,8 @@ def test_workers_of_a_data_loader_call_layers(method):
     assert rope.tables[0].shape[0] == 4
 
 
-def test_a_shared_layer_is_one_layer():
-    """What another process writes into its parameters is here at once; tables are shared, too, and grow apart."""
+def test_a_layer_in_shared_memory():
+    """Parameters written by another process change here at once; tables are shared until one of them grows."""
     learned = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=5)).share_memory()
     fixed = PositionalEncoding(WIDTH, max_len=2).share_memory()
     with torch.multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -68,7 +70,7 @@ def test_a_shared_layer_is_one_layer():
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))], ids=["copy", "pickle"]
 )
-def test_copies_of_a_grown_layer_grow_by_themselves(copied):
+def test_copies_of_a_grown_layer_grow_independently(copied):
     layer = PositionalEncoding(WIDTH, max_len=2)
     layer(torch.zeros(1, 9, WIDTH))
     other = copied(layer)
@@ -79,7 +81,7 @@ def test_copies_of_a_grown_layer_grow_by_themselves(copied):
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad], ids=lambda mode: mode.__name__)
-def test_tables_that_grew_where_nothing_is_recorded_are_trained_with(mode):
+def test_tables_that_grew_without_gradients_are_used_in_training(mode):
     attention = MultiHeadAttention(2 * WIDTH, 2, position=Rotary(head_dim=WIDTH, layout="half"))
     attention.rotary.hold(attention.rotary.encoding.constants(2))
     fresh = copy.deepcopy(attention)
@@ -95,7 +97,7 @@ def test_tables_that_grew_where_nothing_is_recorded_are_trained_with(mode):
 
 
 def test_threads_that_train_and_threads_that_infer_share_a_layer():
-    """The gradient of ones by a rotation is what the inverse rotation makes of them, whoever grew the table."""
+    """The gradient of ones is their inverse rotation, whichever thread grew the table."""
     layer, ready = RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half"), max_len=1), threading.Barrier(16)
     lengths = [3, 65, 17, 130] * 4
 

@@ -42,7 +42,7 @@ def attention(encoding):
     return MultiHeadAttention(8, 2, position=encoding)
 
 
-CASES = {  # what makes a layer, of which encoding it was saved, and another encoding
+CASES = {  # the function that makes a layer, the saved encoding, and another encoding
     "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "persistent": (partial(RotaryEmbedding, max_len=3, persistent=True), HALF, INTERLEAVED),
@@ -73,7 +73,7 @@ CALLED_LIKE = {"whole_rotary": "rotary", "whole_attention": "attention_rotary"}
 
 
 def called(layer, arrays):
-    """Call a layer with NumPy arrays; list what it gives."""
+    """Call a layer with NumPy arrays; return its results as a list."""
     given = [torch.from_numpy(array) for array in arrays]
     with torch.no_grad():
         result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
@@ -81,14 +81,14 @@ def called(layer, arrays):
 
 
 def tables(encoding):
-    """List what an encoding tells of five positions."""
+    """List the tables of an encoding at five positions."""
     if isinstance(encoding, Rotary):
         return [*encoding.cos_sin(range(5))]
     return [encoding.bias(range(5), range(5)) if isinstance(encoding, Alibi) else encoding.table(range(5))]
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
             [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
@@ -96,12 +96,12 @@ def numbers(name):
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
@@ -118,7 +118,7 @@ def test_a_saved_state_gives_the_same_numbers(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_saved_state_of_another_encoding_is_refused(name):
+def test_a_saved_state_of_another_encoding_is_rejected(name):
     make, encoding, other = CASES[name]
     layer = make(other)
     with pytest.raises(RuntimeError, match=r"encoding: .*, but the layer has") as caught:
@@ -126,7 +126,7 @@ def test_a_saved_state_of_another_encoding_is_refused(name):
     assert f"encoding: {encoding!r}, but the layer has {other!r}" in str(caught.value)
 
 
-def test_saved_tables_tell_of_another_encoding_without_metadata():
+def test_saved_tables_reveal_another_encoding_without_metadata():
     state = dict(torch.load(SAVED / "persistent.pt"))
     assert {name: tuple(table.shape) for name, table in state.items()} == {"cos": (3, 2), "sin": (3, 2)}
     layer, other = (
@@ -152,7 +152,7 @@ def test_saved_encodings_are_equal(name, kind):
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_module_gives_the_same_numbers(name):
+def test_a_pickled_module_gives_the_same_numbers(name):
     layer = torch.load(SAVED / "whole_modules.pt", weights_only=False)[name]
     assert type(layer) is type(WHOLE[name]())
     given, wanted = numbers(name)

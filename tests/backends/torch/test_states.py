@@ -1,4 +1,4 @@
-"""States: which encoding they are of, and what of them is loaded."""
+"""States: they name their encoding, and what is loaded of them."""
 
 import copy
 
@@ -36,7 +36,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("saved", "layer", "told"), PAIRS, ids=lambda given: given if isinstance(given, str) else "")
-def test_states_of_another_encoding_are_refused_and_both_are_named(saved, layer, told):
+def test_states_of_another_encoding_are_rejected_with_both_names(saved, layer, told):
     inside = nn.ModuleDict({"inside": layer})
     state = nn.ModuleDict({"inside": saved}).state_dict()
     with pytest.raises(RuntimeError) as caught:
@@ -48,14 +48,14 @@ def test_states_of_another_encoding_are_refused_and_both_are_named(saved, layer,
     layer.load_state_dict(copy.deepcopy(layer).state_dict())
 
 
-def test_what_is_not_strict_loads_the_rest():
+def test_loading_without_strict_loads_the_rest():
     saved, layer = attention(TURNING), attention(BIASING)
     layer.load_state_dict(saved.state_dict(), strict=False)
     assert torch.equal(layer.W_q.weight, saved.W_q.weight)
 
 
 @pytest.mark.parametrize("change", [{"kind": "Spiral"}, {"spin": 1}, {"base": None}], ids=str)
-def test_states_of_encodings_that_are_not_known_here_are_refused_as_others_are(change):
+def test_states_of_unknown_encodings_are_rejected(change):
     layer = attention(TURNING)
     state = layer.state_dict()
     metadata = state._metadata
@@ -68,8 +68,8 @@ def test_states_of_encodings_that_are_not_known_here_are_refused_as_others_are(c
     assert layer.load_state_dict(state, strict=False).unexpected_keys
 
 
-def test_states_that_say_nothing_are_taken_and_kept_tables_tell():
-    """A plain dict has no metadata, as safetensors and distributed checkpoints have none."""
+def test_states_without_metadata_are_loaded_and_persistent_tables_are_compared():
+    """A plain dict, safetensors and distributed checkpoints have no metadata."""
     attention(BIASING).load_state_dict(dict(attention(TURNING).state_dict()))
     kept = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
     kept[TURNING].load_state_dict(dict(kept[TURNING].state_dict()))
@@ -86,17 +86,17 @@ def kept(length, **options):
 
 
 @pytest.mark.parametrize(("saved", "own"), [(7, 3), (3, 7), (5, 5)])
-def test_kept_tables_of_other_lengths_are_grown_to_or_looked_up_in(saved, own):
+def test_persistent_tables_of_other_lengths_are_loaded(saved, own):
     layer = kept(own)
     layer.load_state_dict(kept(saved).state_dict())
     assert layer.P.shape[1] == max(saved, own)
     np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=4).table(range(max(saved, own))))
     assert layer.state_dict()["table"].shape == (saved, 4)
     layer(torch.zeros(1, 20, 4))
-    assert layer.state_dict()["table"].shape == (saved, 4)  # growing is no training
+    assert layer.state_dict()["table"].shape == (saved, 4)  # growth does not change the state
 
 
-def test_kept_tables_that_are_missing_of_another_width_or_damaged_are_refused():
+def test_missing_or_damaged_persistent_tables_are_rejected():
     layer = kept(5)
     with pytest.raises(RuntimeError, match=r'Missing key.*"table"'):
         layer.load_state_dict(PositionalEncoding(4).state_dict())
@@ -112,7 +112,7 @@ def test_kept_tables_that_are_missing_of_another_width_or_damaged_are_refused():
     assert layer.P.dtype == torch.float32
 
 
-def test_kept_tables_are_followed_by_no_cast_and_by_all_moves():
+def test_persistent_tables_are_moved_but_not_cast():
     layer = nn.Sequential(kept(5)).half()
     assert layer.state_dict()["0.table"].dtype == torch.float32
     layer.to("meta")
@@ -122,8 +122,8 @@ def test_kept_tables_are_followed_by_no_cast_and_by_all_moves():
 
 
 @pytest.mark.parametrize("encoding", [LEARNED, None], ids=str)
-def test_tables_that_whoever_moves_a_model_does_not_know_of_follow_its_tokens(encoding):
-    """Parameters are moved by their names, as libraries that spread a model over devices do."""
+def test_tables_follow_the_tokens_if_only_parameters_were_moved(encoding):
+    """Libraries that distribute a model over devices move parameters by name."""
     with torch.device("meta"):
         layer = PositionalEncoding(4, max_len=5, encoding=encoding)
         bias = MultiHeadAttention(4, 2, position=T5Bias(num_heads=2) if encoding else BIASING)
