@@ -110,10 +110,10 @@ def gradient(on, to_backend, backend, layer, positions, column):
 @pytest.mark.usefixtures("differentiable")
 def test_the_derivative_of_a_sine_is_a_cosine(on, backend, to_backend, layer):
     positions = np.array([*REALS, 5.0])
-    got, off = gradient(on, to_backend, backend, layer(Sinusoidal(dim=2)), positions, 0)
-    assert (np.abs(got - [float(mp.cos(p)) for p in positions]) <= off).all()
-    got, off = gradient(on, to_backend, backend, layer(Timestep(dim=4, shift=1, base=100, scale=0.5)), positions, 1)
-    assert (np.abs(got - [float(mp.cos(p / 200) / 200) for p in positions]) <= off / 200).all()
+    got, limit = gradient(on, to_backend, backend, layer(Sinusoidal(dim=2)), positions, 0)
+    assert (np.abs(got - [float(mp.cos(p)) for p in positions]) <= limit).all()
+    got, limit = gradient(on, to_backend, backend, layer(Timestep(dim=4, shift=1, base=100, scale=0.5)), positions, 1)
+    assert (np.abs(got - [float(mp.cos(p / 200) / 200) for p in positions]) <= limit / 200).all()
 
 
 @pytest.mark.usefixtures("differentiable")
@@ -164,10 +164,13 @@ def test_rotary_positions_have_gradients(on, backend, to_backend):
     ids=str,
 )
 def test_real_positions_in_compiled_code(backend, to_backend, layer, compiled, encoding, positions):
-    x, own = to_backend(zeros(1, positions.shape[-1], encoding.dim)), to_backend(positions.astype(np.float32))
+    x, traced_positions = (
+        to_backend(zeros(1, positions.shape[-1], encoding.dim)),
+        to_backend(positions.astype(np.float32)),
+    )
     call = compiled(layer(encoding))
     try:
-        rows = backend.to_numpy(call(x, positions=own))[0]
+        rows = backend.to_numpy(call(x, positions=traced_positions))[0]
     except Exception as error:  # compilers wrap errors in their own
         if not backend.namespace.__name__.endswith("torch.namespace"):
             raise
@@ -184,9 +187,9 @@ def test_the_table_begins_at_the_offset(on, backend, to_backend, layer):
     assert backend.to_numpy(opt.P).shape == (1, 4, 3)
     rows = backend.to_numpy(opt(to_backend(zeros(1, 4, 3))))
     np.testing.assert_array_equal(rows, backend.to_numpy(opt.P))
-    held = backend.to_numpy(opt.held["table"])
-    assert held.shape == (6, 3)
-    np.testing.assert_array_equal(rows[0], held[2:])
+    parameter = backend.to_numpy(opt.held["table"])
+    assert parameter.shape == (6, 3)
+    np.testing.assert_array_equal(rows[0], parameter[2:])
     with pytest.raises(ValueError, match="end at 3, got 4"):
         opt(to_backend(zeros(1, 5, 3)))
 
@@ -221,9 +224,12 @@ def test_long_sequences_have_the_rows_of_their_positions(on, to_backend, start):
     """A call with `start` slices the table; a call with `positions` looks rows up."""
     layer = on.testing.eval_mode(on.backend.PositionalEncoding(64, max_len=128))
     numbers = np.random.default_rng(3).normal(size=(2, 64, 64)).astype(np.float32)
-    places = range(start, start + 64)
-    wanted = numbers + Sinusoidal(dim=64).table(places)
-    for got in (layer(to_backend(numbers), start=start), layer(to_backend(numbers), positions=np.asarray(places))):
+    row_positions = range(start, start + 64)
+    wanted = numbers + Sinusoidal(dim=64).table(row_positions)
+    for got in (
+        layer(to_backend(numbers), start=start),
+        layer(to_backend(numbers), positions=np.asarray(row_positions)),
+    ):
         np.testing.assert_array_equal(on.backend.to_numpy(got), wanted)
     longer = layer(to_backend(numbers), start=65)  # one row past the table
     np.testing.assert_array_equal(on.backend.to_numpy(longer), numbers + Sinusoidal(dim=64).table(range(65, 129)))

@@ -26,8 +26,8 @@ def test_gradients_agree_with_attend(on, to_backend):
         return [on.backend.to_numpy(each) for each in gradients]
 
     mask = to_backend(causal(np.arange(12), np.arange(12)), np.bool_)
-    blockwise, plain = of(attend_by_block, block=6, mask=causal), of(attend, mask=mask)
-    for got, wanted in zip(blockwise, plain, strict=True):
+    blockwise, reference = of(attend_by_block, block=6, mask=causal), of(attend, mask=mask)
+    for got, wanted in zip(blockwise, reference, strict=True):
         np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())  # the limit of the golden cases
 
 

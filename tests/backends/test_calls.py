@@ -13,7 +13,7 @@ def tokens(*shape):
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def turned(x, positions, encoding=ROTARY):
+def rotated_by_numpy(x, positions, encoding=ROTARY):
     """Rotate `x`, `(batch, heads, length, head_dim)`, with NumPy at positions `(length,)` or `(batch, length)`."""
     cos, sin = encoding.cos_sin(np.broadcast_to(positions, (x.shape[0], x.shape[2])))
     return rotate(x, cos[:, None], sin[:, None], layout=encoding.layout)
@@ -50,15 +50,15 @@ def test_concat_appends_the_rows(backend, to_backend):
 def test_start_is_the_first_position(backend, to_backend, start):
     x = tokens(2, 3, 4, 8)
     result = backend.RotaryEmbedding(ROTARY)(to_backend(x), start=start)
-    np.testing.assert_array_equal(backend.to_numpy(result), turned(x, np.arange(start, start + 4)))
+    np.testing.assert_array_equal(backend.to_numpy(result), rotated_by_numpy(x, np.arange(start, start + 4)))
 
 
 @pytest.mark.parametrize("make", [list, np.array, "native"], ids=["list", "numpy", "native"])
 def test_start_may_differ_by_batch_row(backend, to_backend, make):
     x, start = tokens(2, 3, 4, 8), [7, 2045]
-    given = to_backend(start) if make == "native" else make(start)
-    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), start=given)
-    np.testing.assert_array_equal(backend.to_numpy(result), turned(x, np.add.outer(start, np.arange(4))))
+    argument = to_backend(start) if make == "native" else make(start)
+    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), start=argument)
+    np.testing.assert_array_equal(backend.to_numpy(result), rotated_by_numpy(x, np.add.outer(start, np.arange(4))))
 
 
 @pytest.mark.parametrize("make", [np.array, "native"], ids=["numpy", "native"])
@@ -69,34 +69,38 @@ def test_start_may_differ_by_batch_row(backend, to_backend, make):
 )
 def test_positions_override_start(backend, to_backend, make, positions):
     x = tokens(2, 3, 4, 8)
-    given = to_backend(positions) if make == "native" else make(positions)
-    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), positions=given)
-    np.testing.assert_array_equal(backend.to_numpy(result), turned(x, np.array(positions)))
+    argument = to_backend(positions) if make == "native" else make(positions)
+    result = backend.RotaryEmbedding(ROTARY)(to_backend(x), positions=argument)
+    np.testing.assert_array_equal(backend.to_numpy(result), rotated_by_numpy(x, np.array(positions)))
 
 
 @pytest.mark.parametrize("seq_axis", [-2, -3, 1, 0])
 def test_the_sequence_may_be_any_axis_before_the_last(backend, to_backend, seq_axis):
     x = tokens(2, 3, 4, 8)
     moved = np.moveaxis(x, 2, seq_axis) if seq_axis != -2 else x
-    given = to_backend(np.ascontiguousarray(moved))
-    result = backend.to_numpy(backend.RotaryEmbedding(ROTARY)(given, seq_axis=seq_axis))
-    np.testing.assert_array_equal(np.moveaxis(result, seq_axis, 2) if seq_axis != -2 else result, turned(x, range(4)))
+    argument = to_backend(np.ascontiguousarray(moved))
+    result = backend.to_numpy(backend.RotaryEmbedding(ROTARY)(argument, seq_axis=seq_axis))
+    np.testing.assert_array_equal(
+        np.moveaxis(result, seq_axis, 2) if seq_axis != -2 else result, rotated_by_numpy(x, range(4))
+    )
 
 
 @pytest.mark.parametrize("seq_axis", [-2, -3, 0])
 def test_positions_by_batch_row_follow_the_sequence_axis(backend, to_backend, seq_axis):
     x, start = tokens(2, 3, 4, 8), np.array([5, 0])
     axes = {-2: (0, 1, 2, 3), -3: (0, 2, 1, 3), 0: (2, 0, 1, 3)}[seq_axis]
-    given = to_backend(np.ascontiguousarray(x.transpose(axes)))
-    result = backend.to_numpy(backend.RotaryEmbedding(ROTARY)(given, start=start, seq_axis=seq_axis))
-    np.testing.assert_array_equal(result.transpose(np.argsort(axes)), turned(x, start[:, None] + np.arange(4)))
+    argument = to_backend(np.ascontiguousarray(x.transpose(axes)))
+    result = backend.to_numpy(backend.RotaryEmbedding(ROTARY)(argument, start=start, seq_axis=seq_axis))
+    np.testing.assert_array_equal(
+        result.transpose(np.argsort(axes)), rotated_by_numpy(x, start[:, None] + np.arange(4))
+    )
 
 
 def test_queries_and_keys_are_rotated_alike(backend, to_backend):
     q, k = tokens(2, 4, 5, 8), tokens(2, 2, 5, 8)
     rotated = backend.RotaryEmbedding(ROTARY)(to_backend(q), to_backend(k), start=9)
     for x, result in zip((q, k), rotated, strict=True):
-        np.testing.assert_array_equal(backend.to_numpy(result), turned(x, range(9, 14)))
+        np.testing.assert_array_equal(backend.to_numpy(result), rotated_by_numpy(x, range(9, 14)))
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -104,7 +108,7 @@ def test_channels_beyond_rotary_dim_are_unchanged(backend, to_backend, layout):
     partial = Rotary(head_dim=8, layout=layout, rotary_dim=4)
     x = tokens(1, 1, 6, 8)
     result = backend.to_numpy(backend.RotaryEmbedding(partial)(to_backend(x)))
-    np.testing.assert_array_equal(result, turned(x, range(6), partial))
+    np.testing.assert_array_equal(result, rotated_by_numpy(x, range(6), partial))
     assert result[..., 4:].tobytes() == x[..., 4:].tobytes()
 
 
@@ -112,7 +116,7 @@ def test_channels_beyond_rotary_dim_are_unchanged(backend, to_backend, layout):
 def test_short_inputs(backend, to_backend, length):
     x = tokens(2, 3, length, 8)
     np.testing.assert_array_equal(
-        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(to_backend(x))), turned(x, range(length))
+        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(to_backend(x))), rotated_by_numpy(x, range(length))
     )
     rows = backend.PositionalEncoding(8)(to_backend(x[:, 0]))
     np.testing.assert_array_equal(backend.to_numpy(rows), x[:, 0] + Sinusoidal(dim=8).table(np.arange(length)))
@@ -122,7 +126,7 @@ def test_transposed_views(backend, to_backend):
     x = tokens(2, 4, 3, 8)
     view = backend.namespace.permute_dims(to_backend(x), (0, 2, 1, 3))
     np.testing.assert_array_equal(
-        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(view)), turned(x.transpose(0, 2, 1, 3), range(4))
+        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(view)), rotated_by_numpy(x.transpose(0, 2, 1, 3), range(4))
     )
 
 
@@ -157,7 +161,7 @@ def test_layers_of_different_bases_are_independent(backend, to_backend):
     for base in (10000, 500000.0):
         encoding = Rotary(head_dim=8, layout="half", base=base)
         result = backend.to_numpy(backend.RotaryEmbedding(encoding)(to_backend(x)))
-        np.testing.assert_array_equal(result, turned(x, range(5), encoding))
+        np.testing.assert_array_equal(result, rotated_by_numpy(x, range(5), encoding))
 
 
 def test_integers_are_added_as_they_are(backend, to_backend):
@@ -180,8 +184,8 @@ def test_bias_counts_from_start_or_takes_positions(backend, to_backend):
     scores = to_backend(np.zeros((1, 2, 1, 6)))
     layer = backend.AttentionBias(encoding)
     np.testing.assert_array_equal(backend.to_numpy(layer(scores, start=5))[0], encoding.bias([5], range(6)))
-    given = layer(scores, query_positions=np.array([[4]]), key_positions=np.array([[0, 0, 1, 2, 3, 4]]))
-    np.testing.assert_array_equal(backend.to_numpy(given)[0], encoding.bias([4], [0, 0, 1, 2, 3, 4]))
+    argument = layer(scores, query_positions=np.array([[4]]), key_positions=np.array([[0, 0, 1, 2, 3, 4]]))
+    np.testing.assert_array_equal(backend.to_numpy(argument)[0], encoding.bias([4], [0, 0, 1, 2, 3, 4]))
 
 
 @pytest.mark.parametrize("position", [None, Rotary(head_dim=20, layout="half"), Alibi(num_heads=5)], ids=str)
@@ -208,8 +212,10 @@ def test_cross_attention(on, backend, to_backend):
 def test_narrow_integers_do_not_overflow(on, backend, to_backend, dtype):
     keys = to_backend(np.random.default_rng(0).normal(size=(2, 300, 4)))
     layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2))
-    narrow, wide = (to_backend([100, 3], kind) for kind in (dtype, "int32"))
-    got, wanted = (backend.to_numpy(layer(keys[:, :2, :], keys, keys, lengths)) for lengths in (narrow, wide))
+    lengths_narrow, lengths_int32 = (to_backend([100, 3], kind) for kind in (dtype, "int32"))
+    got, wanted = (
+        backend.to_numpy(layer(keys[:, :2, :], keys, keys, lengths)) for lengths in (lengths_narrow, lengths_int32)
+    )
     np.testing.assert_array_equal(got, wanted)
     encoding = Alibi(num_heads=1)
     scores = to_backend(np.zeros((1, 1, 2, 300)))
@@ -226,7 +232,8 @@ def test_integral_floats_are_integers(backend, to_backend):
 def test_ranges_and_empty_lists_are_positions(backend, to_backend):
     x = tokens(1, 2, 3, 8)
     np.testing.assert_array_equal(
-        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(to_backend(x), positions=range(4, 7))), turned(x, range(4, 7))
+        backend.to_numpy(backend.RotaryEmbedding(ROTARY)(to_backend(x), positions=range(4, 7))),
+        rotated_by_numpy(x, range(4, 7)),
     )
     empty = backend.PositionalEncoding(4)(to_backend(np.zeros((1, 0, 4))), positions=[])
     assert tuple(empty.shape) == (1, 0, 4)

@@ -39,24 +39,24 @@ def calls(monkeypatch, to_backend):
     pytest.importorskip("numba")
     if type(to_backend(np.zeros(1))) not in _kernels._kernels:
         pytest.skip("The backend has no kernel.")
-    made, kernel_of = [], kernels._kernel_of
+    dtypes_seen, kernel_of = [], kernels._kernel_of
 
-    def arange_like(kind):
-        made.append(kind)
-        return kernel_of(kind)
+    def recording_kernel_of(dtype):
+        dtypes_seen.append(dtype)
+        return kernel_of(dtype)
 
-    monkeypatch.setattr(kernels, "_kernel_of", arange_like)
-    return made
+    monkeypatch.setattr(kernels, "_kernel_of", recording_kernel_of)
+    return dtypes_seen
 
 
-def plainly(function, *arguments, **options):
+def without_kernel(function, *arguments, **options):
     """Call the function without any kernel."""
-    held = dict(_kernels._kernels)
+    registered = dict(_kernels._kernels)
     _kernels._kernels.clear()
     try:
         return function(*arguments, **options)
     finally:
-        _kernels._kernels.update(held)
+        _kernels._kernels.update(registered)
 
 
 def bits(backend, array):
@@ -84,10 +84,10 @@ def test_bits_agree_with_the_reference(on, to_backend, calls, layout, placement,
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            for way in (pairing, pairing.inverse):
-                turned = rotate_pairs(given, cos, sin, pairing=way)
-                assert bits(on.backend, turned) == bits(
-                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=way)
+            for direction in (pairing, pairing.inverse):
+                with_kernel = rotate_pairs(given, cos, sin, pairing=direction)
+                assert bits(on.backend, with_kernel) == bits(
+                    on.backend, without_kernel(rotate_pairs, given, cos, sin, pairing=direction)
                 ), dtype
     assert len(calls) == 2 * len(dtypes(on))
 
@@ -99,8 +99,8 @@ def test_arrays_may_have_any_strides(on, to_backend, calls, axes, rows, layout):
     xp = on.backend.namespace
     given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
     x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
-    turned, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
-    assert bits(on.backend, turned) == bits(on.backend, plain)
+    with_kernel, expected = (function(rotate, x, cos, sin, layout=layout) for function in (_called, without_kernel))
+    assert bits(on.backend, with_kernel) == bits(on.backend, expected)
     assert calls
 
 
@@ -124,36 +124,38 @@ def test_large_results_bypass_the_caches(on, to_backend, calls, large, layout, r
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            turned, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
-            assert bits(on.backend, turned) == bits(on.backend, plain), dtype
+            with_kernel, expected = (
+                function(rotate, given, cos, sin, layout=layout) for function in (_called, without_kernel)
+            )
+            assert bits(on.backend, with_kernel) == bits(on.backend, expected), dtype
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_large_results_may_have_any_alignment(large, layout, dtype):
     x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
-    wanted = plainly(rotate, x, cos, sin, layout=layout)
+    wanted = without_kernel(rotate, x, cos, sin, layout=layout)
     memory = np.empty(x.size + 64, dtype)
-    for place in range(64):
-        out = memory[place : place + x.size].reshape(x.shape)
+    for offset in range(64):
+        out = memory[offset : offset + x.size].reshape(x.shape)
         np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
 
 
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="no transparent huge pages")
 def test_large_results_use_huge_pages(backend, to_backend, calls, monkeypatch):
-    asked = []
+    requests = []
 
     def ask(address, size):
         pages.ask_for_large_pages(address, size)
-        asked.append((address, size))
+        requests.append((address, size))
 
     monkeypatch.setattr(kernels, "ask_for_large_pages", ask)
-    (cos, sin), held = to_backend(tokens(2, 2048, 32)), []
+    (cos, sin), results = to_backend(tokens(2, 2048, 32)), []
     for heads in (1, 16):  # 0.5 and 8 MiB
-        held.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
-    if type(held[0]) is np.ndarray:
-        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy itself asks for huge pages
-    (_, small), (address, large) = asked
+        results.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
+    if type(results[0]) is np.ndarray:
+        requests = [(result.ctypes.data, result.nbytes) for result in results]  # NumPy itself asks for huge pages
+    (_, small), (address, large) = requests
     assert (small, large) == (2**19, 2**23)
     assert "hg" in flags_of_memory(address + large // 2)
 
@@ -179,9 +181,9 @@ def test_it_writes_to_out(backend, to_backend, calls, monkeypatch):
     except TypeError:
         pytest.skip("Arrays of this framework are immutable.")
     monkeypatch.setattr(rotation, "rotate_reference", None)
-    for place in (out, x):
-        assert rotate(x, cos, sin, layout="half", out=place) is place
-        np.testing.assert_array_equal(backend.to_numpy(place), wanted)
+    for target in (out, x):
+        assert rotate(x, cos, sin, layout="half", out=target) is target
+        np.testing.assert_array_equal(backend.to_numpy(target), wanted)
 
 
 def test_gradients_agree_with_the_reference(on, to_backend, calls):
@@ -190,11 +192,11 @@ def test_gradients_agree_with_the_reference(on, to_backend, calls):
     x, weights = to_backend(tokens(2, 3, 33, 40)), to_backend(tokens(2, 3, 33, 40))
     cos, sin = to_backend(tokens(2, 33, 20))
     for layout in ("half", "interleaved", "interleaved_to_half"):
-        found, plain = (
-            function(on.testing.gradient, lambda x, way=layout: rotate(x, cos, sin, layout=way), x, weights)
-            for function in (_called, plainly)
+        with_kernel, expected = (
+            function(on.testing.gradient, lambda x, layout=layout: rotate(x, cos, sin, layout=layout), x, weights)
+            for function in (_called, without_kernel)
         )
-        np.testing.assert_array_equal(on.backend.to_numpy(found), on.backend.to_numpy(plain))
+        np.testing.assert_array_equal(on.backend.to_numpy(with_kernel), on.backend.to_numpy(expected))
     assert calls
 
 
@@ -207,7 +209,7 @@ def test_the_kernel_is_thread_safe(backend, to_backend, calls, monkeypatch):
     monkeypatch.setattr(kernels, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     x, (cos, sin) = to_backend(tokens(3, 4, 200, 64)), to_backend(tokens(2, 200, 32))
-    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
+    wanted = bits(backend, without_kernel(rotate, x, cos, sin, layout="half"))
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: rotate(x, cos, sin, layout="half"), range(8)))
     assert {bits(backend, result) for result in results} == {wanted}
@@ -215,50 +217,50 @@ def test_the_kernel_is_thread_safe(backend, to_backend, calls, monkeypatch):
 
 
 def test_an_interrupt_waits_for_writing_threads():
-    done = []
+    parts = []
 
     def run(first, last):
         if first == 0:
             raise KeyboardInterrupt
         time.sleep(0.05)
-        done.append((first, last))
+        parts.append((first, last))
 
     with pytest.raises(KeyboardInterrupt):
         kernels._share(run, 9, 3)
-    assert sorted(done) == [(3, 6), (6, 9)]
+    assert sorted(parts) == [(3, 6), (6, 9)]
 
 
 def test_without_new_threads_one_does_all(monkeypatch):
     def start(thread):
         raise RuntimeError("can't start new thread")
 
-    done = []
+    parts = []
     monkeypatch.setattr(kernels.Thread, "start", start)
-    kernels._share(lambda *part: done.append(part), 9, 3)
-    assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
+    kernels._share(lambda *part: parts.append(part), 9, 3)
+    assert sorted(parts) == [(0, 3), (3, 6), (6, 9)]
 
 
 def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     encoding = Rotary(head_dim=64, layout="half")
     layer, q, k = backend.RotaryEmbedding(encoding), tokens(8, 8, 1, 64), tokens(8, 2, 1, 64)
-    turned = layer(to_backend(q), to_backend(k), start=7)
+    with_kernel = layer(to_backend(q), to_backend(k), start=7)
     tables = encoding.cos_sin([7])
-    for result, given in zip(turned, (q, k), strict=True):
-        np.testing.assert_array_equal(backend.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
+    for result, given in zip(with_kernel, (q, k), strict=True):
+        np.testing.assert_array_equal(backend.to_numpy(result), without_kernel(rotate, given, *tables, layout="half"))
     assert calls
 
 
 def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls, monkeypatch):
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
-    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
+    wanted = bits(backend, without_kernel(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
     monkeypatch.setattr(kernels, "_failures", [])
     monkeypatch.setitem(sys.modules, "posenc_backends._kernels.rotate", None)
     kernels._kernel_of.cache_clear()
     try:
-        with pytest.warns(UserWarning, match="numba does not compile the rotation here") as told:
+        with pytest.warns(UserWarning, match="numba does not compile the rotation here") as caught:
             assert bits(backend, rotate(x, cos, sin, layout="half")) == wanted
-        assert len(told) == 1
+        assert len(caught) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             rotate(x, cos, sin, layout="half")
@@ -269,7 +271,7 @@ def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls,
 
 def test_without_numba_there_is_no_warning(backend, to_backend, calls, monkeypatch):
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
-    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
+    wanted = bits(backend, without_kernel(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
     monkeypatch.setattr(kernels, "find_spec", lambda name: None)
     kernels._kernel_of.cache_clear()
@@ -287,10 +289,10 @@ def test_compiled_code_does_not_use_the_kernel(on, to_backend, calls):
         to_backend(tokens(4, 4, 8, 64)),
     )
     eager = on.backend.to_numpy(layer(x))
-    made = len(calls)
+    dtypes_seen = len(calls)
     compiled = on.backend.to_numpy(on.testing.compiled(layer)(x))
     np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
-    assert len(calls) == made
+    assert len(calls) == dtypes_seen
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="The system cannot fork.")
@@ -313,7 +315,7 @@ def test_results_are_written_to_out():
     """Test NumPy; other backends have native tests."""
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     for layout in ("half", "interleaved", "interleaved_to_half"):
-        wanted = plainly(rotate, x, cos, sin, layout=layout)
+        wanted = without_kernel(rotate, x, cos, sin, layout=layout)
         for out in (np.empty_like(x), x.copy(), np.empty((2, 66, 64), np.float32)[:, ::2]):
             given = out if out.flags.owndata and np.array_equal(out, x) else x
             assert rotate(given, cos, sin, layout=layout, out=out) is out
@@ -327,7 +329,7 @@ def test_results_are_written_to_out():
 
 
 @pytest.mark.parametrize(
-    ("out", "kind", "message"),
+    ("out", "error", "message"),
     [
         (np.empty((2, 33, 65), np.float32), ValueError, "`out` must have shape"),
         (np.empty((33, 64), np.float32), ValueError, "`out` must have shape"),
@@ -335,9 +337,9 @@ def test_results_are_written_to_out():
         ([1.0], TypeError, "`out` must be an array of ndarray's library, got list"),
     ],
 )
-def test_a_wrong_out_is_rejected(out, kind, message):
+def test_a_wrong_out_is_rejected(out, error, message):
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
-    with pytest.raises(kind, match=message):
+    with pytest.raises(error, match=message):
         rotate(x, cos, sin, layout="half", out=out)
 
 

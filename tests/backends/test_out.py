@@ -30,15 +30,15 @@ def writable(backend, to_backend):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("turned", [rotate, unrotate])
-def test_results_are_written_to_out(backend, to_backend, tables, writable, layout, turned):
+@pytest.mark.parametrize("wanted_rows", [rotate, unrotate])
+def test_results_are_written_to_out(backend, to_backend, tables, writable, layout, wanted_rows):
     numbers = tokens(*SHAPE)
-    wanted = backend.to_numpy(turned(to_backend(numbers), *tables, layout=layout))
+    wanted = backend.to_numpy(wanted_rows(to_backend(numbers), *tables, layout=layout))
     x, out = to_backend(numbers), to_backend(np.zeros(SHAPE))
-    assert turned(x, *tables, layout=layout, out=out) is out
+    assert wanted_rows(x, *tables, layout=layout, out=out) is out
     np.testing.assert_array_equal(backend.to_numpy(out), wanted)
     np.testing.assert_array_equal(backend.to_numpy(x), numbers)
-    assert turned(x, *tables, layout=layout, out=x) is x
+    assert wanted_rows(x, *tables, layout=layout, out=x) is x
     np.testing.assert_array_equal(backend.to_numpy(x), wanted)
 
 
@@ -79,9 +79,9 @@ def test_rows_are_added_in_place(on, backend, to_backend, writable, dtype):
     x, rows = on.testing.cast(to_backend(tokens(2, 33, 64)), dtype), to_backend(tokens(33, 64))
     wanted = backend.to_numpy(combine(x, rows, how="add"))
     out = on.testing.cast(to_backend(np.zeros((2, 33, 64))), dtype)
-    for place in (out, x):
-        assert combine(x, rows, how="add", out=place) is place
-        np.testing.assert_array_equal(backend.to_numpy(place), wanted)
+    for offset in (out, x):
+        assert combine(x, rows, how="add", out=offset) is offset
+        np.testing.assert_array_equal(backend.to_numpy(offset), wanted)
 
 
 def test_appended_rows_are_written_to_out(backend, to_backend, writable):
@@ -113,9 +113,9 @@ def test_another_shape_is_rejected(to_backend, tables, shape):
 
 
 def test_another_dtype_is_rejected(on, to_backend, tables):
-    other = next(name for name in ("float16", "bfloat16", "float64") if name not in on.known_failures)
-    out = on.testing.cast(to_backend(np.zeros(SHAPE)), other)
-    with pytest.raises(TypeError, match=f"`out` must be float32, got {other}"):
+    another_dtype = next(name for name in ("float16", "bfloat16", "float64") if name not in on.known_failures)
+    out = on.testing.cast(to_backend(np.zeros(SHAPE)), another_dtype)
+    with pytest.raises(TypeError, match=f"`out` must be float32, got {another_dtype}"):
         rotate(to_backend(tokens(*SHAPE)), *tables, layout="half", out=out)
 
 

@@ -68,10 +68,10 @@ def test_a_decoding_step_rotates_each_row_at_its_own_position(backend, to_backen
 def test_left_padded_rows_are_rotated_in_compiled_code(on, backend, to_backend, compiled):
     x, layer = tokens(3, 2, 7, 8), backend.RotaryEmbedding(ROTARY)
 
-    def turned(x, mask):
+    def rotate_padded(x, mask):
         return layer(x, positions=from_mask(mask))
 
-    result = backend.to_numpy(compiled(turned)(to_backend(x), to_backend(MASK)))
+    result = backend.to_numpy(compiled(rotate_padded)(to_backend(x), to_backend(MASK)))
     cos, sin = ROTARY.cos_sin(POSITIONS)
     expected = rotate(x, cos[:, None], sin[:, None], layout="half")
     np.testing.assert_allclose(result, expected, rtol=0, atol=3e-7 if on.testing.CONTRACTS else 0)
@@ -80,12 +80,12 @@ def test_left_padded_rows_are_rotated_in_compiled_code(on, backend, to_backend, 
 @pytest.mark.parametrize("order", ["contiguous", "zigzag"])
 def test_shards_are_rotated_like_the_full_sequence(backend, to_backend, order):
     x, layer = tokens(1, 2, 12, 8), backend.RotaryEmbedding(ROTARY)
-    whole = backend.to_numpy(layer(to_backend(x), positions=to_backend(np.arange(12) + 2**20)))
+    full = backend.to_numpy(layer(to_backend(x), positions=to_backend(np.arange(12) + 2**20)))
     for rank in range(3):
         positions = shard(to_backend(np.arange(12) + 2**20), rank, 3, order=order)
-        own = shard(np.arange(12), rank, 3, order=order)
-        part = backend.to_numpy(layer(to_backend(x[:, :, own]), positions=positions))
-        np.testing.assert_array_equal(part, whole[:, :, own])
+        indices = shard(np.arange(12), rank, 3, order=order)
+        part = backend.to_numpy(layer(to_backend(x[:, :, indices]), positions=positions))
+        np.testing.assert_array_equal(part, full[:, :, indices])
 
 
 def test_shards_are_cut_in_compiled_code(backend, to_backend, compiled):

@@ -24,7 +24,7 @@ CACHED = [  # the others are in `test_attention.py`
 ]
 
 
-def named(encoding):
+def class_name(encoding):
     return type(encoding).__name__
 
 
@@ -61,7 +61,7 @@ def test_products_of_rows_depend_only_on_the_distance(on, to_backend, convention
         on.backend.to_numpy(layer(to_backend(np.zeros((1, 3, 10))), positions=np.array([0, 5, 300]) + by))[0]
         for by in (0, 77, FAR)
     ]
-    here, *there = ((each.astype(np.float64)) @ each.astype(np.float64).T for each in rows)
+    here, *there = ((products_of.astype(np.float64)) @ products_of.astype(np.float64).T for products_of in rows)
     for products in there:
         np.testing.assert_allclose(products, here, rtol=0, atol=5 * 4 * UNIT)  # five pairs, each off by 2**-24.5
 
@@ -71,11 +71,11 @@ def test_rotation_keeps_norms_and_scores_depend_only_on_the_distance(on, to_back
     layer, x = on.backend.RotaryEmbedding(Rotary(head_dim=8, layout=layout)), tokens(1, 1, 4, 8)
     scores, norms = [], np.linalg.norm(x[0, 0].astype(np.float64), axis=-1)
     for by in (0, 77, FAR):
-        turned = on.backend.to_numpy(layer(to_backend(x), positions=np.array([0, 5, 300, 9]) + by))[0, 0].astype(
+        rotated = on.backend.to_numpy(layer(to_backend(x), positions=np.array([0, 5, 300, 9]) + by))[0, 0].astype(
             np.float64
         )
-        np.testing.assert_allclose(np.linalg.norm(turned, axis=-1), norms, rtol=4 * UNIT)  # table, products and sum
-        scores.append(turned @ turned.T)
+        np.testing.assert_allclose(np.linalg.norm(rotated, axis=-1), norms, rtol=4 * UNIT)  # table, products and sum
+        scores.append(rotated @ rotated.T)
     for there in scores[1:]:
         np.testing.assert_array_less(np.abs(there - scores[0]), 16 * UNIT * np.outer(norms, norms))
 
@@ -95,7 +95,7 @@ def test_attention_follows_a_permutation_of_its_tokens(on, to_backend):
     close(on, layer(*[to_backend(x[:, order])] * 3), wanted[:, order])
 
 
-@pytest.mark.parametrize("position", ONE_OF_EACH, ids=named)
+@pytest.mark.parametrize("position", ONE_OF_EACH, ids=class_name)
 def test_attention_with_positions_does_not_follow_a_permutation(on, to_backend, position):
     layer, x, order = attention(on, position), tokens(2, 6, 16), np.array([3, 0, 5, 1, 4, 2])
     wanted = on.backend.to_numpy(layer(*[to_backend(x)] * 3))
@@ -103,11 +103,11 @@ def test_attention_with_positions_does_not_follow_a_permutation(on, to_backend, 
     assert np.abs(mixed - wanted[:, order]).max() > 1e-3
 
 
-@pytest.mark.parametrize("position", CACHED, ids=named)
+@pytest.mark.parametrize("position", CACHED, ids=class_name)
 def test_decoding_with_a_cache_agrees_with_one_call(on, to_backend, position):
     layer, x = attention(on, position), tokens(2, 7, 16)
-    whole, cache = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True)), ()
+    in_one_call, cache = on.backend.to_numpy(layer(*[to_backend(x)] * 3, causal=True)), ()
     for begin, end in ((0, 4), (4, 7)):
         piece = to_backend(x[:, begin:end])
         result, _, cache = layer(piece, piece, piece, start=begin, causal=True, cache=cache)
-        close(on, result, whole[:, begin:end])
+        close(on, result, in_one_call[:, begin:end])

@@ -50,14 +50,14 @@ LOAD = {
 }
 
 
-def made(on, encoding):
+def make_layer(on, encoding):
     return on.testing.eval_mode(on.backend.PositionalEncoding(encoding.dim, encoding=encoding))
 
 
 def test_a_trained_layer_is_resized_to_another_grid(on, backend, to_backend):
-    trained = made(on, OLD)
+    trained = make_layer(on, OLD)
     resized = resize_table(trained.P, size=(16, 20), prefix_tokens=1)[0, ...]
-    layer = LOAD[backend.__name__.rpartition(".")[2]](made(on, NEW), resized)
+    layer = LOAD[backend.__name__.rpartition(".")[2]](make_layer(on, NEW), resized)
     added = backend.to_numpy(layer(to_backend(np.zeros((2, NEW.length, 8), np.float32))))
     np.testing.assert_array_equal(added, [backend.to_numpy(resized)] * 2)
     rows = backend.to_numpy(trained.P)[0]

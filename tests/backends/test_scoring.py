@@ -18,7 +18,7 @@ LEARNING = [
 ]
 
 
-def drawn(encoding):
+def random_parameters(encoding):
     numbers = np.random.default_rng(3)
     return {
         name: numbers.normal(p.mean, p.std or 0.1, p.shape).astype(np.float32)
@@ -28,9 +28,11 @@ def drawn(encoding):
 
 def both(on, encoding):
     """Return the layer of the backend and that of NumPy with the same parameters."""
-    numbers, known = drawn(encoding), reference.AttentionBias(encoding)
-    known.hold(numbers)
-    return on.testing.with_parameters(on.testing.eval_mode(on.backend.AttentionBias(encoding)), numbers), known
+    numbers, reference_layer = random_parameters(encoding), reference.AttentionBias(encoding)
+    reference_layer.hold(numbers)
+    return on.testing.with_parameters(
+        on.testing.eval_mode(on.backend.AttentionBias(encoding)), numbers
+    ), reference_layer
 
 
 @pytest.mark.parametrize("encoding", LEARNING, ids=str)
@@ -47,24 +49,24 @@ def test_parameters_are_initialized_as_the_encoding_says(on, backend, to_backend
 @pytest.mark.parametrize("encoding", LEARNING[:4], ids=str)
 def test_long_sequences_and_far_positions(on, backend, to_backend, encoding):
     """A power is an exponential of up to 14: float32 has a relative error of 2**-20 there."""
-    layer, known = both(on, encoding)
+    layer, reference_layer = both(on, encoding)
     allowed = 2.0**-18 if encoding == LEARNING[2] else 2.0**-21
     x = np.zeros((1, 2, 5, 300), np.float32)
     far = {"query_positions": 2**20 + np.arange(5), "key_positions": 2**20 - np.arange(300) ** 2}
     long = np.zeros((1, 2, 300, 5), np.float32)
     for scores, words in ((x, {"start": 295}), (x, far), (long, {})):
-        got, wanted = backend.to_numpy(layer(to_backend(scores), **words)), known(scores, **words)
+        got, wanted = backend.to_numpy(layer(to_backend(scores), **words)), reference_layer(scores, **words)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
 def test_left_padded_rows_agree_with_rows_without_padding(on, backend, to_backend):
     positions = from_mask(to_backend(np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])))
     for encoding in (Alibi(num_heads=2, sides="past"), LEARNING[0]):
-        layer, known = both(on, encoding)
+        layer, reference_layer = both(on, encoding)
         words = {"query_positions": positions, "key_positions": positions}
         got = backend.to_numpy(layer(to_backend(np.zeros((2, 2, 5, 5))), **words))
-        np.testing.assert_array_equal(got[0][:, 2:, 2:], known(np.zeros((2, 3, 3), np.float32)))
-        np.testing.assert_array_equal(got[1], known(np.zeros((2, 5, 5), np.float32)))
+        np.testing.assert_array_equal(got[0][:, 2:, 2:], reference_layer(np.zeros((2, 3, 3), np.float32)))
+        np.testing.assert_array_equal(got[1], reference_layer(np.zeros((2, 5, 5), np.float32)))
 
 
 def test_tokens_outside_a_window_are_rejected(on, backend, to_backend):
@@ -83,12 +85,12 @@ def test_attention_of_half_precision(on, backend, to_backend, encoding):
     """Parameters stay float32 with float16 scores; the sum is rounded once."""
     if "float16" in on.known_failures:
         pytest.skip(on.known_failures["float16"])
-    layer, known = both(on, encoding)
+    layer, reference_layer = both(on, encoding)
     scores = on.testing.cast(to_backend(np.full((1, 2, 4, 6), 0.5)), "float16")
     layer = on.testing.eval_mode(layer, "float16")
     got = backend.to_numpy(layer(scores))
     assert got.dtype == np.float16
-    np.testing.assert_allclose(got, known(np.full((1, 2, 4, 6), 0.5, np.float32)), rtol=2**-10)
+    np.testing.assert_allclose(got, reference_layer(np.full((1, 2, 4, 6), 0.5, np.float32)), rtol=2**-10)
 
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], *LEARNING[2:]], ids=str)

@@ -33,14 +33,14 @@ def test_a_shared_table_grows_once_and_results_do_not_change(on, to_backend):
 
 @pytest.mark.parametrize("encoding", [ROTARY, Alibi(num_heads=2)], ids=repr)
 def test_blocks_keep_the_layer_itself(on, encoding):
-    kind, name = ("RotaryEmbedding", "rotary") if encoding is ROTARY else ("AttentionBias", "scoring")
-    layer = getattr(on.backend, kind)(encoding)
+    layer_name, name = ("RotaryEmbedding", "rotary") if encoding is ROTARY else ("AttentionBias", "scoring")
+    layer = getattr(on.backend, layer_name)(encoding)
     assert all(getattr(block, name) is layer for block in blocks_of(on, layer))
 
 
-@pytest.mark.parametrize(("kind", "encoding"), LEARNED.items())
-def test_learned_layers_are_shared_or_rejected(on, kind, encoding):
-    layer = getattr(on.backend, kind)(encoding)
+@pytest.mark.parametrize(("layer_name", "encoding"), LEARNED.items())
+def test_learned_layers_are_shared_or_rejected(on, layer_name, encoding):
+    layer = getattr(on.backend, layer_name)(encoding)
     if on.backend.__name__.endswith(".jax"):
         with pytest.raises(ValueError, match="`position` must be an encoding, got the layer of"):
             blocks_of(on, layer)

@@ -51,8 +51,8 @@ def backend_name(request):
 @pytest.mark.parametrize("curve", golden("training"), ids=lambda curve: curve["task"])
 def test_the_first_losses_agree_with_float64(backend_name, curve):
     task, recipe = TASKS[curve["task"]](), Recipe()
-    made = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
-    losses = list(islice(steps(made, task, recipe), len(curve["losses"])))
+    model_trainer = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
+    losses = list(islice(steps(model_trainer, task, recipe), len(curve["losses"])))
     assert len(losses) == 100
     assert np.abs(np.subtract(losses, curve["losses"])).max() < TOLERANCE
 
@@ -64,14 +64,14 @@ def test_the_first_losses_agree_with_float64(backend_name, curve):
 )
 def test_a_model_with_any_encoding_learns(backend_name, position):
     model = small(position)
-    made = trainer(backend_name, model, RECIPE)
+    model_trainer = trainer(backend_name, model, RECIPE)
     batch = TASK.batch(8, seed=(0, 0))
-    before = learned(backend_name, made, model)
-    losses = [made.step(*batch) for _ in range(RECIPE.steps)]
-    assert abs(losses[0] - float(loss(model, wide(model), *batch))) < 2e-6 * 8
+    before = learned(backend_name, model_trainer, model)
+    losses = [model_trainer.step(*batch) for _ in range(RECIPE.steps)]
+    assert abs(losses[0] - float(loss(model, in_float64(model), *batch))) < 2e-6 * 8
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
-    for name, array in learned(backend_name, made, model).items():
+    for name, array in learned(backend_name, model_trainer, model).items():
         assert not np.array_equal(array, before[name]), name
 
 
@@ -82,9 +82,9 @@ def test_answers_are_decoded_as_by_numpy(backend_name, position):
     numbers = {**model.initial(seed=3), **model.constants()}
     weights, source = {name: backend.from_numpy(array) for name, array in numbers.items()}, backend.from_numpy(tokens)
     best = beam(model, numbers, tokens, backend=host, width=2, length=length)
-    found = beam(model, weights, source, backend=backend, width=2, length=length)
-    assert np.array_equal(found.tokens, best.tokens)
-    assert np.allclose(found.scores, best.scores, rtol=0, atol=1e-5)
+    found_by_backend = beam(model, weights, source, backend=backend, width=2, length=length)
+    assert np.array_equal(found_by_backend.tokens, best.tokens)
+    assert np.allclose(found_by_backend.scores, best.scores, rtol=0, atol=1e-5)
     written = greedy(model, weights, source, backend=backend, length=length)
     assert np.array_equal(written, greedy(model, numbers, tokens, backend=host, length=length))
     likeliest = backend.to_numpy(answer(model, weights, source, backend.from_numpy(written))).argmax(-1)
@@ -95,7 +95,7 @@ def test_answers_are_decoded_as_by_numpy(backend_name, position):
 def test_the_command_trains_and_reports_success(backend_name, tmp_path, capsys):
     pytest.importorskip("rich")
     path = tmp_path / "reverse.json"
-    told = [
+    command = [
         "train",
         "reverse",
         "--backend",
@@ -107,13 +107,13 @@ def test_the_command_trains_and_reports_success(backend_name, tmp_path, capsys):
         "--json",
         str(path),
     ]
-    assert main([*told, "--target", "0"]) == 0
+    assert main([*command, "--target", "0"]) == 0
     assert "% of 1024 held-out questions exactly" in capsys.readouterr().out
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["model"]["position"] == {"kind": "Alibi", "num_heads": 4} | written["model"]["position"]
     assert len(written["losses"]) == 2
     assert written["exact_match"] < 0.01
-    assert main(told) == 1
+    assert main(command) == 1
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def small(position):
     )
 
 
-def wide(model):
+def in_float64(model):
     arrays = {**model.initial(seed=0), **model.constants()}
     return {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in arrays.items()}
 

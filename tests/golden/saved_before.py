@@ -78,12 +78,12 @@ def write_torch(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
     for name, (make, encoding, _) in tests.CASES.items():
         layer = filled(make(encoding))
         torch.save(layer.state_dict(), folder / f"{name}.pt")
-        numbers.record(name, inputs(name), tests.called(layer, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
     whole = {name: filled(make()) for name, make in tests.WHOLE.items()}
     torch.save(whole, folder / "whole_modules.pt")
     for name, layer in whole.items():
         given = inputs(tests.CALLED_LIKE[name])
-        numbers.record(name, given, tests.called(layer, given))
+        numbers.record(name, given, tests.call(layer, given))
     written = {name: encoding.to_dict() for name, encoding in tests.ENCODINGS.items()}
     (folder / "encodings.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     for name, encoding in tests.ENCODINGS.items():
@@ -99,7 +99,7 @@ def write_jax(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
     for name, (make, encoding, _) in tests.CASES.items():
         tree = jax.tree.map(lambda leaf: jax.numpy.asarray(drawn(leaf.shape)), make(encoding))
         np.savez(folder / f"{name}.npz", **to_state(tree))
-        numbers.record(name, inputs(name), tests.called(tree, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(tree, inputs(name)))
 
 
 def write_keras(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
@@ -109,7 +109,7 @@ def write_keras(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
         model.save(folder / f"{name}.keras")
         if name in tests.WEIGHTS_APART:
             model.save_weights(folder / f"{name}.weights.h5")
-        numbers.record(name, inputs(name), tests.called(model, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(model, inputs(name)))
 
 
 def write_paddle(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
@@ -122,7 +122,7 @@ def write_paddle(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The input state dict is empty", UserWarning)  # of a layer without any
             paddle.save(layer.state_dict(), str(folder / f"{name}.pdparams"))
-        numbers.record(name, inputs(name), tests.called(layer, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
 
 
 def write_mxnet(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
@@ -138,10 +138,10 @@ def write_mxnet(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
     for name, (make, encoding, _) in tests.CASES.items():
         layer = filled(make(encoding))
         layer.save_parameters(str(folder / f"{name}.params"))
-        numbers.record(name, inputs(name), tests.called(layer, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
         if name in tests.EXPORTED:
             layer.hybridize()
-            tests.called(layer, inputs(name)[:1])
+            tests.call(layer, inputs(name)[:1])
             layer.export(str(folder / name))
 
 

@@ -12,8 +12,8 @@ def angles(positions, width=WIDTH, base=10000.0):
 
 def sinusoids(positions, width=WIDTH):
     """Vaswani et al. 2017, section 3.5."""
-    turned = angles(positions, width)
-    return np.stack([np.sin(turned), np.cos(turned)], axis=-1).reshape(*turned.shape[:-1], width)
+    phase = angles(positions, width)
+    return np.stack([np.sin(phase), np.cos(phase)], axis=-1).reshape(*phase.shape[:-1], width)
 
 
 def rotated(x, positions, base=10000.0):

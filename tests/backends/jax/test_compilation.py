@@ -64,11 +64,11 @@ def test_a_table_that_grew_compiles_nothing_again():
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize("given", [{}, {"start": 5}, {"positions": np.array([9, 0, 3, 60, 1, 2, 2])}])
-def test_compiled_code_contains_only_the_rows_of_constant_positions(given):
+@pytest.mark.parametrize("arguments", [{}, {"start": 5}, {"positions": np.array([9, 0, 3, 60, 1, 2, 2])}])
+def test_compiled_code_contains_only_the_rows_of_constant_positions(arguments):
     layer = rope(max_len=4096)
-    assert largest_constant(lambda x: layer(x, **given), X) <= 7 * WIDTH
-    np.testing.assert_allclose(jax.jit(lambda x: layer(x, **given))(X), layer(X, **given), rtol=0, atol=1e-6)
+    assert largest_constant(lambda x: layer(x, **arguments), X) <= 7 * WIDTH
+    np.testing.assert_allclose(jax.jit(lambda x: layer(x, **arguments))(X), layer(X, **arguments), rtol=0, atol=1e-6)
 
 
 def test_compiled_code_contains_only_the_rows_of_constant_grid_positions():

@@ -52,19 +52,19 @@ def test_a_compiled_call_does_not_depend_on_which_layer_was_compiled_first(first
         np.testing.assert_allclose(call(layer, NONE, POSITIONS), WANTED, rtol=0, atol=2.0**-24)
 
 
-@pytest.mark.parametrize("made", [short, grown])
-@pytest.mark.parametrize("given", [{}, {"positions": range(16)}, {"start": 2}])
-def test_traced_code_ends_at_max_len(made, given):
+@pytest.mark.parametrize("make", [short, grown])
+@pytest.mark.parametrize("arguments", [{}, {"positions": range(16)}, {"start": 2}])
+def test_traced_code_ends_at_max_len(make, arguments):
     with pytest.raises(ValueError, match=r"`max_len` is 8, but position 1\d is asked for"):
-        new(lambda layer, x: layer(x, **given))(made(), jnp.zeros((1, 16, 4)))
+        new(lambda layer, x: layer(x, **arguments))(make(), jnp.zeros((1, 16, 4)))
 
 
 def test_traced_positions_of_an_eager_call_end_at_max_len():
     rows = [
         jax.vmap(lambda x, p, layer=layer: at(layer, x, p))(NONE[None], POSITIONS[None]) for layer in (short(), grown())
     ]
-    for found in rows:
-        np.testing.assert_allclose(found[0], WANTED, rtol=0, atol=2.0**-24)
+    for row in rows:
+        np.testing.assert_allclose(row[0], WANTED, rtol=0, atol=2.0**-24)
 
 
 def test_eager_calls_use_the_grown_table(monkeypatch):

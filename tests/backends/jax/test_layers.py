@@ -98,27 +98,27 @@ FAR = np.array([2**31 - 1, 3]), np.array([-(2**31) + 1, 2**31 - 2])
 @pytest.mark.parametrize("sides", ["both", "past"])
 def test_distances_beyond_int32_are_right(transform, sides):
     layer, scores = AttentionBias(Alibi(num_heads=1, sides=sides)), jnp.zeros((1, 1, 2, 2))
-    found = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
-    far = FAR[0][:, None] - FAR[1]
-    far = np.abs(far) if sides == "both" else np.maximum(far, 0)
-    np.testing.assert_array_equal(found[0, 0], (-(2.0**-8) * far).astype(np.float32))
+    biases = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
+    distances = FAR[0][:, None] - FAR[1]
+    distances = np.abs(distances) if sides == "both" else np.maximum(distances, 0)
+    np.testing.assert_array_equal(biases[0, 0], (-(2.0**-8) * distances).astype(np.float32))
 
 
 @pytest.mark.parametrize("transform", [lambda call: call, jax.jit], ids=["eager", "traced"])
 def test_looked_up_biases_at_distances_beyond_int32_are_right(transform):
     layer, scores = AttentionBias(T5Bias(num_heads=1)), jnp.zeros((1, 1, 2, 2))
-    near = layer(scores, 0, np.array([1000, 0]), np.array([-1000, 999]))
-    found = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
-    assert len(np.unique(found[..., 0, :])) == 2
-    np.testing.assert_array_equal(found[0, 0, 0, 0], near[0, 0, 0, 0])
-    np.testing.assert_array_equal(found[0, 0, 1], near[0, 0, 1])
+    close = layer(scores, 0, np.array([1000, 0]), np.array([-1000, 999]))
+    biases = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
+    assert len(np.unique(biases[..., 0, :])) == 2
+    np.testing.assert_array_equal(biases[0, 0, 0, 0], close[0, 0, 0, 0])
+    np.testing.assert_array_equal(biases[0, 0, 1], close[0, 0, 1])
 
 
 def test_relative_vectors_at_distances_beyond_int32_are_right():
     shaw = AttentionBias(ShawBias(num_heads=1, head_dim=4, max_distance=3, applies_to="keys"))
     scores, q, k = jnp.zeros((1, 1, 2, 2)), jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4))
-    found = shaw(scores, 0, *FAR, q, k)
-    np.testing.assert_array_equal(found, shaw(scores, 0, np.array([10, 0]), np.array([-10, 9]), q, k))
+    biases = shaw(scores, 0, *FAR, q, k)
+    np.testing.assert_array_equal(biases, shaw(scores, 0, np.array([10, 0]), np.array([-10, 9]), q, k))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])

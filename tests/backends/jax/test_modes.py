@@ -33,7 +33,7 @@ def test_there_are_devices_for_sharded_modes():
 
 @pytest.mark.parametrize("mode", SHARDED)
 def test_each_device_has_a_part(on, mode, tmp_path):
-    (golden_case,) = (each for each in golden("modes") if each["name"] == "Rotary, head_dim 8, layout half, float32")
+    (golden_case,) = (case for case in golden("modes") if case["name"] == "Rotary, head_dim 8, layout half, float32")
     layer_case = LayerCase(on, golden_case)
     run = MODES[mode](layer_case, tmp_path)
     for length, count in zip(LENGTHS, DEVICES[mode], strict=True):
@@ -46,5 +46,7 @@ def test_sharded_modes_are_left_out_with_one_device():
     """`posenc report --modes` on most machines: the other modes remain."""
     code = "from posenc_backends.conformance.frameworks.jax import MODES; print(*MODES, sep='\\n')"
     environment = {**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert set(told.stdout.split("\n")) - {""} == set(MODES) - set(SHARDED)
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert set(completed.stdout.split("\n")) - {""} == set(MODES) - set(SHARDED)

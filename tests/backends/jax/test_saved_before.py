@@ -18,7 +18,7 @@ HALF, INTERLEAVED = (Rotary(head_dim=4, layout=layout) for layout in ("half", "i
 T5, OTHER_T5 = T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -36,7 +36,7 @@ def model(encoding):
 
 
 CASES = {  # the function that makes a layer, the saved encoding, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "learned_rotary": (
         RotaryEmbedding,
@@ -54,7 +54,7 @@ UNLEARNED = ("rotary",)
 EXACT = ("learned", "rotary", "t5")
 
 
-def called(tree, arrays):
+def call(tree, arrays):
     """Call a layer, or the layers of a tree in turn, with NumPy arrays; return its results as a list."""
     x, *rest = map(jnp.asarray, arrays)
     layer = tree
@@ -68,7 +68,7 @@ def numbers(name):
     """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
@@ -93,12 +93,12 @@ def state(name):
 def test_a_saved_state_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     fresh = make(encoding)
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(fresh, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(fresh, inputs)[0] - wanted[0]).max() > 1e-3
     loaded = from_state(fresh, state(name))
     assert jax.tree.structure(loaded) == jax.tree.structure(fresh)
-    compare(name, called(loaded, given), wanted)
+    compare(name, call(loaded, inputs), wanted)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -51,9 +51,9 @@ def through_a_file(state):
     return dict(np.load(file))
 
 
-def same(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    jax.tree.map(np.testing.assert_array_equal, one, other)
+def same(first, second):
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -27,41 +27,41 @@ def mesh():
     return Mesh(np.array(jax.devices()).reshape(2, 4), ("heads", "sequence"))
 
 
-def placed(mesh, array, *axes):
+def on_mesh(mesh, array, *axes):
     return jax.device_put(array, NamedSharding(mesh, Spec(*axes)))
 
 
 def sent(call, *arrays):
     program = jax.jit(call).lower(*arrays).compile().as_text()
-    return [way for way in SENT if way in program]
+    return [operation for operation in SENT if operation in program]
 
 
 @pytest.mark.parametrize("axes", [(None, None, "sequence"), (None, "heads"), (None, "heads", "sequence")])
-@pytest.mark.parametrize("given", [{}, {"start": 0}, {"positions": np.arange(LENGTH)}])
-def test_rotation_needs_no_communication(mesh, axes, given):
-    layer, x = RotaryEmbedding(ROTARY, max_len=64), placed(mesh, X, *axes)
-    result = jax.jit(lambda x: layer(x, **given))(x)
+@pytest.mark.parametrize("arguments", [{}, {"start": 0}, {"positions": np.arange(LENGTH)}])
+def test_rotation_needs_no_communication(mesh, axes, arguments):
+    layer, x = RotaryEmbedding(ROTARY, max_len=64), on_mesh(mesh, X, *axes)
+    result = jax.jit(lambda x: layer(x, **arguments))(x)
     assert result.sharding.is_equivalent_to(x.sharding, 4)
-    assert not sent(lambda x: layer(x, **given), x)
+    assert not sent(lambda x: layer(x, **arguments), x)
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
 def test_a_traced_start_needs_no_communication(mesh):
-    layer, x = RotaryEmbedding(ROTARY, max_len=64), placed(mesh, X, None, "heads", "sequence")
+    layer, x = RotaryEmbedding(ROTARY, max_len=64), on_mesh(mesh, X, None, "heads", "sequence")
     assert not sent(lambda x, start: layer(x, start=start), x, 3)
     result = jax.jit(lambda x, start: layer(x, start=start))(x, 3)
     np.testing.assert_allclose(result, rotated(X, range(3, 3 + LENGTH)), **NEAR)
 
 
 def test_addition_and_bias_need_no_communication(mesh):
-    x, scores = placed(mesh, X[:, 0], None, "sequence"), placed(mesh, X @ X.swapaxes(2, 3), None, "heads", "sequence")
+    x, scores = on_mesh(mesh, X[:, 0], None, "sequence"), on_mesh(mesh, X @ X.swapaxes(2, 3), None, "heads", "sequence")
     assert not sent(PositionalEncoding(WIDTH), x)
     assert not sent(AttentionBias(Alibi(num_heads=8)), scores)
     assert not sent(AttentionBias(T5Bias(num_heads=8)), scores)
 
 
 def test_layers_run_on_sharded_tokens_without_jit(mesh):
-    x = placed(mesh, X, None, "heads", "sequence")
+    x = on_mesh(mesh, X, None, "heads", "sequence")
     layer = RotaryEmbedding(ROTARY, max_len=4)  # its table grows
     result = layer(x)
     assert result.sharding.is_equivalent_to(x.sharding, 4)
@@ -71,7 +71,7 @@ def test_layers_run_on_sharded_tokens_without_jit(mesh):
 
 def test_an_explicit_mesh_keeps_the_sharding_in_types():
     mesh = jax.make_mesh((8,), ("sequence",), axis_types=(jax.sharding.AxisType.Explicit,))
-    x = placed(mesh, X, None, None, "sequence")
+    x = on_mesh(mesh, X, None, None, "sequence")
     with jax.set_mesh(mesh):
         result = jax.jit(RotaryEmbedding(ROTARY, max_len=64))(x)
         again = jax.jit(lambda x, start: RotaryEmbedding(ROTARY, max_len=64)(x, start=start))(x, 0)
@@ -117,9 +117,9 @@ def test_attention_with_heads_on_several_devices(mesh):
     layer, x = MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half")), jnp.asarray(tokens(2, 5, 16))
 
     def lie(path, leaf):
-        return placed(mesh, leaf, *(("heads",) if path[0].name == "W_o" else (None, "heads")))
+        return on_mesh(mesh, leaf, *(("heads",) if path[0].name == "W_o" else (None, "heads")))
 
     spread = jax.tree_util.tree_map_with_path(lie, layer)
-    assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, placed(mesh, x)) == ["all-reduce"]
-    result = jax.jit(lambda layer, x: layer(x, x, x, causal=True))(spread, placed(mesh, x))
+    assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, on_mesh(mesh, x)) == ["all-reduce"]
+    result = jax.jit(lambda layer, x: layer(x, x, x, causal=True))(spread, on_mesh(mesh, x))
     np.testing.assert_allclose(result, layer(x, x, x, causal=True), rtol=0, atol=1e-5)

@@ -65,16 +65,16 @@ def test_a_checkpoint_of_another_length_is_rejected(saved):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [(rope(), rope(base=500.0)), (learned(), learned(std=1.0)), (attention(10000.0), attention(500.0))],
 )
-def test_trees_of_two_encodings_do_not_combine(one, other):
+def test_trees_of_two_encodings_do_not_combine(first, second):
     """JAX names both encodings for gradients, means and updates."""
-    encodings = [getattr(layer, "rotary", layer).encoding for layer in (one, other)]
+    encodings = [getattr(layer, "rotary", layer).encoding for layer in (first, second)]
     with pytest.raises(ValueError, match="different pytree metadata") as caught:
-        jax.tree.map(lambda a, b: a, one, other)
+        jax.tree.map(lambda a, b: a, first, second)
     assert all(repr(encoding) in str(caught.value) for encoding in encodings)
-    assert jax.tree.structure(one) != jax.tree.structure(other)
+    assert jax.tree.structure(first) != jax.tree.structure(second)
 
 
 def test_an_encoding_is_saved_beside_its_leaves(tmp_path):
@@ -106,26 +106,26 @@ def test_a_model_that_is_cast_keeps_its_tables(dtype):
 def test_copies_of_a_layer_keep_its_grown_table(again):
     layer = rope(max_len=2)
     layer(X)
-    found = again(layer)
-    assert jax.tree.structure(found) == jax.tree.structure(layer)
-    assert [table.shape for table in found.tables] == [table.shape for table in layer.tables]
-    np.testing.assert_allclose(found(X), rotated(X, range(7)), rtol=0, atol=1e-6)
-    found(jnp.ones((1, 2, 33, WIDTH)))
-    assert found.tables[0].shape != layer.tables[0].shape
+    copied = again(layer)
+    assert jax.tree.structure(copied) == jax.tree.structure(layer)
+    assert [table.shape for table in copied.tables] == [table.shape for table in layer.tables]
+    np.testing.assert_allclose(copied(X), rotated(X, range(7)), rtol=0, atol=1e-6)
+    copied(jnp.ones((1, 2, 33, WIDTH)))
+    assert copied.tables[0].shape != layer.tables[0].shape
 
 
 def test_64_bits_switched_on_and_off_change_no_table():
     layers = {}
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            layers[wide] = PositionalEncoding(WIDTH, max_len=64), rope()
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            for added, turned in layers.values():
-                assert added.P.dtype == turned.tables[0].dtype == jnp.float32
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            layers[x64] = PositionalEncoding(WIDTH, max_len=64), rope()
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            for added, rope_layer in layers.values():
+                assert added.P.dtype == rope_layer.tables[0].dtype == jnp.float32
                 np.testing.assert_array_equal(added.P[0], Sinusoidal(dim=WIDTH).table(range(64)))
-                assert turned(X).dtype == jnp.float32
-                np.testing.assert_allclose(turned(X), rotated(X, range(7)), rtol=0, atol=1e-6)
+                assert rope_layer(X).dtype == jnp.float32
+                np.testing.assert_allclose(rope_layer(X), rotated(X, range(7)), rtol=0, atol=1e-6)
 
 
 def test_float64_tokens_meet_tables_of_float32():

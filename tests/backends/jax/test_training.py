@@ -35,22 +35,22 @@ def trainer(optimizer):
 
 
 @pytest.mark.parametrize("name", POSITIONS)
-def test_compiled_training_agrees_with_eager_training(name):
+def test_training_with_donated_state(name):
     """Five steps with donated state are the same as without."""
     optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS[name])
-    plain, compiled = jax.jit(trainer(optimizer)), jax.jit(trainer(optimizer), donate_argnums=(0, 1))
-    kept, ours = (layer, optimizer.init(layer)), jax.tree.map(jnp.copy, (layer, optimizer.init(layer)))
+    plain_step, donating_step = jax.jit(trainer(optimizer)), jax.jit(trainer(optimizer), donate_argnums=(0, 1))
+    state, donated_state = (layer, optimizer.init(layer)), jax.tree.map(jnp.copy, (layer, optimizer.init(layer)))
     values = []
     for _ in range(5):
-        given = jax.tree.leaves(ours)
-        *ours, value = compiled(*ours, X)
+        donated = jax.tree.leaves(donated_state)
+        *donated_state, value = donating_step(*donated_state, X)
         values.append(float(value))
-        assert all(leaf.is_deleted() for leaf in given)
-        *kept, wanted = plain(*kept, X)
+        assert all(leaf.is_deleted() for leaf in donated)
+        *state, wanted = plain_step(*state, X)
         np.testing.assert_array_equal(value, wanted)
     assert values == sorted(values, reverse=True)
     assert values[-1] < 0.9 * values[0]
-    assert ours[0](X, X, X).dtype == jnp.float32
+    assert donated_state[0](X, X, X).dtype == jnp.float32
 
 
 def test_training_continues_after_a_table_grows():
@@ -153,8 +153,8 @@ def test_leaves_may_be_numpy_arrays():
     """Other tools read them as such."""
     layer = PositionalEncoding(4, encoding=LearnedSinusoidal(dim=4))
     bias = AttentionBias(POSITIONS["t5"])
-    for each, x in ((layer, jnp.ones((1, 3, 4))), (bias, jnp.ones((1, 2, 3, 3)))):
-        np.testing.assert_array_equal(jax.tree.map(np.asarray, each)(x), each(x))
+    for module, x in ((layer, jnp.ones((1, 3, 4))), (bias, jnp.ones((1, 2, 3, 3)))):
+        np.testing.assert_array_equal(jax.tree.map(np.asarray, module)(x), module(x))
 
 
 def test_rotation_inside_a_model_agrees_with_rotation_outside():

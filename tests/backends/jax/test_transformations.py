@@ -42,8 +42,8 @@ def test_vmap_goes_past_the_table():
 
 def test_jvp_and_linearize_go_past_the_table():
     (result, tangent), (primal, push) = jax.jvp(short(), (X,), (WEIGHTS,)), jax.linearize(short(), X)
-    for found, wanted in ((result, X), (primal, X), (tangent, WEIGHTS), (push(WEIGHTS), WEIGHTS)):
-        np.testing.assert_allclose(found, rotated(wanted, range(LENGTH)), **NEAR)
+    for got, wanted in ((result, X), (primal, X), (tangent, WEIGHTS), (push(WEIGHTS), WEIGHTS)):
+        np.testing.assert_allclose(got, rotated(wanted, range(LENGTH)), **NEAR)
 
 
 def test_grad_of_a_lone_far_position_is_exact():
@@ -92,16 +92,16 @@ def test_derivatives_of_positions_forwards_and_backwards():
     quarter = np.concatenate([-x[..., WIDTH // 2 :], x[..., : WIDTH // 2]], axis=-1)
     wanted = rotated(quarter, positions) * frequencies
     for jacobian in (jax.jacfwd, jax.jacrev):
-        found = np.einsum("hlcl->hlc", jacobian(call)(positions))
-        np.testing.assert_allclose(found, wanted, **NEAR)
+        got = np.einsum("hlcl->hlc", jacobian(call)(positions))
+        np.testing.assert_allclose(got, wanted, **NEAR)
     hessian = jax.hessian(lambda positions: call(positions).sum())(positions)
     np.testing.assert_allclose(np.diag(hessian), -(rotated(x, positions) * frequencies**2).sum((0, 2)), atol=2**-20)
 
 
 def test_traced_real_positions_are_computed_in_float32():
     positions = np.array([0.5, 1.25, 2.0, 7.0, 3.5], np.float32)
-    found = jax.jit(lambda positions: RotaryEmbedding(ROTARY)(X, positions=positions))(positions)
-    np.testing.assert_allclose(found, rotated(X, positions), rtol=0, atol=6 * ULP + 7 * 2.0**-23)  # of an angle to 7
+    got = jax.jit(lambda positions: RotaryEmbedding(ROTARY)(X, positions=positions))(positions)
+    np.testing.assert_allclose(got, rotated(X, positions), rtol=0, atol=6 * ULP + 7 * 2.0**-23)  # of an angle to 7
 
 
 @pytest.mark.parametrize("policy", ["nothing_saveable", "dots_saveable", "everything_saveable"])
@@ -109,8 +109,8 @@ def test_checkpoint_policies_do_not_change_gradients(policy):
     layer, x = MultiHeadAttention(16, 2, position=ROTARY), tokens(2, 4, 16)
     loss = lambda layer: (layer(x, x, x, causal=True) ** 2).sum()
     again = jax.checkpoint(loss, policy=getattr(jax.checkpoint_policies, policy))
-    for found, wanted in zip(*(jax.tree.leaves(jax.jit(jax.grad(f))(layer)) for f in (again, loss)), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    for got, wanted in zip(*(jax.tree.leaves(jax.jit(jax.grad(f))(layer)) for f in (again, loss)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_in_a_scan_takes_a_key_for_each_step():
@@ -120,8 +120,8 @@ def test_dropout_in_a_scan_takes_a_key_for_each_step():
     dropped = steps == 0
     assert ((dropped.mean((1, 2, 3)) > 0.4) & (dropped.mean((1, 2, 3)) < 0.6)).all()
     assert all((dropped[i] != dropped[j]).any() for i in range(4) for j in range(i))
-    whole = np.broadcast_to(2 * (3 + sinusoids(range(64))), steps.shape)
-    np.testing.assert_allclose(steps[~dropped], whole[~dropped], rtol=2**-22)
+    scaled = np.broadcast_to(2 * (3 + sinusoids(range(64))), steps.shape)
+    np.testing.assert_allclose(steps[~dropped], scaled[~dropped], rtol=2**-22)
 
 
 def test_layers_made_inside_a_trace_leak_nothing():

@@ -22,28 +22,28 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def calls(monkeypatch):
     """A list that grows with the dtype of each kernel call."""
-    made, kernel_of = [], kernels._kernel_of
-    monkeypatch.setattr(kernels, "_kernel_of", lambda kind: made.append(kind) or kernel_of(kind))
-    return made
+    dtypes, kernel_of = [], kernels._kernel_of
+    monkeypatch.setattr(kernels, "_kernel_of", lambda dtype: dtypes.append(dtype) or kernel_of(dtype))
+    return dtypes
 
 
 def tensor(*shape):
     return tf.constant(RNG.normal(size=shape).astype(np.float32))
 
 
-def turning(*tables):
+def rotation(*tables):
     return lambda x: rotate(x, *tables, layout="half")
 
 
 def both(function, *arguments):
     """Return the results of a function with the kernel and without it."""
-    found = function(*arguments)
-    held = dict(_kernels._kernels)
+    with_kernel = function(*arguments)
+    kernels_before = dict(_kernels._kernels)
     _kernels._kernels.clear()
     try:
-        return found, function(*arguments)
+        return with_kernel, function(*arguments)
     finally:
-        _kernels._kernels.update(held)
+        _kernels._kernels.update(kernels_before)
 
 
 def gradients(function, x, *sources, persistent=False):
@@ -76,50 +76,50 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_derivatives_agree_with_the_reference(calls, way):
+@pytest.mark.parametrize("derivative", WAYS.values(), ids=WAYS)
+def test_derivatives_agree_with_the_reference(calls, derivative):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
-    for found, plain in zip(*both(way, turning(cos, sin), x), strict=True):
-        np.testing.assert_array_equal(found, plain)
+    for with_kernel, expected in zip(*both(derivative, rotation(cos, sin), x), strict=True):
+        np.testing.assert_array_equal(with_kernel, expected)
     assert len(calls) >= 2
 
 
 def test_learned_tables_have_gradients(calls):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
-    for found, plain in zip(*both(gradients, turning(cos, sin), x, cos, sin), strict=True):
-        np.testing.assert_array_equal(found, plain)
+    for with_kernel, expected in zip(*both(gradients, rotation(cos, sin), x, cos, sin), strict=True):
+        np.testing.assert_array_equal(with_kernel, expected)
     assert not calls
 
 
 def test_results_have_memory_of_their_own(calls):
     """Later calls change neither earlier results nor their inputs."""
     x, tables = tensor(2, 3, 33, 40), [tensor(33, 20), tensor(33, 20)]
-    given = x.numpy().copy()
+    before = x.numpy().copy()
 
-    def turned():
-        return [turning(*tables)(x + number) for number in range(50)]
+    def rotated():
+        return [rotation(*tables)(x + number) for number in range(50)]
 
-    results, plain = both(turned)
+    results, expected = both(rotated)
     assert len(calls) == 50
     tables.clear()
     gc.collect()
-    for result, wanted in zip(results, plain, strict=True):
+    for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
-    np.testing.assert_array_equal(x, given)
+    np.testing.assert_array_equal(x, before)
 
 
 def test_the_kernel_waits_for_pending_operations(calls):
     x, cos, sin = tensor(64, 64), tensor(64, 32), tensor(64, 32)
 
     def product():
-        return turning(cos, sin)(tf.linalg.matmul(tf.tile(x, [1, 200]), tf.tile(x, [200, 1])))
+        return rotation(cos, sin)(tf.linalg.matmul(tf.tile(x, [1, 200]), tf.tile(x, [200, 1])))
 
     tf.config.experimental.set_synchronous_execution(False)
     try:
-        found = product().numpy()
+        with_kernel = product().numpy()
     finally:
         tf.config.experimental.set_synchronous_execution(True)
-    np.testing.assert_array_equal(found, both(product)[1])
+    np.testing.assert_array_equal(with_kernel, both(product)[1])
     assert calls
 
 
@@ -142,16 +142,16 @@ LEFT_ALONE = {
 }
 
 
-@pytest.mark.parametrize("way", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_the_kernel_does_not_take_other_tensors(calls, way):
-    x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
-    found, plain = both(way, function, x)
-    np.testing.assert_array_equal(found, plain)
+@pytest.mark.parametrize("derivative", LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_the_kernel_does_not_take_other_tensors(calls, derivative):
+    x, function = tensor(2, 3, 33, 40), rotation(tensor(33, 20), tensor(33, 20))
+    with_kernel, expected = both(derivative, function, x)
+    np.testing.assert_array_equal(with_kernel, expected)
     assert not calls
 
 
 def test_eager_code_within_a_graph_uses_the_kernel(calls):
-    x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
-    found, plain = both(tf.function(lambda x: tf.py_function(function, [x], tf.float32)), x)
-    np.testing.assert_array_equal(found, plain)
+    x, function = tensor(2, 3, 33, 40), rotation(tensor(33, 20), tensor(33, 20))
+    with_kernel, expected = both(tf.function(lambda x: tf.py_function(function, [x], tf.float32)), x)
+    np.testing.assert_array_equal(with_kernel, expected)
     assert len(calls) == 1

@@ -119,7 +119,7 @@ def test_onnx_runs_at_any_length(make, kind, tmp_path):
     model = kind(make())
     model.export(tmp_path / "model.onnx", format="onnx", verbose=False, input_signature=OPEN)
     session = runtime.InferenceSession(tmp_path / "model.onnx")
-    (name,) = (told.name for told in session.get_inputs())
+    (name,) = (argument.name for argument in session.get_inputs())
     for length in (5, 3):
         (got,) = session.run(None, {name: X[:, :length]})
         np.testing.assert_allclose(got, to_numpy(model(X[:, :length])), rtol=0, atol=2e-6)

@@ -71,8 +71,8 @@ def test_a_model_returns_attention_weights_and_cache_and_is_saved(tmp_path):
     tokens, seen = keras.Input((None, 8)), keras.Input((None, None), dtype="bool")
     attention = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"), num_kv_heads=1)
     options = {"causal": True, "weights": True, "cache": ()}
-    told = attention(tokens, tokens, tokens, mask=keras.ops.expand_dims(seen, 1), **options)
-    keras.Model([tokens, seen], [told.result, told.weights, *told.cache]).save(tmp_path / "model.keras")
+    output = attention(tokens, tokens, tokens, mask=keras.ops.expand_dims(seen, 1), **options)
+    keras.Model([tokens, seen], [output.result, output.weights, *output.cache]).save(tmp_path / "model.keras")
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
     mask = np.random.default_rng(1).random((2, 5, 5)) < 0.6
     again = keras.saving.load_model(tmp_path / "model.keras")([x, mask])

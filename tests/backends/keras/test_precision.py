@@ -22,17 +22,17 @@ def heads(x):
     return x.reshape(2, LENGTH, HEADS, WIDTH).transpose(0, 2, 1, 3)
 
 
-def turns():
+def rotations():
     """Return the rotation matrix of every position, `(length, WIDTH, WIDTH)`."""
     angles = np.arange(LENGTH)[:, None] * 10000.0 ** (-np.arange(2) / 2)
     cos, sin = (np.apply_along_axis(np.diag, 1, f(angles)) for f in (np.cos, np.sin))
     return np.block([[cos, -sin], [sin, cos]])
 
 
-def turned(x, error, unit):
+def rotated(x, error, unit):
     """Return the rotated numbers and their errors, which the rotation mixes and to which it adds one rounding."""
-    result = (turns() @ x[..., None])[..., 0]
-    mixed = (np.abs(turns()) @ error[..., None])[..., 0]
+    result = (rotations() @ x[..., None])[..., 0]
+    mixed = (np.abs(rotations()) @ error[..., None])[..., 0]
     return result, mixed + unit * (np.abs(result) + mixed)
 
 
@@ -47,14 +47,17 @@ def attended(golden_case, unit):
     q, k, v = (heads(tokens @ matrices[name]) for name in ("W_q", "W_k", "W_v"))
     q_error, k_error, v_error = (unit * np.abs(x) for x in (q, k, v))
     if golden_case["encoding"]:
-        (q, q_error), (k, k_error) = turned(q, q_error, unit), turned(k, k_error, unit)
+        (q, q_error), (k, k_error) = rotated(q, q_error, unit), rotated(k, k_error, unit)
     scores = np.where(CAUSAL, q @ k.swapaxes(-1, -2) / 2, -np.inf)  # 2 is the square root of the width
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    off = (q_error @ np.abs(k).swapaxes(-1, -2) + (np.abs(q) + q_error) @ k_error.swapaxes(-1, -2)) / 2
+    score_error = (q_error @ np.abs(k).swapaxes(-1, -2) + (np.abs(q) + q_error) @ k_error.swapaxes(-1, -2)) / 2
     mean = weights @ v
-    moved = np.einsum("bhij,bhijc->bhic", weights * np.expm1(off), np.abs(v[:, :, None] - mean[:, :, :, None]))
-    mean_error = moved / (weights * np.exp(-off)).sum(axis=-1, keepdims=True) + (weights * np.exp(2 * off)) @ v_error
+    moved = np.einsum("bhij,bhijc->bhic", weights * np.expm1(score_error), np.abs(v[:, :, None] - mean[:, :, :, None]))
+    mean_error = (
+        moved / (weights * np.exp(-score_error)).sum(axis=-1, keepdims=True)
+        + (weights * np.exp(2 * score_error)) @ v_error
+    )
     mean_error += unit * (np.abs(mean) + mean_error)
     mean, mean_error = (x.transpose(0, 2, 1, 3).reshape(2, LENGTH, 8) for x in (mean, mean_error))
     result, error = mean @ matrices["W_o"], mean_error @ np.abs(matrices["W_o"])

@@ -19,7 +19,7 @@ HALF, INTERLEAVED = (Rotary(head_dim=4, layout=layout) for layout in ("half", "i
 T5, OTHER_T5 = T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     tokens = keras.Input((None, 4))
     return keras.Model(tokens, PositionalEncoding(4, encoding=encoding)(tokens))
 
@@ -47,7 +47,7 @@ def model(encoding):
 
 
 CASES = {  # the function that makes a model, the saved encoding, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (rotated, HALF, INTERLEAVED),
     "learned_rotary": (
         rotated,
@@ -65,9 +65,9 @@ WEIGHTS_APART = ("kerple", "model")  # saved as separate files; the others are e
 EXACT = ("learned", "rotary", "t5")
 
 
-def called(made, arrays):
+def call(keras_model, arrays):
     """Call a model with NumPy arrays; return its results as a list."""
-    result = made(arrays if len(arrays) > 1 else arrays[0])
+    result = keras_model(arrays if len(arrays) > 1 else arrays[0])
     return [to_numpy(each) for each in (result if isinstance(result, (list, tuple)) else (result,))]
 
 
@@ -75,7 +75,7 @@ def numbers(name):
     """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
@@ -100,19 +100,19 @@ def weights(name, folder):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_saved_model_gives_the_same_numbers(name):
-    given, wanted = numbers(name)
-    compare(name, called(keras.models.load_model(SAVED / f"{name}.keras"), given), wanted)
+    inputs, wanted = numbers(name)
+    compare(name, call(keras.models.load_model(SAVED / f"{name}.keras"), inputs), wanted)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_saved_weights_give_the_same_numbers(name, tmp_path):
     make, encoding, _ = CASES[name]
     fresh = make(encoding)
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(fresh, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(fresh, inputs)[0] - wanted[0]).max() > 1e-3
     fresh.load_weights(weights(name, tmp_path))
-    compare(name, called(fresh, given), wanted)
+    compare(name, call(fresh, inputs), wanted)
 
 
 @pytest.mark.filterwarnings("ignore:Skipping nested container:UserWarning")  # Keras warns before it raises

@@ -47,8 +47,8 @@ def test_weights_of_another_encoding_are_rejected_with_both_names(pair, tmp_path
     first.save_weights(tmp_path / "model.weights.h5")
     with pytest.raises(ValueError, match="`encoding` of the weights is") as caught:
         second.load_weights(tmp_path / "model.weights.h5")
-    held = [layer.layers[-1] for layer in (first, second)]
-    for layer in held:
+    positions_layers = [layer.layers[-1] for layer in (first, second)]
+    for layer in positions_layers:
         assert repr(getattr(layer, "encoding", None) or layer.position) in str(caught.value)
 
 
@@ -111,6 +111,6 @@ def test_learned_biases_of_a_model_are_saved(tmp_path):
     scores = keras.Input((2, None, None))
     model = keras.Model(scores, AttentionBias(T5Bias(num_heads=2, std=1.0))(scores))
     model.save(tmp_path / "model.keras")
-    given = np.zeros((1, 2, 5, 5), np.float32)
+    scores_in = np.zeros((1, 2, 5, 5), np.float32)
     again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(to_numpy(again(given)), to_numpy(model(given)))
+    np.testing.assert_array_equal(to_numpy(again(scores_in)), to_numpy(model(scores_in)))

@@ -54,8 +54,8 @@ def test_queries_and_keys_are_two_inputs_of_one_model():
     q, k = keras.Input((2, None, 4)), keras.Input((1, None, 4))
     layer = RotaryEmbedding(ROPE)
     model = keras.Model([q, k], layer(q, k))
-    given = [np.random.default_rng(n).normal(size=(3, n, 5, 4)).astype(np.float32) for n in (2, 1)]
-    for got, alone in zip(model(given), given, strict=True):
+    inputs = [np.random.default_rng(n).normal(size=(3, n, 5, 4)).astype(np.float32) for n in (2, 1)]
+    for got, alone in zip(model(inputs), inputs, strict=True):
         np.testing.assert_array_equal(to_numpy(got), to_numpy(layer(keras.ops.convert_to_tensor(alone))))
 
 
@@ -67,7 +67,7 @@ def test_a_compiled_model_past_its_tables_raises_an_error():
         model.predict_on_batch(X)
 
 
-def placed(dtype):
+def model_with_positions(dtype):
     """Return a model under a mixed policy with positions as an input."""
     tokens, positions = keras.Input((None, 8)), keras.Input((None,), dtype=dtype)
     layer = PositionalEncoding(8, max_len=2048, dtype="mixed_bfloat16")
@@ -76,14 +76,14 @@ def placed(dtype):
 
 def test_integer_positions_of_a_model_under_a_mixed_policy_are_exact():
     at = np.tile(np.array([1001, 3, 2047], np.int32), (2, 1))
-    got = placed("int32")([np.zeros((2, 3, 8), np.float32), at])
+    got = model_with_positions("int32")([np.zeros((2, 3, 8), np.float32), at])
     rows = PositionalEncoding(8, max_len=2048)(keras.ops.zeros((2, 3, 8)), positions=at)
     np.testing.assert_array_equal(to_numpy(got), to_numpy(keras.ops.cast(rows, "bfloat16")))
 
 
 def test_real_positions_of_a_model_under_a_mixed_policy_are_exact():
     at = np.tile(np.array([1001.0, 3.5, 2047.0], np.float32), (2, 1))
-    got = placed("float32")([np.zeros((2, 3, 8), np.float32), at])
+    got = model_with_positions("float32")([np.zeros((2, 3, 8), np.float32), at])
     rows = PositionalEncoding(8)(keras.ops.zeros((2, 3, 8)), positions=at)
     np.testing.assert_array_equal(to_numpy(got), to_numpy(keras.ops.cast(rows, "bfloat16")))
 

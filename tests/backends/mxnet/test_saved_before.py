@@ -36,7 +36,7 @@ class Model(gluon.HybridBlock):
         return self.blocks[0](x, x, x, causal=True)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -45,7 +45,7 @@ def attention(encoding):
 
 
 CASES = {  # the function that makes a layer, the saved encoding, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (partial(RotaryEmbedding, max_len=8), HALF, INTERLEAVED),
     "learned_rotary": (
         RotaryEmbedding,
@@ -65,10 +65,10 @@ EXACT = ("learned", "rotary", "t5")
 EXPORTED = ("learned", "rotary", "t5")
 
 
-def called(layer, arrays):
+def call(layer, arrays):
     """Call a layer with NumPy arrays; return its results as a list."""
-    given = [mx.np.array(array, dtype="float32") for array in arrays]
-    result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
+    inputs = [mx.np.array(array, dtype="float32") for array in arrays]
+    result = layer(*inputs * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*inputs)
     return [each.asnumpy() for each in (result if isinstance(result, (list, tuple)) else (result,))]
 
 
@@ -76,7 +76,7 @@ def numbers(name):
     """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
@@ -100,11 +100,11 @@ def started(layer):
 def test_a_saved_file_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     layer = started(make(encoding))
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(layer, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(layer, inputs)[0] - wanted[0]).max() > 1e-3
     layer.load_parameters(str(SAVED / f"{name}.params"))
-    compare(name, called(layer, given), wanted)
+    compare(name, call(layer, inputs), wanted)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT_PARAMETERS])
@@ -124,6 +124,6 @@ def test_a_saved_file_without_the_parameters_is_rejected():
 def test_an_exported_graph_gives_the_same_numbers(name):
     """Run the graph of a layer with the first of its saved inputs."""
     files = [str(SAVED / f"{name}-{end}") for end in ("symbol.json", "0000.params")]
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     graph = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
-    compare(name, called(graph, given[:1]), wanted[:1])
+    compare(name, call(graph, inputs[:1]), wanted[:1])

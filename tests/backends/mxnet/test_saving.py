@@ -68,8 +68,8 @@ def test_files_with_and_without_the_name_of_the_encoding_are_loaded(tmp_path, de
     for name in ("layer", "old"):
         other = started(AttentionBias(encoding))
         other.load_parameters(str(tmp_path / f"{name}.params"))
-        for ours, theirs in ((other.key_table, layer.key_table), (other.value_table, layer.value_table)):
-            np.testing.assert_array_equal(ours.data().asnumpy(), theirs.data().asnumpy())
+        for got, expected in ((other.key_table, layer.key_table), (other.value_table, layer.value_table)):
+            np.testing.assert_array_equal(got.data().asnumpy(), expected.data().asnumpy())
 
 
 def test_another_shape_in_a_file_without_the_name_is_rejected(tmp_path):
@@ -116,9 +116,9 @@ def test_copies_are_independent(again):
     other.table.set_data(mx.np.zeros((9, 8)))
     np.testing.assert_array_equal(layer.table.data().asnumpy(), before)
     rope = RotaryEmbedding(Rotary(head_dim=8, layout="half"), max_len=4)
-    grown = again(rope)
-    grown(mx.np.ones((1, 1, 7, 8)))
-    assert [each.tables[0].shape[0] for each in (rope, grown)] == [4, 8]
+    copied = again(rope)
+    copied(mx.np.ones((1, 1, 7, 8)))
+    assert [each.tables[0].shape[0] for each in (rope, copied)] == [4, 8]
 
 
 def test_hybridized_layers_are_copied():

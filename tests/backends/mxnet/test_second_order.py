@@ -9,8 +9,8 @@ from posenc_backends import _kernels as kernels
 from posenc_core import rotate
 
 WAYS = {
-    "squared": lambda turned, weights: turned * turned * weights,
-    "weighted": lambda turned, weights: turned * weights,
+    "squared": lambda rotated, weights: rotated * rotated * weights,
+    "weighted": lambda rotated, weights: rotated * weights,
 }
 
 
@@ -19,18 +19,18 @@ def second(result, x, weights):
     (first * weights).sum().backward()
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("function", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("smallest", [0, 10**9], ids=["kernel", "formula"])
-def test_second_derivatives_are_rejected(monkeypatch, way, smallest):
+def test_second_derivatives_are_rejected(monkeypatch, function, smallest):
     pytest.importorskip("numba")
     monkeypatch.setattr("posenc_backends.mxnet.kernel.SMALLEST", smallest)
-    made, kernel_of = [], kernels._kernel_of
-    monkeypatch.setattr(kernels, "_kernel_of", lambda kind: made.append(kind) or kernel_of(kind))
+    dtypes, kernel_of = [], kernels._kernel_of
+    monkeypatch.setattr(kernels, "_kernel_of", lambda dtype: dtypes.append(dtype) or kernel_of(dtype))
     x, weights = (mx.np.array(np.random.default_rng(seed).normal(size=(2, 33, 40)), dtype="float32") for seed in (0, 1))
     tables = [mx.np.array(np.random.default_rng(2).normal(size=(33, 20)), dtype="float32") for _ in range(2)]
     x.attach_grad()
     with autograd.record():
-        result = way(rotate(x, *tables, layout="half"), weights).sum()
+        result = function(rotate(x, *tables, layout="half"), weights).sum()
         with pytest.raises(mx.MXNetError, match="is non-differentiable because it didn't register FGradient attribute"):
             second(result, x, weights)
-    assert bool(made) is (smallest == 0)
+    assert bool(dtypes) is (smallest == 0)

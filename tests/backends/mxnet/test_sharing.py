@@ -51,7 +51,7 @@ def test_graphs_use_the_table_that_another_block_has_grown():
 )
 def test_a_shared_learned_layer_is_one_parameter(tmp_path, make):
     first, second = Model(make()), Model(make())
-    learned = {id(given) for given in first.collect_params().values() if given.grad_req != "null"}
+    learned = {id(parameter) for parameter in first.collect_params().values() if parameter.grad_req != "null"}
     assert len(learned) == 3 * 4 + 1
     first.save_parameters(str(tmp_path / "model.params"))
     second.load_parameters(str(tmp_path / "model.params"))

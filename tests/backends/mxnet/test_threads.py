@@ -17,7 +17,7 @@ LENGTHS = [3 + 5 * i for i in range(16)]
 ULP = 2.0**-24
 
 
-def turns(length):
+def rotated_ones(length):
     """Return rotated tokens of ones: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(4) / 4)
     return np.concatenate([np.cos(angles) - np.sin(angles), np.cos(angles) + np.sin(angles)], axis=-1)
@@ -44,7 +44,7 @@ def test_a_graph_whose_tables_grow(warm, again):
         layer(mx.np.ones((1, 1, 4, 8)))
     arrays = [mx.np.ones((1, 1, length, 8)) for length in LENGTHS]
     for length, got in zip(LENGTHS, together(lambda x: layer(x).asnumpy(), arrays), strict=True):
-        np.testing.assert_allclose(got[0, 0], turns(length), rtol=0, atol=4 * ULP)
+        np.testing.assert_allclose(got[0, 0], rotated_ones(length), rtol=0, atol=4 * ULP)
 
 
 @pytest.mark.parametrize("again", range(3))
@@ -65,9 +65,9 @@ def test_a_copy_does_not_wait_for_the_original(again):
     layer = RotaryEmbedding(ROTARY, max_len=4)
     layer.hybridize()
     with layer._lock:
-        other = again(layer)
-        (got,) = together(lambda x: other(x).asnumpy(), [mx.np.ones((1, 1, 9, 8))])
-    np.testing.assert_allclose(got[0, 0], turns(9), rtol=0, atol=4 * ULP)
+        copied = again(layer)
+        (got,) = together(lambda x: copied(x).asnumpy(), [mx.np.ones((1, 1, 9, 8))])
+    np.testing.assert_allclose(got[0, 0], rotated_ones(9), rtol=0, atol=4 * ULP)
 
 
 def test_old_tables_stay_valid():

@@ -56,13 +56,13 @@ def test_only_parameters_are_trained(model):
     x = tokens(4, 6, 8)
     model(x)
     parameters = model.collect_params()
-    learning = {name for name, given in parameters.items() if given.grad_req != "null"}
+    learning = {name for name, parameter in parameters.items() if parameter.grad_req != "null"}
     assert {name.rsplit("_", 1)[1] for name in learning} == {"alpha", "weight", "bias"}
-    before = {name: given.data().asnumpy() for name, given in parameters.items()}
+    before = {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
     losses = trained(model, gluon.Trainer(parameters, "adam", {"learning_rate": 0.01, "wd": 0.1}), x, 20)
     assert losses[-1] < 0.9 * losses[0]
-    for name, given in parameters.items():
-        assert np.array_equal(given.data().asnumpy(), before[name]) == (name not in learning), name
+    for name, parameter in parameters.items():
+        assert np.array_equal(parameter.data().asnumpy(), before[name]) == (name not in learning), name
 
 
 def test_grad_req_add_accumulates(model):
@@ -105,8 +105,8 @@ def test_attention_in_half_precision(position, hybrid):
     layer.cast("float16")
     single = copy.deepcopy(layer)
     single.cast("float32")
-    wide = x.astype("float32")
-    wanted = single(wide, wide, wide, causal=True).asnumpy()
+    in_float32 = x.astype("float32")
+    wanted = single(in_float32, in_float32, in_float32, causal=True).asnumpy()
     layer.hybridize(hybrid)
     with autograd.record():
         got = layer(x, x, x, causal=True)
@@ -145,9 +145,9 @@ def test_summary_counts_parameters(capsys):
     model.initialize()
     model(tokens(2, 5, 8))
     model.summary(tokens(2, 5, 8))
-    told = capsys.readouterr().out
-    assert "PositionalEncoding" in told
-    assert f"Trainable params: {4 + 4 * 64 + 64 + 8}" in told
+    printed = capsys.readouterr().out
+    assert "PositionalEncoding" in printed
+    assert f"Trainable params: {4 + 4 * 64 + 64 + 8}" in printed
 
 
 def test_two_bases_in_one_block():

@@ -73,7 +73,7 @@ def test_a_length_past_the_table_is_rejected_at_trace_time(full_graph):
 
 
 @pytest.mark.parametrize(
-    ("layer", "given", "message"),
+    ("layer", "spec", "message"),
     [
         (
             lambda: RotaryEmbedding(
@@ -91,9 +91,9 @@ def test_a_length_past_the_table_is_rejected_at_trace_time(full_graph):
     ],
     ids=["another length", "real positions", "another width"],
 )
-def test_what_needs_an_eager_call_is_not_exported(tmp_path, layer, given, message):
+def test_what_needs_an_eager_call_is_not_exported(tmp_path, layer, spec, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        paddle.jit.save(layer(), str(tmp_path / "layer"), input_spec=given)
+        paddle.jit.save(layer(), str(tmp_path / "layer"), input_spec=spec)
 
 
 def test_a_program_that_does_not_use_its_keys_is_saved(tmp_path):

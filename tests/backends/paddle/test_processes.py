@@ -27,7 +27,7 @@ def sinusoids(length):
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, WIDTH)
 
 
-def turns(length):
+def rotated_ones(length):
     """Return rotated tokens that are 1 in the first half and 0 in the second: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, WIDTH, 2) / WIDTH)
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1)
@@ -61,7 +61,7 @@ def test_a_spawned_process_receives_a_layer_and_calls_it():
     x = paddle.to_tensor(numbers.astype(np.float32))
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         got = pool.submit(layer, x).result().numpy()
-    np.testing.assert_allclose(got[0, 0], turns(9), rtol=0, atol=ULP)
+    np.testing.assert_allclose(got[0, 0], rotated_ones(9), rtol=0, atol=ULP)
     assert layer.tables[0].shape == [2, WIDTH // 2]
 
 
@@ -78,9 +78,9 @@ def test_tables_that_grew_without_gradients_are_used_in_training(position):
     for layer in (attention, fresh):
         layer(x, x, x).square().sum().backward()
         layer(x, x, x, start=7).square().sum().backward()
-    for ours, theirs in zip(attention.parameters(), fresh.parameters(), strict=True):
-        assert np.abs(theirs.grad.numpy()).max() > 0
-        np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
+    for parameter, expected in zip(attention.parameters(), fresh.parameters(), strict=True):
+        assert np.abs(expected.grad.numpy()).max() > 0
+        np.testing.assert_array_equal(parameter.grad.numpy(), expected.grad.numpy())
 
 
 def test_parameters_are_trained_after_inference():
@@ -150,7 +150,7 @@ def test_programs_of_paddle_itself_still_end_the_process(tmp_path, code):
 
 def measurement(command):
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     except subprocess.TimeoutExpired:
         return "stuck"
-    return "ended by Paddle" if ended.returncode and "New Executor is Running" in ended.stderr else "ran"
+    return "ended by Paddle" if completed.returncode and "New Executor is Running" in completed.stderr else "ran"

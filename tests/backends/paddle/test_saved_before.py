@@ -31,7 +31,7 @@ class Model(nn.Layer):
         return self.blocks[0](x, x, x, causal=True)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -40,7 +40,7 @@ def attention(encoding):
 
 
 CASES = {  # the function that makes a layer, the saved encoding, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "learned_rotary": (
         RotaryEmbedding,
@@ -59,12 +59,12 @@ WITHOUT_PARAMETERS = ("rotary", "attention_rotary")  # a state does not name the
 EXACT = ("learned", "rotary", "t5")
 
 
-def called(layer, arrays):
+def call(layer, arrays):
     """Call a layer with NumPy arrays; return its results as a list."""
-    given = [paddle.to_tensor(array) for array in arrays]
+    inputs = [paddle.to_tensor(array) for array in arrays]
     layer.eval()
     with paddle.no_grad():
-        result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
+        result = layer(*inputs * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*inputs)
     return [each.numpy() for each in (result if isinstance(result, tuple) else (result,))]
 
 
@@ -72,7 +72,7 @@ def numbers(name):
     """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
@@ -96,11 +96,11 @@ def state(name):
 def test_a_saved_state_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     layer = make(encoding)
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(layer, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(layer, inputs)[0] - wanted[0]).max() > 1e-3
     assert tuple(layer.set_state_dict(state(name))) == ([], [])
-    compare(name, called(layer, given), wanted)
+    compare(name, call(layer, inputs), wanted)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT_PARAMETERS])

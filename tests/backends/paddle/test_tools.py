@@ -36,8 +36,8 @@ def batch(count=12):
 
 def test_summary_counts_only_parameters():
     model = Classifier()
-    told = paddle.summary(model, (3, 5, 8))
-    assert told == {"total_params": 4 * 64 + 18, "trainable_params": 4 * 64 + 18}
+    counts = paddle.summary(model, (3, 5, 8))
+    assert counts == {"total_params": 4 * 64 + 18, "trainable_params": 4 * 64 + 18}
 
 
 @pytest.mark.xfail(
@@ -107,7 +107,7 @@ def test_tables_move_and_are_listed_and_are_not_saved():
 
 
 @pytest.mark.parametrize(
-    ("make", "theirs", "ours"),
+    ("make", "saved_encoding", "loaded_encoding"),
     [
         (lambda e: PositionalEncoding(4, encoding=e), Learned(dim=4, length=9), Learned(dim=4, length=7)),
         (AttentionBias, T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)),
@@ -115,14 +115,14 @@ def test_tables_move_and_are_listed_and_are_not_saved():
     ],
     ids=["another shape", "the same shape", "inside attention"],
 )
-def test_a_state_of_another_encoding_is_rejected(tmp_path, make, theirs, ours):
-    paddle.save(make(theirs).state_dict(), str(tmp_path / "state.pdparams"))
-    state, layer = paddle.load(str(tmp_path / "state.pdparams")), make(ours)
+def test_a_state_of_another_encoding_is_rejected(tmp_path, make, saved_encoding, loaded_encoding):
+    paddle.save(make(saved_encoding).state_dict(), str(tmp_path / "state.pdparams"))
+    state, layer = paddle.load(str(tmp_path / "state.pdparams")), make(loaded_encoding)
     before = {name: array.numpy() for name, array in layer.state_dict().items()}
     with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as raised:
         layer.set_state_dict(state)
-    assert repr(ours) in str(raised.value)
-    assert repr(theirs) in str(raised.value)
+    assert repr(loaded_encoding) in str(raised.value)
+    assert repr(saved_encoding) in str(raised.value)
     for name, array in layer.state_dict().items():
         np.testing.assert_array_equal(array.numpy(), before[name])
 
@@ -138,9 +138,11 @@ def test_states_of_the_same_encoding_or_without_a_name_are_loaded(tmp_path):
         layer = AttentionBias(T5Bias(num_heads=2))
         assert tuple(layer.set_state_dict(state)) == ([], [])
         np.testing.assert_array_equal(layer.table.numpy(), source.table.numpy())
-    theirs, ours = (MultiHeadAttention(8, 2, position=ShawBias(num_heads=2, head_dim=4, max_distance=3)) for _ in "ab")
-    ours.load_dict(theirs.state_dict())
-    np.testing.assert_array_equal(ours.scoring.key_table.numpy(), theirs.scoring.key_table.numpy())
+    saved_encoding, loaded_encoding = (
+        MultiHeadAttention(8, 2, position=ShawBias(num_heads=2, head_dim=4, max_distance=3)) for _ in "ab"
+    )
+    loaded_encoding.load_dict(saved_encoding.state_dict())
+    np.testing.assert_array_equal(loaded_encoding.scoring.key_table.numpy(), saved_encoding.scoring.key_table.numpy())
 
 
 def test_parameters_have_unique_names():
@@ -163,8 +165,8 @@ except ImportError as error:
 else:
     print("imported")
 """
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    assert ("import `paddle` before `tensorflow`" in said) is raises
-    assert ("imported" in said) is not raises
+    assert ("import `paddle` before `tensorflow`" in completed) is raises
+    assert ("imported" in completed) is not raises

@@ -34,8 +34,8 @@ print(call(8192) - before)
 
 @pytest.mark.parametrize("what", ["result", "gradient"])
 def test_memory_grows_with_the_length_and_not_with_its_square(what):
-    told = subprocess.run([sys.executable, "-c", PEAK, what], check=True, capture_output=True, text=True).stdout
-    assert int(told) < 128 * 2**10  # KiB; the scores alone are 256 MiB, and gradients keep several of their size
+    peak = subprocess.run([sys.executable, "-c", PEAK, what], check=True, capture_output=True, text=True).stdout
+    assert int(peak) < 128 * 2**10  # KiB; the scores alone are 256 MiB, and gradients keep several of their size
 
 
 def test_a_symbolic_length_is_rejected():
@@ -54,5 +54,5 @@ def test_second_derivatives_and_vmap():
     wanted = torch.stack([attend(x, x, x) for x in rows])
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), atol=1e-6)
     slopes = torch.func.grad(lambda x: attend_by_block(x, x, x, block=3).sum())(rows[0])
-    (plain,) = torch.autograd.grad(attend(leaf := rows[0].clone().requires_grad_(), leaf, leaf).sum(), leaf)
-    np.testing.assert_allclose(slopes.numpy(), plain.numpy(), atol=1e-5)
+    (expected,) = torch.autograd.grad(attend(leaf := rows[0].clone().requires_grad_(), leaf, leaf).sum(), leaf)
+    np.testing.assert_allclose(slopes.numpy(), expected.numpy(), atol=1e-5)

@@ -47,16 +47,16 @@ CALLS = {
 }
 
 
-def flat(result):
+def flatten(result):
     """Return all arrays of a nested result."""
     if isinstance(result, torch.Tensor):
         return [result]
-    return [array for part in result for array in flat(part)]
+    return [array for part in result for array in flatten(part)]
 
 
 def assert_same(got, wanted):
-    for ours, theirs in zip(flat(got), flat(wanted), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=2.0**-20)
+    for got_array, wanted_array in zip(flatten(got), flatten(wanted), strict=True):
+        torch.testing.assert_close(got_array, wanted_array, rtol=0, atol=2.0**-20)
 
 
 @pytest.fixture(params=CALLS.values(), ids=CALLS)
@@ -89,13 +89,13 @@ def test_gradients_of_machine_code():
     compiled = torch.compile(ROPE, fullgraph=True, dynamic=True)
     for length in (9, 6):
         q, weights = tokens(2, 4, length, 8).requires_grad_(), tokens(2, 4, length, 8) + 1
-        (ours,), (theirs,) = (torch.autograd.grad((call(q) * weights).sum(), q) for call in (compiled, ROPE))
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=2.0**-20)
+        (got_array,), (wanted_array,) = (torch.autograd.grad((call(q) * weights).sum(), q) for call in (compiled, ROPE))
+        torch.testing.assert_close(got_array, wanted_array, rtol=0, atol=2.0**-20)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(
-    ("layer", "given"),
+    ("layer", "arguments_of"),
     [
         (lambda: MultiHeadAttention(16, 4, position=Rotary(head_dim=4, layout="half")), attended),
         (lambda: MultiHeadAttention(16, 4, position=T5Bias(num_heads=4)), attended),
@@ -104,15 +104,15 @@ def test_gradients_of_machine_code():
     ],
     ids=["Rotary", "T5Bias", "Learned", "LearnedRotary"],
 )
-def test_parameters_in_half_precision_are_used_without_rounding(layer, given, dtype):
+def test_parameters_in_half_precision_are_used_without_rounding(layer, arguments_of, dtype):
     """Compare with a float32 layer of the same parameters: each step of attention rounds once more, positions do not."""
     half = layer().eval().to(dtype)
     assert {parameter.dtype for parameter in half.parameters()} == {dtype}
-    wide = layer().eval()
-    wide.load_state_dict({name: parameter.float() for name, parameter in half.state_dict().items()})
-    arguments = {name: array.to(dtype) for name, array in given(9).items()}
+    in_float32 = layer().eval()
+    in_float32.load_state_dict({name: parameter.float() for name, parameter in half.state_dict().items()})
+    arguments = {name: array.to(dtype) for name, array in arguments_of(9).items()}
     got = half(**arguments)
-    wanted = wide(**{name: array.float() for name, array in arguments.items()})
+    wanted = in_float32(**{name: array.float() for name, array in arguments.items()})
     assert got.dtype == dtype
     steps = 4 if isinstance(half, MultiHeadAttention) else 1
     largest = float(wanted.detach().abs().max())
@@ -127,22 +127,24 @@ def test_autocast_in_float16():
         with torch.autocast("cpu", torch.float16):
             got = [layer(x, x, x) for layer in (ATTENTION, BIASED)]
             assert torch.equal(ROPE(q, start=20), ROPE(q, start=20).float())
-    for ours, theirs in zip(got, wanted, strict=True):
-        assert ours.dtype == torch.float16
-        torch.testing.assert_close(ours.float(), theirs, rtol=0, atol=8 * float(theirs.abs().max()) * 2.0**-11)
+    for got_array, wanted_array in zip(got, wanted, strict=True):
+        assert got_array.dtype == torch.float16
+        torch.testing.assert_close(
+            got_array.float(), wanted_array, rtol=0, atol=8 * float(wanted_array.abs().max()) * 2.0**-11
+        )
 
 
-def written(layer, given, *, opset=23, **options):
+def written(layer, arguments_of, *, opset=23, **options):
     """Export a model to ONNX for any length and return it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.onnx.export(layer, (given,), dynamo=True, opset_version=opset, verbose=False, **options)
+        return torch.onnx.export(layer, (arguments_of,), dynamo=True, opset_version=opset, verbose=False, **options)
 
 
-def run(model, folder, given):
+def run(model, folder, arguments_of):
     model.save(folder / "layer.onnx")
     session = onnxruntime.InferenceSession(folder / "layer.onnx")
-    return session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]
+    return session.run(None, {session.get_inputs()[0].name: arguments_of.numpy()})[0]
 
 
 def operators(model):
@@ -151,20 +153,20 @@ def operators(model):
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_onnx_has_its_operator_on_request(layout, tmp_path):
-    rope, given = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
+    rope, arguments_of = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
     with rotary_operator():
-        model = written(rope, given)
+        model = written(rope, arguments_of)
     assert "RotaryEmbedding" in operators(model)
-    np.testing.assert_allclose(run(model, tmp_path, given), rope(given), rtol=0, atol=2.0**-21)
+    np.testing.assert_allclose(run(model, tmp_path, arguments_of), rope(arguments_of), rtol=0, atol=2.0**-21)
 
 
 @pytest.mark.parametrize("opset", [18, 23])
 def test_onnx_has_plain_operators_otherwise(opset, tmp_path):
-    given = tokens(2, 4, 9, 8)
-    model = written(ROPE, given, opset=opset)
+    arguments_of = tokens(2, 4, 9, 8)
+    model = written(ROPE, arguments_of, opset=opset)
     assert "RotaryEmbedding" not in operators(model)
     assert model.model.opset_imports[""] == opset
-    np.testing.assert_allclose(run(model, tmp_path, given), ROPE(given), rtol=0, atol=2.0**-21)
+    np.testing.assert_allclose(run(model, tmp_path, arguments_of), ROPE(arguments_of), rtol=0, atol=2.0**-21)
 
 
 class Plain(torch.nn.Module):
@@ -177,20 +179,20 @@ class Plain(torch.nn.Module):
 @pytest.mark.parametrize("layer", [Plain(), ROPE], ids=["PyTorch's own", "ours"])
 def test_older_opsets_are_written_with_the_operator_and_do_not_run(layer, tmp_path):
     """No layer knows the opset, and PyTorch writes its own operator into any; the documentation warns of it."""
-    given = tokens(2, 4, 9, 8)
+    arguments_of = tokens(2, 4, 9, 8)
     with rotary_operator():
-        model = written(layer, given, opset=18)
+        model = written(layer, arguments_of, opset=18)
     assert "RotaryEmbedding" in operators(model)
     with pytest.raises(Exception, match="RotaryEmbedding"):
-        run(model, tmp_path, given)
+        run(model, tmp_path, arguments_of)
 
 
 def test_onnx_does_not_check_the_length_and_gives_nan_past_the_table(tmp_path):
-    rope, given = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
+    rope, arguments_of = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
     with pytest.raises(torch.onnx.errors.OnnxExporterError) as caught:
-        written(rope, given, dynamic_shapes={"q": {2: Dim.DYNAMIC}})
+        written(rope, arguments_of, dynamic_shapes={"q": {2: Dim.DYNAMIC}})
     assert "`max_len` is 16, but position 19 is asked for" in str(caught.value.__cause__)
-    model = written(rope, given[:, :, :8], dynamic_shapes={"q": {2: Dim.DYNAMIC}})
-    got = run(model, tmp_path, given)
-    np.testing.assert_allclose(got[:, :, :16], rope(given[:, :, :16]), rtol=0, atol=2.0**-21)
+    model = written(rope, arguments_of[:, :, :8], dynamic_shapes={"q": {2: Dim.DYNAMIC}})
+    got = run(model, tmp_path, arguments_of)
+    np.testing.assert_allclose(got[:, :, :16], rope(arguments_of[:, :, :16]), rtol=0, atol=2.0**-21)
     assert np.isnan(got[:, :, 16:]).all()

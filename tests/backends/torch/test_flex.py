@@ -42,10 +42,10 @@ def layer_of(encoding, parameters=None):
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda golden_case: golden_case["name"])
 def test_it_adds_the_golden_numbers(golden_case):
     wanted = np.array(golden_case["bias"])
-    given = {
+    positions = {
         name: torch.tensor(golden_case[name]) for name in ("query_positions", "key_positions") if name in golden_case
     }
-    add = score_mod(layer_of(Encoding.from_dict(golden_case["encoding"]), golden_case["parameters"]), **given)
+    add = score_mod(layer_of(Encoding.from_dict(golden_case["encoding"]), golden_case["parameters"]), **positions)
     index = (
         torch.arange(size).reshape(shape)
         for size, shape in zip(wanted.shape, ((-1, 1, 1), (-1, 1), (-1,)), strict=True)

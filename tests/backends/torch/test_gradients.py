@@ -28,7 +28,7 @@ def assert_differentiable(function, *inputs, **steps):
         assert gradgradcheck(function, inputs, fast_mode=True, **({"atol": 1e-6} | steps))
 
 
-def wide(array):
+def in_float64(array):
     """Return floats as finite float64 numbers with a gradient, and integers as they are."""
     return array.detach().double().clamp(min=-3).requires_grad_() if array.is_floating_point() else array
 
@@ -38,8 +38,8 @@ def test_derivatives_of_tokens_and_parameters(on, golden_case):
     """Test every encoding in float64, where finite differences are accurate."""
     layer_case = LayerCase(on, golden_case)
     layer = layer_case.layer().double()
-    learned = {name: wide(parameter) for name, parameter in layer.named_parameters()}
-    kind = golden_case["encoding"] and golden_case["encoding"]["kind"]
+    learned = {name: in_float64(parameter) for name, parameter in layer.named_parameters()}
+    encoding_name = golden_case["encoding"] and golden_case["encoding"]["kind"]
 
     def called(*inputs):
         ours, given = dict(zip(learned, inputs, strict=False)), inputs[len(learned) :]
@@ -47,8 +47,8 @@ def test_derivatives_of_tokens_and_parameters(on, golden_case):
             layer, ours, (), {**dict(zip(layer_case.names, given, strict=True)), **layer_case.options}
         )
 
-    steps = LONG if kind in IN_FLOAT32 else {}
-    assert_differentiable(called, *learned.values(), *map(wide, layer_case.arrays(4)), **steps)
+    steps = LONG if encoding_name in IN_FLOAT32 else {}
+    assert_differentiable(called, *learned.values(), *map(in_float64, layer_case.arrays(4)), **steps)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_derivatives_of_real_positions(encoding):
     assert_differentiable(traced, torch.tensor([[0.25, 1.5, 7.75]], dtype=torch.float64, requires_grad=True))
 
 
-def turning(encoding, position):
+def rotation_matrix(encoding, position):
     """Return the matrix of a rotation in half layout: Su et al. 2021, equation 15; i and i + d / 2 are a pair."""
     pairs = encoding.head_dim // 2
     angles = position * 100.0 ** (-np.arange(pairs) / pairs)
@@ -71,12 +71,12 @@ def turning(encoding, position):
     return np.block([[cos, -sin], [sin, cos]])
 
 
-@pytest.mark.parametrize("taken", [jacrev, jacfwd])
-def test_the_jacobian_of_a_rotation_is_its_matrix(taken):
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
+def test_the_jacobian_of_a_rotation_is_its_matrix(jacobian):
     encoding, x = Rotary(head_dim=6, layout="half", base=100.0), torch.randn(2, 1, 6)
     rope = RotaryEmbedding(encoding)
-    for matrix in vmap(taken(lambda x: rope(x, start=1000)))(x)[:, 0, :, 0]:
-        np.testing.assert_allclose(matrix, turning(encoding, 1000), rtol=0, atol=2.0**-24)
+    for matrix in vmap(jacobian(lambda x: rope(x, start=1000)))(x)[:, 0, :, 0]:
+        np.testing.assert_allclose(matrix, rotation_matrix(encoding, 1000), rtol=0, atol=2.0**-24)
 
 
 def test_the_hessian_of_a_squared_length_is_constant():

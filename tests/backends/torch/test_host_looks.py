@@ -32,12 +32,12 @@ def alone(monkeypatch):
     """Raise an error if code in this block reads values of tensors or makes tensors from values of the host."""
 
     def refusing(owner, name, refuses):
-        own = getattr(owner, name)
+        original = getattr(owner, name)
 
         def call(*args, **kwargs):
             if refuses(args[0]):
                 raise AssertionError(f"The host is asked by `{name}`.")
-            return own(*args, **kwargs)
+            return original(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, call)
 
@@ -90,19 +90,21 @@ def test_attention_with_a_cache_needs_no_host(alone, position):
     layer(step, step, step, start=3, causal=True, cache=cache, mask=mask)
 
 
-@pytest.mark.parametrize("told", [{"start": torch.tensor([3])}, {"positions": torch.tensor([3, 4])}], ids=str)
-def test_tensor_positions_are_checked_unless_a_graph_is_captured(alone, monkeypatch, told):
+@pytest.mark.parametrize(
+    "start_arguments", [{"start": torch.tensor([3])}, {"positions": torch.tensor([3, 4])}], ids=str
+)
+def test_tensor_positions_are_checked_unless_a_graph_is_captured(alone, monkeypatch, start_arguments):
     layer, x = RotaryEmbedding(Rotary(head_dim=4, layout="half"), max_len=8), torch.ones(1, 2, 2, 4)
-    wanted, far = layer(x, start=3), {name: given + 5 for name, given in told.items()}
+    wanted, far_arguments = layer(x, start=3), {name: given + 5 for name, given in start_arguments.items()}
     with monkeypatch.context() as patch:
         patch.setattr(arrays, "is_captured", lambda array: True)
-        assert torch.equal(layer(x, **told), wanted)
-        assert torch.isnan(layer(x, **far)[..., 1, :]).all()
+        assert torch.equal(layer(x, **start_arguments), wanted)
+        assert torch.isnan(layer(x, **far_arguments)[..., 1, :]).all()
         with pytest.raises(ValueError, match="`max_len` is 8, but position 8 is asked for"):
             layer(x, start=7)
     alone()
     with pytest.raises(AssertionError, match="The host is asked by `cpu`"):
-        layer(x, **told)
+        layer(x, **start_arguments)
 
 
 @pytest.mark.parametrize("call", [{"start": [3]}, {"positions": [1, 2]}, {"start": -1}], ids=str)

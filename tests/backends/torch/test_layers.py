@@ -153,9 +153,9 @@ def test_real_positions_in_forward_mode_under_vmap_and_compiled():
         primal, tangent = torch.autograd.forward_ad.unpack_dual(layer(x, positions=dual))
     np.testing.assert_array_equal(primal[0].numpy(), encoding.table(times))
     np.testing.assert_array_equal(tangent[0].numpy(), encoding.derivatives(np.array(times))["table"])
-    each = torch.func.vmap(lambda given: layer(x, positions=given))(positions.expand(2, 3))
+    mapped = torch.func.vmap(lambda row: layer(x, positions=row))(positions.expand(2, 3))
     torch.compiler.reset()
-    for rows in (each[1, 0], torch.compile(layer)(x, positions=positions)[0]):
+    for rows in (mapped[1, 0], torch.compile(layer)(x, positions=positions)[0]):
         np.testing.assert_allclose(rows, encoding.table(times), rtol=0, atol=1234.5 * 2.0**-23)
 
 

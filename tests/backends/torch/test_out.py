@@ -18,8 +18,8 @@ def rows(memory, width, start=0):
 @pytest.mark.parametrize("under", ["tokens", "table"])
 def test_results_may_overlap_their_inputs(layout, under):
     x, cos, sin = np.random.default_rng(7).normal(size=(3, (LENGTH + 1) * WIDTH)).astype(np.float32)
-    given = rows(x, WIDTH), rows(cos, WIDTH // 2), rows(sin, WIDTH // 2)
-    wanted = rotate(*(tensor.clone() for tensor in given), layout=layout)
+    operands = rows(x, WIDTH), rows(cos, WIDTH // 2), rows(sin, WIDTH // 2)
+    wanted = rotate(*(tensor.clone() for tensor in operands), layout=layout)
     out = rows(x if under == "tokens" else cos, WIDTH, start=WIDTH)
-    assert rotate(*given, layout=layout, out=out) is out
+    assert rotate(*operands, layout=layout, out=out) is out
     torch.testing.assert_close(out, wanted, rtol=0, atol=0)

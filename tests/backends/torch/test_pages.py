@@ -20,5 +20,5 @@ def test_two_processes_agree_with_one():
         )
         for rank in "01"
     ]
-    told = [process.communicate(timeout=120) for process in both]
-    assert [out for out, _ in told] == ["rank 0: the same\n", "rank 1: the same\n"], told
+    outputs = [process.communicate(timeout=120) for process in both]
+    assert [out for out, _ in outputs] == ["rank 0: the same\n", "rank 1: the same\n"], outputs

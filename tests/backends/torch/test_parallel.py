@@ -46,10 +46,10 @@ class Model(nn.Module):
 def trained(model, x, rank=None):
     """Return losses and parameters of three steps; with a rank, on that half of the batch."""
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.5), []
-    own = x if rank is None else x.chunk(2)[rank]
+    part = x if rank is None else x.chunk(2)[rank]
     for _ in range(3):
         optimizer.zero_grad()
-        loss = (model(own) ** 2).mean()
+        loss = (model(part) ** 2).mean()
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
@@ -154,11 +154,11 @@ def fully_sharded_in_bfloat16(mesh):
 
 @check
 def sharded_state_comes_back(mesh):
-    model, other, x = sharded(Model(), mesh), sharded(Model(), mesh), torch.randn(2, LENGTH, WIDTH)
+    model, loaded, x = sharded(Model(), mesh), sharded(Model(), mesh), torch.randn(2, LENGTH, WIDTH)
     with torch.no_grad():
-        assert not torch.equal(model(x), other(x))
-        other.load_state_dict(model.state_dict())
-        assert torch.equal(model(x), other(x))
+        assert not torch.equal(model(x), loaded(x))
+        loaded.load_state_dict(model.state_dict())
+        assert torch.equal(model(x), loaded(x))
         options = StateDictOptions(full_state_dict=True)
         alone = Model()
         alone.load_state_dict(get_model_state_dict(model, options=options))

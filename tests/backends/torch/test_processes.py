@@ -28,7 +28,7 @@ def sinusoids(length):
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, WIDTH)
 
 
-def turns(length):
+def rotated_ones(length):
     """Return rotated tokens that are 1 in the first half and 0 in the second: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, WIDTH, 2) / WIDTH)
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1)
@@ -48,7 +48,7 @@ def test_workers_of_a_data_loader_call_layers(method):
     loader = DataLoader(tokens, batch_size=None, collate_fn=both, num_workers=2, multiprocessing_context=method)
     for length, got in zip(LENGTHS, loader, strict=True):
         first, second = np.split(sinusoids(length), 2, axis=-1)
-        cos, sin = np.split(turns(length), 2, axis=-1)
+        cos, sin = np.split(rotated_ones(length), 2, axis=-1)
         wanted = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
         np.testing.assert_allclose(got[0], wanted, rtol=0, atol=8 * ULP)
     assert rope.tables[0].shape[0] == 4
@@ -60,9 +60,9 @@ def test_a_layer_in_shared_memory():
     fixed = PositionalEncoding(WIDTH, max_len=2).share_memory()
     with torch.multiprocessing.get_context("spawn").Pool(1) as pool:
         pool.apply(learned.table.detach().fill_, (0.5,))
-        far = pool.apply(fixed, (torch.zeros(1, 9, WIDTH),))
+        returned = pool.apply(fixed, (torch.zeros(1, 9, WIDTH),))
     assert torch.equal(learned(torch.zeros(1, 5, WIDTH)), torch.full((1, 5, WIDTH), 0.5))
-    np.testing.assert_allclose(far[0], sinusoids(9), rtol=0, atol=ULP)
+    np.testing.assert_allclose(returned[0], sinusoids(9), rtol=0, atol=ULP)
     assert fixed.P.is_shared()
     np.testing.assert_allclose(fixed(torch.zeros(1, 33, WIDTH))[0], sinusoids(33), rtol=0, atol=ULP)
 
@@ -73,11 +73,11 @@ def test_a_layer_in_shared_memory():
 def test_copies_of_a_grown_layer_grow_independently(copied):
     layer = PositionalEncoding(WIDTH, max_len=2)
     layer(torch.zeros(1, 9, WIDTH))
-    other = copied(layer)
-    assert other.P.shape == layer.P.shape
-    np.testing.assert_allclose(other(torch.zeros(1, 65, WIDTH))[0], sinusoids(65), rtol=0, atol=ULP)
+    copied_layer = copied(layer)
+    assert copied_layer.P.shape == layer.P.shape
+    np.testing.assert_allclose(copied_layer(torch.zeros(1, 65, WIDTH))[0], sinusoids(65), rtol=0, atol=ULP)
     np.testing.assert_allclose(layer.P[0], sinusoids(layer.P.shape[1]), rtol=0, atol=ULP)
-    assert other.P.shape[1] > layer.P.shape[1]
+    assert copied_layer.P.shape[1] > layer.P.shape[1]
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad], ids=lambda mode: mode.__name__)
@@ -92,8 +92,8 @@ def test_tables_that_grew_without_gradients_are_used_in_training(mode):
         layer(x, x, x).square().sum().backward()
         layer(x, x, x, start=7).square().sum().backward()
     assert not attention.rotary.tables[0].is_inference()
-    for ours, theirs in zip(attention.parameters(), fresh.parameters(), strict=True):
-        assert torch.equal(ours.grad, theirs.grad)
+    for parameter, expected in zip(attention.parameters(), fresh.parameters(), strict=True):
+        assert torch.equal(parameter.grad, expected.grad)
 
 
 def test_threads_that_train_and_threads_that_infer_share_a_layer():
@@ -107,7 +107,7 @@ def test_threads_that_train_and_threads_that_infer_share_a_layer():
 
     def trained(length):
         x = ones_and_zeros(length).requires_grad_()
-        (layer(x) * torch.from_numpy(turns(length)).float()).sum().backward()
+        (layer(x) * torch.from_numpy(rotated_ones(length)).float()).sum().backward()
         return x.grad
 
     def run(which):
@@ -117,5 +117,5 @@ def test_threads_that_train_and_threads_that_infer_share_a_layer():
     with ThreadPoolExecutor(16) as pool:
         results = list(pool.map(run, range(16)))
     for which, (length, got) in enumerate(zip(lengths, results, strict=True)):
-        wanted = ones_and_zeros(length)[0, 0] if which % 2 else turns(length)
+        wanted = ones_and_zeros(length)[0, 0] if which % 2 else rotated_ones(length)
         np.testing.assert_allclose(got[0, 0], wanted, rtol=0, atol=4 * ULP)

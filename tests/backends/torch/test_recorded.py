@@ -91,7 +91,7 @@ def test_frequencies_that_depend_on_the_length_are_compiled_up_to_the_original_l
         call(x, x, x)
 
 
-def given(layer, tokens):
+def arguments_of(layer, tokens):
     """Return the tokens by the names of the layer's arguments."""
     names = {MultiHeadAttention: ("queries", "keys", "values"), RotaryEmbedding: ("q",), PositionalEncoding: ("x",)}
     return dict.fromkeys(names[type(layer)], tokens)
@@ -99,7 +99,7 @@ def given(layer, tokens):
 
 def exported(layer, tokens, size=Dim.DYNAMIC, **options):
     """Export a program of dynamic length."""
-    arrays = given(layer, tokens)
+    arrays = arguments_of(layer, tokens)
     sizes = {name: {tokens.ndim - 2: size} for name in arrays} | dict.fromkeys(options)
     return torch.export.export(layer, (), arrays | options, dynamic_shapes=sizes)
 
@@ -124,9 +124,9 @@ def test_exported_programs_have_the_length_of_their_tables(layer, tokens, messag
     (bounds,) = program.range_constraints.values()
     assert bounds.upper == 16
     run = program.module()
-    assert not run(**given(layer, tokens[..., :16, :])).isnan().any()
+    assert not run(**arguments_of(layer, tokens[..., :16, :])).isnan().any()
     with pytest.raises(AssertionError, match=r"size\(\)\[[12]\] <= 16"):
-        run(**given(layer, tokens[..., :17, :]))
+        run(**arguments_of(layer, tokens[..., :17, :]))
 
 
 def test_a_dynamic_length_past_the_tables_is_rejected_with_the_bound():
@@ -152,7 +152,7 @@ def traced(layer, *tokens):
 @pytest.mark.parametrize(("layer", "tokens", "message"), LIMITED, ids=named)
 def test_a_trace_past_the_tables_is_rejected(layer, tokens, message):
     with pytest.raises(ValueError, match=message):
-        traced(layer, *given(layer, tokens).values())
+        traced(layer, *arguments_of(layer, tokens).values())
 
 
 def test_a_trace_does_not_check_the_length_and_gives_nan_past_the_table():

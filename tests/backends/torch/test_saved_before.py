@@ -34,7 +34,7 @@ class Model(nn.Module):
         return self.blocks[0](x, x, x, causal=True)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -43,7 +43,7 @@ def attention(encoding):
 
 
 CASES = {  # the function that makes a layer, the saved encoding, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "persistent": (partial(RotaryEmbedding, max_len=3, persistent=True), HALF, INTERLEAVED),
     "learned_rotary": (
@@ -72,11 +72,11 @@ WHOLE = {
 CALLED_LIKE = {"whole_rotary": "rotary", "whole_attention": "attention_rotary"}
 
 
-def called(layer, arrays):
+def call(layer, arrays):
     """Call a layer with NumPy arrays; return its results as a list."""
-    given = [torch.from_numpy(array) for array in arrays]
+    inputs = [torch.from_numpy(array) for array in arrays]
     with torch.no_grad():
-        result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
+        result = layer(*inputs * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*inputs)
     return [each.numpy() for each in (result if isinstance(result, tuple) else (result,))]
 
 
@@ -91,7 +91,7 @@ def numbers(name):
     """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
@@ -110,11 +110,11 @@ def compare(name, results, wanted):
 def test_a_saved_state_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     layer = make(encoding).eval()
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(layer, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(layer, inputs)[0] - wanted[0]).max() > 1e-3
     assert str(layer.load_state_dict(torch.load(SAVED / f"{name}.pt"))) == "<All keys matched successfully>"
-    compare(name, called(layer, given), wanted)
+    compare(name, call(layer, inputs), wanted)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -138,22 +138,22 @@ def test_saved_tables_reveal_another_encoding_without_metadata():
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize("kind", ["pickle", "json"])
-def test_saved_encodings_are_equal(name, kind):
-    if kind == "pickle":
-        found = pickle.loads((SAVED / f"{name}.pickle").read_bytes())
+@pytest.mark.parametrize("role", ["pickle", "json"])
+def test_saved_encodings_are_equal(name, role):
+    if role == "pickle":
+        loaded = pickle.loads((SAVED / f"{name}.pickle").read_bytes())
     else:
-        found = type(ENCODINGS[name]).from_dict(
+        loaded = type(ENCODINGS[name]).from_dict(
             json.loads((SAVED / "encodings.json").read_text(encoding="utf-8"))[name]
         )
-    assert found == ENCODINGS[name]
-    assert type(found) is type(ENCODINGS[name])
-    compare(name, tables(found), numbers(name)[1])
+    assert loaded == ENCODINGS[name]
+    assert type(loaded) is type(ENCODINGS[name])
+    compare(name, tables(loaded), numbers(name)[1])
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_pickled_module_gives_the_same_numbers(name):
     layer = torch.load(SAVED / "whole_modules.pt", weights_only=False)[name]
     assert type(layer) is type(WHOLE[name]())
-    given, wanted = numbers(name)
-    compare(name, called(layer, given), wanted)
+    inputs, wanted = numbers(name)
+    compare(name, call(layer, inputs), wanted)

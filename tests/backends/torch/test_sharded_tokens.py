@@ -149,10 +149,10 @@ def context_in_parallel(mesh):
     wanted = attended(*(rotated(x, range(LENGTH)) for x in (q, k)), v.double().numpy())
     for order in ("contiguous", "zigzag"):
         own = shard(torch.arange(LENGTH), mesh.get_rank(), 2, order=order)
-        turned, keys = rope(q[:, :, own], k[:, :, own], positions=own)
+        queries, keys = rope(q[:, :, own], k[:, :, own], positions=own)
         keys, values, at = gathered(keys, 2), gathered(v[:, :, own], 2), gathered(own, 0)
         mask = own[:, None] >= at
-        got = torch.nn.functional.scaled_dot_product_attention(turned, keys, values, mask)
+        got = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, mask)
         np.testing.assert_allclose(got, wanted[:, :, own], rtol=0, atol=32 * ULP)
 
 

@@ -37,10 +37,10 @@ def test_copies_casts_and_moves_keep_one_table(model):
 
 def test_a_shared_table_grows_once_and_results_do_not_change(model):
     x = torch.randn(1, len(model[0].rotary.held["cos"]) + 1, 8)
-    own = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half")).eval()
+    separate = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half")).eval()
     for block in model:
-        own.load_state_dict(block.state_dict())
-        torch.testing.assert_close(block(x, x, x, causal=True), own(x, x, x, causal=True), rtol=0, atol=0)
+        separate.load_state_dict(block.state_dict())
+        torch.testing.assert_close(block(x, x, x, causal=True), separate(x, x, x, causal=True), rtol=0, atol=0)
     assert len(tables(model)) == 1
 
 
@@ -53,5 +53,5 @@ def test_a_shared_learned_layer_is_one_parameter(make):
     assert len(list(first.parameters())) == 3 * 4 + 1
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     assert len(list(second.parameters())) == 3 * 4 + 1
-    for one, other in zip(first, second, strict=True):
-        torch.testing.assert_close(other(x, x, x), one(x, x, x), rtol=0, atol=0)
+    for one, expected_block in zip(first, second, strict=True):
+        torch.testing.assert_close(expected_block(x, x, x), one(x, x, x), rtol=0, atol=0)

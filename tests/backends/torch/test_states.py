@@ -35,16 +35,18 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("saved", "layer", "told"), PAIRS, ids=lambda given: given if isinstance(given, str) else "")
-def test_states_of_another_encoding_are_rejected_with_both_names(saved, layer, told):
+@pytest.mark.parametrize(
+    ("saved", "layer", "message"), PAIRS, ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_states_of_another_encoding_are_rejected_with_both_names(saved, layer, message):
     inside = nn.ModuleDict({"inside": layer})
     state = nn.ModuleDict({"inside": saved}).state_dict()
     with pytest.raises(RuntimeError) as caught:
         inside.load_state_dict(state)
     assert str(caught.value).count("inside.") == 1
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     (only,) = inside.load_state_dict(state, strict=False).unexpected_keys
-    assert told in only
+    assert message in only
     layer.load_state_dict(copy.deepcopy(layer).state_dict())
 
 
@@ -59,11 +61,11 @@ def test_states_of_unknown_encodings_are_rejected(change):
     layer = attention(TURNING)
     state = layer.state_dict()
     metadata = state._metadata
-    metadata["rotary"]["encoding"] = told = {**TURNING.to_dict(), **change}
-    metadata[""]["position"] = told
+    metadata["rotary"]["encoding"] = message = {**TURNING.to_dict(), **change}
+    metadata[""]["position"] = message
     with pytest.raises(RuntimeError) as caught:
         layer.load_state_dict(state)
-    assert str(told) in str(caught.value)
+    assert str(message) in str(caught.value)
     assert repr(TURNING) in str(caught.value)
     assert layer.load_state_dict(state, strict=False).unexpected_keys
 
@@ -71,24 +73,27 @@ def test_states_of_unknown_encodings_are_rejected(change):
 def test_states_without_metadata_are_loaded_and_persistent_tables_are_compared():
     """A plain dict, safetensors and distributed checkpoints have no metadata."""
     attention(BIASING).load_state_dict(dict(attention(TURNING).state_dict()))
-    kept = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
-    kept[TURNING].load_state_dict(dict(kept[TURNING].state_dict()))
+    persistent_layers = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
+    persistent_layers[TURNING].load_state_dict(dict(persistent_layers[TURNING].state_dict()))
     with pytest.raises(RuntimeError, match=r"rotary\.cos: other numbers than Rotary.* has; `strict=False` keeps those"):
-        kept[FASTER].load_state_dict(dict(kept[TURNING].state_dict()))
-    kept[FASTER].load_state_dict(dict(kept[TURNING].state_dict()), strict=False)
+        persistent_layers[FASTER].load_state_dict(dict(persistent_layers[TURNING].state_dict()))
+    persistent_layers[FASTER].load_state_dict(dict(persistent_layers[TURNING].state_dict()), strict=False)
     wanted = FASTER.constants(2048)["cos"]
-    for table in (kept[FASTER].rotary.constants["cos"], kept[FASTER].state_dict()["rotary.cos"]):
+    for table in (
+        persistent_layers[FASTER].rotary.constants["cos"],
+        persistent_layers[FASTER].state_dict()["rotary.cos"],
+    ):
         np.testing.assert_array_equal(table, wanted)
 
 
-def kept(length, **options):
+def persistent_layers(length, **options):
     return PositionalEncoding(4, max_len=length, persistent=True, **options)
 
 
 @pytest.mark.parametrize(("saved", "own"), [(7, 3), (3, 7), (5, 5)])
 def test_persistent_tables_of_other_lengths_are_loaded(saved, own):
-    layer = kept(own)
-    layer.load_state_dict(kept(saved).state_dict())
+    layer = persistent_layers(own)
+    layer.load_state_dict(persistent_layers(saved).state_dict())
     assert layer.P.shape[1] == max(saved, own)
     np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=4).table(range(max(saved, own))))
     assert layer.state_dict()["table"].shape == (saved, 4)
@@ -97,7 +102,7 @@ def test_persistent_tables_of_other_lengths_are_loaded(saved, own):
 
 
 def test_missing_or_damaged_persistent_tables_are_rejected():
-    layer = kept(5)
+    layer = persistent_layers(5)
     with pytest.raises(RuntimeError, match=r'Missing key.*"table"'):
         layer.load_state_dict(PositionalEncoding(4).state_dict())
     with pytest.raises(RuntimeError, match="table: other numbers than Sinusoidal"):
@@ -113,7 +118,7 @@ def test_missing_or_damaged_persistent_tables_are_rejected():
 
 
 def test_persistent_tables_are_moved_but_not_cast():
-    layer = nn.Sequential(kept(5)).half()
+    layer = nn.Sequential(persistent_layers(5)).half()
     assert layer.state_dict()["0.table"].dtype == torch.float32
     layer.to("meta")
     assert layer.state_dict()["0.table"].is_meta
