@@ -1,4 +1,4 @@
-"""Golden numbers of what peers get wrong today."""
+"""Golden numbers of what other libraries get wrong today."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rope import angles_of, channels, entry_of, table
 
 
 def defects() -> Iterator[dict[str, Any]]:
-    """What peers get wrong today, by its number in the survey of their defects: the right numbers, and how to ask for them."""
+    """Yield what other libraries get wrong, by number in the survey of defects: the right numbers, and the check that fails there."""
     rotary = {"kind": "Rotary", "head_dim": 64, "layout": "interleaved", "base": 10000, "rotary_dim": None}
     plain = rotary | {"scaling": None}
     half = plain | {"layout": "half"}
@@ -119,7 +119,7 @@ def _config(told: dict[str, Any], rope: dict[str, Any], layer_type: str | None =
 
 
 def _key_entry(encoding: dict[str, Any], j: int, place: tuple[int]) -> tuple[Any, Any]:
-    """Of a key: what a query has at the same distance on the other side of the center, with the angle of its own."""
+    """Return the row of a key: the scale of a query at the opposite distance from the center, with the angle of the key."""
     frequency, _ = angles_of(encoding)[j]
     zeta = (2 * mp.mpf(j) / encoding["head_dim"] + mp.mpf(4) / 10) / (mp.mpf(14) / 10)
     grown = mp.power(zeta, -mp.mpf(place[0]) / encoding["scale_base"])

@@ -47,21 +47,21 @@ DRAWN = np.random.default_rng(0)
 
 
 def drawn(shape: Any) -> Any:
-    """Draw parameters, none of them near 0 or what layers start from."""
+    """Draw parameters, none of them near 0 or near initial values."""
     return DRAWN.uniform(0.1, 0.9, tuple(shape)).astype(np.float32)
 
 
 def inputs(name: str) -> list[Any]:
-    """Draw what the layer of a case is called with."""
+    """Draw the inputs of the layer of a case."""
     numbers = np.random.default_rng(0)
     return [numbers.normal(size=shape).astype(np.float32) for shape in SHAPES[name]]
 
 
 class Numbers(dict[str, Any]):
-    """Collect what layers are called with and what they give."""
+    """Collect inputs and results of layers."""
 
     def record(self, name: str, given: list[Any], wanted: list[Any]) -> None:
-        """Keep the arrays of one case."""
+        """Record the arrays of one case."""
         self.update({f"{name}.given.{index}": array for index, array in enumerate(given)})
         self.update({f"{name}.wanted.{index}": np.asarray(array) for index, array in enumerate(wanted)})
 
@@ -120,7 +120,9 @@ def write_paddle(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
         for parameter in layer.parameters():
             parameter.set_value(drawn(parameter.shape))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The input state dict is empty", UserWarning)  # of a layer without any
+            warnings.filterwarnings(
+                "ignore", "The input state dict is empty", UserWarning
+            )  # of a layer without parameters
             paddle.save(layer.state_dict(), str(folder / f"{name}.pdparams"))
         numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
 
