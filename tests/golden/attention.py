@@ -80,8 +80,8 @@ def _whole(name: str, position: Any, kv_heads: int, options: GoldenCase, numbers
         }
     result, gradient = attended(made, queries, keys, values, options, weights)
     tokens = {"queries": queries, "keys": keys, "values": values, "weights": weights}
-    told = {"options": options, "cuts": None, "result": result, "gradient": gradient}
-    return {"name": f"MultiHeadAttention, {name}"} | made | tokens | told
+    results = {"options": options, "cuts": None, "result": result, "gradient": gradient}
+    return {"name": f"MultiHeadAttention, {name}"} | made | tokens | results
 
 
 def _cut(position: Any, numbers: random.Random) -> GoldenCase:
@@ -89,8 +89,8 @@ def _cut(position: Any, numbers: random.Random) -> GoldenCase:
     made, tokens = made_of(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
     result, _ = attended(made, tokens, tokens, tokens, {"causal": True}, None)
     names = {"queries": tokens, "keys": tokens, "values": tokens}
-    told = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
-    return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | told
+    results = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
+    return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | results
 
 
 def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:

@@ -66,7 +66,7 @@ def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays
     scores = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
     weights = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
     result_weights = _draw(numbers, BATCH, HEADS, QUERIES, WIDTH)
-    told = {
+    case = {
         "scores": scores,
         "score_weights": _each(lambda b, h, i, j: weights[b][h][i][j] if _seen(golden_case, i, j) else 0.0),
         "biased": _each(lambda b, h, i, j: float(_biased(golden_case, arrays, scores, b, h, i, j))),
@@ -87,9 +87,9 @@ def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays
         ]
         return mp.fsum(dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
 
-    told["scores_gradient"] = _gradient(of_scores, scores)
-    told["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
-    return told
+    case["scores_gradient"] = _gradient(of_scores, scores)
+    case["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
+    return case
 
 
 def _indices(golden_case: dict[str, Any]) -> Iterator[tuple[int, int, int, int]]:

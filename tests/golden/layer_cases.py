@@ -44,9 +44,9 @@ def described(
     given = inputs or {}
     first = given.get("start", [row[0] for row in given.get("key_positions", [])])
     where = [f"start about 2**{max(first).bit_length()}"] if first else []
-    told = {name: {"shape": list(shape), "lengths": lengths} for name, (shape, lengths) in arrays.items()}
+    specs = {name: {"shape": list(shape), "lengths": lengths} for name, (shape, lengths) in arrays.items()}
     for name, numbers in given.items():
-        told[name] = {"numbers": numbers, "lengths": [] if name == "start" else [-1]}
+        specs[name] = {"numbers": numbers, "lengths": [] if name == "start" else [-1]}
     kind = fields["kind"] if fields else "no position"
     return {
         "name": ", ".join(
@@ -55,7 +55,7 @@ def described(
         "layer": layer,
         "encoding": fields,
         "dtype": dtype,
-        "arrays": told,
+        "arrays": specs,
         "options": {},
         "parameters": parameters or {},
         "matrices": {},

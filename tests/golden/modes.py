@@ -66,7 +66,7 @@ def _additive() -> Iterator[GoldenCase]:
 
 
 def _sum(
-    fields: GoldenCase, rows: Any, dtype: str = "float32", inputs: GoldenCase | None = None, **told: Any
+    fields: GoldenCase, rows: Any, dtype: str = "float32", inputs: GoldenCase | None = None, **fields_of_case: Any
 ) -> GoldenCase:
     """Return tokens plus float32 rows, rounded to float32 and then to the dtype of the tokens."""
     bits, shape = DTYPES[dtype], (2, LENGTH, fields["dim"])
@@ -74,7 +74,7 @@ def _sum(
     learned = fields["kind"] == "LearnedSinusoidal"  # its rows are computed, never rounded
     kept = (lambda value: value) if learned else rounded
     sums = [[[rounded(mp.mpf(a) + kept(b)) for a, b in zip(*both, strict=True)] for both in row] for row in pairs]
-    golden_case = described("PositionalEncoding", fields, dtype, {"x": (shape, [-2])}, inputs, **told)
+    golden_case = described("PositionalEncoding", fields, dtype, {"x": (shape, [-2])}, inputs, **fields_of_case)
     result, gradient = chosen(sums, bits), chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)
     return golden_case | {"result": result, "gradient": gradient}
 

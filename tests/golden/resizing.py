@@ -39,7 +39,7 @@ def resizing() -> Iterator[dict[str, Any]]:
 
 
 def _resized(arguments: dict[str, Any], old: list[int], numbers: random.Random) -> dict[str, Any]:
-    told = ", ".join(f"{name} {value}" for name, value in arguments.items())
+    settings = ", ".join(f"{name} {value}" for name, value in arguments.items())
     dtype = arguments.pop("dtype", "float32")
     bits = DTYPES[dtype]
     prefix = arguments.get("prefix_tokens", 0)
@@ -55,7 +55,7 @@ def _resized(arguments: dict[str, Any], old: list[int], numbers: random.Random) 
         sums = [mp.fsum(part * mp.mpf(row[column]) for part, row in zip(share, rows, strict=True)) for column in (0, 1)]
         result.append([rounded(value, bits) if bits < 24 else float(value) for value in sums])
     result = result + table[len(table) - after :]
-    name = f"Learned, {' × '.join(map(str, old))} rows, {told}"
+    name = f"Learned, {' × '.join(map(str, old))} rows, {settings}"
     return {"name": name, "encoding": {"kind": "Learned"}, "dtype": dtype, "arguments": arguments, "table": table} | {
         "result": result
     }

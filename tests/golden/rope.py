@@ -209,10 +209,10 @@ def scalings() -> Iterator[dict[str, Any]]:
         (64, {"kind": "Proportional", "partial_rotary_factor": 0.3, "factor": 2.0}, None),
     ):
         encoding = {"kind": "Rotary", "head_dim": head_dim, "layout": "half", "base": 500000, "rotary_dim": None}
-        told = ", ".join(
+        settings = ", ".join(
             f"{name} {value}" for name, value in rule.items() if name != "kind" and value not in lists.values()
         )
-        name = f"{rule['kind']}, {head_dim} channels, {told}, seq_len {seq_len}"
+        name = f"{rule['kind']}, {head_dim} channels, {settings}, seq_len {seq_len}"
         yield {"name": name} | table(encoding | {"scaling": rule}, seq_len)
 
 
@@ -264,12 +264,12 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
     cos_sin = [[entry_of(encoding, j, place) for j in range(len(angles_of(encoding)))] for place in tokens]
     ways = channels(_spread(encoding), sum(f != 0 for f, _ in angles_of(encoding)))
     settings = {name: value for name, value in encoding.items() if name not in ("kind", "head_dim")}
-    told = ", ".join(
+    label = ", ".join(
         f"{name} {value['kind'] if isinstance(value, dict) else value}" for name, value in settings.items()
     )
     far = max(max(place) for place in tokens)
     return {
-        "name": f"{encoding['kind']}, {told}, {dtype}, positions to {far:g}",
+        "name": f"{encoding['kind']}, {label}, {dtype}, positions to {far:g}",
         "encoding": encoding,
         "dtype": dtype,
         "positions": positions,
@@ -373,9 +373,9 @@ def learned_rotary() -> Iterator[dict[str, Any]]:
                 cos, sin = mp.cos(p * f[j]), sign * mp.sin(p * f[j])
                 result[p][a], result[p][b] = row[a] * cos - row[b] * sin, row[b] * cos + row[a] * sin
                 gradient[j] += sign * p * f[j] * (weight[b] * result[p][a] - weight[a] * result[p][b])
-        told = ", ".join(f"{name} {value}" for name, value in encoding.items() if name != "kind")
+        settings = ", ".join(f"{name} {value}" for name, value in encoding.items() if name != "kind")
         yield {
-            "name": f"LearnedRotary, {told}",
+            "name": f"LearnedRotary, {settings}",
             "encoding": encoding,
             "x": x,
             "weights": weights,

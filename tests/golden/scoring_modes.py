@@ -83,8 +83,8 @@ def _content() -> Iterator[GoldenCase]:
     for dtype in ("float32", HALF[0]):
         yield _scored(by_distance, xl, {"u": u, "v": v, "W_r": w_r}, names, dtype)
     for dtype in ("float32", HALF[1]):
-        told = _scored({"kind": "Cope", **sizes, "max_position": 6}, cope, {"table": table}, names, dtype)
-        yield told | {"masked": True, "gradient": None}
+        case = _scored({"kind": "Cope", **sizes, "max_position": 6}, cope, {"table": table}, names, dtype)
+        yield case | {"masked": True, "gradient": None}
 
 
 def _biased(
@@ -114,8 +114,8 @@ def _scored(
 
     result = [[[[golden_case(b, h, i, j) for j in range(LENGTH)] for i in ROWS] for h in range(2)] for b in range(2)]
     arrays = {"scores": (shape, [-2, -1]), **more}
-    told = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
-    return told | {"result": result, "gradient": chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)}
+    case = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
+    return case | {"result": result, "gradient": chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)}
 
 
 def attention_modes() -> Iterator[GoldenCase]:
@@ -154,5 +154,5 @@ def _attended(
     given = [[b + p for p in range(LENGTH)] for b in first]
     inputs = {"positions": given, "key_positions": given} if starts else None
     golden_case = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
-    told = {"matrices": matrices, "options": {"causal": True}, "result": result}
-    return golden_case | told | {"gradient": None if starts else gradient}
+    results = {"matrices": matrices, "options": {"causal": True}, "result": result}
+    return golden_case | results | {"gradient": None if starts else gradient}

@@ -81,13 +81,13 @@ def test_an_encoding_is_saved_beside_its_leaves(tmp_path):
     """Leaves do not name their encoding; the encoding is saved as JSON, and its layer has the same structure."""
     layer = learned(std=0.5)
     arguments = ocp.args.Composite(
-        leaves=ocp.args.StandardSave(layer), told=ocp.args.JsonSave(layer.encoding.to_dict())
+        leaves=ocp.args.StandardSave(layer), encoding=ocp.args.JsonSave(layer.encoding.to_dict())
     )
     with ocp.CheckpointManager(tmp_path) as manager:
         manager.save(0, args=arguments)
         manager.wait_until_finished()
-        told = manager.restore(0, args=ocp.args.Composite(told=ocp.args.JsonRestore())).told
-        target = PositionalEncoding(WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(told))))
+        encoding = manager.restore(0, args=ocp.args.Composite(encoding=ocp.args.JsonRestore())).encoding
+        target = PositionalEncoding(WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(encoding))))
         restored = manager.restore(0, args=ocp.args.Composite(leaves=ocp.args.StandardRestore(target))).leaves
     assert restored.encoding == layer.encoding
     np.testing.assert_array_equal(restored(X[0]), layer(X[0]))

@@ -42,8 +42,8 @@ def test_errors_for_another_length_name_both_encodings(tmp_path):
 
 @pytest.mark.parametrize("parent", [False, True], ids=["layer", "model"])
 def test_errors_for_another_encoding_of_the_same_shape_name_both(tmp_path, parent):
-    def model(distance, **told):
-        layer = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=distance, **told))
+    def model(distance, **options):
+        layer = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=distance, **options))
         stack = gluon.nn.HybridSequential()
         stack.add(gluon.nn.Dense(3, in_units=3), layer)
         return started(stack if parent else layer)
