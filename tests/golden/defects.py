@@ -110,7 +110,9 @@ def _sinusoidal_defect(number: int, dtype: str, fields: dict[str, Any]) -> dict[
     }
 
 
-def _defect(number: int, title: str, check: str, encoding: dict[str, Any], seq_len: int | None = None) -> dict[str, Any]:
+def _defect(
+    number: int, title: str, check: str, encoding: dict[str, Any], seq_len: int | None = None
+) -> dict[str, Any]:
     return {"name": f"defect {number}: {title}", "check": check} | table(encoding, seq_len)
 
 

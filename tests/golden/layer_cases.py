@@ -1,7 +1,7 @@
 """Inputs of layers in every mode: tokens, weights and positions, and which numbers are compared.
 
-What holds for 53 tokens holds for fewer: their rows are the first ones. Tokens and weights are counted, not drawn, so
-that the file need not hold them; every sixth or so row is compared.
+The rows of fewer tokens are the first rows of 53 tokens, so one set of numbers serves all lengths. `arange_like` makes
+tokens and weights, so the files need not contain them; about every sixth row is compared.
 """
 
 from __future__ import annotations
