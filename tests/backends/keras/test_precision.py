@@ -9,7 +9,7 @@ from posenc_backends.conformance.tooling import MIXED, arange_like
 
 LENGTH, HEADS, WIDTH = 53, 2, 4
 CAUSAL = np.tri(LENGTH, dtype=bool)
-ENTRIES = {
+GOLDEN_CASES = {
     golden_case["name"]: golden_case for golden_case in golden("modes") if golden_case["layer"] == "MultiHeadAttention"
 }
 KINDS = (
@@ -68,7 +68,7 @@ def attended(golden_case, unit):
 def test_the_limit_of_mixed_attention_is_its_worst_case(dtype):
     worst = []
     for kind in KINDS:
-        golden_case = ENTRIES[f"MultiHeadAttention, {kind}, float32"]
+        golden_case = GOLDEN_CASES[f"MultiHeadAttention, {kind}, float32"]
         result, error = attended(golden_case, 2.0 ** -DIGITS[dtype])
         np.testing.assert_allclose(result[:, golden_case["rows"]], golden_case["result"], rtol=0, atol=1e-7)
         last_place = 2.0 ** (np.floor(np.log2(np.abs(golden_case["result"]).max())) + 1 - DIGITS[dtype])

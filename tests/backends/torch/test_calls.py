@@ -134,17 +134,17 @@ def test_autocast_in_float16():
         )
 
 
-def written(layer, arguments_of, *, opset=23, **options):
+def written(layer, x, *, opset=23, **options):
     """Export a model to ONNX for any length and return it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.onnx.export(layer, (arguments_of,), dynamo=True, opset_version=opset, verbose=False, **options)
+        return torch.onnx.export(layer, (x,), dynamo=True, opset_version=opset, verbose=False, **options)
 
 
-def run(model, folder, arguments_of):
+def run(model, folder, x):
     model.save(folder / "layer.onnx")
     session = onnxruntime.InferenceSession(folder / "layer.onnx")
-    return session.run(None, {session.get_inputs()[0].name: arguments_of.numpy()})[0]
+    return session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
 
 
 def operators(model):
@@ -153,20 +153,20 @@ def operators(model):
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_onnx_has_its_operator_on_request(layout, tmp_path):
-    rope, arguments_of = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
+    rope, x = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
     with rotary_operator():
-        model = written(rope, arguments_of)
+        model = written(rope, x)
     assert "RotaryEmbedding" in operators(model)
-    np.testing.assert_allclose(run(model, tmp_path, arguments_of), rope(arguments_of), rtol=0, atol=2.0**-21)
+    np.testing.assert_allclose(run(model, tmp_path, x), rope(x), rtol=0, atol=2.0**-21)
 
 
 @pytest.mark.parametrize("opset", [18, 23])
 def test_onnx_has_plain_operators_otherwise(opset, tmp_path):
-    arguments_of = tokens(2, 4, 9, 8)
-    model = written(ROPE, arguments_of, opset=opset)
+    x = tokens(2, 4, 9, 8)
+    model = written(ROPE, x, opset=opset)
     assert "RotaryEmbedding" not in operators(model)
     assert model.model.opset_imports[""] == opset
-    np.testing.assert_allclose(run(model, tmp_path, arguments_of), ROPE(arguments_of), rtol=0, atol=2.0**-21)
+    np.testing.assert_allclose(run(model, tmp_path, x), ROPE(x), rtol=0, atol=2.0**-21)
 
 
 class Plain(torch.nn.Module):
@@ -179,20 +179,20 @@ class Plain(torch.nn.Module):
 @pytest.mark.parametrize("layer", [Plain(), ROPE], ids=["PyTorch's own", "ours"])
 def test_older_opsets_are_written_with_the_operator_and_do_not_run(layer, tmp_path):
     """No layer knows the opset, and PyTorch writes its own operator into any; the documentation warns of it."""
-    arguments_of = tokens(2, 4, 9, 8)
+    x = tokens(2, 4, 9, 8)
     with rotary_operator():
-        model = written(layer, arguments_of, opset=18)
+        model = written(layer, x, opset=18)
     assert "RotaryEmbedding" in operators(model)
     with pytest.raises(Exception, match="RotaryEmbedding"):
-        run(model, tmp_path, arguments_of)
+        run(model, tmp_path, x)
 
 
 def test_onnx_does_not_check_the_length_and_gives_nan_past_the_table(tmp_path):
-    rope, arguments_of = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
+    rope, x = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
     with pytest.raises(torch.onnx.errors.OnnxExporterError) as caught:
-        written(rope, arguments_of, dynamic_shapes={"q": {2: Dim.DYNAMIC}})
+        written(rope, x, dynamic_shapes={"q": {2: Dim.DYNAMIC}})
     assert "`max_len` is 16, but position 19 is asked for" in str(caught.value.__cause__)
-    model = written(rope, arguments_of[:, :, :8], dynamic_shapes={"q": {2: Dim.DYNAMIC}})
-    got = run(model, tmp_path, arguments_of)
-    np.testing.assert_allclose(got[:, :, :16], rope(arguments_of[:, :, :16]), rtol=0, atol=2.0**-21)
+    model = written(rope, x[:, :, :8], dynamic_shapes={"q": {2: Dim.DYNAMIC}})
+    got = run(model, tmp_path, x)
+    np.testing.assert_allclose(got[:, :, :16], rope(x[:, :, :16]), rtol=0, atol=2.0**-21)
     assert np.isnan(got[:, :, 16:]).all()

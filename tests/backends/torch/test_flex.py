@@ -15,7 +15,7 @@ from posenc_backends.torch import AttentionBias, score_mod
 from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
 from posenc_core.encodings import Encoding
 
-ENTRIES = [
+GOLDEN_CASES = [
     golden_case
     for golden_case in golden("scoring_constants") + golden("position_scoring")
     if golden_case["dtype"] == "float32"
@@ -39,7 +39,7 @@ def layer_of(encoding, parameters=None):
     return layer
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda golden_case: golden_case["name"])
+@pytest.mark.parametrize("golden_case", GOLDEN_CASES, ids=lambda golden_case: golden_case["name"])
 def test_it_adds_the_golden_numbers(golden_case):
     wanted = np.array(golden_case["bias"])
     positions = {

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated
 
 IN_FLOAT32 = ("LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "Kerple", "Fire")  # parameters stay float32
 LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
-SPECIMENS = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]
+GOLDEN_CASES = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]
 
 
 def assert_differentiable(function, *inputs, **steps):
@@ -33,7 +33,7 @@ def in_float64(array):
     return array.detach().double().clamp(min=-3).requires_grad_() if array.is_floating_point() else array
 
 
-@pytest.mark.parametrize("entry", SPECIMENS, ids=lambda golden_case: golden_case["name"])
+@pytest.mark.parametrize("golden_case", GOLDEN_CASES, ids=lambda golden_case: golden_case["name"])
 def test_derivatives_of_tokens_and_parameters(on, golden_case):
     """Test every encoding in float64, where finite differences are accurate."""
     layer_case = LayerCase(on, golden_case)

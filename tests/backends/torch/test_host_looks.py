@@ -57,7 +57,7 @@ def described(golden_case):
     return golden_case["name"]
 
 
-@pytest.mark.parametrize("entry", golden("modes"), ids=described)
+@pytest.mark.parametrize("golden_case", golden("modes"), ids=described)
 def test_captured_calls_need_no_host(on, alone, monkeypatch, golden_case):
     """Test every encoding, also with positions as tensors, which are not checked then."""
     layer_case = LayerCase(on, golden_case)
@@ -71,7 +71,7 @@ def test_captured_calls_need_no_host(on, alone, monkeypatch, golden_case):
 PLAIN = [golden_case for golden_case in golden("modes") if not {"start", "positions"} & set(golden_case["arrays"])]
 
 
-@pytest.mark.parametrize("entry", PLAIN, ids=described)
+@pytest.mark.parametrize("golden_case", PLAIN, ids=described)
 def test_calls_with_an_integer_start_need_no_host(on, alone, golden_case):
     layer_case = LayerCase(on, golden_case)
     layer, given = layer_case.layer(), layer_case.arrays(7)
