@@ -11,17 +11,17 @@ from posenc_backends.conformance.errors import BackendUnderTest
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--backend", default="numpy", help="the room to test: numpy, strict, torch, keras, paddle, mxnet or jax"
+        "--backend", default="numpy", help="the backend to test: numpy, strict, torch, keras, paddle, mxnet or jax"
     )
     parser.addoption(
         "--share",
         default="1/1",
-        help="which part of the tests that all rooms have, like 2/3; the others count as slow",
+        help="the part of the common suite to run, like 2/3; the other tests are marked slow",
     )
 
 
 def pytest_configure(config):
-    """Let pass the warnings that the framework under test itself emits: on import, and as its room names them."""
+    """Ignore the warnings of the framework under test: on import, and those that its test module lists."""
     if config.getoption("--backend") == "jax":  # read when JAX looks for its devices
         os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     with warnings.catch_warnings():
@@ -32,7 +32,7 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """What one framework alone can do is tested in that framework's environment."""
+    """Ignore the native tests of other frameworks."""
     folder = config.rootpath / "tests" / "backends"
     if collection_path.parent == folder and collection_path.is_dir():
         return collection_path.name != config.getoption("--backend")
@@ -41,7 +41,7 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is slow, before pytest selects by marks: of tests that all rooms have, those whose turn it is not."""
+    """Mark the tests of the common suite outside of `--share` as slow, before pytest selects by marks."""
     backends, (part, parts) = config.rootpath / "tests" / "backends", map(int, config.getoption("--share").split("/"))
     shared = [item for item in items if item.path.parent == backends and not {"slow", "whole"} & {*item.keywords}]
     for number, item in enumerate(shared, start=1):
@@ -51,28 +51,29 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def on(request) -> BackendUnderTest:
-    """The room under test and what it tells about its framework."""
+    """The backend under test, with the module that tests it."""
     return backend_under_test(request.config.getoption("--backend"))
 
 
 @pytest.fixture(scope="session")
 def backend(on):
+    """The module of the backend under test."""
     return on.backend
 
 
 @pytest.fixture
 def to_backend(backend):
-    """Makes an array of the room from numbers; float32 unless they are whole."""
+    """A function that makes an array of the framework: float32, or int32 from integers and booleans."""
 
     def make(numbers, dtype=None):
         array = np.asarray(numbers)
-        kind = dtype or (np.float32 if array.dtype.kind == "f" else np.int32)
-        return backend.from_numpy(array.astype(kind))
+        dtype = dtype or (np.float32 if array.dtype.kind == "f" else np.int32)
+        return backend.from_numpy(array.astype(dtype))
 
     return make
 
 
 @pytest.fixture(params=["numpy", "strict"])
 def xp(request):
-    """An array library of the standard: NumPy, and the strict one that has nothing else."""
+    """A namespace of the array API standard: NumPy, and array-api-strict, which has nothing else."""
     return load(request.param).namespace

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_backends.conformance.errors import last_places
+from posenc_backends.conformance.errors import ulp_of
 
 from .calls import TestCall
 from .candidates import Candidate, Float64s
@@ -105,7 +105,7 @@ def _errors(
     expected = signature.results(candidate, call.tokens, results[0].shape[-1])
     with np.errstate(invalid="ignore"):  # infinity, if a candidate rounds to float16
         return [
-            np.abs(got.reshape(right.shape) - right) / last_places(signature.magnitudes(candidate, right), call.dtype)
+            np.abs(got.reshape(right.shape) - right) / ulp_of(signature.magnitudes(candidate, right), call.dtype)
             for got, right in zip(results, expected, strict=True)
         ]
 

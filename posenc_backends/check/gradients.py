@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc_backends.conformance.errors import last_places
+from posenc_backends.conformance.errors import ulp_of
 from posenc_core.rotation import rotate_pairs
 
 from .calling import CallError, Framework, call_gradient
@@ -67,7 +67,7 @@ def _wrong_gradients(
 
 
 def _worst_error(gradient: Float64s, wanted: Float64s, magnitude: Float64s) -> float:
-    error = np.abs(gradient - wanted) / last_places(magnitude, "float32")
+    error = np.abs(gradient - wanted) / ulp_of(magnitude, "float32")
     return float("inf") if np.isnan(error).any() else float(error.max(initial=0))
 
 

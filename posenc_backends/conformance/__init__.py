@@ -1,1 +1,1 @@
-"""Conformance suite: the cases that every backend passes, against golden numbers."""
+"""The conformance suite: cases that every backend passes, compared with golden numbers."""

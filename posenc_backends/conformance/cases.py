@@ -1,6 +1,6 @@
-"""The cases that every room passes: native results against golden numbers made with mpmath.
+"""The cases that every backend passes: native results against golden numbers made with mpmath.
 
-The test suite and `posenc report` both iterate over `cases()`, so that they cannot disagree.
+The tests and `posenc report` both run `cases()`, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -15,21 +15,27 @@ from importlib.resources import files
 from pathlib import Path
 
 from posenc_backends import load
-from posenc_backends.conformance import tooling as modes
-from posenc_backends.conformance.checks import additive as additive_checks
-from posenc_backends.conformance.checks import attention as attention_checks
-from posenc_backends.conformance.checks import content as content_checks
-from posenc_backends.conformance.checks import peer_bugs as defects
-from posenc_backends.conformance.checks import scoring as scoring_checks
-from posenc_backends.conformance.checks import tables as checks
-from posenc_backends.conformance.errors import ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
+
+from . import tooling
+from .checks import additive, attention, content, peer_bugs, scoring, tables
+from .errors import ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
 
 SHARE = 6
 
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: what is checked (`table`, `forward`, `gradient`, …, or a mode), of which encoding, in which dtype."""
+    """One check (`table`, `forward`, `gradient`, …, or a mode) of one encoding in one dtype.
+
+    Attributes:
+        check: the name of the check, or of the mode.
+        encoding: the class of the encoding.
+        label: the name of the golden case.
+        dtype: the dtype of the tokens.
+        run: the function that measures a backend.
+        is_mode: whether a tool of the framework is applied to the layer.
+        is_slow: whether the case is left to `nox -s slow`.
+    """
 
     check: str
     encoding: str
@@ -37,168 +43,99 @@ class Case:
     dtype: str
     run: Callable[[BackendUnderTest], Measurement]
     is_mode: bool = False
-    is_slow: bool = False  # left to runs that take their time
+    is_slow: bool = False
 
     @property
     def name(self) -> str:
+        """The name of the case in tests and reports."""
         return self.label if self.label.startswith(self.check) else f"{self.check}: {self.label}"
 
     def known_failure(self, known: dict[str, str]) -> str | None:
-        """Why the room cannot pass, if it says so of this case, its check, its specimen, its dtype, its encoding or its kind.
+        """Return why the backend cannot pass, or None if it must.
 
-        `"forward: Alibi"` are all cases of that check and encoding, `"cast: MultiHeadAttention"` those of that layer.
+        A key of `known` is the name of a case, its label, a check, a dtype, an encoding, or a check with an encoding or
+        a layer: `"forward: Alibi"`, `"cast: MultiHeadAttention"`.
         """
-        layer_case = self.name.removeprefix(f"{self.check}: ")
-        kinds = (f"{self.check}: {kind}" for kind in (self.encoding, layer_case.partition(",")[0]))
-        keys = (self.name, self.check, layer_case, self.dtype, self.encoding, *kinds)
+        label = self.name.removeprefix(f"{self.check}: ")
+        layer = label.partition(",")[0]
+        keys = [self.name, self.check, label, self.dtype, self.encoding]
+        keys += [f"{self.check}: {self.encoding}", f"{self.check}: {layer}"]
         return next((known[key] for key in keys if key in known), None)
 
 
 def backend_under_test(name: str) -> BackendUnderTest:
-    """The room of this name, ready to be tested.
+    """Return the backend of this name, with the module that tests it.
 
     Raises:
         ImportError: if its framework is not installed.
     """
-    backend = load(name)
-    folder = "posenc_backends.conformance.frameworks"
-    return BackendUnderTest(backend, import_module(f"{folder}.{name}"))
-
-
-def in_modes(on: BackendUnderTest) -> Iterator[Case]:
-    """Every layer with every encoding in each of the modes that a framework has.
-
-    One in `SHARE` is quick, by turns: each mode takes every sixth specimen, and the next mode those that follow.
-    """
-    golden_cases = list(enumerate(golden("modes")))
-    for turn, mode in enumerate(on.testing.MODES):
-        for place, golden_case in golden_cases:
-            yield _in_mode(mode, golden_case, partial(modes.forward, mode=mode), place + turn)
-    for turn, mode in enumerate(on.testing.GRADIENT_MODES):
-        for place, golden_case in golden_cases:
-            if golden_case["gradient"] is not None:
-                yield _in_mode(f"gradient, {mode}", golden_case, partial(modes.gradient, mode=mode), place + turn)
-
-
-def _in_mode(check: str, golden_case: GoldenCase, measure: Callable[..., Measurement], number: int) -> Case:
-    return replace(_case(check, golden_case, measure), is_mode=True, is_slow=number % SHARE > 0)
+    return BackendUnderTest(load(name), import_module(f"{__package__}.frameworks.{name}"))
 
 
 def cases() -> Iterator[Case]:
-    """All cases that every room has, from tables to attention, and then what peers get wrong."""
+    """Yield the cases of every backend, from tables to attention, and then the defects of other libraries."""
     for golden_case in golden("seeds") + golden("sinusoidal"):
-        yield _case("table", golden_case, checks.additive_table)
+        yield _case("table", golden_case, tables.additive_table)
     for golden_case in golden("rope_models") + golden("scalings"):
-        yield _case("table", golden_case, checks.rotary_table)
+        yield _case("table", golden_case, tables.rotary_table)
     for golden_case in golden("addition") + golden("additive_sums") + golden("rotation") + golden("turns"):
-        yield _case("forward", golden_case, checks.forward)
-        yield _case("gradient", golden_case, checks.gradient)
+        yield _case("forward", golden_case, tables.forward)
+        yield _case("gradient", golden_case, tables.gradient)
         yield from _compiled(golden_case)
     for golden_case in golden("alibi"):
-        yield _case("forward", golden_case, checks.bias)
-        yield _case("compiled", golden_case, checks.compiled_bias)
+        yield _case("forward", golden_case, tables.bias)
+        yield _case("compiled", golden_case, tables.compiled_bias)
         if golden_case["dtype"] == "float32":
-            yield _case("gradient", golden_case, checks.bias_gradient)
+            yield _case("gradient", golden_case, tables.bias_gradient)
     for golden_case in golden("content_scoring"):
         yield from _content(golden_case)
     yield from _position_scoring()
     for golden_case in golden("attention"):
         yield from _attention(golden_case)
-    for golden_case in [each for whole in golden("attend") for each in (whole, _by_block(whole))]:
-        yield _case("forward", golden_case, attention_checks.alone)
-        if golden_case["gradient"]:
-            yield _case("gradient", golden_case, attention_checks.alone_gradient)
-    for check, name, measure in _REST:
+    for in_one_pass in golden("attend"):
+        for golden_case in (in_one_pass, _by_block(in_one_pass)):
+            yield _case("forward", golden_case, attention.attend_alone)
+            if golden_case["gradient"]:
+                yield _case("gradient", golden_case, attention.attend_gradient)
+    for check, name, measure in _ONE_CHECK_EACH:
         for golden_case in golden(name):
             yield _case(check, golden_case, measure)
 
 
-_REST: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
-    ("forward", "learned", checks.learned),
-    ("gradient", "learned", checks.learned_gradient),
-    ("resized", "resizing", checks.resized),
-    ("table", "additive_tables", additive_checks.table),
-    ("gradient", "position_gradients", additive_checks.position_gradient),
-    ("forward", "learned_sinusoidal", checks.learned_rotary),
-    ("compiled", "learned_sinusoidal", checks.compiled_learned_rotary),
-    ("gradient", "learned_sinusoidal", additive_checks.learned_gradient),
-    ("forward", "learned_rotary", checks.learned_rotary),
-    ("compiled", "learned_rotary", checks.compiled_learned_rotary),
-    ("gradient", "learned_rotary", checks.learned_rotary_gradient),
-    ("defect", "defects", defects.defect),
-    ("saved", "saved", checks.saved),
+_ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
+    ("forward", "learned", tables.learned),
+    ("gradient", "learned", tables.learned_gradient),
+    ("resized", "resizing", tables.resized),
+    ("table", "additive_tables", additive.table),
+    ("gradient", "position_gradients", additive.position_gradient),
+    ("forward", "learned_sinusoidal", tables.learned_rotary),
+    ("compiled", "learned_sinusoidal", tables.compiled_learned_rotary),
+    ("gradient", "learned_sinusoidal", additive.learned_gradient),
+    ("forward", "learned_rotary", tables.learned_rotary),
+    ("compiled", "learned_rotary", tables.compiled_learned_rotary),
+    ("gradient", "learned_rotary", tables.learned_rotary_gradient),
+    ("defect", "defects", peer_bugs.defect),
+    ("saved", "saved", tables.saved),
 )
 
 
-def _compiled(golden_case: GoldenCase) -> Iterator[Case]:
-    """Compiled from position 0 on; at positions that only the running program knows; and past the table."""
-    rotary, positions = golden_case["encoding"]["kind"] in ROTARY_KINDS, golden_case["positions"]
-    if positions == list(range(len(positions))):
-        if rotary or golden_case["dtype"] == "float32":
-            yield _case("compiled", golden_case, checks.compiled)
-        if rotary and golden_case["dtype"] == "float32":
-            beyond = golden_case | {"name": f"{golden_case['name']}, past the table"}
-            yield _case("compiled", beyond, checks.compiled_past_the_table)
-    elif golden_case["encoding"].get("unit") != "turn":  # whose positions are real
-        yield _case("compiled", golden_case, checks.compiled_positions)
+def in_modes(on: BackendUnderTest) -> Iterator[Case]:
+    """Yield every layer with every encoding in each mode of the framework.
 
-
-def _content(golden_case: GoldenCase) -> Iterator[Case]:
-    """An encoding that looks at queries and keys, as a layer of its own and inside attention."""
-    inside = golden_case | {"name": f"{golden_case['name']}, in attention"}
-    yield _case("forward", golden_case, content_checks.biased)
-    yield _case("compiled", golden_case, content_checks.compiled_biased)
-    yield _case("gradient", golden_case, content_checks.biased_gradient)
-    by_block = golden_case["causal"] and golden_case["encoding"]["kind"] != "Cope"
-    for each in (inside, _by_block(inside, 3)) if by_block else (inside,):
-        yield _case("forward", each, content_checks.attended)
-        yield _case("gradient", each, content_checks.attended_gradient)
-
-
-def _by_block(golden_case: GoldenCase, block: int = 2) -> GoldenCase:
-    """The same of `attend_by_block`, of so many queries and keys at a time."""
-    return golden_case | {"name": f"{golden_case['name']}, by block", "block": block}
-
-
-def _attention(golden_case: GoldenCase) -> Iterator[Case]:
-    """A `MultiHeadAttention` in one call, or piece by piece with a cache."""
-    if golden_case["cuts"]:
-        yield _case("forward", golden_case, attention_checks.cut)
-        return
-    yield _case("forward", golden_case, attention_checks.attention)
-    if "positions" not in golden_case["options"]:  # those of rotary encodings lie past the table
-        yield _case("compiled", golden_case, attention_checks.compiled_attention)
-    yield _case("gradient", golden_case, attention_checks.attention_gradient)
-
-
-def _position_scoring() -> Iterator[Case]:
-    """Encodings that look at positions alone; compiled once for each kind and each formula."""
-    constants, learned = golden("scoring_constants"), golden("position_scoring")
-    formulas = [golden_case for golden_case in learned if golden_case["dtype"] == "float32"]
-    for golden_case in constants + learned:
-        yield _case("forward", golden_case, scoring_checks.scored)
-    for golden_case in [
-        *{golden_case["encoding"]["kind"]: golden_case for golden_case in constants}.values(),
-        *formulas,
-    ]:
-        yield _case("compiled", golden_case, scoring_checks.compiled_scored)
-    for golden_case in formulas:
-        yield _case("gradient", golden_case, scoring_checks.scored_gradient)
-
-
-def _case(check: str, golden_case: GoldenCase, measure: Callable[..., Measurement]) -> Case:
-    encoding = golden_case["encoding"]["kind"] if golden_case.get("encoding") else "MultiHeadAttention"
-    return Case(
-        check,
-        encoding,
-        golden_case["name"],
-        golden_case.get("dtype", "float32"),
-        partial(measure, golden_case=golden_case),
-    )
+    All but one in `SHARE` are slow, in rotation: a mode takes every sixth golden case, the next mode those after them.
+    """
+    golden_cases = golden("modes")
+    for offset, mode in enumerate(on.testing.MODES):
+        for number, golden_case in enumerate(golden_cases, start=offset):
+            yield _in_mode(mode, golden_case, partial(tooling.forward, mode=mode), number)
+    for offset, mode in enumerate(on.testing.GRADIENT_MODES):
+        for number, golden_case in enumerate(golden_cases, start=offset):
+            if golden_case["gradient"] is not None:
+                yield _in_mode(f"gradient, {mode}", golden_case, partial(tooling.gradient, mode=mode), number)
 
 
 def golden(name: str) -> list[GoldenCase]:
-    """The golden numbers of this name: those of the installed package, or of the checkout."""
+    """Return the golden cases of this name, from the installed package or from the checkout."""
     folder = files("posenc_backends").joinpath("golden")
     if not folder.is_dir():
         folder = Path(__file__).parents[2] / "tests" / "golden"
@@ -207,18 +144,88 @@ def golden(name: str) -> list[GoldenCase]:
 
 
 def results(name: str, *, modes: bool = False) -> Iterator[dict[str, object]]:
-    """The number of cases in the room of this name, and the outcome of each, as plain data; a failure says why."""
+    """Yield the number of cases of a backend, and then the result of each as plain data."""
     on = backend_under_test(name)
     chosen = [*cases(), *(in_modes(on) if modes else ())]
     yield {"cases": len(chosen)}
     for case in chosen:
+        result: dict[str, object] = {
+            "case": case.name,
+            "check": case.check,
+            "encoding": case.encoding,
+            "is_mode": case.is_mode,
+            "gap": case.known_failure(on.known_failures),
+        }
         began = time.perf_counter()
-        told: dict[str, object] = {"case": case.name, "check": case.check, "encoding": case.encoding}
-        told["is_mode"] = case.is_mode
-        gap = case.known_failure(on.known_failures)
         try:
             measurement = case.run(on)
-            told |= {"passed": measurement.passed, "worst": measurement.worst, "limit": measurement.limit}
-        except Exception as error:  # noqa: BLE001 - whatever a framework raises is the outcome of its case
-            told |= {"passed": False, "error": f"{type(error).__name__}: {error}"}
-        yield told | {"gap": gap, "seconds": time.perf_counter() - began}
+            result |= {"passed": measurement.passed, "worst": measurement.worst, "limit": measurement.limit}
+        except Exception as error:  # noqa: BLE001 - any error of a framework is the result of its case
+            result |= {"passed": False, "error": f"{type(error).__name__}: {error}"}
+        yield result | {"seconds": time.perf_counter() - began}
+
+
+def _case(check: str, golden_case: GoldenCase, measure: Callable[..., Measurement]) -> Case:
+    encoding = golden_case["encoding"]["kind"] if golden_case.get("encoding") else "MultiHeadAttention"
+    dtype = golden_case.get("dtype", "float32")
+    return Case(check, encoding, golden_case["name"], dtype, partial(measure, case=golden_case))
+
+
+def _in_mode(check: str, golden_case: GoldenCase, measure: Callable[..., Measurement], number: int) -> Case:
+    return replace(_case(check, golden_case, measure), is_mode=True, is_slow=number % SHARE > 0)
+
+
+def _compiled(golden_case: GoldenCase) -> Iterator[Case]:
+    """Yield compiled cases: from position 0 on and past the table, or at traced positions."""
+    is_rotary, positions = golden_case["encoding"]["kind"] in ROTARY_KINDS, golden_case["positions"]
+    if positions == list(range(len(positions))):
+        if is_rotary or golden_case["dtype"] == "float32":
+            yield _case("compiled", golden_case, tables.compiled)
+        if is_rotary and golden_case["dtype"] == "float32":
+            past_the_table = golden_case | {"name": f"{golden_case['name']}, past the table"}
+            yield _case("compiled", past_the_table, tables.compiled_past_the_table)
+    elif golden_case["encoding"].get("unit") != "turn":  # whose positions are real
+        yield _case("compiled", golden_case, tables.compiled_positions)
+
+
+def _content(golden_case: GoldenCase) -> Iterator[Case]:
+    """Yield a content-based encoding as a layer and inside attention."""
+    yield _case("forward", golden_case, content.biased)
+    yield _case("compiled", golden_case, content.compiled_biased)
+    yield _case("gradient", golden_case, content.biased_gradient)
+    in_attention = golden_case | {"name": f"{golden_case['name']}, in attention"}
+    variants = [in_attention]
+    if golden_case["causal"] and golden_case["encoding"]["kind"] != "Cope":
+        variants.append(_by_block(in_attention, 3))
+    for variant in variants:
+        yield _case("forward", variant, content.attended)
+        yield _case("gradient", variant, content.attended_gradient)
+
+
+def _by_block(golden_case: GoldenCase, block: int = 2) -> GoldenCase:
+    """Return the same case for `attend_by_block`, with this many queries and keys per block."""
+    return golden_case | {"name": f"{golden_case['name']}, by block", "block": block}
+
+
+def _attention(golden_case: GoldenCase) -> Iterator[Case]:
+    """Yield a `MultiHeadAttention` in one call, or piece by piece with a cache."""
+    if golden_case["cuts"]:
+        yield _case("forward", golden_case, attention.cached_attention)
+        return
+    yield _case("forward", golden_case, attention.attention)
+    if "positions" not in golden_case["options"]:  # those of rotary encodings lie past the table
+        yield _case("compiled", golden_case, attention.compiled_attention)
+    yield _case("gradient", golden_case, attention.attention_gradient)
+
+
+def _position_scoring() -> Iterator[Case]:
+    """Yield the scoring encodings that use positions alone; compiled once per class and once per learned formula."""
+    constants, learned = golden("scoring_constants"), golden("position_scoring")
+    formulas = [golden_case for golden_case in learned if golden_case["dtype"] == "float32"]
+    by_class = {golden_case["encoding"]["kind"]: golden_case for golden_case in constants}
+    for golden_case in constants + learned:
+        yield _case("forward", golden_case, scoring.scored)
+    for golden_case in [*by_class.values(), *formulas]:
+        yield _case("compiled", golden_case, scoring.compiled_scored)
+    for golden_case in formulas:
+        yield _case("gradient", golden_case, scoring.scored_gradient)

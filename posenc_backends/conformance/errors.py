@@ -1,4 +1,4 @@
-"""What the checks of the conformance suite are made of: the layer of an entry, its arrays, and errors in last places."""
+"""Make the layer and the arrays of a golden case, and measure errors in ulp (units in the last place)."""
 
 from __future__ import annotations
 
@@ -14,104 +14,120 @@ GoldenCase = dict[str, Any]
 
 DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 ROTARY_KINDS = ("Rotary", "XPos", "MultimodalRotary", "AxialRotary", "LearnedRotary")
+LOOKED_UP = ("Alibi", "T5Bias", "SwinBias")  # one product, or none: exact
+
+# Limits in ulp
 EXACT = 0.0
-CONTRACTED = 1.0  # of the length of the pair: a fused multiply-add leaves out one rounding of a product
-LEARNED = 8.0  # six roundings before the sine, of angles to 6, and a sine that each framework rounds as it likes
-RESIZED = {"float32": 4.0, "float16": 1.0, "bfloat16": 1.0}  # some ten roundings to float32 on each axis, and one more
+CONTRACTED = 1.0  # of the length of the pair: a fused multiply-add skips the rounding of one product
+LEARNED = 8.0  # six roundings before the sine, of angles up to 6, and each framework rounds the sine differently
+RESIZED = {"float32": 4.0, "float16": 1.0, "bfloat16": 1.0}  # about ten roundings to float32 per axis, and a last one
+ONCE = 0.51  # float32 rounded once to half precision
 
 
 class BackendUnderTest(NamedTuple):
-    """A backend, and what the suite needs of its framework: how to test a layer, and what its own tools do with one."""
+    """A backend, and the module of `conformance.frameworks` that tests it: helpers and modes of its framework."""
 
     backend: ModuleType
     testing: ModuleType
 
     @property
     def known_failures(self) -> dict[str, str]:
-        """What the framework cannot do, with the reason."""
+        """The cases that the framework cannot pass, with the reason."""
         return self.testing.KNOWN_FAILURES
 
 
 class Measurement(NamedTuple):
-    """The worst error of a case and what is allowed, in units in the last place."""
+    """The worst error of a case and its limit, in ulp."""
 
     worst: float
     limit: float
 
     @property
     def passed(self) -> bool:
-        """Whether the error is within what is allowed; NaN is not."""
+        """Whether the error is within the limit; False for NaN."""
         return self.worst <= self.limit
 
 
-def ulps(to_backend: Any, golden: Any, *, dtype: str = "float32", scale: Any = None) -> float:
-    """The worst difference, in units in the last place of the golden numbers, or of `scale`, in this dtype."""
-    got, wanted = np.asarray(to_backend, np.float64), np.asarray(golden, np.float64)
+def ulps(got: Any, wanted: Any, *, dtype: str = "float32", scale: Any = None) -> float:
+    """Return the worst error, in ulp of the wanted numbers, or of `scale`, in this dtype.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
     if got.shape != wanted.shape:
         raise ValueError(f"Expected shape {wanted.shape}, got {got.shape}.")
-    return float(np.max(np.abs(got - wanted) / last_places(wanted if scale is None else scale, dtype), initial=0))
+    return float(np.max(np.abs(got - wanted) / ulp_of(wanted if scale is None else scale, dtype), initial=0))
 
 
-def last_places(numbers: Any, dtype: str) -> Any:
-    """The unit in the last place of each number, in this dtype; of very small ones, that of the smallest normal float32."""
+def ulp_of(numbers: Any, dtype: str) -> Any:
+    """Return one ulp of each number in this dtype; tiny numbers have that of the smallest normal float32."""
     size = np.maximum(np.abs(numbers), np.finfo(np.float32).tiny)
     return 2.0 ** (np.floor(np.log2(size)) + 1 - DIGITS[dtype])
 
 
-def batch(on: BackendUnderTest, golden_case: GoldenCase, name: str) -> Any:
-    """The numbers of an entry as float32 tokens of a batch of one."""
-    return on.backend.from_numpy(np.array([golden_case[name]], np.float32))
+def measure(on: BackendUnderTest, got: Any, wanted: Any, limit: float, dtype: str = "float32") -> Measurement:
+    """Measure the error of a result in ulp of the largest wanted number."""
+    array = got if isinstance(got, np.ndarray) else on.backend.to_numpy(got)
+    return Measurement(ulps(array, wanted, dtype=dtype, scale=np.full(np.shape(wanted), np.abs(wanted).max())), limit)
 
 
-def near(on: BackendUnderTest, got: Any, golden: Any) -> Measurement:
-    """How far a result is off, in units in the last place of its largest number."""
-    largest = np.full(np.shape(golden), np.max(np.abs(golden)))
-    return Measurement(ulps(on.backend.to_numpy(got), golden, scale=largest), LEARNED)
+def measure_rotated(on: BackendUnderTest, got: Any, case: GoldenCase, rows: Any = slice(None)) -> Measurement:
+    """Measure the result of compiled code: rotations may contain fused multiply-adds, all else is exact."""
+    if not on.testing.CONTRACTS or case["encoding"]["kind"] not in ROTARY_KINDS:
+        return Measurement(error_of(on, got, case, "result", rows), EXACT)
+    lengths = pair_lengths(RotaryEncoding.from_dict(case["encoding"]), np.array(case["result"]))
+    return Measurement(error_of(on, got, case, "result", rows, lengths[rows]), CONTRACTED)
 
 
-def layer_of(on: BackendUnderTest, golden_case: GoldenCase) -> Any:
-    """The room's layer for the encoding of an entry."""
-    encoding = Encoding.from_dict(golden_case["encoding"])
+def error_of(
+    on: BackendUnderTest, got: Any, case: GoldenCase, name: str, rows: Any = slice(None), scale: Any = None
+) -> float:
+    """Return the error of a result against the golden numbers of this name, in ulp of the dtype of the case.
+
+    Raises:
+        TypeError: if the result has another dtype.
+    """
+    if case["dtype"] not in str(got.dtype):
+        raise TypeError(f"Expected {case['dtype']}, got {got.dtype}.")
+    wanted = np.array(case[name])[rows]
+    return ulps(on.backend.to_numpy(got)[0][rows], wanted, dtype=case["dtype"], scale=scale)
+
+
+def pair_lengths(encoding: RotaryEncoding, rotated: Any) -> Any:
+    """Return, for each channel, the length of its rotated pair, or its own size if it is not rotated."""
+    pairing, lengths = encoding.pairing, np.abs(rotated)
+    first, second = channel_pairs(encoding.head_dim, encoding.pairs, pairing, pairing.join)
+    lengths[..., first] = lengths[..., second] = np.hypot(rotated[..., first], rotated[..., second])
+    return lengths
+
+
+def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
+    """Return the backend's layer for the encoding of a case."""
+    encoding = Encoding.from_dict(case["encoding"])
     if isinstance(encoding, Additive):
         return on.backend.PositionalEncoding(encoding.dim, encoding=encoding)
     return (on.backend.RotaryEmbedding if isinstance(encoding, RotaryEncoding) else on.backend.AttentionBias)(encoding)
 
 
-def zeros(on: BackendUnderTest, golden_case: GoldenCase) -> Any:
-    """Scores of zero, `(1, heads, queries, keys)`, in the dtype of an entry."""
-    return on.testing.cast(
-        on.backend.from_numpy(np.zeros((1, *np.shape(golden_case["bias"])), np.float32)), golden_case["dtype"]
-    )
+def array_of(on: BackendUnderTest, numbers: Any, dtype: str = "float32") -> Any:
+    """Return the numbers as an array of the framework; float64 is not rounded to float32 in between."""
+    array = np.array(numbers, np.float64 if dtype == "float64" else np.float32)
+    return on.testing.cast(on.backend.from_numpy(array), dtype)
 
 
-def tokens(on: BackendUnderTest, golden_case: GoldenCase, name: str) -> Any:
-    """Tokens `(1, …, length, width)` in the dtype of an entry, made from float64 without a second rounding."""
-    array = np.array(golden_case[name])[None]
-    wide = array if golden_case["dtype"] == "float64" else array.astype(np.float32)
-    return on.testing.cast(on.backend.from_numpy(wide), golden_case["dtype"])
+def tokens_of(on: BackendUnderTest, case: GoldenCase, name: str) -> Any:
+    """Return the tokens of this name as a batch of one, `(1, …, length, width)`, in the dtype of the case."""
+    return array_of(on, [case[name]], case.get("dtype", "float32"))
 
 
-def rotated(on: BackendUnderTest, got: Any, golden_case: GoldenCase, rows: Any = slice(None)) -> Measurement:
-    """How far tokens are off that compiled code may have rotated with contracted products; sums have none."""
-    if not on.testing.CONTRACTS or golden_case["encoding"]["kind"] not in ROTARY_KINDS:
-        return Measurement(off(on, got, golden_case, "result", rows), EXACT)
-    lengths = pair_lengths(RotaryEncoding.from_dict(golden_case["encoding"]), np.array(golden_case["result"]))
-    return Measurement(off(on, got, golden_case, "result", rows, lengths[rows]), CONTRACTED)
+def zero_scores(on: BackendUnderTest, case: GoldenCase) -> Any:
+    """Return scores of zero, `(1, heads, queries, keys)`, in the dtype of the case."""
+    return array_of(on, np.zeros((1, *np.shape(case["bias"]))), case["dtype"])
 
 
-def pair_lengths(encoding: RotaryEncoding, turned: Any) -> Any:
-    """The length of the pair that each channel of turned tokens is in: by it errors are measured; of others, their size."""
-    way, lengths = encoding.pairing, np.abs(turned)
-    first, second = channel_pairs(encoding.head_dim, encoding.pairs, way, way.join)
-    lengths[..., first] = lengths[..., second] = np.hypot(turned[..., first], turned[..., second])
-    return lengths
-
-
-def off(
-    on: BackendUnderTest, got: Any, golden_case: GoldenCase, name: str, rows: Any = slice(None), scale: Any = None
-) -> float:
-    """How far a result is off from the golden numbers of this name, in units in the last place of its dtype."""
-    if str(golden_case["dtype"]) not in str(got.dtype):
-        raise TypeError(f"Expected {golden_case['dtype']}, got {got.dtype}.")
-    wanted = np.array(golden_case[name])[rows]
-    return ulps(on.backend.to_numpy(got)[0][rows], wanted, dtype=golden_case["dtype"], scale=scale)
+def pair_inputs(case: GoldenCase, *shape: int) -> Any:
+    """Return tokens of pairs (1, 0), which a rotation turns into cosine and sine."""
+    x = np.zeros((*shape, case["encoding"]["head_dim"]), np.float32)
+    x[..., np.array(case["channels"])[:, 0]] = 1
+    return x

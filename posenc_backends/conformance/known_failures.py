@@ -1,18 +1,19 @@
-"""List what each framework cannot do, with the reason: these cases of the suite are expected to fail, strictly.
+"""What each framework cannot do, with the reason: the suite expects these cases to fail (strict xfail).
 
-A literal that imports nothing: the pages and the report read it without the framework.
+A literal that imports nothing: the documentation and the report read it without the framework.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# By backend, then by environment ("": in all): a case, its check, its dtype or its encoding, and the reason.
+# By backend, then by environment ("": all of them): the keys of `Case.known_failure`, and the reason.
+# Some keys name no case: a native test of the framework covers them.
 KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
     "torch": {
         "": {
             "gradient, autocast: MultiHeadAttention": (
-                "On its way back each product is rounded to bfloat16; no bound on what that adds up to is known here."
+                "The backward pass rounds each product to bfloat16; no bound on the sum of these errors is known."
             ),
             "onnx: MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16": (
                 "onnxruntime multiplies no matrices in bfloat16 on a CPU."
@@ -22,38 +23,38 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
     "keras": {
         "": {},
         "tensorflow": {
-            "onnx": "`tf2onnx` takes a tensor that a `tf.function` captures, as each table is, for an input of the model.",
+            "onnx": "`tf2onnx` turns each tensor that a `tf.function` captures, such as a table, into an input of the model.",
         },
         "jax": {
-            "onnx": "Keras writes ONNX by way of `jax2onnx`, which is not tested here.",
+            "onnx": "Keras writes ONNX with `jax2onnx`, which is not tested here.",
         },
         "torch": {
             "compiled code in threads": (
-                "Keras keeps `GLOBAL_STATE_TRACKER` by thread, and `torch.compile` guards on it: every thread compiles anew."
+                "Keras keeps `GLOBAL_STATE_TRACKER` per thread, and `torch.compile` guards on it: every thread compiles again."
             ),
-            "tf_saved_model": "Keras writes it by way of torch_xla. https://github.com/keras-team/keras/pull/20685",
+            "tf_saved_model": "Keras writes it with torch_xla. https://github.com/keras-team/keras/pull/20685",
         },
     },
     "paddle": {
         "": {
             "compiled code in threads": (
-                "Where threads run one compiled program at the same time, that of a plain `Linear`, too, Paddle raises or ends "
-                "the process; a native test tells when it no longer does."
+                "If threads run one compiled program at the same time, Paddle raises or ends the process, even for a plain "
+                "`Linear`; a native test fails as soon as this works."
             ),
             "predicted: LearnedSinusoidal": (
-                "With oneDNN, its default on a CPU, Paddle Inference writes the cosine of these angles over their "
-                "sine; `Config.disable_mkldnn` helps."
+                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their cosine; "
+                "use `Config.disable_mkldnn`."
             ),
             "predicted: LearnedRotary": (
-                "With oneDNN, its default on a CPU, Paddle Inference writes the cosine of these angles over their "
-                "sine; `Config.disable_mkldnn` helps."
+                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their cosine; "
+                "use `Config.disable_mkldnn`."
             ),
             "cast: MultiHeadAttention": (
                 "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
             ),
             "autocast: MultiHeadAttention": (
-                "Compiled in half precision on a CPU, Paddle's `Linear` ends the process, by itself, too; a native test tells "
-                "when it no longer does."
+                "Compiled in half precision on a CPU, Paddle's `Linear` ends the process, even outside of a layer of ours; a "
+                "native test fails as soon as this works."
             ),
             "MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16": (
                 "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
@@ -62,31 +63,31 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
                 "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
             ),
             "states of another encoding, by `paddle.Model.load`": (
-                "It compares shapes and asks no layer; `set_state_dict` of a layer or of its model tells by name."
+                "It compares shapes without asking the layer; `set_state_dict` of a layer or of its model raises an error."
             ),
         },
     },
     "mxnet": {
         "": {
-            "first call of a hybridized parent in threads": "Gluon makes a graph in one thread alone: call a model once before "
-            "threads share it. A layer by itself waits for the others. https://github.com/apache/mxnet/issues/13199",
-            "float16 tokens in a hybridized parent of float32": "Symbols do not tell their dtype, and the result is float32: `cast` "
-            "the parent to the dtype of its inputs, as for Gluon's own blocks.",
-            "bfloat16": "`mxnet.np` has no bfloat16; MXNet 1 has it in `mxnet.nd` alone, as a type of its own. "
+            "first call of a hybridized parent in threads": "Gluon can build a graph in one thread only: call a model once before "
+            "threads share it. A layer outside of a model waits for the other threads. https://github.com/apache/mxnet/issues/13199",
+            "float16 tokens in a hybridized parent of float32": "Symbols have no dtype, and the result is float32: `cast` the "
+            "parent to the dtype of its inputs, as with Gluon's own blocks.",
+            "bfloat16": "`mxnet.np` has no bfloat16; MXNet 1 has it in `mxnet.nd` only, as a separate type. "
             "https://github.com/apache/mxnet/pull/17265",
         },
     },
     "jax": {
         "": {},
         "without x64": {
-            "float64": "JAX has float64 only where `jax_enable_x64` is set.",
+            "float64": "JAX has float64 only if `jax_enable_x64` is set.",
         },
     },
     "numpy": {
         "": {
             "gradient": "NumPy has no automatic differentiation.",
             "compiled": "NumPy has no compiler.",
-            "saved": "The layers of this room have no file format; an encoding is saved by `to_dict`.",
+            "saved": "The layers of this backend have no file format; save the encoding with `to_dict`.",
             "bfloat16": "NumPy has no bfloat16.",
         },
     },
@@ -94,7 +95,7 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
         "": {
             "gradient": "The array API standard has no automatic differentiation.",
             "compiled": "The array API standard has no compiler.",
-            "saved": "The layers of this room have no file format; an encoding is saved by `to_dict`.",
+            "saved": "The layers of this backend have no file format; save the encoding with `to_dict`.",
             "bfloat16": "The array API standard has no bfloat16.",
             "float16": "The array API standard has no float16.",
         },
@@ -103,5 +104,5 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
 
 
 def known_failures(backend: str, environments: Iterable[str] = ("",)) -> dict[str, str]:
-    """Return what a backend cannot do in these of its environments: case, check, dtype or encoding, and the reason."""
+    """Return the known failures of a backend in these environments: each key with the reason."""
     return {key: why for name in environments for key, why in KNOWN_FAILURES.get(backend, {}).get(name, {}).items()}

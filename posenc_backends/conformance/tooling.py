@@ -1,7 +1,8 @@
-"""Modes: one layer put through the tools of its framework, and what must come out at every length.
+"""Modes: a mode is one of the framework's own tools applied to a layer (compile, export, save, cast, vmap …).
 
-A room's `modes.py` names what its framework does with a layer (compiles, exports, saves, casts, …). The suite puts every
-encoding through every mode, so that an encoding that is added has them all.
+`frameworks/<framework>.py` lists the modes of its framework: functions from a `LayerCase` and an empty folder to a
+function that is called with arrays. The suite runs every layer with every encoding in every mode at several lengths,
+so a new encoding is tested in all of them.
 """
 
 from __future__ import annotations
@@ -9,43 +10,46 @@ from __future__ import annotations
 import copy
 import pickle
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from posenc_core.encodings import Additive, Encoding
 
-from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, BackendUnderTest, GoldenCase, Measurement, ulps
+from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, LOOKED_UP, ONCE, BackendUnderTest, GoldenCase, Measurement, ulps
 from .oracles import channel_map
 
 LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones, odd and even
-FIRST_WEIGHT = 7  # weights are counted from another number than tokens
-COMPUTED = 8.0  # scores and attention: some sixty roundings, in an order that each framework chooses
-ONCE = 0.51  # what was computed in float32, rounded once to half precision
-NEIGHBOUR = 1.0  # so was the golden number: where both lie about the middle, they are neighbours
+FIRST_WEIGHT = 7  # where weights begin in `arange_like`, so that they differ from tokens
 HALF = ("bfloat16", "float16")
-MIXED = 3.0  # attention whose q, k, v, their turns, mean and result are each rounded so: 2.92 at most for these tokens
-ENDS = {"float16": 65520.0}  # from here on the nearest number is infinite
-LOOKED_UP = ("Alibi", "T5Bias", "SwinBias")  # one product, or none
+INFINITE = {"float16": 65520.0}  # numbers from here on round to infinity
 
-Run = Callable[..., Any]
+# Limits in ulp
+COMPUTED = 8.0  # scores and attention: about sixty roundings, in an order that each framework chooses
+NEIGHBOUR = 1.0  # float32 and golden number both rounded once to half precision: neighbours if both are near the middle
+MIXED = (
+    3.0  # attention with q, k, v, their rotations, mean and result each rounded to half: 2.92 at most for these tokens
+)
+
+Run: TypeAlias = Callable[..., Any]
+Mode: TypeAlias = "Callable[[LayerCase, Path], Run]"
 
 
 @dataclass(frozen=True)
 class LayerCase:
-    """A layer of one encoding, and what it is called with."""
+    """A layer of one encoding and the arguments of its call, from a golden case."""
 
     on: BackendUnderTest
     golden_case: GoldenCase
 
     @property
     def name(self) -> str:
-        """Which encoding, with which settings, in which dtype."""
+        """The encoding, its settings and the dtype."""
         return str(self.golden_case["name"])
 
     @property
@@ -55,7 +59,7 @@ class LayerCase:
 
     @property
     def dtype(self) -> str:
-        """That of the tokens."""
+        """The dtype of the tokens."""
         return str(self.golden_case["dtype"])
 
     @cached_property
@@ -65,21 +69,21 @@ class LayerCase:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The layer's arguments that are arrays, tokens first."""
+        """The names of the arguments that are arrays, tokens first."""
         return tuple(self.golden_case["arrays"])
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], ...]:
-        """For each of them, the axes whose size is the length."""
-        return tuple(tuple(told["lengths"]) for told in self.golden_case["arrays"].values())
+        """The axes of each array whose size is the length of the sequence."""
+        return tuple(tuple(array["lengths"]) for array in self.golden_case["arrays"].values())
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments that are a part of the program."""
+        """The other arguments, constants of a program."""
         return dict(self.golden_case["options"])
 
     def make(self) -> Any:
-        """A layer as its constructor leaves it, not in training."""
+        """Return a new layer as initialized, in evaluation mode."""
         backend, encoding = self.on.backend, self.encoding
         if self.kind == "MultiHeadAttention":
             layer = backend.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len)
@@ -94,54 +98,53 @@ class LayerCase:
     @property
     def _max_len(self) -> int:
         """More rows than any call asks for."""
-        given = [np.max(told["numbers"]) for told in self.golden_case["arrays"].values() if "numbers" in told]
-        return int(max(given, default=0)) + LENGTHS[0] + 7
+        largest = [np.max(array["numbers"]) for array in self.golden_case["arrays"].values() if "numbers" in array]
+        return int(max(largest, default=0)) + LENGTHS[0] + 7
 
     def layer(self) -> Any:
-        """A layer with the parameters of the golden numbers."""
-        testing, made = self.on.testing, self.make()
+        """Return a new layer with the parameters of the golden case."""
+        testing, layer = self.on.testing, self.make()
         matrices, parameters = (
             {name: np.array(numbers, np.float32) for name, numbers in self.golden_case[which].items()}
             for which in ("matrices", "parameters")
         )
         if not matrices:
-            return testing.with_parameters(made, parameters) if parameters else made
-        made = testing.eval_mode(testing.with_projections(made, matrices), self.dtype)
-        if parameters and testing.with_parameters(made.scoring, parameters) is not made.scoring:
-            return testing.with_parameters(made, parameters)  # layers that do not change are made anew, as a whole
-        return made
+            return testing.with_parameters(layer, parameters) if parameters else layer
+        layer = testing.eval_mode(testing.with_projections(layer, matrices), self.dtype)
+        if parameters and testing.with_parameters(layer.scoring, parameters) is not layer.scoring:
+            return testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
+        return layer
 
     def arrays(self, length: int = LENGTHS[0]) -> tuple[Any, ...]:
-        """What the layer is called with, for a sequence of this length."""
-        return tuple(self._native(_cut(self._numbers(told), told["lengths"], length)) for told in self._told)
+        """Return the arrays of a call for a sequence of this length."""
+        return tuple(
+            self._to_backend(_cut(self._numbers(array), array["lengths"], length))
+            for array in self.golden_case["arrays"].values()
+        )
 
     def weights(self, length: int = LENGTHS[0]) -> Any:
-        """Numbers that the result is multiplied with before it is added up; its gradient is the golden one."""
-        told = self._told[0]
-        return self._native(_cut(arange_like(*told["shape"], first=FIRST_WEIGHT), told["lengths"], length))
+        """Return the weights of the result: the golden gradient is that of `sum(result * weights)`."""
+        tokens = next(iter(self.golden_case["arrays"].values()))
+        return self._to_backend(_cut(arange_like(*tokens["shape"], first=FIRST_WEIGHT), tokens["lengths"], length))
 
-    @property
-    def _told(self) -> list[GoldenCase]:
-        return list(self.golden_case["arrays"].values())
-
-    def _numbers(self, told: GoldenCase) -> npt.NDArray[Any]:
-        if "numbers" in told:
-            return np.array(told["numbers"], np.int32)
-        numbers = arange_like(*told["shape"])
-        if self.golden_case["masked"] and len(told["lengths"]) > 1:
+    def _numbers(self, array: GoldenCase) -> npt.NDArray[Any]:
+        if "numbers" in array:
+            return np.array(array["numbers"], np.int32)
+        numbers = arange_like(*array["shape"])
+        if self.golden_case["masked"] and len(array["lengths"]) > 1:
             numbers[..., np.triu(np.ones(numbers.shape[-2:]), 1) > 0] = -np.inf
         return numbers
 
-    def _native(self, array: npt.NDArray[Any]) -> Any:
-        to_backend = self.on.backend.from_numpy(array)
-        return to_backend if array.dtype.kind == "i" else self.on.testing.cast(to_backend, self.dtype)
+    def _to_backend(self, numbers: npt.NDArray[Any]) -> Any:
+        array = self.on.backend.from_numpy(numbers)
+        return array if numbers.dtype.kind == "i" else self.on.testing.cast(array, self.dtype)
 
     def call(self, layer: Any, *arrays: Any) -> Any:
-        """What a layer makes of the arrays."""
+        """Call a layer with these arrays and the options of the case."""
         return layer(**dict(zip(self.names, arrays, strict=True)), **self.options)
 
-    def measurement(self, got: Any, length: int, name: str, dtype: str, contracts: bool) -> Measurement:
-        """How far the rows that are compared are off; what is hidden must be as far away as numbers go."""
+    def measure(self, got: Any, length: int, name: str, dtype: str, contracts: bool) -> Measurement:
+        """Measure the rows of a result that are golden; masked numbers must be -inf."""
         rows = [row for row in self.golden_case["rows"] if row < length]
         wanted = np.array(self.golden_case[name], np.float64)[..., : len(rows), :]
         wanted = _cut(wanted, self.sizes[0][1:], length)
@@ -151,97 +154,102 @@ class LayerCase:
         if array.shape[-2] != length:
             raise ValueError(f"Expected {length} rows, got shape {array.shape}.")
         found = np.asarray(array, np.float64)[..., rows, :]
-        hidden = np.isnan(wanted) | (np.abs(wanted) >= ENDS.get(dtype, np.inf))
-        found = np.where(hidden & (found == -np.inf), 0.0, found)
-        scale, limit = self._allowed(wanted, dtype, contracts)
-        return Measurement(ulps(found, np.where(hidden, 0.0, wanted), dtype=dtype, scale=scale), limit)
+        is_masked = np.isnan(wanted) | (np.abs(wanted) >= INFINITE.get(dtype, np.inf))
+        found = np.where(is_masked & (found == -np.inf), 0.0, found)
+        scale, limit = self._scale_and_limit(wanted, dtype, contracts)
+        return Measurement(ulps(found, np.where(is_masked, 0.0, wanted), dtype=dtype, scale=scale), limit)
 
-    def _allowed(self, wanted: npt.NDArray[Any], dtype: str, contracts: bool) -> tuple[Any, float]:
-        """The size of numbers in whose last places errors are counted (None: their own), and how many are allowed."""
-        kind, mixed = self.golden_case["encoding"] and self.golden_case["encoding"]["kind"], dtype != self.dtype
-        half = dtype in HALF
+    def _scale_and_limit(self, wanted: npt.NDArray[Any], dtype: str, contracts: bool) -> tuple[Any, float]:
+        """Return the numbers in whose ulp errors are counted (None: each in its own), and the limit."""
+        encoding = self.golden_case["encoding"] and self.golden_case["encoding"]["kind"]
+        is_half, is_cast = dtype in HALF, dtype != self.dtype
         once = ONCE + 2.0 ** (DIGITS[dtype] - DIGITS[self.dtype] - 1)  # golden numbers have the digits of their tokens
         largest = np.full(wanted.shape, np.nanmax(np.abs(wanted)))
-        if kind in ("LearnedSinusoidal", "LearnedRotary"):
-            return largest, once if mixed else NEIGHBOUR if half else LEARNED
+        if encoding in ("LearnedSinusoidal", "LearnedRotary"):
+            return largest, once if is_cast else NEIGHBOUR if is_half else LEARNED
+        if self.kind == "RotaryEmbedding" and contracts:
+            return self._pair_lengths(wanted), once if is_cast else CONTRACTED
         if self.kind in ("PositionalEncoding", "RotaryEmbedding"):
-            if self.kind == "RotaryEmbedding" and contracts:
-                return self._lengths(wanted), once if mixed else CONTRACTED
-            return None, once if mixed else EXACT
-        if self.kind == "AttentionBias" and kind in LOOKED_UP:
-            return None, once if mixed else EXACT
-        if self.kind == "MultiHeadAttention" and half:
+            return None, once if is_cast else EXACT
+        if self.kind == "AttentionBias" and encoding in LOOKED_UP:
+            return None, once if is_cast else EXACT
+        if self.kind == "MultiHeadAttention" and is_half:
             return largest, MIXED
-        return largest, once if mixed else NEIGHBOUR if half else COMPUTED
+        return largest, once if is_cast else NEIGHBOUR if is_half else COMPUTED
 
-    def _lengths(self, turned: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The length of the pair that each channel belongs to."""
-        way = channel_map(self.encoding.head_dim, self.encoding.pairs, self.encoding.pairing)
-        first, second = way.channels[np.argsort(way.column, kind="stable")].reshape(-1, 2).T
-        lengths = np.abs(turned)
-        lengths[..., first] = lengths[..., second] = np.hypot(turned[..., first], turned[..., second])
+    def _pair_lengths(self, rotated: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return, for each channel, the length of its rotated pair."""
+        channels = channel_map(self.encoding.head_dim, self.encoding.pairs, self.encoding.pairing)
+        first, second = channels.channels[np.argsort(channels.column, kind="stable")].reshape(-1, 2).T
+        lengths = np.abs(rotated)
+        lengths[..., first] = lengths[..., second] = np.hypot(rotated[..., first], rotated[..., second])
         return lengths
 
 
-def forward(on: BackendUnderTest, golden_case: GoldenCase, mode: str) -> Measurement:
-    """What a layer gives in a mode, at every length, the worst of them."""
-    layer_case, modes = LayerCase(on, golden_case), on.testing
+def forward(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
+    """Measure a layer in a mode at every length; return the worst."""
+    layer_case = LayerCase(on, case)
     with tempfile.TemporaryDirectory() as folder:
-        run = modes.MODES[mode](layer_case, Path(folder))
-        found = [(length, run(*layer_case.arrays(length))) for length in _lengths(on)]
-        dtypes = getattr(modes, "RESULT_DTYPES", {})
+        run = on.testing.MODES[mode](layer_case, Path(folder))
+        results = [(length, run(*layer_case.arrays(length))) for length in _lengths(on)]
+        dtypes = getattr(on.testing, "RESULT_DTYPES", {})
         dtype = dtypes.get(f"{mode}: {layer_case.kind}", dtypes.get(mode, layer_case.dtype))
-        return _worst(
-            layer_case.measurement(got, length, "result", dtype, _contracts(on, mode)) for length, got in found
-        )
+        contracts = _contracts(on, mode)
+        return _worst(layer_case.measure(got, length, "result", dtype, contracts) for length, got in results)
 
 
-def gradient(on: BackendUnderTest, golden_case: GoldenCase, mode: str) -> Measurement:
-    """The gradient with respect to the tokens in a mode, at every length, the worst of them."""
-    layer_case = LayerCase(on, golden_case)
+def gradient(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
+    """Measure the gradient with respect to the tokens in a mode at every length; return the worst."""
+    layer_case = LayerCase(on, case)
     with tempfile.TemporaryDirectory() as folder:
         run = on.testing.GRADIENT_MODES[mode](layer_case, Path(folder))
-        found = [(length, run(layer_case.weights(length), *layer_case.arrays(length))) for length in _lengths(on)]
-        contracts = _contracts(on, mode)
-        return _worst(
-            layer_case.measurement(got, length, "gradient", layer_case.dtype, contracts) for length, got in found
-        )
+        results = [(length, run(layer_case.weights(length), *layer_case.arrays(length))) for length in _lengths(on)]
+        dtype, contracts = layer_case.dtype, _contracts(on, mode)
+        return _worst(layer_case.measure(got, length, "gradient", dtype, contracts) for length, got in results)
 
 
-def copied(layer_case: LayerCase, folder: Path) -> Run:
-    """A deep copy of the layer."""
-    layer = copy.deepcopy(layer_case.layer())
-    return lambda *arrays: layer_case.call(layer, *arrays)
+def copied(case: LayerCase, folder: Path) -> Run:
+    """Deep-copy the layer."""
+    return partial(case.call, copy.deepcopy(case.layer()))
 
 
-def pickled(layer_case: LayerCase, folder: Path) -> Run:
-    """The layer, written to a file by pickle, and read."""
-    (folder / "layer.pickle").write_bytes(pickle.dumps(layer_case.layer()))
-    layer = pickle.loads((folder / "layer.pickle").read_bytes())
-    return lambda *arrays: layer_case.call(layer, *arrays)
+def pickled(case: LayerCase, folder: Path) -> Run:
+    """Pickle the layer to a file and load it."""
+    (folder / "layer.pickle").write_bytes(pickle.dumps(case.layer()))
+    return partial(case.call, pickle.loads((folder / "layer.pickle").read_bytes()))
+
+
+def saved(case: LayerCase, folder: Path) -> Run:
+    """Save the state of the layer to a file and load it into a new layer."""
+    return partial(case.call, case.on.testing.reloaded(case.layer(), case.make, folder))
+
+
+def gradient_of(gradient: Callable[..., Any], run: Run) -> Run:
+    """Return the gradient of `sum(run(tokens, *others) * weights)` as a function of `weights, tokens, *others`."""
+    return lambda weights, tokens, *others: gradient(lambda x: run(x, *others), tokens, weights)
 
 
 def arange_like(*shape: int, first: int = 0) -> npt.NDArray[np.float32]:
-    """Multiples of 1/32 up to 50/32 in size, numbers of any dtype, that run through the array in its order."""
+    """Return multiples of 1/32 up to 50/32 in size, which every dtype represents exactly, in a fixed order."""
     numbers = (37 * np.arange(first, first + np.prod(shape, dtype=int)) % 101 - 50) / 32
     return numbers.reshape(shape).astype(np.float32)
 
 
-def _cut(array: npt.NDArray[Any], axes: Any, length: int) -> npt.NDArray[Any]:
+def _cut(array: npt.NDArray[Any], axes: Iterable[int], length: int) -> npt.NDArray[Any]:
     for axis in axes:
         array = np.take(array, range(length), axis=axis)
     return array
 
 
 def _lengths(on: BackendUnderTest) -> tuple[int, ...]:
-    """Fewer where each of them is compiled anew."""
+    """Return the lengths of the framework: fewer if each of them is compiled anew."""
     return tuple(getattr(on.testing, "LENGTHS", LENGTHS))
 
 
 def _contracts(on: BackendUnderTest, mode: str) -> bool:
-    """Whether what runs in this mode may fuse a multiplication and an addition."""
-    return bool(mode in getattr(on.testing, "CONTRACTING", ()))
+    """Return whether this mode may fuse a multiplication and an addition."""
+    return mode in getattr(on.testing, "CONTRACTING", ())
 
 
-def _worst(outcomes: Any) -> Measurement:
-    return max(outcomes, key=lambda measurement: (not measurement.passed, measurement.worst))
+def _worst(measurements: Iterable[Measurement]) -> Measurement:
+    return max(measurements, key=lambda measurement: (not measurement.passed, measurement.worst))

@@ -28,7 +28,7 @@ MIXED = RandomFourierFeatures(dim=6, scale=0.5, seed=0, num_axes=2)
 
 @pytest.fixture
 def layer(on, backend):
-    """Makes a layer that evaluates."""
+    """A function that makes a layer in evaluation mode."""
 
     def make(encoding, *rest, **options):
         return on.testing.eval_mode(backend.PositionalEncoding(encoding.dim, *rest, encoding=encoding, **options))
@@ -44,7 +44,7 @@ def differentiable(on, backend):
 
 @pytest.fixture
 def compiled(on, backend):
-    """Compiles a layer that is called with real positions."""
+    """The compiler of the framework."""
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     return on.testing.compiled
@@ -56,7 +56,7 @@ def zeros(*shape):
 
 @pytest.mark.parametrize("batch", [(), (1,), (3,)], ids=str)
 @pytest.mark.parametrize("encoding", [PATCHES, MIXED], ids=repr)
-@pytest.mark.parametrize("real", [False, True], ids=["whole", "real"])
+@pytest.mark.parametrize("real", [False, True], ids=["integer", "real"])
 def test_positions_have_an_axis_before_their_batch(backend, to_backend, layer, encoding, batch, real):
     cells = grid(2, 3) + (0.5 if real else 0)
     positions = np.stack([cells + row for row in range(*(batch or (1,)))], axis=1) if batch else cells
@@ -94,7 +94,7 @@ def test_real_positions_of_the_framework_are_exact(backend, to_backend, layer):
 
 
 def gradient(on, to_backend, backend, layer, positions, column):
-    """That of one column with respect to the positions, and how far it may be off where it is computed in float32."""
+    """Return the gradient of one column with respect to the positions, and its error bound."""
     traced = []
 
     def call(given):
@@ -110,26 +110,26 @@ def gradient(on, to_backend, backend, layer, positions, column):
 @pytest.mark.usefixtures("differentiable")
 def test_the_derivative_of_a_sine_is_a_cosine(on, backend, to_backend, layer):
     positions = np.array([*REALS, 5.0])
-    got, off = gradient(on, to_backend, backend, layer(Sinusoidal(dim=2)), positions, 0)
-    assert (np.abs(got - [float(mp.cos(p)) for p in positions]) <= off).all()
-    got, off = gradient(on, to_backend, backend, layer(Timestep(dim=4, shift=1, base=100, scale=0.5)), positions, 1)
-    assert (np.abs(got - [float(mp.cos(p / 200) / 200) for p in positions]) <= off / 200).all()
+    got, limit = gradient(on, to_backend, backend, layer(Sinusoidal(dim=2)), positions, 0)
+    assert (np.abs(got - [float(mp.cos(p)) for p in positions]) <= limit).all()
+    got, limit = gradient(on, to_backend, backend, layer(Timestep(dim=4, shift=1, base=100, scale=0.5)), positions, 1)
+    assert (np.abs(got - [float(mp.cos(p / 200) / 200) for p in positions]) <= limit / 200).all()
 
 
 @pytest.mark.usefixtures("differentiable")
-def test_a_learned_frequency_passes_the_gradient_on(on, backend, to_backend, layer):
+def test_learned_frequencies_pass_the_gradient_to_positions(on, backend, to_backend, layer):
     got, _ = gradient(on, to_backend, backend, layer(LearnedSinusoidal(dim=2)), np.array(REALS), 1)
     np.testing.assert_allclose(got, [-math.sin(p) for p in REALS], rtol=0, atol=1234.5 * 2.0**-23)
 
 
 @pytest.mark.usefixtures("differentiable")
-def test_no_gradient_reaches_the_positions_of_digits(on, backend, to_backend, layer):
+def test_binary_digits_have_no_gradient_with_respect_to_positions(on, backend, to_backend, layer):
     binary = layer(Binary(dim=3))
 
     def call(positions):
         return binary(to_backend(zeros(1, 3, 3)), positions=positions) + 0 * positions[None, :, None]
 
-    if backend.__name__.endswith("jax") or on.testing.CONTRACTS:  # which trace
+    if backend.__name__.endswith("jax") or on.testing.CONTRACTS:  # frameworks that trace
         with pytest.raises(TypeError, match="Traced positions of Binary"):
             on.testing.gradient(call, to_backend([1.0, 2.0, 5.0]), to_backend(zeros(1, 3, 3)))
         return
@@ -164,16 +164,19 @@ def test_rotary_positions_have_gradients(on, backend, to_backend):
     ids=str,
 )
 def test_real_positions_in_compiled_code(backend, to_backend, layer, compiled, encoding, positions):
-    x, own = to_backend(zeros(1, positions.shape[-1], encoding.dim)), to_backend(positions.astype(np.float32))
+    x, traced_positions = (
+        to_backend(zeros(1, positions.shape[-1], encoding.dim)),
+        to_backend(positions.astype(np.float32)),
+    )
     call = compiled(layer(encoding))
     try:
-        rows = backend.to_numpy(call(x, positions=own))[0]
-    except Exception as error:  # compilers wrap what they meet in errors of their own
+        rows = backend.to_numpy(call(x, positions=traced_positions))[0]
+    except Exception as error:  # compilers wrap errors in their own
         if not backend.namespace.__name__.endswith("torch.namespace"):
             raise
         assert re.search("Dynamo|disable", str(error))  # noqa: PT017
         return
-    # MXNet computes outside of its graph; others in float32, where angles are rounded twice and their sine once or so.
+    # MXNet computes outside of its graph; others in float32, where angles are rounded twice and their sine about once.
     np.testing.assert_allclose(
         rows, encoding.table(positions), rtol=0, atol=np.abs(positions).max() * 2.0**-21 + 2.0**-22
     )
@@ -184,20 +187,20 @@ def test_the_table_begins_at_the_offset(on, backend, to_backend, layer):
     assert backend.to_numpy(opt.P).shape == (1, 4, 3)
     rows = backend.to_numpy(opt(to_backend(zeros(1, 4, 3))))
     np.testing.assert_array_equal(rows, backend.to_numpy(opt.P))
-    held = backend.to_numpy(opt.arrays["table"])
-    assert held.shape == (6, 3)
-    np.testing.assert_array_equal(rows[0], held[2:])
+    parameter = backend.to_numpy(opt.arrays["table"])
+    assert parameter.shape == (6, 3)
+    np.testing.assert_array_equal(rows[0], parameter[2:])
     with pytest.raises(ValueError, match="end at 3, got 4"):
         opt(to_backend(zeros(1, 5, 3)))
 
 
 @pytest.mark.parametrize("encoding", [LearnedSinusoidal(dim=4), MIXED], ids=repr)
-def test_what_holds_no_table_shows_none(layer, encoding):
+def test_layers_without_a_table_have_no_p(layer, encoding):
     with pytest.raises(TypeError, match=r"`P` is a table, and a layer of .* holds none"):
         _ = layer(encoding).P
 
 
-def test_learned_frequencies_start_from_those_of_the_paper(backend, to_backend, layer):
+def test_learned_frequencies_are_initialized_as_in_the_paper(backend, to_backend, layer):
     for convention in ("interleaved", "concatenated", "tensor2tensor", "timestep"):
         encoding = LearnedSinusoidal(dim=7, convention=convention)
         rows = backend.to_numpy(layer(encoding)(to_backend(zeros(1, 50, 7)), 5))
@@ -205,25 +208,28 @@ def test_learned_frequencies_start_from_those_of_the_paper(backend, to_backend, 
 
 
 @pytest.mark.parametrize("wrong", [3e9, float("nan")])
-def test_learned_frequencies_have_the_limits_of_others(to_backend, layer, wrong):
+def test_learned_frequencies_have_the_usual_limits_of_positions(to_backend, layer, wrong):
     with pytest.raises(ValueError, match=r"`positions` must be finite and below 2\*\*31 in size, got"):
         layer(LearnedSinusoidal(dim=4))(to_backend(np.zeros((1, 2, 4))), positions=to_backend([0.5, wrong]))
 
 
 @pytest.mark.parametrize("encoding", [PATCHES, MIXED], ids=["grid", "mixed axes"])
-def test_one_number_is_no_point_of_several_axes(to_backend, layer, encoding):
+def test_one_number_is_not_a_position_on_several_axes(to_backend, layer, encoding):
     with pytest.raises(ValueError, match=r"`positions` must have shape \(2, \.\.\., length\), got"):
         layer(encoding)(to_backend(np.zeros((1, 2, encoding.dim))), positions=3)
 
 
 @pytest.mark.parametrize("start", [0, 3, 64])
 def test_long_sequences_have_the_rows_of_their_positions(on, to_backend, start):
-    """Rows of a plain call are taken without further ado; given as positions, they are looked up."""
+    """A call with `start` slices the table; a call with `positions` looks rows up."""
     layer = on.testing.eval_mode(on.backend.PositionalEncoding(64, max_len=128))
     numbers = np.random.default_rng(3).normal(size=(2, 64, 64)).astype(np.float32)
-    places = range(start, start + 64)
-    wanted = numbers + Sinusoidal(dim=64).table(places)
-    for got in (layer(to_backend(numbers), start=start), layer(to_backend(numbers), positions=np.asarray(places))):
+    row_positions = range(start, start + 64)
+    wanted = numbers + Sinusoidal(dim=64).table(row_positions)
+    for got in (
+        layer(to_backend(numbers), start=start),
+        layer(to_backend(numbers), positions=np.asarray(row_positions)),
+    ):
         np.testing.assert_array_equal(on.backend.to_numpy(got), wanted)
-    longer = layer(to_backend(numbers), start=65)  # one row more than is held
+    longer = layer(to_backend(numbers), start=65)  # one row past the table
     np.testing.assert_array_equal(on.backend.to_numpy(longer), numbers + Sinusoidal(dim=64).table(range(65, 129)))

@@ -8,7 +8,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SHAPES = {"prefill": (1, 3, 19, 16), "decode": (2, 3, 1, 16)}
-KNOWN_TO_FAIL = {"fused operator"}  # Paddle's has no kernel for CPUs
+KNOWN_TO_FAIL = {"fused operator"}  # Paddle's operator has no CPU kernel
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`attend_by_block` in every room: compiled, with gradients of what is learned, and lengths that nobody knows."""
+"""`attend_by_block`: compiled, with gradients of parameters, and with unknown lengths."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ RNG = np.random.default_rng(29)
 ENCODING = T5Bias(num_heads=2, num_buckets=8, max_distance=6)
 
 
-def test_gradients_are_those_of_attend(on, to_backend):
+def test_gradients_agree_with_attend(on, to_backend):
     if not hasattr(on.testing, "gradient"):
-        pytest.skip("It has no gradients.")
+        pytest.skip("This framework has no gradients.")
     x, weights, table = (to_backend(RNG.normal(size=shape)) for shape in ((1, 2, 12, 4), (1, 2, 12, 4), (8, 2)))
 
     def of(attention, **options):
@@ -26,12 +26,12 @@ def test_gradients_are_those_of_attend(on, to_backend):
         return [on.backend.to_numpy(each) for each in gradients]
 
     mask = to_backend(causal(np.arange(12), np.arange(12)), np.bool_)
-    blockwise, plain = of(attend_by_block, block=6, mask=causal), of(attend, mask=mask)
-    for got, wanted in zip(blockwise, plain, strict=True):
-        np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())  # as golden cases allow
+    blockwise, reference = of(attend_by_block, block=6, mask=causal), of(attend, mask=mask)
+    for got, wanted in zip(blockwise, reference, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())  # the limit of the golden cases
 
 
-def test_a_position_for_each_row_and_masks_of_the_framework(on, to_backend):
+def test_positions_for_each_row_and_masks_of_the_framework(on, to_backend):
     q, k = (to_backend(RNG.normal(size=(2, 2, 8, 4))) for _ in "qk")
     at = to_backend(RNG.integers(0, 9, (2, 8))), to_backend(RNG.integers(0, 9, (2, 8)))
     position = Placed(ENCODING, *at, {"table": to_backend(RNG.normal(size=(8, 2)))})
@@ -43,9 +43,9 @@ def test_a_position_for_each_row_and_masks_of_the_framework(on, to_backend):
 COMPILES_FUNCTIONS = ("torch", "jax", "paddle")
 
 
-def test_it_is_compiled_for_the_lengths_that_it_is_given(on, to_backend):
+def test_it_is_compiled(on, to_backend):
     if on.backend.__name__.split(".")[-1] not in COMPILES_FUNCTIONS:
-        pytest.skip("What it compiles is a layer, if anything.")
+        pytest.skip("This framework compiles no functions.")
     x, table = to_backend(RNG.normal(size=(1, 2, 12, 4))), to_backend(RNG.normal(size=(8, 2)))
 
     def attended(x, table):

@@ -7,8 +7,8 @@ def pytest_generate_tests(metafunc):
     on = backend_under_test(metafunc.config.getoption("--backend"))
     marked = []
     for case in [*cases(), *in_modes(on)]:
-        gap = case.known_failure(on.known_failures)
-        marks = [pytest.mark.xfail(reason=gap, strict=True)] if gap else []
+        reason = case.known_failure(on.known_failures)
+        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
         marks += [pytest.mark.mode] if case.is_mode else []
         marks += [pytest.mark.slow] if case.is_slow else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
@@ -17,4 +17,4 @@ def pytest_generate_tests(metafunc):
 
 def test_agrees_with_the_golden_numbers(on, case):
     measurement = case.run(on)
-    assert measurement.passed, f"off by {measurement.worst} units in the last place, allowed are {measurement.limit}"
+    assert measurement.passed, f"The error is {measurement.worst} ulp, the limit {measurement.limit}."

@@ -1,4 +1,4 @@
-"""Positions made of a framework's own arrays, against rows counted one by one."""
+"""Position builders on arrays of the framework, against positions computed one by one."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ def tokens(*shape):
 
 @pytest.fixture
 def compiled(on, backend):
-    """Compiles a function of arrays; Gluon compiles blocks, in `native/test_mxnet.py`."""
+    """The compiler of the framework for functions of arrays; Gluon compiles only blocks."""
     if "compiled" in on.known_failures or backend.__name__.endswith("mxnet"):
         pytest.skip("This framework compiles no functions.")
     return on.testing.compiled
@@ -40,16 +40,16 @@ def test_masks_may_be_empty(to_backend, shape):
     assert tuple(from_mask(to_backend(np.zeros(shape, int))).shape) == shape
 
 
-def test_masks_that_are_added_to_scores_are_refused(to_backend):
+def test_additive_masks_are_rejected(to_backend):
     with pytest.raises(TypeError, match="`mask` must be booleans or integers, got float32; cast it first"):
         from_mask(to_backend(np.where(MASK, 0.0, -1e9)))
 
 
-def test_masks_are_counted_in_compiled_code(backend, to_backend, compiled):
+def test_positions_from_masks_in_compiled_code(backend, to_backend, compiled):
     np.testing.assert_array_equal(backend.to_numpy(compiled(from_mask)(to_backend(MASK))), POSITIONS)
 
 
-def test_left_padded_rows_turn_as_they_do_alone(backend, to_backend):
+def test_left_padded_rows_are_rotated_as_without_padding(backend, to_backend):
     x, layer = tokens(3, 2, 7, 8), backend.RotaryEmbedding(ROTARY)
     padded = backend.to_numpy(layer(to_backend(x), positions=from_mask(to_backend(MASK))))
     for index, length in enumerate(LENGTHS):
@@ -58,34 +58,34 @@ def test_left_padded_rows_turn_as_they_do_alone(backend, to_backend):
         np.testing.assert_array_equal(padded[index, :, : 7 - length], x[index, :, : 7 - length])
 
 
-def test_a_decode_step_turns_each_row_at_its_own_position(backend, to_backend):
+def test_a_decoding_step_rotates_each_row_at_its_own_position(backend, to_backend):
     x, layer = tokens(3, 2, 1, 8), backend.RotaryEmbedding(ROTARY)
     longer = np.concatenate([MASK, np.ones((3, 1), int)], axis=1)
     step = backend.to_numpy(layer(to_backend(x), positions=from_mask(to_backend(longer))[:, -1:]))
     np.testing.assert_array_equal(step, backend.to_numpy(layer(to_backend(x), start=LENGTHS)))
 
 
-def test_left_padded_rows_turn_in_compiled_code(on, backend, to_backend, compiled):
+def test_left_padded_rows_are_rotated_in_compiled_code(on, backend, to_backend, compiled):
     x, layer = tokens(3, 2, 7, 8), backend.RotaryEmbedding(ROTARY)
 
-    def turned(x, mask):
+    def rotate_padded(x, mask):
         return layer(x, positions=from_mask(mask))
 
-    result = backend.to_numpy(compiled(turned)(to_backend(x), to_backend(MASK)))
+    result = backend.to_numpy(compiled(rotate_padded)(to_backend(x), to_backend(MASK)))
     cos, sin = ROTARY.cos_sin(POSITIONS)
     expected = rotate(x, cos[:, None], sin[:, None], layout="half")
     np.testing.assert_allclose(result, expected, rtol=0, atol=3e-7 if on.testing.CONTRACTS else 0)
 
 
 @pytest.mark.parametrize("order", ["contiguous", "zigzag"])
-def test_shards_turn_as_the_whole_does(backend, to_backend, order):
+def test_shards_are_rotated_like_the_full_sequence(backend, to_backend, order):
     x, layer = tokens(1, 2, 12, 8), backend.RotaryEmbedding(ROTARY)
-    whole = backend.to_numpy(layer(to_backend(x), positions=to_backend(np.arange(12) + 2**20)))
+    full = backend.to_numpy(layer(to_backend(x), positions=to_backend(np.arange(12) + 2**20)))
     for rank in range(3):
         positions = shard(to_backend(np.arange(12) + 2**20), rank, 3, order=order)
-        own = shard(np.arange(12), rank, 3, order=order)
-        part = backend.to_numpy(layer(to_backend(x[:, :, own]), positions=positions))
-        np.testing.assert_array_equal(part, whole[:, :, own])
+        indices = shard(np.arange(12), rank, 3, order=order)
+        part = backend.to_numpy(layer(to_backend(x[:, :, indices]), positions=positions))
+        np.testing.assert_array_equal(part, full[:, :, indices])
 
 
 def test_shards_are_cut_in_compiled_code(backend, to_backend, compiled):
@@ -96,7 +96,7 @@ def test_shards_are_cut_in_compiled_code(backend, to_backend, compiled):
     np.testing.assert_array_equal(backend.to_numpy(part), POSITIONS[:, 1:3])
 
 
-def test_packed_sequences_turn_as_they_do_alone(backend, to_backend):
+def test_packed_sequences_are_rotated_as_they_are_alone(backend, to_backend):
     x, layer = tokens(15, 2, 8), backend.RotaryEmbedding(ROTARY)
     bounds = np.cumsum([0, *LENGTHS])
     packed = backend.to_numpy(layer(to_backend(x), positions=from_cu_seqlens(bounds), seq_axis=0))

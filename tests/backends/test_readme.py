@@ -11,21 +11,21 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "README
 
 
 def test_the_five_lines_of_the_readme(on, request):
-    """Those of the framework under test; the ones without a framework where there is none."""
+    """Run the block of the framework under test, or the one that needs no framework."""
     name = request.config.getoption("--backend")
     wanted = f"posenc_backends.{name} " if name in NAMES else "import numpy as np"
     (block,) = (block for block in BLOCKS if wanted in block)
-    found: dict = {}
-    exec(compile(block, "README.md", "exec"), found)  # noqa: S102
+    variables: dict = {}
+    exec(compile(block, "README.md", "exec"), variables)  # noqa: S102
     cos, sin = Rotary(head_dim=64, layout="half", base=500000).cos_sin(range(100, 116))
     rotated = rotate(np.ones((1, 8, 16, 64)), cos, sin, layout="half")
-    got = on.backend.to_numpy(found["q"]) if name in NAMES else found["q"]
+    got = on.backend.to_numpy(variables["q"]) if name in NAMES else variables["q"]
     np.testing.assert_allclose(got, rotated, rtol=0, atol=2e-7)
 
 
 def test_the_config_of_the_readme():
     (block,) = (block for block in BLOCKS if "load_rope" in block)
-    found: dict = {}
-    exec(compile(block, "README.md", "exec"), found)  # noqa: S102
-    assert found["rotary"].head_dim == 128
-    assert found["rotary"].frequencies()[-1] * 8 == pytest.approx(500000 ** (-126 / 128))
+    variables: dict = {}
+    exec(compile(block, "README.md", "exec"), variables)  # noqa: S102
+    assert variables["rotary"].head_dim == 128
+    assert variables["rotary"].frequencies()[-1] * 8 == pytest.approx(500000 ** (-126 / 128))

@@ -1,4 +1,4 @@
-"""A trained table carried over to another grid, by each framework's own means; compiled; trained through."""
+"""A trained table resized to another grid, loaded natively, compiled, and with gradients."""
 
 import numpy as np
 import pytest
@@ -50,14 +50,14 @@ LOAD = {
 }
 
 
-def made(on, encoding):
+def make_layer(on, encoding):
     return on.testing.eval_mode(on.backend.PositionalEncoding(encoding.dim, encoding=encoding))
 
 
-def test_a_trained_layer_is_carried_over_to_another_grid(on, backend, to_backend):
-    trained = made(on, OLD)
+def test_a_trained_layer_is_resized_to_another_grid(on, backend, to_backend):
+    trained = make_layer(on, OLD)
     resized = resize_table(trained.P, size=(16, 20), prefix_tokens=1)[0, ...]
-    layer = LOAD[backend.__name__.rpartition(".")[2]](made(on, NEW), resized)
+    layer = LOAD[backend.__name__.rpartition(".")[2]](make_layer(on, NEW), resized)
     added = backend.to_numpy(layer(to_backend(np.zeros((2, NEW.length, 8), np.float32))))
     np.testing.assert_array_equal(added, [backend.to_numpy(resized)] * 2)
     rows = backend.to_numpy(trained.P)[0]
@@ -80,8 +80,8 @@ def test_tables_are_resized_in_compiled_code(on, backend, to_backend, method):
 
 
 @pytest.mark.parametrize("method", ["antialiased_cubic", "geometric"])
-def test_gradients_come_back_by_the_weights(on, backend, to_backend, method):
-    """The weights are what a table of zeros with a single 1 is resized to."""
+def test_gradients_are_the_transposed_resize(on, backend, to_backend, method):
+    """The matrix of the resize is the resized identity."""
     if "gradient" in on.known_failures:
         pytest.skip("This framework has no gradients.")
     words = {"window": (3, 4), "old_window": (3, 2), "prefix_tokens": 1, "method": method}

@@ -1,4 +1,4 @@
-"""Scoring encodings that look at positions alone, where the conformance suite does not go: long, padded, cast, misused."""
+"""Scoring encodings that use positions alone, beyond the conformance suite: long, padded, cast, misused."""
 
 import re
 
@@ -18,7 +18,7 @@ LEARNING = [
 ]
 
 
-def drawn(encoding):
+def random_parameters(encoding):
     numbers = np.random.default_rng(3)
     return {
         name: numbers.normal(p.mean, p.std or 0.1, p.shape).astype(np.float32)
@@ -27,14 +27,16 @@ def drawn(encoding):
 
 
 def both(on, encoding):
-    """The room's layer, and NumPy's, with the same numbers."""
-    numbers, known = drawn(encoding), reference.AttentionBias(encoding)
-    known.set_tables(numbers)
-    return on.testing.with_parameters(on.testing.eval_mode(on.backend.AttentionBias(encoding)), numbers), known
+    """Return the layer of the backend and that of NumPy with the same parameters."""
+    numbers, reference_layer = random_parameters(encoding), reference.AttentionBias(encoding)
+    reference_layer.set_tables(numbers)
+    return on.testing.with_parameters(
+        on.testing.eval_mode(on.backend.AttentionBias(encoding)), numbers
+    ), reference_layer
 
 
 @pytest.mark.parametrize("encoding", LEARNING, ids=str)
-def test_parameters_start_as_the_encoding_says(on, backend, to_backend, encoding):
+def test_parameters_are_initialized_as_the_encoding_says(on, backend, to_backend, encoding):
     layer = on.testing.eval_mode(backend.AttentionBias(encoding))
     layer(to_backend(np.zeros((1, 2, 3, 4))))
     for name, parameter in encoding.parameters().items():
@@ -46,28 +48,28 @@ def test_parameters_start_as_the_encoding_says(on, backend, to_backend, encoding
 
 @pytest.mark.parametrize("encoding", LEARNING[:4], ids=str)
 def test_long_sequences_and_far_positions(on, backend, to_backend, encoding):
-    """A power is the exponential of up to 14, which float32 has to 2**-20, the error of the result next to its size."""
-    layer, known = both(on, encoding)
+    """A power is an exponential of up to 14: float32 has a relative error of 2**-20 there."""
+    layer, reference_layer = both(on, encoding)
     allowed = 2.0**-18 if encoding == LEARNING[2] else 2.0**-21
     x = np.zeros((1, 2, 5, 300), np.float32)
     far = {"query_positions": 2**20 + np.arange(5), "key_positions": 2**20 - np.arange(300) ** 2}
     long = np.zeros((1, 2, 300, 5), np.float32)
     for scores, words in ((x, {"start": 295}), (x, far), (long, {})):
-        got, wanted = backend.to_numpy(layer(to_backend(scores), **words)), known(scores, **words)
+        got, wanted = backend.to_numpy(layer(to_backend(scores), **words)), reference_layer(scores, **words)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
-def test_left_padded_rows_are_those_without_padding(on, backend, to_backend):
+def test_left_padded_rows_agree_with_rows_without_padding(on, backend, to_backend):
     positions = from_mask(to_backend(np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])))
     for encoding in (Alibi(num_heads=2, sides="past"), LEARNING[0]):
-        layer, known = both(on, encoding)
+        layer, reference_layer = both(on, encoding)
         words = {"query_positions": positions, "key_positions": positions}
         got = backend.to_numpy(layer(to_backend(np.zeros((2, 2, 5, 5))), **words))
-        np.testing.assert_array_equal(got[0][:, 2:, 2:], known(np.zeros((2, 3, 3), np.float32)))
-        np.testing.assert_array_equal(got[1], known(np.zeros((2, 5, 5), np.float32)))
+        np.testing.assert_array_equal(got[0][:, 2:, 2:], reference_layer(np.zeros((2, 3, 3), np.float32)))
+        np.testing.assert_array_equal(got[1], reference_layer(np.zeros((2, 5, 5), np.float32)))
 
 
-def test_tokens_outside_a_window_are_refused(on, backend, to_backend):
+def test_tokens_outside_a_window_are_rejected(on, backend, to_backend):
     layer = on.testing.eval_mode(backend.AttentionBias(SwinBias(num_heads=1, window=(2, 2))))
     words = "`query_positions` of SwinBias(num_heads=1, window=(2, 2)) must lie from 0 to 3, got 4."
     with pytest.raises(ValueError, match=re.escape(words)):
@@ -80,26 +82,26 @@ def test_tokens_outside_a_window_are_refused(on, backend, to_backend):
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], LEARNING[3]], ids=str)
 def test_attention_of_half_precision(on, backend, to_backend, encoding):
-    """What is learned is as it was where scores are of float16; the sum is rounded to theirs once."""
+    """Parameters stay float32 with float16 scores; the sum is rounded once."""
     if "float16" in on.known_failures:
         pytest.skip(on.known_failures["float16"])
-    layer, known = both(on, encoding)
+    layer, reference_layer = both(on, encoding)
     scores = on.testing.cast(to_backend(np.full((1, 2, 4, 6), 0.5)), "float16")
     layer = on.testing.eval_mode(layer, "float16")
     got = backend.to_numpy(layer(scores))
     assert got.dtype == np.float16
-    np.testing.assert_allclose(got, known(np.full((1, 2, 4, 6), 0.5, np.float32)), rtol=2**-10)
+    np.testing.assert_allclose(got, reference_layer(np.full((1, 2, 4, 6), 0.5, np.float32)), rtol=2**-10)
 
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], *LEARNING[2:]], ids=str)
-def test_nothing_has_no_bias(on, backend, to_backend, encoding):
+def test_empty_scores(on, backend, to_backend, encoding):
     layer, _ = both(on, encoding)
     for shape in ((1, 2, 0, 4), (1, 2, 3, 0)):
         assert tuple(layer(to_backend(np.zeros(shape))).shape) == shape
 
 
 @pytest.mark.parametrize("encoding", [LEARNING[0], LEARNING[3]], ids=str)
-def test_those_that_learn_inside_attention(on, backend, to_backend, encoding):
+def test_learned_biases_inside_attention(on, backend, to_backend, encoding):
     layer = on.testing.eval_mode(backend.MultiHeadAttention(4, 2, position=encoding))
     x = to_backend(np.random.default_rng(0).normal(size=(2, 6, 4)))
     result = backend.to_numpy(layer(x, x, x))
@@ -108,8 +110,8 @@ def test_those_that_learn_inside_attention(on, backend, to_backend, encoding):
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(3, 5), (5, 3), (1, 7), (6, 1), (0, 4)])
-def test_what_belongs_to_offsets_is_spread_over_queries_and_keys(on, to_backend, queries, keys):
-    """And has memory of its own, as what it was made of."""
+def test_biases_by_offset_are_expanded_to_queries_and_keys(on, to_backend, queries, keys):
+    """The result does not share memory with its input."""
     given = np.arange(2.0 * (queries + keys)).reshape(2, -1) ** 2
     by_offset = to_backend(given)
     first, second = (expand_offsets(array, queries=queries, keys=keys) for array in (by_offset, by_offset + 1))
@@ -120,9 +122,9 @@ def test_what_belongs_to_offsets_is_spread_over_queries_and_keys(on, to_backend,
     np.testing.assert_array_equal(on.backend.to_numpy(by_offset), given)
 
 
-def test_gradients_reach_what_is_spread(on, to_backend):
+def test_expanded_offsets_have_gradients(on, to_backend):
     if not hasattr(on.testing, "gradient"):
-        pytest.skip("no gradient")
+        pytest.skip("This framework has no gradients.")
     weights = np.arange(15.0).reshape(1, 3, 5) ** 2
     found = on.testing.gradient(
         lambda x: expand_offsets(x, queries=3, keys=5), to_backend(np.ones((1, 8))), to_backend(weights)

@@ -1,4 +1,4 @@
-"""Blocks of one model that are given one layer: they share its table, and give what blocks of their own tables give."""
+"""Blocks of one model that share one layer and its table: results are the same as with separate layers."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,11 @@ def tokens(length):
 
 
 def blocks_of(on, layer):
-    """Two blocks that are given one layer."""
+    """Return two blocks that share one layer."""
     return [on.testing.eval_mode(on.backend.MultiHeadAttention(8, 2, position=layer)) for _ in range(2)]
 
 
-def test_a_table_grows_once_and_numbers_are_those_of_a_layer_of_its_own(on, to_backend):
+def test_a_shared_table_grows_once_and_results_do_not_change(on, to_backend):
     layer, (short, long) = (
         on.backend.RotaryEmbedding(ROTARY, max_len=8),
         (to_backend(tokens(length)) for length in (5, 12)),
@@ -27,20 +27,20 @@ def test_a_table_grows_once_and_numbers_are_those_of_a_layer_of_its_own(on, to_b
     for block, x in ((first, short), (second, long), (first, long)):
         shared = on.backend.to_numpy(block(x, x, x))
     assert {table.shape[0] for table in layer.tables} == {16}
-    vars(first)["rotary"] = on.backend.RotaryEmbedding(ROTARY)  # past what frameworks make of attributes
+    vars(first)["rotary"] = on.backend.RotaryEmbedding(ROTARY)  # bypass the attribute handling of the framework
     np.testing.assert_array_equal(on.backend.to_numpy(on.testing.eval_mode(first)(long, long, long)), shared)
 
 
 @pytest.mark.parametrize("encoding", [ROTARY, Alibi(num_heads=2)], ids=repr)
-def test_blocks_hold_the_layer_itself(on, encoding):
-    kind, name = ("RotaryEmbedding", "rotary") if encoding is ROTARY else ("AttentionBias", "scoring")
-    layer = getattr(on.backend, kind)(encoding)
+def test_blocks_keep_the_layer_itself(on, encoding):
+    layer_name, name = ("RotaryEmbedding", "rotary") if encoding is ROTARY else ("AttentionBias", "scoring")
+    layer = getattr(on.backend, layer_name)(encoding)
     assert all(getattr(block, name) is layer for block in blocks_of(on, layer))
 
 
-@pytest.mark.parametrize(("kind", "encoding"), LEARNED.items())
-def test_what_learns_is_shared_or_refused(on, kind, encoding):
-    layer = getattr(on.backend, kind)(encoding)
+@pytest.mark.parametrize(("layer_name", "encoding"), LEARNED.items())
+def test_learned_layers_are_shared_or_rejected(on, layer_name, encoding):
+    layer = getattr(on.backend, layer_name)(encoding)
     if on.backend.__name__.endswith(".jax"):
         with pytest.raises(ValueError, match="`position` must be an encoding, got the layer of"):
             blocks_of(on, layer)
@@ -48,7 +48,7 @@ def test_what_learns_is_shared_or_refused(on, kind, encoding):
         assert all(layer in (block.rotary, block.scoring) for block in blocks_of(on, layer))
 
 
-def test_other_layers_are_refused(on):
+def test_other_layers_are_rejected(on):
     backend = on.backend
     with pytest.raises(TypeError, match="`position` must be a rotary or scoring encoding or None, got"):
         backend.MultiHeadAttention(8, 2, position=backend.PositionalEncoding(8))
@@ -56,10 +56,10 @@ def test_other_layers_are_refused(on):
         backend.MultiHeadAttention(8, 4, position=backend.RotaryEmbedding(ROTARY))
 
 
-def test_layers_of_other_frameworks_are_refused(on):
+def test_layers_of_other_frameworks_are_rejected(on):
     from posenc_backends import numpy
 
     if on.backend is numpy:
-        pytest.skip("its own")
+        pytest.skip("NumPy is the backend under test.")
     with pytest.raises(TypeError, match="`position` must be a layer of the framework that attends, got"):
         on.backend.MultiHeadAttention(8, 2, position=numpy.RotaryEmbedding(ROTARY))

@@ -1,4 +1,4 @@
-"""Training: every framework follows the curve that was computed in float64, with any encoding, and decodes as NumPy does."""
+"""Training: every framework follows the loss curve of float64, with any encoding, and decodes like NumPy."""
 
 import json
 from itertools import islice
@@ -17,7 +17,7 @@ from posenc_core.transformer.decoding import beam, greedy
 from posenc_core.transformer.model import answer, loss
 from posenc_core.transformer.tasks import TASKS, reverse
 
-TOLERANCE = 5e-5  # 1e-4 between any two; float32 is off by 2e-6 in a quiet start, which `RESIDUAL` keeps quiet
+TOLERANCE = 5e-5  # 1e-4 between any two frameworks; `RESIDUAL` keeps the start smooth, where float32 errs by 2e-6
 POSITIONS = [
     None,
     encodings.Sinusoidal(dim=16),
@@ -44,15 +44,15 @@ RECIPE = Recipe(steps=3, size=8, rate=1e-2, warmup=1)
 def backend_name(request):
     name = request.config.getoption("--backend")
     if name in HOST_NAMES:
-        pytest.skip("has no derivatives")
+        pytest.skip("This backend has no gradients.")
     return name
 
 
 @pytest.mark.parametrize("curve", golden("training"), ids=lambda curve: curve["task"])
-def test_the_first_losses_are_those_of_float64(backend_name, curve):
+def test_the_first_losses_agree_with_float64(backend_name, curve):
     task, recipe = TASKS[curve["task"]](), Recipe()
-    made = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
-    losses = list(islice(steps(made, task, recipe), len(curve["losses"])))
+    model_trainer = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
+    losses = list(islice(steps(model_trainer, task, recipe), len(curve["losses"])))
     assert len(losses) == 100
     assert np.abs(np.subtract(losses, curve["losses"])).max() < TOLERANCE
 
@@ -64,27 +64,27 @@ def test_the_first_losses_are_those_of_float64(backend_name, curve):
 )
 def test_a_model_with_any_encoding_learns(backend_name, position):
     model = small(position)
-    made = trainer(backend_name, model, RECIPE)
+    model_trainer = trainer(backend_name, model, RECIPE)
     batch = TASK.batch(8, seed=(0, 0))
-    before = learned(backend_name, made, model)
-    losses = [made.step(*batch) for _ in range(RECIPE.steps)]
-    assert abs(losses[0] - float(loss(model, wide(model), *batch))) < 2e-6 * 8
+    before = learned(backend_name, model_trainer, model)
+    losses = [model_trainer.step(*batch) for _ in range(RECIPE.steps)]
+    assert abs(losses[0] - float(loss(model, in_float64(model), *batch))) < 2e-6 * 8
     assert np.isfinite(losses).all()
     assert losses[-1] < losses[0]
-    for name, array in learned(backend_name, made, model).items():
+    for name, array in learned(backend_name, model_trainer, model).items():
         assert not np.array_equal(array, before[name]), name
 
 
 @pytest.mark.parametrize("position", [POSITIONS[3], POSITIONS[6]], ids=repr)
-def test_answers_are_decoded_as_the_host_decodes_them(backend_name, position):
+def test_answers_are_decoded_as_by_numpy(backend_name, position):
     model, backend, host, length = small(position), load(backend_name), load("numpy"), 2
     tokens = TASK.batch(3, seed=(0, 0)).source
     numbers = {**model.initial(seed=3), **model.constants()}
     weights, source = {name: backend.from_numpy(array) for name, array in numbers.items()}, backend.from_numpy(tokens)
     best = beam(model, numbers, tokens, backend=host, width=2, length=length)
-    found = beam(model, weights, source, backend=backend, width=2, length=length)
-    assert np.array_equal(found.tokens, best.tokens)
-    assert np.allclose(found.scores, best.scores, rtol=0, atol=1e-5)
+    found_by_backend = beam(model, weights, source, backend=backend, width=2, length=length)
+    assert np.array_equal(found_by_backend.tokens, best.tokens)
+    assert np.allclose(found_by_backend.scores, best.scores, rtol=0, atol=1e-5)
     written = greedy(model, weights, source, backend=backend, length=length)
     assert np.array_equal(written, greedy(model, numbers, tokens, backend=host, length=length))
     likeliest = backend.to_numpy(answer(model, weights, source, backend.from_numpy(written))).argmax(-1)
@@ -92,10 +92,10 @@ def test_answers_are_decoded_as_the_host_decodes_them(backend_name, position):
     assert np.array_equal(likeliest[going], written[going])
 
 
-def test_the_command_trains_and_tells_whether_it_was_enough(backend_name, tmp_path, capsys):
+def test_the_command_trains_and_reports_success(backend_name, tmp_path, capsys):
     pytest.importorskip("rich")
     path = tmp_path / "reverse.json"
-    told = [
+    command = [
         "train",
         "reverse",
         "--backend",
@@ -107,13 +107,13 @@ def test_the_command_trains_and_tells_whether_it_was_enough(backend_name, tmp_pa
         "--json",
         str(path),
     ]
-    assert main([*told, "--target", "0"]) == 0
+    assert main([*command, "--target", "0"]) == 0
     assert "% of 1024 held-out questions exactly" in capsys.readouterr().out
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["model"]["position"] == {"kind": "Alibi", "num_heads": 4} | written["model"]["position"]
     assert len(written["losses"]) == 2
     assert written["exact_match"] < 0.01
-    assert main(told) == 1
+    assert main(command) == 1
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_command_trains_and_tells_whether_it_was_enough(backend_name, tmp_pa
         (["--picture", "x.png"], "`--picture` draws a date, so the task must be dates, got copy."),
     ],
 )
-def test_the_command_tells_what_it_cannot(backend_name, wrong, message, tmp_path, monkeypatch, capsys):
+def test_the_command_rejects_wrong_options(backend_name, wrong, message, tmp_path, monkeypatch, capsys):
     pytest.importorskip("rich")
     monkeypatch.chdir(tmp_path)
     assert main(["train", "copy", "--backend", backend_name, *wrong]) == 2
@@ -145,7 +145,7 @@ def small(position):
     )
 
 
-def wide(model):
+def in_float64(model):
     arrays = {**model.initial(seed=0), **model.constants()}
     return {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in arrays.items()}
 

@@ -12,13 +12,13 @@ from numbers_of import drawn, power, rounded, sinusoidal_row
 LONG = [0, 1, 2, 3, 255, 1000, 65537, 1048576, 16777215, -3]
 TIMES = [0, 1, 3, 17, 250, 999, 0.25, 17.5, 1234.5, 1048576, -3]
 COORDINATES = [0.0, 0.25, -0.5, 1.0, 0.7109375, -0.333251953125, 17.5]
-GRADED = [0.25, 17.5, 1234.5, 5.0, -3.0]  # each a float32 number
+GRADED = [0.25, 17.5, 1234.5, 5.0, -3.0]  # exact in float32
 
-Column = tuple[str, list[Any]]  # sin or cos, or a word of its own, and radians per position on each axis
+Column = tuple[str, list[Any]]  # sin, cos or another word, and radians per position on each axis
 
 
 def additive_tables() -> Iterator[dict[str, Any]]:
-    """Tables of every convention, odd widths, three axes, real and long positions among them."""
+    """Yield tables of every convention, also with odd widths, three axes, real and far positions."""
     for fields in _grids():
         axes = fields["num_axes"]
         yield _table(fields, [[LONG[(k + 3 * a) % len(LONG)] for k in range(len(LONG))] for a in range(axes)])
@@ -30,7 +30,7 @@ def additive_tables() -> Iterator[dict[str, Any]]:
 
 
 def position_gradients() -> Iterator[dict[str, Any]]:
-    """The derivative of each column with respect to the position on each axis, at real positions, and the rows there."""
+    """Yield the derivative of each column with respect to each position axis, and the rows, at real positions."""
     for fields in (
         {"kind": "Integer", "dim": 2},
         {"kind": "Normalized", "dim": 2, "length": 1300},
@@ -50,7 +50,7 @@ def position_gradients() -> Iterator[dict[str, Any]]:
 
 
 def additive_sums() -> Iterator[dict[str, Any]]:
-    """Tokens plus the rows of a grid: the sum in float32, rounded once."""
+    """Yield tokens plus the rows of a grid: the sum in float32, rounded once."""
     numbers = random.Random(20211111)
     cells = [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
     for fields, positions in (
@@ -77,7 +77,7 @@ def additive_sums() -> Iterator[dict[str, Any]]:
 
 
 def learned_sinusoidal() -> Iterator[dict[str, Any]]:
-    """Learned frequencies before they learn: what they give, and the gradient of the numbers that will be learned."""
+    """Yield results of learned frequencies as initialized, and the gradient of their parameters."""
     numbers = random.Random(20240326)
     for dim, convention in ((5, "interleaved"), (5, "concatenated"), (6, "tensor2tensor"), (7, "timestep")):
         columns = _sinusoids(dim, convention)
@@ -163,7 +163,7 @@ def _table(fields: dict[str, Any], positions: list[list[Any]]) -> dict[str, Any]
 
 
 def _graded(fields: dict[str, Any], positions: list[list[float]]) -> dict[str, Any]:
-    """`scale` is how fast a column changes, times the size of its angle, which float32 angles are off in proportion to."""
+    """Return gradients; `scale` is the slope of a column times the size of its angle: errors of float32 angles grow with it."""
     columns = _columns(fields)
     gradient, scale = ([[[] for _ in positions[0]] for _ in positions] for _ in "gs")
     for k, at in enumerate(zip(*positions, strict=True)):
@@ -200,7 +200,7 @@ def _slope(function: str, angle: Any) -> Any:
 
 
 def _clean(value: Any) -> Any:
-    """0 for what 50 digits of π leave of the sine of whole half turns; no other number here is so small."""
+    """Return 0 for the remainder that 50 digits of π leave in sines of multiples of π; no other number here is so small."""
     return value if abs(value) > mp.mpf(10) ** -40 else mp.mpf(0)
 
 
@@ -241,7 +241,7 @@ def _timestep(fields: dict[str, Any]) -> list[Column]:
 
 
 def _grid(fields: dict[str, Any]) -> list[Column]:
-    """Each convention as its code lays the columns out: which function, of which axis, at which of how many rates."""
+    """Return the columns of each convention as in its code: the function, the axis, and the frequency."""
     dim, axes, base = fields["dim"], fields["num_axes"], fields.get("base", 10000)
 
     def block(function: str, axis: int, count: int) -> list[Column]:
@@ -289,13 +289,13 @@ def _random(fields: dict[str, Any]) -> list[Column]:
 
 
 def _normal(uniform: random.Random) -> Any:
-    """Box and Muller's first number of two."""
+    """Return the first of the two numbers of Box and Muller."""
     radius, turn = mp.mpf(uniform.random()), mp.mpf(uniform.random())
     return mp.sqrt(-2 * mp.log(1 - radius)) * mp.cos(2 * mp.pi * turn)
 
 
 def twister(seed: int) -> random.Random:
-    """Python's Mersenne twister, begun as its authors begin it with one number, and NumPy's `RandomState` with it."""
+    """Return Python's Mersenne twister, seeded with one integer as by its authors and by NumPy's `RandomState`."""
     state = [seed]
     for i in range(1, 624):
         state.append((1812433253 * (state[-1] ^ (state[-1] >> 30)) + i) % 2**32)

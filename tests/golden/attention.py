@@ -1,4 +1,4 @@
-"""Golden numbers of attention: every kind of position, masks, groups, caches; and their gradients."""
+"""Golden numbers of attention with every kind of encoding, masks, grouped heads and caches, and their gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import mpmath as mp
 from numbers_of import DTYPES, power, rounded
 
 WIDTH, HEADS, HEAD_DIM = 8, 2, 4
-STEP = mp.mpf(10) ** -16  # of the differences: their error is its square, 1e-32, and 34 digits are left of 50
+STEP = mp.mpf(10) ** -16  # of central differences: their error is its square, 1e-32; 34 of 50 digits remain
 ROTARY = {"kind": "Rotary", "head_dim": HEAD_DIM, "layout": "half"}
 XPOS = {"kind": "XPos", "head_dim": HEAD_DIM, "layout": "interleaved", "scale_base": 4}
 ALIBI = {"kind": "Alibi", "num_heads": HEADS}
@@ -23,7 +23,7 @@ GoldenCase = dict[str, Any]
 
 
 def attention() -> Iterator[GoldenCase]:
-    """Multi-head attention of two heads of four, by its formula, with each kind of position, and rows that see nothing."""
+    """Yield multi-head attention with two heads of four channels, each kind of encoding, and rows without visible keys."""
     numbers = random.Random(19560101)
     for name, position, kv_heads, options in (
         ("no position", None, 2, {}),
@@ -49,11 +49,11 @@ def attention() -> Iterator[GoldenCase]:
 
 
 def attend() -> Iterator[GoldenCase]:
-    """`attend` alone, on numbers of every dtype: computed in float32 and rounded once, or in float64."""
+    """Yield the function `attend` in every dtype: computed in float32 and rounded once, or in float64."""
     numbers = random.Random(20170612)
     for name, position, heads in (("no position, groups", None, 1), ("Rotary", ROTARY, 2), ("Alibi", ALIBI, 1)):
         for dtype, bits in DTYPES.items():
-            if dtype != "float64" or position is not ROTARY:  # whose table is of float32
+            if dtype != "float64" or position is not ROTARY:  # its table is float32
                 yield {"name": f"attend, {name}, {dtype}", "dtype": dtype} | _alone(position, heads, bits, numbers)
 
 
@@ -65,7 +65,7 @@ def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> Gold
     def of(b: int, h: int, i: int) -> Any:
         return lambda row: formula.mixed(row, k, v, (b, h, i), heads)
 
-    smooth = formula.kind != "Rotary" or bits >= 24  # else a query is rounded when it is turned
+    smooth = formula.kind != "Rotary" or bits >= 24  # otherwise the rotation rounds queries
     result, gradient = _each(q, of, weights if smooth else None)
     tokens = {"position": position, "q": q, "k": k, "v": v, "weights": weights, "start": 1}
     return tokens | {"result": _rounded(result, bits), "gradient": _rounded(gradient, bits) if smooth else None}
@@ -80,17 +80,17 @@ def _whole(name: str, position: Any, kv_heads: int, options: GoldenCase, numbers
         }
     result, gradient = attended(made, queries, keys, values, options, weights)
     tokens = {"queries": queries, "keys": keys, "values": values, "weights": weights}
-    told = {"options": options, "cuts": None, "result": result, "gradient": gradient}
-    return {"name": f"MultiHeadAttention, {name}"} | made | tokens | told
+    results = {"options": options, "cuts": None, "result": result, "gradient": gradient}
+    return {"name": f"MultiHeadAttention, {name}"} | made | tokens | results
 
 
 def _cut(position: Any, numbers: random.Random) -> GoldenCase:
-    """Causal self-attention, to be computed piece by piece with a cache."""
+    """Yield causal self-attention that is computed piece by piece with a cache."""
     made, tokens = made_of(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
     result, _ = attended(made, tokens, tokens, tokens, {"causal": True}, None)
     names = {"queries": tokens, "keys": tokens, "values": tokens}
-    told = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
-    return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | told
+    results = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
+    return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | results
 
 
 def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:
@@ -106,12 +106,12 @@ def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:
 
 
 def _drawn(numbers: random.Random, *shape: int) -> Any:
-    """Multiples of 1/16, which are numbers of any dtype."""
+    """Return multiples of 1/16, exact in any dtype."""
     return [_drawn(numbers, *shape[1:]) for _ in range(shape[0])] if shape else round(numbers.gauss(0, 1) * 16) / 16
 
 
 def _scaled(matrix: Any) -> Any:
-    """A quarter of it, as layers begin: scores are of size 1, and softmax does not take one key alone."""
+    """Return a quarter of the numbers: scores of size 1, so that softmax does not select a single key."""
     return [[number / 4 for number in row] for row in matrix]
 
 
@@ -140,7 +140,7 @@ def attended(
 
 
 def _each(queries: Any, of: Any, weights: Any) -> tuple[Any, Any]:
-    """The result of each query, `(batch, heads, queries, width)`, and its gradient by central differences."""
+    """Return the result of each query, `(batch, heads, queries, width)`, and its gradient by central differences."""
     result, gradient = [], []
     for b, heads in enumerate(queries):
         result.append([[of(b, h, i)(row) for i, row in enumerate(rows)] for h, rows in enumerate(heads)])
@@ -162,14 +162,14 @@ def _slope(function: Any, row: list[Any], weights: list[Any]) -> list[Any]:
 
 
 class _Formula:
-    """The formula of attention for one query, in 50 digits."""
+    """The formula of attention for one query, with 50 digits."""
 
     def __init__(self, position: Any, parameters: GoldenCase, options: GoldenCase, bits: int = 53) -> None:
         self.position, self.parameters, self.options, self.bits = position, parameters, options, bits
         self.kind = position and position["kind"]
 
     def mixed(self, q: list[Any], keys: Any, values: Any, at: tuple[int, int, int], kv_heads: int) -> list[Any]:
-        """What query `i` of head `h` of row `b` takes of the values, `(batch, kv_heads, keys, width)`."""
+        """Return the result of query `i` of head `h` of row `b` for the values, `(batch, kv_heads, keys, width)`."""
         b, h, _ = at
         group = h * kv_heads // HEADS
         k, v = keys[b][group], values[b][group]
@@ -192,7 +192,7 @@ class _Formula:
         return j < length and (not self.options.get("causal") or p >= place) and (mask is None or mask[b][h][i][j])
 
     def turned(self, x: list[Any], p: int, sign: int) -> list[Any]:
-        """A query (sign 1) or key (-1), turned; XPos has one shrink and the other grow."""
+        """Return a rotated query (sign 1) or key (sign -1); with XPos, one shrinks and the other grows."""
         if self.kind not in ("Rotary", "XPos"):
             return x
         turned, half = list(x), self.position["layout"] == "half"
@@ -226,7 +226,7 @@ class _Formula:
         return max(-farthest, min(farthest, place - p)) + farthest
 
     def bucket(self, offset: int) -> int:
-        """Raffel et al.: half of the buckets for each side, half of these for one distance each, the others ever wider."""
+        """Return the bucket of Raffel et al.: half of the buckets per side, half of these for one distance each, the others logarithmic."""
         side = self.position["num_buckets"] // 2
         single, distance, first = side // 2, abs(offset), side if offset > 0 else 0
         if distance < single:

@@ -1,4 +1,4 @@
-"""Golden numbers of the scoring encodings that look at queries and keys: whole attention, and its gradients."""
+"""Golden numbers of content-based encodings: attention and its gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numbers_of import power, rounded
 
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 2, 2, 3, 5, 4
 LENGTHS = {"q": QUERIES, "k": KEYS, "values": KEYS}
-STEP = mp.mpf(10) ** -16  # of the differences: their error is its square, 1e-32, and 34 digits are left of 50
+STEP = mp.mpf(10) ** -16  # of central differences: their error is its square, 1e-32; 34 of 50 digits remain
 GIVEN = {
     "query_positions": [[4, 0, 1048577], [-3, 2, 2]],
     "key_positions": [[0, 1, 4, 1048576, 9], [2, 2, -5, 3, 1048576]],
@@ -25,7 +25,7 @@ Arrays = dict[str, Any]
 
 
 def content_scoring() -> Iterator[dict[str, Any]]:
-    """Two rows of a batch, two heads, three queries and five keys; plain positions, a cache, and given ones."""
+    """Yield two batch rows, two heads, three queries and five keys, with default positions, a cache, and given positions."""
     numbers = random.Random(20180306)
     one_row = {"query_positions": [7, 5, 5], "key_positions": [5, 6, 7, 3, 9]}
     for name, encoding, placed, causal in (
@@ -62,11 +62,11 @@ def _draw(numbers: random.Random, *shape: int, std: float = 1) -> Any:
 
 
 def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-    """What is added to given scores, the result of attention, and gradients of both."""
+    """Return the biased scores, the result of attention, and the gradients of both."""
     scores = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
     weights = _draw(numbers, BATCH, HEADS, QUERIES, KEYS)
     result_weights = _draw(numbers, BATCH, HEADS, QUERIES, WIDTH)
-    told = {
+    case = {
         "scores": scores,
         "score_weights": _each(lambda b, h, i, j: weights[b][h][i][j] if _seen(golden_case, i, j) else 0.0),
         "biased": _each(lambda b, h, i, j: float(_biased(golden_case, arrays, scores, b, h, i, j))),
@@ -87,9 +87,9 @@ def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays
         ]
         return mp.fsum(dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
 
-    told["scores_gradient"] = _gradient(of_scores, scores)
-    told["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
-    return told
+    case["scores_gradient"] = _gradient(of_scores, scores)
+    case["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
+    return case
 
 
 def _indices(golden_case: dict[str, Any]) -> Iterator[tuple[int, int, int, int]]:
@@ -106,7 +106,7 @@ def _each(number: Callable[[int, int, int, int], float]) -> Any:
 
 
 def _gradient(function: Callable[[], Any], array: Any) -> Any:
-    """Central differences with respect to every number of nested lists, which are left as they were."""
+    """Return central differences with respect to every number of nested lists; the lists are restored."""
     if isinstance(array[0], list):
         return [_gradient(function, part) for part in array]
     slopes = []
@@ -132,14 +132,14 @@ def _place(golden_case: dict[str, Any], name: str, b: int, index: int) -> int:
 
 
 def _row(golden_case: dict[str, Any], b: int, i: int, j: int) -> int:
-    """The row of the offset of key j for query i, cut off as the paper cuts it."""
+    """Return the table row for the offset of key j from query i, clipped as in the paper."""
     limit = golden_case["encoding"]["max_distance"]
     offset = _place(golden_case, "key_positions", b, j) - _place(golden_case, "query_positions", b, i)
     return max(-limit, min(limit, offset)) + limit
 
 
 def _attended(golden_case: dict[str, Any], arrays: Arrays, b: int, h: int) -> list[list[Any]]:
-    """Attention of one head: equations 3 to 5 of Shaw et al., with the scores of the others."""
+    """Attention of one head: equations 3 to 5 of Shaw et al., also with the scores of the other encodings."""
     q, k, v = (arrays[name][b][h] for name in LENGTHS)
     result = []
     scores = [[dot(a, c) / mp.sqrt(WIDTH) for c in k] for a in q]
@@ -175,18 +175,18 @@ def _added(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: 
 
 
 def projected(matrix: Any, distance: int) -> list[Any]:
-    """The sinusoid of a distance, sines first, times the matrix."""
+    """Return the sinusoidal row of a distance, sines first, times the matrix."""
     return [dot(_sinusoid(distance, len(matrix) // 2), column) for column in zip(*matrix, strict=True)]
 
 
 @cache
 def _sinusoid(distance: int, half: int) -> list[Any]:
     angles = [distance * power(10000, i, half) for i in range(half)]
-    return [mp.mpf(rounded(f(angle))) for f in (mp.sin, mp.cos) for angle in angles]  # a table of float32
+    return [mp.mpf(rounded(f(angle))) for f in (mp.sin, mp.cos) for angle in angles]  # the table is float32
 
 
 def contextual(q: Any, table: Any, scores: Any) -> Any:
-    """Listing 1 of Golovneva et al.: the gates from a key on, cut off, between floor and ceiling."""
+    """Return the bias of listing 1 of Golovneva et al.: the clipped sum of gates, interpolated between floor and ceiling."""
     position = min(mp.fsum(1 / (1 + mp.exp(-score)) for score in scores), len(table) - 1)
     low, high = int(mp.floor(position)), int(mp.ceil(position))
     part = position - low

@@ -1,4 +1,4 @@
-"""Golden numbers of what peers get wrong today."""
+"""Golden numbers of what other libraries get wrong today."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rope import angles_of, channels, entry_of, table
 
 
 def defects() -> Iterator[dict[str, Any]]:
-    """What peers get wrong today, by its number in the survey of their defects: the right numbers, and how to ask for them."""
+    """Yield what other libraries get wrong, by number in the survey of defects: the right numbers, and the check that fails there."""
     rotary = {"kind": "Rotary", "head_dim": 64, "layout": "interleaved", "base": 10000, "rotary_dim": None}
     plain = rotary | {"scaling": None}
     half = plain | {"layout": "half"}
@@ -24,12 +24,12 @@ def defects() -> Iterator[dict[str, Any]]:
         axial, grid
     )
     xpos = {"kind": "XPos", "head_dim": 8, "layout": "interleaved", "scale_base": 512}
-    for number, told, check in ((3, "queries and keys one by one", "one_by_one"), (4, "a copy of XPos", "copied")):
+    for number, title, check in ((3, "queries and keys one by one", "one_by_one"), (4, "a copy of XPos", "copied")):
         places = [(p,) for p in (0, 1, 128, 255)]
         golden_cases = [[entry_of(xpos, j, place) for j in range(4)] for place in places]
         queries = [[[float(v) for v in pair] for pair in row] for row in golden_cases]
         keys = [[[float(v) for v in _key_entry(xpos, j, place)] for j in range(4)] for place in places]
-        name = f"defect {number}: {told}"
+        name = f"defect {number}: {title}"
         yield {
             "name": name,
             "check": check,
@@ -63,8 +63,8 @@ def defects() -> Iterator[dict[str, Any]]:
     stated = flat | {"factor": 20.0}
     twenty = half | {"scaling": {"kind": "YaRN", **yarn, "factor": 20.0}}
     yield _defect(13, "a factor that is not L / L0", "table", twenty) | _config(sizes, stated)
-    for told, seq_len in (("4096", 4096), ("4097", 4097), ("4096 again", 4096)):
-        yield _defect(13, f"lists chosen anew at {told}", "table", narrow, seq_len)
+    for title, seq_len in (("4096", 4096), ("4097", 4097), ("4096 again", 4096)):
+        yield _defect(13, f"lists chosen anew at {title}", "table", narrow, seq_len)
     linear = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4}
     yield _defect(
         14, "an integer factor, past the length", "table", half | {"scaling": {"kind": "Linear", "factor": 4}}
@@ -110,16 +110,18 @@ def _sinusoidal_defect(number: int, dtype: str, fields: dict[str, Any]) -> dict[
     }
 
 
-def _defect(number: int, told: str, check: str, encoding: dict[str, Any], seq_len: int | None = None) -> dict[str, Any]:
-    return {"name": f"defect {number}: {told}", "check": check} | table(encoding, seq_len)
+def _defect(
+    number: int, title: str, check: str, encoding: dict[str, Any], seq_len: int | None = None
+) -> dict[str, Any]:
+    return {"name": f"defect {number}: {title}", "check": check} | table(encoding, seq_len)
 
 
-def _config(told: dict[str, Any], rope: dict[str, Any], layer_type: str | None = None) -> dict[str, Any]:
-    return {"config": told | {"rope_parameters": rope}, "layer_type": layer_type}
+def _config(config: dict[str, Any], rope: dict[str, Any], layer_type: str | None = None) -> dict[str, Any]:
+    return {"config": config | {"rope_parameters": rope}, "layer_type": layer_type}
 
 
 def _key_entry(encoding: dict[str, Any], j: int, place: tuple[int]) -> tuple[Any, Any]:
-    """Of a key: what a query has at the same distance on the other side of the center, with the angle of its own."""
+    """Return the row of a key: the scale of a query at the opposite distance from the center, with the angle of the key."""
     frequency, _ = angles_of(encoding)[j]
     zeta = (2 * mp.mpf(j) / encoding["head_dim"] + mp.mpf(4) / 10) / (mp.mpf(14) / 10)
     grown = mp.power(zeta, -mp.mpf(place[0]) / encoding["scale_base"])

@@ -1,4 +1,4 @@
-"""Makes the golden numbers again, with mpmath at 50 digits and nothing of posenc.
+"""Compute the golden numbers with mpmath at 50 digits and without posenc.
 
     python tests/golden/generate.py           # writes the JSON files beside this one
     python tests/golden/generate.py --check   # exits with 1 if they would change
@@ -34,7 +34,7 @@ FAR = [5, 0, 1000, 65537, 1048576, -3, 1048576]
 
 
 def sinusoidal() -> Iterator[dict[str, Any]]:
-    """Tables of every convention, odd widths and long positions among them."""
+    """Yield tables of every convention, also with odd widths and far positions."""
     for dim, base in ((2, 10000), (4, 10000), (5, 10000), (32, 10000), (512, 10000), (128, 500000)):
         for convention in ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index"):
             encoding = {"kind": "Sinusoidal", "dim": dim, "base": base, "convention": convention}
@@ -49,7 +49,7 @@ def sinusoidal() -> Iterator[dict[str, Any]]:
 
 
 def seeds() -> Iterator[dict[str, Any]]:
-    """The ladder of the teaching texts; `printed` is what a text prints, to as many digits as it prints."""
+    """Yield the simple encodings of the teaching texts; `printed` has the numbers that a text prints."""
     one_to_four = [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0]]
     yield _seed("Integer", {"dim": 2}, range(4), lambda p, j: p, printed=[[0, 0], [1, 1], [2, 2], [3, 3]])
     yield _seed("Normalized", {"dim": 2, "length": 4}, range(4), lambda p, j: mp.mpf(p) / 4)
@@ -97,7 +97,7 @@ def _seed(
 
 
 def addition() -> Iterator[dict[str, Any]]:
-    """Tokens plus their rows, in every width of number: the sum in float32 (or float64), rounded once."""
+    """Yield tokens plus their rows in every dtype: the sum in float32 (or float64), rounded once."""
     numbers = random.Random(20170612)
     for fields, positions, row in (
         ({"kind": "Integer", "dim": 3}, NEAR, lambda p: [p] * 3),
@@ -135,7 +135,7 @@ def _sum(fields: Any, positions: Any, rows: Any, dtype: str, bits: int, numbers:
 
 
 def rotation() -> Iterator[dict[str, Any]]:
-    """Rotations and their gradients, every product and sum rounded as IEEE arithmetic rounds them."""
+    """Yield rotations and their gradients, every product and sum rounded as in IEEE arithmetic."""
     numbers = random.Random(20210420)
     for layout in ("interleaved", "half"):
         for head_dim, rotary_dim in ((8, 8), (10, 6)):
@@ -164,7 +164,7 @@ def rotation() -> Iterator[dict[str, Any]]:
 
 
 def turn(row: list[float], p: int, sign: int, rotary_dim: int, layout: str, bits: int) -> list[float]:
-    """One row turned by `sign` times its angles, in arithmetic of `bits` digits, from a float32 table."""
+    """Return one row rotated by `sign` times its angles, in arithmetic of `bits` digits, with a float32 table."""
     turned, pairs = list(row), rotary_dim // 2
     for i in range(pairs):
         first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + pairs)
@@ -177,7 +177,7 @@ def turn(row: list[float], p: int, sign: int, rotary_dim: int, layout: str, bits
 
 
 def alibi() -> Iterator[dict[str, Any]]:
-    """Biases of head counts that are powers of two and of some that are not, as they are added to scores of zero."""
+    """Yield biases added to zeros, for numbers of heads that are powers of two and for others."""
     for heads in (1, 2, 8, 12, 71):
         whole = 2 ** (heads.bit_length() - 1)
         slopes = [mp.power(2, -mp.mpf(8) * i / whole) for i in range(1, whole + 1)]
@@ -194,7 +194,7 @@ def alibi() -> Iterator[dict[str, Any]]:
 
 
 def learned() -> Iterator[dict[str, Any]]:
-    """The gradient of a learned table: whole numbers, which add up without rounding."""
+    """Yield the gradient of a learned table: integers, which add up without rounding."""
     weights = [[[float(10 * b + 3 * i + j) for j in range(2)] for i in range(3)] for b in range(2)]
     sums = [[weights[0][i][j] + weights[1][i][j] for j in range(2)] for i in range(3)]
     zeros = [[[0.0] * 2] * 3] * 2
@@ -206,7 +206,7 @@ def learned() -> Iterator[dict[str, Any]]:
 
 
 def saved() -> Iterator[dict[str, Any]]:
-    """Layers to save and load again, and tokens to try them on."""
+    """Yield layers to save and load, with tokens."""
     for encoding in (
         {"kind": "Sinusoidal", "dim": 4},
         {"kind": "Learned", "dim": 4, "length": 5},
@@ -251,12 +251,12 @@ MAKERS = (
 
 
 def written(make: Callable[[], Iterator[dict[str, Any]]]) -> str:
-    """The entries of a file as JSON, one to a line."""
+    """Return the cases of a file as JSON, one per line."""
     return "[\n" + ",\n".join(json.dumps(golden_case, ensure_ascii=False) for golden_case in make()) + "\n]\n"
 
 
 def main(check: bool) -> int:
-    """Write the files, or compare them; returns the exit status."""
+    """Write the files, or compare them; return the exit status."""
     changed = []
     with ProcessPoolExecutor() as pool:
         for make, text in zip(MAKERS, pool.map(written, MAKERS), strict=True):

@@ -1,7 +1,7 @@
-"""What layers are called with in every mode: tokens, weights and positions, and which numbers are compared.
+"""Inputs of layers in every mode: tokens, weights and positions, and which numbers are compared.
 
-What holds for 53 tokens holds for fewer: their rows are the first ones. Tokens and weights are counted, not drawn, so
-that the file need not hold them; every sixth or so row is compared.
+The rows of fewer tokens are the first rows of 53 tokens, so one set of numbers serves all lengths. `arange_like` makes
+tokens and weights, so the files need not contain them; about every sixth row is compared.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from numbers_of import rounded
 
 LENGTH, ROWS = 53, [0, 6, 15, 16, 32, 52]
-FAR = [2**20 - 20, 5]  # where the two rows of a batch start
-NEAR = [2**15 - 20, 5]  # where half precision, which ends at 65504, has numbers
-LONG = [2**16 - 20, 5]  # where tables as long as that would take too much time
-FIRST_WEIGHT = 7  # weights are counted from another number than tokens
+FAR = [2**20 - 20, 5]  # the start of each batch row
+NEAR = [2**15 - 20, 5]  # in the range of float16, which ends at 65504
+LONG = [2**16 - 20, 5]  # longer tables would take too much time
+FIRST_WEIGHT = 7  # where weights begin, so that they differ from tokens
 HALF = ("bfloat16", "float16")
 
 GoldenCase = dict[str, Any]
 
 
 def arange_like(*shape: int, first: int = 0) -> Any:
-    """Multiples of 1/32 up to 50/32 in size, numbers of any dtype, that run through the array in its order."""
+    """Return multiples of 1/32 up to 50/32 in size, exact in every dtype, in a fixed order."""
     numbers = count(first)
 
     def nested(sizes: tuple[int, ...]) -> Any:
@@ -39,14 +39,14 @@ def described(
     inputs: GoldenCase | None,
     parameters: GoldenCase | None = None,
 ) -> GoldenCase:
-    """`arrays` have counted numbers: their shapes, and the axes that the length is the size of; `inputs` are positions."""
+    """Return a case; `arrays` gives shapes and the axes whose size is the length; `inputs` are positions."""
     settings = [f"{name} {value}" for name, value in (fields or {}).items() if name not in ("kind", "num_heads")]
     given = inputs or {}
     first = given.get("start", [row[0] for row in given.get("key_positions", [])])
     where = [f"start about 2**{max(first).bit_length()}"] if first else []
-    told = {name: {"shape": list(shape), "lengths": lengths} for name, (shape, lengths) in arrays.items()}
+    specs = {name: {"shape": list(shape), "lengths": lengths} for name, (shape, lengths) in arrays.items()}
     for name, numbers in given.items():
-        told[name] = {"numbers": numbers, "lengths": [] if name == "start" else [-1]}
+        specs[name] = {"numbers": numbers, "lengths": [] if name == "start" else [-1]}
     kind = fields["kind"] if fields else "no position"
     return {
         "name": ", ".join(
@@ -55,7 +55,7 @@ def described(
         "layer": layer,
         "encoding": fields,
         "dtype": dtype,
-        "arrays": told,
+        "arrays": specs,
         "options": {},
         "parameters": parameters or {},
         "matrices": {},
@@ -65,7 +65,7 @@ def described(
 
 
 def chosen(array: Any, bits: int) -> Any:
-    """The rows that are compared, of an array `(batch, …, length, columns)`, rounded."""
+    """Return the compared rows of an array `(batch, …, length, columns)`, rounded."""
     if not isinstance(array[0][0], list):
         return [[rounded(value, bits) for value in array[row]] for row in ROWS]
     return [chosen(part, bits) for part in array]

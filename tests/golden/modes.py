@@ -1,4 +1,4 @@
-"""Golden numbers of every layer with every encoding, to be put through a framework's own tools at several lengths."""
+"""Golden numbers of every layer with every encoding, for the modes of the frameworks at several lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scoring_modes import attention_modes, scoring_modes
 
 
 def modes() -> Iterator[GoldenCase]:
-    """Every kind of encoding in its layer; half precision; positions about 2**20."""
+    """Yield every encoding in its layer, in half precision, and at positions about 2**20."""
     yield from _additive()
     yield from _rotary()
     yield from scoring_modes()
@@ -66,15 +66,15 @@ def _additive() -> Iterator[GoldenCase]:
 
 
 def _sum(
-    fields: GoldenCase, rows: Any, dtype: str = "float32", inputs: GoldenCase | None = None, **told: Any
+    fields: GoldenCase, rows: Any, dtype: str = "float32", inputs: GoldenCase | None = None, **fields_of_case: Any
 ) -> GoldenCase:
-    """Tokens plus rows that were rounded to float32, rounded to float32 and to their dtype."""
+    """Return tokens plus float32 rows, rounded to float32 and then to the dtype of the tokens."""
     bits, shape = DTYPES[dtype], (2, LENGTH, fields["dim"])
     pairs = [zip(*both, strict=True) for both in zip(arange_like(*shape), rows, strict=True)]
-    learned = fields["kind"] == "LearnedSinusoidal"  # whose rows are computed, and never rounded
+    learned = fields["kind"] == "LearnedSinusoidal"  # its rows are computed, never rounded
     kept = (lambda value: value) if learned else rounded
     sums = [[[rounded(mp.mpf(a) + kept(b)) for a, b in zip(*both, strict=True)] for both in row] for row in pairs]
-    golden_case = described("PositionalEncoding", fields, dtype, {"x": (shape, [-2])}, inputs, **told)
+    golden_case = described("PositionalEncoding", fields, dtype, {"x": (shape, [-2])}, inputs, **fields_of_case)
     result, gradient = chosen(sums, bits), chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)
     return golden_case | {"result": result, "gradient": gradient}
 
@@ -107,7 +107,7 @@ def _rotary() -> Iterator[GoldenCase]:
 
 
 def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | None = None) -> GoldenCase:
-    """Queries of two heads, each pair turned in float32, or in all digits where frequencies are learned."""
+    """Return queries of two heads, rotated in float32, or with all digits if frequencies are learned."""
     bits, shape = DTYPES[dtype], (2, 2, LENGTH, 8)
     golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs)
     pairs = len(angles_of(fields))
@@ -128,7 +128,7 @@ def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | Non
 
 
 def _place(inputs: GoldenCase, row: int, p: int) -> tuple[int, ...]:
-    """Where a token stands, on every axis; positions of one axis are those of each row."""
+    """Return the position of a token on every axis."""
     if "start" in inputs:
         return (inputs["start"][row] + p,)
     given = inputs.get("positions")

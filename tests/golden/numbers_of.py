@@ -1,4 +1,4 @@
-"""Numbers of mpmath, rounded as IEEE arithmetic rounds them."""
+"""Numbers of mpmath, rounded as in IEEE arithmetic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ mp.mp.dps = 50
 
 
 def rounded(x: Any, bits: int = 24) -> float:
-    """`x` rounded once, to the nearest number of `bits` binary digits; ties go to the even one."""
+    """Return `x` rounded once to the nearest number of `bits` binary digits, ties to even."""
     x = mp.mpf(x)
     if x == 0:
         return 0.0
@@ -21,7 +21,7 @@ def rounded(x: Any, bits: int = 24) -> float:
 
 
 def power(base: Any, numerator: int, denominator: int) -> Any:
-    """`base ** (-numerator / denominator)`."""
+    """Return `base ** (-numerator / denominator)`."""
     return mp.power(mp.mpf(base), -mp.mpf(numerator) / denominator)
 
 
@@ -30,7 +30,7 @@ def drawn(numbers: random.Random, bits: int) -> float:
 
 
 def sinusoidal_row(p: Any, dim: int, base: Any, convention: str) -> list[Any]:
-    """One row of a sinusoidal table, each convention from its own definition."""
+    """Return one row of a sinusoidal table, each convention from its own definition."""
     half = dim // 2
     if convention == "interleaved":
         return [(mp.cos if j % 2 else mp.sin)(p * power(base, j - j % 2, dim)) for j in range(dim)]

@@ -1,4 +1,4 @@
-"""Scoring encodings that look at positions alone: their fixed parts, and what they make of learned numbers."""
+"""Golden numbers of scoring encodings that use positions alone: their constants, and biases with learned parameters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import mpmath as mp
 from numbers_of import DTYPES, rounded
 
 OFFSETS = [*range(-300, 301), *(s * d for d in (399, 400, 401, 800, 801, 4096, 65537, 2**20) for s in (-1, 1))]
-FAR = 2**20  # where the query stands
+FAR = 2**20  # the position of the query
 Numbers = dict[str, Any]
 Bias = Callable[[Numbers, int, int, int], Any]  # of a head, a query and a key
 
 
 def scoring_constants() -> Iterator[dict[str, Any]]:
-    """Slopes; buckets, as biases of a table that holds its rows' numbers; the index of a window, likewise."""
+    """Yield slopes, and the indices of buckets and windows as biases of a table whose rows contain their index."""
     for heads, settings in (
         (12, {"slopes": "geometric"}),
         (5, {"slopes": "geometric", "max_bias": 5.5}),
@@ -50,7 +50,7 @@ def _slopes(heads: int, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _exponents(heads: int, *, slopes: str = "press", max_bias: float = 8, **_: Any) -> list[Any]:
-    """Minus the logarithms of the slopes to base 2: the paper's formula, or MPT's permutation of it."""
+    """Return minus the binary logarithms of the slopes: the paper's formula, or MPT's permutation of it."""
     whole = heads if slopes == "geometric" else 2 ** (heads - 1).bit_length()
     exponents = [mp.mpf(max_bias) * i / whole for i in range(1, whole + 1)]
     return exponents if whole == heads else [*exponents[1::2], *exponents[::2]][:heads]
@@ -67,7 +67,7 @@ def _buckets(num_buckets: int, max_distance: int, sides: str) -> dict[str, Any]:
 
 
 def bucket(offset: int, num_buckets: int, max_distance: int, sides: str) -> int:
-    """By the formula, with logarithms of 50 digits; what they make of whole numbers is taken for whole."""
+    """Return the bucket by the formula, with logarithms of 50 digits; results next to an integer are that integer."""
     per_side = num_buckets // 2 if sides == "both" else num_buckets
     first = per_side if sides == "both" and offset > 0 else 0
     far = abs(offset) if sides == "both" else max(-offset, 0)
@@ -92,7 +92,7 @@ def _index(window: tuple[int, int], prefix: int) -> dict[str, Any]:
 
 
 def window_row(query: Any, key: Any, window: tuple[int, int]) -> int:
-    """The place of the offset among all that there are, in order; those of the class token come after."""
+    """Return the index of the offset among all offsets in order; those of the class token come last."""
     offsets = list(product(*(range(1 - size, size) for size in window)))
     if query is None or key is None:
         return len(offsets) + (2 if query is key else int(query is not None))
@@ -112,7 +112,7 @@ def _entry(name: str, encoding: Any, numbers: Numbers, bias: Any, queries: Any, 
 
 
 def position_scoring() -> Iterator[dict[str, Any]]:
-    """Biases of the first positions, and the gradient of their sum, weighted, with respect to each learned number."""
+    """Yield biases of the first positions, and the gradient of their weighted sum with respect to each parameter."""
     numbers = random.Random(20220522)
     r1, r2 = [0.5, 1.25, 0.75], [0.25, 1.75, 0.5]
     for variant, sides in product(("logarithmic", "power"), ("both", "past")):
@@ -174,7 +174,7 @@ def _map(function: Callable[[Any], Any], array: Any) -> Any:
 
 
 def _derivatives(total: Callable[[Numbers], Any], learned: Numbers, name: str) -> Any:
-    """By central differences of 50 digits: of a step of 1e-15, off by 1e-30; the corners are farther away than that."""
+    """Return central differences with 50 digits and a step of 1e-15: errors are 1e-30, and no kink is that near."""
     step = mp.mpf(10) ** -15
 
     def at(array: Any, replace: Callable[[Any], Any]) -> Any:
@@ -206,7 +206,7 @@ def _power(r1: Any, r2: Any, far: int) -> Any:
 
 
 def perceived(learned: Numbers, head: int, i: int, j: int, below: Any = None) -> Any:
-    """`below` is the c of the denominator, if another."""
+    """Return the bias of FIRE; `below` is the c of the denominator, if it is another."""
     c, threshold = learned["c"][0], abs(2 * learned["l"][0])
     below = c if below is None else below
     share = mp.log(abs(c * (i - j)) + 1) / (mp.log(abs(below * max(mp.mpf(i), threshold)) + 1) + mp.mpf(10) ** -6)
@@ -215,7 +215,7 @@ def perceived(learned: Numbers, head: int, i: int, j: int, below: Any = None) ->
 
 
 def _flow_of_c(learned: Numbers, weights: Any) -> float:
-    """The size of what nearly cancels in its gradient: what comes by way of the numerators and of the denominators."""
+    """Return the size of the terms that nearly cancel in the gradient: those of the numerators and of the denominators."""
     c, total = mp.mpf(learned["c"][0]), mp.mpf(0)
     for head, i, j in product(range(2), range(5), range(7)):
         above = mp.diff(lambda x: perceived({**learned, "c": [x]}, head, i, j, below=c), c)  # noqa: B023

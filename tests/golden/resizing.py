@@ -1,4 +1,4 @@
-"""Learned tables carried over to other lengths, grids and windows: every new row a sum over all old ones."""
+"""Golden numbers of learned tables resized to other lengths, grids and windows: every new row is a sum over all old rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numbers_of import DTYPES, drawn, rounded
 
 
 def resizing() -> Iterator[dict[str, Any]]:
-    """Each method, where tables grow and where they shrink; class tokens, three axes, half precision."""
+    """Yield each method for growing and shrinking tables, with class tokens, three axes and half precision."""
     numbers = random.Random(19811229)
     antialiased = {"method": "antialiased_cubic"}
     for arguments, old in (
@@ -39,7 +39,7 @@ def resizing() -> Iterator[dict[str, Any]]:
 
 
 def _resized(arguments: dict[str, Any], old: list[int], numbers: random.Random) -> dict[str, Any]:
-    told = ", ".join(f"{name} {value}" for name, value in arguments.items())
+    settings = ", ".join(f"{name} {value}" for name, value in arguments.items())
     dtype = arguments.pop("dtype", "float32")
     bits = DTYPES[dtype]
     prefix = arguments.get("prefix_tokens", 0)
@@ -55,7 +55,7 @@ def _resized(arguments: dict[str, Any], old: list[int], numbers: random.Random) 
         sums = [mp.fsum(part * mp.mpf(row[column]) for part, row in zip(share, rows, strict=True)) for column in (0, 1)]
         result.append([rounded(value, bits) if bits < 24 else float(value) for value in sums])
     result = result + table[len(table) - after :]
-    name = f"Learned, {' × '.join(map(str, old))} rows, {told}"
+    name = f"Learned, {' × '.join(map(str, old))} rows, {settings}"
     return {"name": name, "encoding": {"kind": "Learned"}, "dtype": dtype, "arguments": arguments, "table": table} | {
         "result": result
     }
@@ -66,7 +66,7 @@ def _listed(size: int | list[int]) -> list[int]:
 
 
 def _shares(method: str, old: int, new: int) -> list[list[Any]]:
-    """Of each new row: what it takes of each old one."""
+    """Return the weight of each old row in each new row."""
     if method == "geometric":
         return [_between(t - new // 2, _distances(old // 2, new // 2)) for t in range(new)]
     if method.startswith("antialiased"):
@@ -75,7 +75,7 @@ def _shares(method: str, old: int, new: int) -> list[list[Any]]:
 
 
 def _around(method: str, old: int, new: int, i: int) -> list[Any]:
-    """The kernel, as wide as a new cell if that is wider than an old one, at the middles of the old cells."""
+    """Return the kernel at the centers of the old cells, as wide as a new cell if that is wider than an old one."""
     ratio = mp.mpf(old) / new
     middle, width = (i + mp.mpf(1) / 2) * ratio, max(ratio, mp.mpf(1))
     return [_kernel(method)((j + mp.mpf(1) / 2 - middle) / width) for j in range(old)]
@@ -86,7 +86,7 @@ def _normed(shares: list[Any]) -> list[Any]:
 
 
 def _repeated(method: str, old: int, new: int, i: int) -> list[Any]:
-    """The kernel at old rows, the first and the last of them being repeated beyond the border."""
+    """Return the kernel at old rows; the first and the last row are repeated beyond the border."""
     middle = mp.mpf(2 * i + 1) * old / (2 * new) - mp.mpf(1) / 2
     if method == "aligned_linear":
         middle = mp.mpf(i) * (old - 1) / (new - 1) if new > 1 else mp.mpf(0)
@@ -104,14 +104,14 @@ def _kernel(method: str) -> Callable[[Any], Any]:
 
 
 def _keys(x: Any, a: Any) -> Any:
-    """Keys 1981, equation 8, with the slope a at a distance of 1 left open."""
+    """Return the kernel of Keys 1981, equation 8, where a is the slope at distance 1."""
     if x < 1:
         return (a + 2) * x**3 - (a + 3) * x**2 + 1
     return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else mp.mpf(0)
 
 
 def _distances(count: int, border: int) -> list[Any]:
-    """Where the old rows come to stand: 0, 1, 1 + q, … to either side, the last at the border if q lets it."""
+    """Return the positions of the old rows: 0, 1, 1 + q, … to either side, the last at the border if q permits."""
 
     def excess(q: Any) -> Any:
         return mp.fsum(q**k for k in range(count)) - border
@@ -123,7 +123,7 @@ def _distances(count: int, border: int) -> list[Any]:
 
 
 def _between(target: int, places: list[Any]) -> list[Any]:
-    """Linearly between the two places next to the target; beyond them, all of the last."""
+    """Return weights that interpolate between the two positions next to the target; beyond the ends, the last row."""
     shares = [mp.mpf(0)] * len(places)
     inside = min(max(mp.mpf(target), places[0]), places[-1])
     upper = next(j for j, place in enumerate(places) if place >= inside)

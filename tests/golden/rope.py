@@ -17,7 +17,7 @@ LENGTHS = ("original_max_position_embeddings", "seq_len")
 
 
 def scaled(dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    """The frequencies of `dim` channels under a rule, and the attention factor, each from its published formula."""
+    """Return the frequencies of `dim` channels under a scaling, and the attention factor, from the published formulas."""
     plain = [power(base, i, dim // 2) for i in range(dim // 2)]
     return RULES[rule["kind"]](plain, dim, base, rule) if "kind" in rule else (plain, mp.mpf(1))
 
@@ -121,7 +121,7 @@ KINDS = {
 
 
 def rope_models() -> Iterator[dict[str, Any]]:
-    """Every model of `models.json`."""
+    """Yield every model of `models.json`."""
     for model in json.loads((HERE / "models.json").read_text(encoding="utf-8")):
         config = model["config"]
         rope = dict(config["rope_parameters"])
@@ -141,7 +141,7 @@ def rope_models() -> Iterator[dict[str, Any]]:
 
 
 def table(encoding: dict[str, Any], seq_len: int | None = None) -> dict[str, Any]:
-    """Frequencies, attention factor, and cosine and sine of four columns with the channels that they turn."""
+    """Return frequencies, attention factor, and cosine and sine of four columns with the channels that they rotate."""
     dim = encoding["rotary_dim"] or encoding["head_dim"]
     frequencies, factor = scaled(dim, encoding["base"], (encoding["scaling"] or {}) | {"seq_len": seq_len})
     pairs = len(frequencies)
@@ -161,7 +161,7 @@ def table(encoding: dict[str, Any], seq_len: int | None = None) -> dict[str, Any
 
 
 def channels(encoding: dict[str, Any], pairs: int) -> list[list[int]]:
-    """For each pair: its two channels as they come in, and as they go out."""
+    """Return for each pair its two input channels and its two output channels."""
     width, layout = encoding["head_dim"], encoding["layout"]
     start = width - 2 * pairs if encoding.get("placement") == "trail" else 0
     apart = width // 2 if encoding.get("placement") == "spread" else pairs
@@ -175,7 +175,7 @@ def channels(encoding: dict[str, Any], pairs: int) -> list[list[int]]:
 
 
 def scalings() -> Iterator[dict[str, Any]]:
-    """Rules at their edges: equal bounds, lone factors, lengths on either side of a switch, a single pair."""
+    """Yield scalings at their edges: equal bounds, single factors, lengths on either side of a switch, one pair."""
     yarn = {"kind": "YaRN", "factor": 40.0, "original_max_position_embeddings": 4096}
     llama3 = {"kind": "Llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     lists = {"short_factor": [1.0, 1.5, 2.5, 4.0], "long_factor": [1.1, 3.5, 20.0, 64.5]}
@@ -209,15 +209,15 @@ def scalings() -> Iterator[dict[str, Any]]:
         (64, {"kind": "Proportional", "partial_rotary_factor": 0.3, "factor": 2.0}, None),
     ):
         encoding = {"kind": "Rotary", "head_dim": head_dim, "layout": "half", "base": 500000, "rotary_dim": None}
-        told = ", ".join(
+        settings = ", ".join(
             f"{name} {value}" for name, value in rule.items() if name != "kind" and value not in lists.values()
         )
-        name = f"{rule['kind']}, {head_dim} channels, {told}, seq_len {seq_len}"
+        name = f"{rule['kind']}, {head_dim} channels, {settings}, seq_len {seq_len}"
         yield {"name": name} | table(encoding | {"scaling": rule}, seq_len)
 
 
 def turns() -> Iterator[dict[str, Any]]:
-    """Rotations and their gradients: other layouts, placements, directions, axes and envelopes than the plain ones."""
+    """Yield rotations and their gradients: the less common layouts, placements, directions, axes and envelopes."""
     numbers = random.Random(20240912)
     line = [5, 0, 1000, 65537, 1048576, -3, 1048576]
     grid = [[0, 3, 70000, -2, 1048576], [1, -3, 5, 65537, 0], [-2, 3, 0, 11, 1048575]]
@@ -264,12 +264,12 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
     cos_sin = [[entry_of(encoding, j, place) for j in range(len(angles_of(encoding)))] for place in tokens]
     ways = channels(_spread(encoding), sum(f != 0 for f, _ in angles_of(encoding)))
     settings = {name: value for name, value in encoding.items() if name not in ("kind", "head_dim")}
-    told = ", ".join(
+    label = ", ".join(
         f"{name} {value['kind'] if isinstance(value, dict) else value}" for name, value in settings.items()
     )
     far = max(max(place) for place in tokens)
     return {
-        "name": f"{encoding['kind']}, {told}, {dtype}, positions to {far:g}",
+        "name": f"{encoding['kind']}, {label}, {dtype}, positions to {far:g}",
         "encoding": encoding,
         "dtype": dtype,
         "positions": positions,
@@ -283,12 +283,12 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
 
 
 def _spread(encoding: dict[str, Any]) -> dict[str, Any]:
-    """A share of the pairs of the whole head stands still: those that turn are spread."""
+    """Return the encoding with placement "spread" if it is scaled: a share of the pairs of the full head stays unrotated."""
     return encoding | {"placement": "spread"} if encoding.get("scaling") else encoding
 
 
 def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
-    """The frequency and the axis of each pair."""
+    """Return the frequency and the axis of each pair."""
     kind, dims = encoding["kind"], encoding.get("axes_dims")
     if kind != "AxialRotary":
         dim = encoding.get("rotary_dim") or encoding["head_dim"]
@@ -310,7 +310,7 @@ def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
 
 
 def _axes(encoding: dict[str, Any], pairs: int) -> list[int]:
-    """Whether each pair turns by time (0), height (1) or width (2)."""
+    """Return for each pair whether its position is time (0), height (1) or width (2)."""
     arrangement, sections = encoding.get("arrangement", "chunked"), encoding.get("sections", [pairs])
     if arrangement == "chunked":
         return [axis for axis, section in enumerate(sections) for _ in range(section)]
@@ -324,7 +324,7 @@ def _axes(encoding: dict[str, Any], pairs: int) -> list[int]:
 
 
 def entry_of(encoding: dict[str, Any], j: int, place: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Cosine and sine of a pair, rounded to float32 as they are kept in a table."""
+    """Return cosine and sine of a pair, rounded to float32 as in a table."""
     frequency, axis = angles_of(encoding)[j]
     angle = mp.mpf(place[axis]) * frequency
     if encoding.get("precision") == "float32":
@@ -346,18 +346,18 @@ def turned_row(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[fl
 
 
 def turned_back(row: list[float], cos_sin: Any, ways: list[list[int]]) -> list[float]:
-    """The transpose: pairs are fetched where they went, turned back, and put where they came from."""
+    """Return the transposed rotation: from output channels back to input channels, by the opposite angle."""
     return turned_row(row, [(cos, -sin) for cos, sin in cos_sin], [[c, d, a, b] for a, b, c, d in ways])
 
 
 def _pair(a: float, b: float, cos: Any, sin: Any) -> tuple[float, float]:
-    """A pair turned in float32 arithmetic, every product and sum rounded."""
+    """Return a pair rotated in float32 arithmetic, every product and sum rounded."""
     first = mp.mpf(rounded(mp.mpf(a) * cos)) - mp.mpf(rounded(mp.mpf(b) * sin))
     return rounded(first), rounded(mp.mpf(rounded(mp.mpf(b) * cos)) + mp.mpf(rounded(mp.mpf(a) * sin)))
 
 
 def learned_rotary() -> Iterator[dict[str, Any]]:
-    """Learned frequencies before they learn: what they give, and the gradient of the numbers that will be learned."""
+    """Yield results of learned frequencies as initialized, and the gradient of their parameters."""
     numbers = random.Random(20240325)
     for encoding in (
         {"kind": "LearnedRotary", "head_dim": 6, "layout": "half"},
@@ -373,9 +373,9 @@ def learned_rotary() -> Iterator[dict[str, Any]]:
                 cos, sin = mp.cos(p * f[j]), sign * mp.sin(p * f[j])
                 result[p][a], result[p][b] = row[a] * cos - row[b] * sin, row[b] * cos + row[a] * sin
                 gradient[j] += sign * p * f[j] * (weight[b] * result[p][a] - weight[a] * result[p][b])
-        told = ", ".join(f"{name} {value}" for name, value in encoding.items() if name != "kind")
+        settings = ", ".join(f"{name} {value}" for name, value in encoding.items() if name != "kind")
         yield {
-            "name": f"LearnedRotary, {told}",
+            "name": f"LearnedRotary, {settings}",
             "encoding": encoding,
             "x": x,
             "weights": weights,

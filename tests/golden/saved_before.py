@@ -47,21 +47,21 @@ DRAWN = np.random.default_rng(0)
 
 
 def drawn(shape: Any) -> Any:
-    """Draw parameters, none of them near 0 or what layers start from."""
+    """Draw parameters, none of them near 0 or near initial values."""
     return DRAWN.uniform(0.1, 0.9, tuple(shape)).astype(np.float32)
 
 
 def inputs(name: str) -> list[Any]:
-    """Draw what the layer of a case is called with."""
+    """Draw the inputs of the layer of a case."""
     numbers = np.random.default_rng(0)
     return [numbers.normal(size=shape).astype(np.float32) for shape in SHAPES[name]]
 
 
 class Numbers(dict[str, Any]):
-    """Collect what layers are called with and what they give."""
+    """Collect inputs and results of layers."""
 
     def record(self, name: str, given: list[Any], wanted: list[Any]) -> None:
-        """Keep the arrays of one case."""
+        """Record the arrays of one case."""
         self.update({f"{name}.given.{index}": array for index, array in enumerate(given)})
         self.update({f"{name}.wanted.{index}": np.asarray(array) for index, array in enumerate(wanted)})
 
@@ -78,12 +78,12 @@ def write_torch(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
     for name, (make, encoding, _) in tests.CASES.items():
         layer = filled(make(encoding))
         torch.save(layer.state_dict(), folder / f"{name}.pt")
-        numbers.record(name, inputs(name), tests.called(layer, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
     whole = {name: filled(make()) for name, make in tests.WHOLE.items()}
     torch.save(whole, folder / "whole_modules.pt")
     for name, layer in whole.items():
         given = inputs(tests.CALLED_LIKE[name])
-        numbers.record(name, given, tests.called(layer, given))
+        numbers.record(name, given, tests.call(layer, given))
     written = {name: encoding.to_dict() for name, encoding in tests.ENCODINGS.items()}
     (folder / "encodings.json").write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     for name, encoding in tests.ENCODINGS.items():
@@ -99,7 +99,7 @@ def write_jax(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
     for name, (make, encoding, _) in tests.CASES.items():
         tree = jax.tree.map(lambda leaf: jax.numpy.asarray(drawn(leaf.shape)), make(encoding))
         np.savez(folder / f"{name}.npz", **to_state(tree))
-        numbers.record(name, inputs(name), tests.called(tree, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(tree, inputs(name)))
 
 
 def write_keras(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
@@ -109,7 +109,7 @@ def write_keras(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
         model.save(folder / f"{name}.keras")
         if name in tests.WEIGHTS_APART:
             model.save_weights(folder / f"{name}.weights.h5")
-        numbers.record(name, inputs(name), tests.called(model, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(model, inputs(name)))
 
 
 def write_paddle(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
@@ -120,9 +120,11 @@ def write_paddle(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
         for parameter in layer.parameters():
             parameter.set_value(drawn(parameter.shape))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The input state dict is empty", UserWarning)  # of a layer without any
+            warnings.filterwarnings(
+                "ignore", "The input state dict is empty", UserWarning
+            )  # of a layer without parameters
             paddle.save(layer.state_dict(), str(folder / f"{name}.pdparams"))
-        numbers.record(name, inputs(name), tests.called(layer, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
 
 
 def write_mxnet(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
@@ -138,10 +140,10 @@ def write_mxnet(tests: ModuleType, folder: Path, numbers: Numbers) -> None:
     for name, (make, encoding, _) in tests.CASES.items():
         layer = filled(make(encoding))
         layer.save_parameters(str(folder / f"{name}.params"))
-        numbers.record(name, inputs(name), tests.called(layer, inputs(name)))
+        numbers.record(name, inputs(name), tests.call(layer, inputs(name)))
         if name in tests.EXPORTED:
             layer.hybridize()
-            tests.called(layer, inputs(name)[:1])
+            tests.call(layer, inputs(name)[:1])
             layer.export(str(folder / name))
 
 

@@ -1,4 +1,4 @@
-"""Golden numbers of the layers that score, and of attention, to be put through a framework's own tools at several lengths."""
+"""Golden numbers of `AttentionBias` and `MultiHeadAttention` for the modes of the frameworks at several lengths."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _exact(array: Any) -> Any:
 
 
 def _content() -> Iterator[GoldenCase]:
-    """Q and k are counted like all tokens; what is added is that of the formulas of `content_scoring`."""
+    """Yield cases of content-based encodings, with the formulas of `content_scoring`."""
     q, k = arange_like(2, 2, LENGTH, HEAD_DIM), arange_like(2, 2, LENGTH, HEAD_DIM)
     scores, root = arange_like(2, 2, LENGTH, LENGTH), mp.sqrt(HEAD_DIM)
     names = {"q": ((2, 2, LENGTH, HEAD_DIM), [-2]), "k": ((2, 2, LENGTH, HEAD_DIM), [-2])}
@@ -83,14 +83,14 @@ def _content() -> Iterator[GoldenCase]:
     for dtype in ("float32", HALF[0]):
         yield _scored(by_distance, xl, {"u": u, "v": v, "W_r": w_r}, names, dtype)
     for dtype in ("float32", HALF[1]):
-        told = _scored({"kind": "Cope", **sizes, "max_position": 6}, cope, {"table": table}, names, dtype)
-        yield told | {"masked": True, "gradient": None}
+        case = _scored({"kind": "Cope", **sizes, "max_position": 6}, cope, {"table": table}, names, dtype)
+        yield case | {"masked": True, "gradient": None}
 
 
 def _biased(
     fields: GoldenCase, bias: Any, parameters: GoldenCase, dtype: str = "float32", inputs: GoldenCase | None = None
 ) -> GoldenCase:
-    """Positions alone: keys count from 0, queries from where they start."""
+    """Yield cases of encodings that use positions alone: keys begin at 0, queries at their start."""
     starts = (inputs or {}).get("start", [0, 0])
     return _scored(fields, lambda b, h, i, j: bias(h, starts[b] + i, j), parameters, {}, dtype, inputs)
 
@@ -103,7 +103,7 @@ def _scored(
     dtype: str = "float32",
     inputs: GoldenCase | None = None,
 ) -> GoldenCase:
-    """Scores of two heads plus their bias, in float32 or the dtype of the scores."""
+    """Return scores of two heads plus their bias, in float32 or the dtype of the scores."""
     bits, shape = DTYPES[dtype], (2, 2, LENGTH, LENGTH)
     scores = arange_like(*shape)
     kept = rounded if fields["kind"] in ("Alibi", "T5Bias", "SwinBias") else mp.mpf
@@ -114,12 +114,12 @@ def _scored(
 
     result = [[[[golden_case(b, h, i, j) for j in range(LENGTH)] for i in ROWS] for h in range(2)] for b in range(2)]
     arrays = {"scores": (shape, [-2, -1]), **more}
-    told = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
-    return told | {"result": result, "gradient": chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)}
+    case = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
+    return case | {"result": result, "gradient": chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)}
 
 
 def attention_modes() -> Iterator[GoldenCase]:
-    """Causal, so that what later tokens are does not matter."""
+    """Yield causal attention, which does not depend on later tokens."""
     shaw = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
     t5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
     rotary, alibi = {"kind": "Rotary", "head_dim": HEAD_DIM, "layout": "half"}, {"kind": "Alibi", "num_heads": HEADS}
@@ -139,7 +139,7 @@ def attention_modes() -> Iterator[GoldenCase]:
 def _attended(
     position: Any, parameters: GoldenCase, dtype: str = "float32", starts: list[int] | None = None
 ) -> GoldenCase:
-    """Of the attention of tokens that start somewhere, only the result: it is rounded all along the way."""
+    """Yield attention at given starts, without gradients: each step is rounded."""
     shape = (2, LENGTH, WIDTH)
     tokens, weights = arange_like(*shape), arange_like(*shape, first=FIRST_WEIGHT)
     quarters = [[[number / 4 for number in row] for row in arange_like(WIDTH, WIDTH, first=k)] for k in range(4)]
@@ -154,5 +154,5 @@ def _attended(
     given = [[b + p for p in range(LENGTH)] for b in first]
     inputs = {"positions": given, "key_positions": given} if starts else None
     golden_case = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
-    told = {"matrices": matrices, "options": {"causal": True}, "result": result}
-    return golden_case | told | {"gradient": None if starts else gradient}
+    results = {"matrices": matrices, "options": {"causal": True}, "result": result}
+    return golden_case | results | {"gradient": None if starts else gradient}

@@ -1,4 +1,4 @@
-"""Makes `training.json` again: the loss of the first steps of a training in float64, which every framework follows.
+"""Compute `training.json`: the losses of the first training steps in float64, which every framework follows.
 
     python tests/golden/training.py           # in an environment with PyTorch
     python tests/golden/training.py --check   # exits with 1 if a loss changes by more than 1e-9
@@ -29,7 +29,7 @@ POSITIONS = {"dates": "Sinusoidal(dim=64)", "reverse": "Rotary(head_dim=16, layo
 
 
 def curve(name: str) -> dict[str, object]:
-    """The losses of a task, to nine digits after the point."""
+    """Return the losses of a task with nine decimals."""
     task, recipe = TASKS[name](), Recipe()
     model = model_of(task, parse(POSITIONS[name]))
     wide = (
@@ -42,7 +42,7 @@ def curve(name: str) -> dict[str, object]:
 
 
 def main(check: bool) -> int:
-    """Write the file, or compare it; returns the exit status."""
+    """Write the file, or compare it; return the exit status."""
     curves = [curve(name) for name in POSITIONS]
     if check:
         before = json.loads(FILE.read_text(encoding="utf-8"))

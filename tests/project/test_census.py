@@ -1,4 +1,4 @@
-"""What a framework has to bring: the names of the array API standard that the core uses."""
+"""The names of the array API standard that the core uses: a framework must provide them."""
 
 import ast
 from pathlib import Path
@@ -13,19 +13,19 @@ CENSUS = {
 }  # fmt: skip
 
 
-def used():
-    """Attributes taken of `xp`, and of a namespace where it is asked for."""
+def used_names():
+    """Yield the attributes of `xp`, and of the results of `namespace_of`."""
     for path in Path(posenc_core.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):
-                of = node.value
-                asked = isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "namespace_of"
-                if asked or (isinstance(of, ast.Name) and of.id == "xp"):
+                owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+                name = "namespace_of" if isinstance(node.value, ast.Call) else "xp"
+                if isinstance(owner, ast.Name) and owner.id == name:
                     yield node.attr
 
 
 def test_the_core_uses_these_names_and_no_others():
-    names = set(used())
+    names = set(used_names())
     print(f"{len(names)} names: {' '.join(sorted(names))}")  # noqa: T201
     assert names == CENSUS
     assert len(names) <= 30

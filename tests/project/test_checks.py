@@ -1,4 +1,4 @@
-"""The measure itself: what is off has to be seen."""
+"""The measurement itself: wrong numbers must fail."""
 
 import copy
 
@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from posenc_backends.conformance.cases import backend_under_test, golden
-from posenc_backends.conformance.checks import additive as additive_checks
-from posenc_backends.conformance.checks import attention as attention_checks
-from posenc_backends.conformance.checks import scoring as scoring_checks
-from posenc_backends.conformance.checks import tables as checks
-from posenc_backends.conformance.checks.tables import Measurement, ulps
+from posenc_backends.conformance.checks import additive, attention, scoring, tables
+from posenc_backends.conformance.errors import Measurement, ulps
 
 ON = backend_under_test("numpy")
 
 
-def test_errors_are_counted_in_units_in_the_last_place():
+def test_errors_are_in_ulp():
     one = np.float32(1)
     assert ulps(one, one) == 0
     assert ulps(np.nextafter(one, np.float32(2)), one) == 1
@@ -26,7 +23,7 @@ def test_errors_are_counted_in_units_in_the_last_place():
     assert ulps([1e-7], [0.0], scale=[1.0]) < 1
 
 
-def test_what_is_no_number_or_of_another_shape_does_not_pass():
+def test_nan_and_other_shapes_do_not_pass():
     assert not Measurement(ulps([np.nan], [1.0]), 8.0).passed
     assert not Measurement(1.5, 1.0).passed
     assert Measurement(1.0, 1.0).passed
@@ -37,23 +34,21 @@ def test_what_is_no_number_or_of_another_shape_does_not_pass():
 @pytest.mark.parametrize(
     ("check", "name", "key"),
     [
-        (checks.additive_table, "sinusoidal", "table"),
-        (checks.additive_table, "seeds", "table"),
-        (additive_checks.table, "additive_tables", "table"),
-        (checks.rotary_table, "rope_models", "cos_sin"),
-        (checks.rotary_table, "rope_models", "frequencies"),
-        (checks.forward, "addition", "result"),
-        (checks.forward, "rotation", "result"),
-        (checks.bias, "alibi", "bias"),
-        (attention_checks.attention, "attention", "result"),
-        (scoring_checks.scored, "scoring_constants", "bias"),
+        (tables.additive_table, "sinusoidal", "table"),
+        (tables.additive_table, "seeds", "table"),
+        (additive.table, "additive_tables", "table"),
+        (tables.rotary_table, "rope_models", "cos_sin"),
+        (tables.rotary_table, "rope_models", "frequencies"),
+        (tables.forward, "addition", "result"),
+        (tables.forward, "rotation", "result"),
+        (tables.bias, "alibi", "bias"),
+        (attention.attention, "attention", "result"),
+        (scoring.scored, "scoring_constants", "bias"),
     ],
-    ids=lambda given: getattr(given, "__name__", given),
+    ids=lambda value: getattr(value, "__name__", value),
 )
-def test_a_golden_number_that_is_changed_a_little_fails(check, name, key):
-    golden_case = copy.deepcopy(
-        next(golden_case for golden_case in golden(name) if golden_case.get("dtype", "float32") == "float32")
-    )
+def test_a_slightly_changed_golden_number_fails(check, name, key):
+    golden_case = copy.deepcopy(next(each for each in golden(name) if each.get("dtype", "float32") == "float32"))
     assert check(ON, golden_case).passed
     row = golden_case[key]
     while isinstance(row[-1], list):
@@ -62,18 +57,18 @@ def test_a_golden_number_that_is_changed_a_little_fails(check, name, key):
     assert not check(ON, golden_case).passed
 
 
-def test_a_layout_swapped_or_a_position_off_by_one_fails():
-    golden_case = next(golden_case for golden_case in golden("rotation") if golden_case["positions"][0] == 0)
+def test_a_swapped_layout_or_a_position_off_by_one_fails():
+    golden_case = next(each for each in golden("rotation") if each["positions"][0] == 0)
     swapped = golden_case | {"encoding": golden_case["encoding"] | {"layout": "half"}}
     shifted = golden_case | {"positions": [position + 1 for position in golden_case["positions"]]}
     assert golden_case["encoding"]["layout"] == "interleaved"
-    assert not checks.forward(ON, swapped).passed
-    assert not checks.forward(ON, shifted).passed
+    assert not tables.forward(ON, swapped).passed
+    assert not tables.forward(ON, shifted).passed
 
 
-def test_a_bias_of_learned_numbers_that_is_a_little_steeper_fails():
+def test_a_slightly_steeper_learned_bias_fails():
     for golden_case in golden("position_scoring"):
         if golden_case["dtype"] == "float32":
-            assert scoring_checks.scored(ON, golden_case).passed
+            assert scoring.scored(ON, golden_case).passed
             steeper = golden_case | {"bias": (np.array(golden_case["bias"]) * (1 + 2e-6)).tolist()}
-            assert not scoring_checks.scored(ON, steeper).passed
+            assert not scoring.scored(ON, steeper).passed

@@ -1,4 +1,4 @@
-"""Golden vectors for programs without Python."""
+"""The golden vectors that `posenc golden` writes for programs without Python."""
 
 import hashlib
 import json
@@ -32,11 +32,11 @@ def golden(folder):
     return json.loads((folder / "golden.json").read_text(encoding="utf-8"))
 
 
-def kinds(cls):
-    for kind in cls.__subclasses__():
-        yield from kinds(kind)
-        if not kind.__abstractmethods__:
-            yield kind.__name__
+def concrete_subclasses(cls):
+    for subclass in cls.__subclasses__():
+        yield from concrete_subclasses(subclass)
+        if not subclass.__abstractmethods__:
+            yield subclass.__name__
 
 
 def test_all_encodings_are_there_and_read_back(golden):
@@ -81,13 +81,13 @@ def test_the_core_is_within_the_tolerance(folder, golden):
     tensors = load_file(folder / case["file"])
     cos, sin = Encoding.from_dict(case["spec"]).cos_sin(tensors["llama-2-7b/positions"])
     columns, wanted = tensors["llama-2-7b/columns"], tensors["llama-2-7b/cos_sin"]
-    off = np.abs(np.stack([cos, sin], axis=-1)[:, columns] - wanted)
-    unit = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(wanted), 1e-38))) - 23)
-    assert (off <= case["tolerance"]["ulp"] * unit).all()
+    error = np.abs(np.stack([cos, sin], axis=-1)[:, columns] - wanted)
+    ulp = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(wanted), 1e-38))) - 23)
+    assert (error <= case["tolerance"]["ulp"] * ulp).all()
 
 
 def compiled(source, tmp_path):
-    """A C program, compiled. A machine without a compiler fails here: the page says that this is run."""
+    """Compile a C program and return its path; a machine without a compiler fails: the page promises that this runs."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "there is no C compiler: install one, for example with `apt-get install gcc`"
     command = [compiler, "-Wall", "-Wextra", "-Werror", "-O2", str(source), "-o", str(tmp_path / "rope"), "-lm"]
@@ -98,15 +98,17 @@ def compiled(source, tmp_path):
 def test_the_c_program_of_the_docs_conforms(folder, tmp_path):
     assert PROGRAM.read_text().count("\n") <= 40
     program = compiled(PROGRAM, tmp_path)
-    done = subprocess.run([program, folder / "rope_models.safetensors"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert re.fullmatch(r"conforms \(worst 0\.\d\d ulp\)\n", done.stdout)
+    completed = subprocess.run(
+        [program, folder / "rope_models.safetensors"], capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == 0
+    assert re.fullmatch(r"conforms \(worst 0\.\d\d ulp\)\n", completed.stdout)
 
 
-def test_the_c_program_sees_another_base(folder, tmp_path):
+def test_the_c_program_detects_another_base(folder, tmp_path):
     wrong = tmp_path / "wrong.c"
     wrong.write_text(PROGRAM.read_text().replace("pow(10000, ", "pow(10001, "))
-    done = subprocess.run(
+    completed = subprocess.run(
         [compiled(wrong, tmp_path), folder / "rope_models.safetensors"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout.startswith("does not conform")) == (1, True)
+    assert (completed.returncode, completed.stdout.startswith("does not conform")) == (1, True)

@@ -1,1 +1,1 @@
-"""Checks: one function per kind of case."""
+"""Checks: each function compares one native result with golden numbers and returns a `Measurement`."""

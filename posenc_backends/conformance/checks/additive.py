@@ -1,4 +1,4 @@
-"""What the conformance suite measures of additive encodings with several axes, and of real positions."""
+"""Check additive encodings of several axes and of real positions."""
 
 from __future__ import annotations
 
@@ -6,48 +6,46 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EXACT, LEARNED, BackendUnderTest, GoldenCase, Measurement, batch, layer_of, ulps
+from ..errors import EXACT, LEARNED, BackendUnderTest, GoldenCase, Measurement, array_of, layer_of, ulps
 
 
-def table(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The rows that a `PositionalEncoding` adds to zeros, bit for bit, at integer or real positions of any axes."""
-    positions = np.array(golden_case["positions"])
-    layer = on.testing.eval_mode(layer_of(on, golden_case))
-    rows = on.backend.to_numpy(layer(_nothing(on, golden_case, positions.shape[-1]), positions=positions))
-    return Measurement(ulps(rows[0], golden_case["table"]), EXACT)
+def table(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the rows that a `PositionalEncoding` adds to zeros, at integer or real positions of any number of axes."""
+    positions = np.array(case["positions"])
+    layer = on.testing.eval_mode(layer_of(on, case))
+    rows = on.backend.to_numpy(layer(_zeros(on, case, positions.shape[-1]), positions=positions))
+    return Measurement(ulps(rows[0], case["table"]), EXACT)
 
 
-def position_gradient(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The gradient of each column with respect to the positions, and the rows at positions that may have one.
+def position_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradient of each column with respect to real positions, and the rows at those positions.
 
-    Both bit for bit; where a framework traces positions and computes there, as far as angles in float32 allow.
+    Both are exact, except that a framework which traces the positions computes the gradient in float32.
     """
-    positions, wanted = np.array(golden_case["positions"]), np.array(golden_case["gradient"])
+    positions, wanted = np.array(case["positions"]), np.array(case["gradient"])
     dim = wanted.shape[-1]
-    layer, traced = on.testing.eval_mode(layer_of(on, golden_case)), []
-    repeated = np.repeat(positions, dim, axis=-1).astype(np.float32)  # a token for each position and column
-    tokens = _nothing(on, golden_case, repeated.shape[-1])
+    layer, is_traced = on.testing.eval_mode(layer_of(on, case)), []
+    repeated = array_of(on, np.repeat(positions, dim, axis=-1))  # a token for each position and column
+    zeros = _zeros(on, case, repeated.shape[-1])
 
-    def call(given: Any) -> Any:
-        traced.append(on.backend.is_traced(given))
-        return layer(tokens, positions=given)
+    def call(positions: Any) -> Any:
+        is_traced.append(on.backend.is_traced(positions))
+        return layer(zeros, positions=positions)
 
-    rows = on.backend.to_numpy(call(on.backend.from_numpy(repeated)))[0]
-    apart = ulps(rows, np.repeat(golden_case["table"], dim, axis=0))
-    chosen = on.backend.from_numpy(np.tile(np.eye(dim, dtype=np.float32), (1, positions.shape[-1], 1)))
-    got = on.backend.to_numpy(on.testing.gradient(call, on.backend.from_numpy(repeated), chosen)).reshape(wanted.shape)
-    if not traced[-1]:
-        return Measurement(max(apart, ulps(got, wanted)), EXACT)
-    return Measurement(max(apart and np.inf, ulps(got, wanted, scale=golden_case["scale"])), LEARNED)
-
-
-def learned_gradient(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The gradient of the numbers that multiply the frequencies, in last places of the sizes that add up to it."""
-    layer = on.testing.eval_mode(layer_of(on, golden_case))
-    got = on.testing.parameter_gradient(layer, "alpha", batch(on, golden_case, "x"), batch(on, golden_case, "weights"))
-    return Measurement(ulps(on.backend.to_numpy(got), golden_case["gradient"], scale=golden_case["scale"]), LEARNED)
+    row_error = ulps(on.backend.to_numpy(call(repeated))[0], np.repeat(case["table"], dim, axis=0))
+    one_column = array_of(on, np.tile(np.eye(dim), (1, positions.shape[-1], 1)))  # each token asks for its column
+    got = on.backend.to_numpy(on.testing.gradient(call, repeated, one_column)).reshape(wanted.shape)
+    if not is_traced[-1]:
+        return Measurement(max(row_error, ulps(got, wanted)), EXACT)
+    return Measurement(max(np.inf if row_error else 0.0, ulps(got, wanted, scale=case["scale"])), LEARNED)
 
 
-def _nothing(on: BackendUnderTest, golden_case: GoldenCase, length: int) -> Any:
-    """Tokens of zeros, as many as there are positions."""
-    return on.backend.from_numpy(np.zeros((1, length, golden_case["encoding"]["dim"]), np.float32))
+def learned_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradient of the factors of learned frequencies, in ulp of the terms that add up to it."""
+    layer = on.testing.eval_mode(layer_of(on, case))
+    got = on.testing.parameter_gradient(layer, "alpha", array_of(on, [case["x"]]), array_of(on, [case["weights"]]))
+    return Measurement(ulps(on.backend.to_numpy(got), case["gradient"], scale=case["scale"]), LEARNED)
+
+
+def _zeros(on: BackendUnderTest, case: GoldenCase, length: int) -> Any:
+    return array_of(on, np.zeros((1, length, case["encoding"]["dim"])))

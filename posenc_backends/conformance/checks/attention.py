@@ -1,4 +1,4 @@
-"""What the conformance suite measures of attention: the layer, and the function alone."""
+"""Check attention: the layer `MultiHeadAttention`, and the functions `attend` and `attend_by_block`."""
 
 from __future__ import annotations
 
@@ -13,114 +13,92 @@ from posenc_core.attention.masks import causal
 from posenc_core.encodings import Encoding, Placed
 from posenc_core.positions.sequences import arange_like
 
-from ..errors import BackendUnderTest, GoldenCase, Measurement, ulps
+from ..errors import ONCE, BackendUnderTest, GoldenCase, Measurement, array_of, measure
 
 ATTENTION = (
-    8.0  # some sixty roundings, in an order that each framework chooses, most of numbers that a mean makes smaller
+    8.0  # about sixty roundings, in an order that each framework chooses, most of terms that a mean makes smaller
 )
-ONCE = 0.51  # of half precision: float32 rounded once
+OPTION_DTYPES = {"valid_lens": np.int32, "positions": np.int32, "key_positions": np.int32, "mask": np.bool_}
 
 
-def attention(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """A `MultiHeadAttention` with the projections given, in units in the last place of its largest number."""
-    return _near(on, _called(on, golden_case, _layer(on, golden_case)), golden_case["result"])
+def attention(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check a `MultiHeadAttention` with the projections of the case."""
+    return measure(on, _layer(on, case)(*_tokens(on, case), **_options(on, case)), case["result"], ATTENTION)
 
 
-def compiled_attention(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The same, compiled by its framework."""
-    return _near(on, _called(on, golden_case, on.testing.compiled(_layer(on, golden_case))), golden_case["result"])
+def compiled_attention(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check a compiled `MultiHeadAttention` with the projections of the case."""
+    layer = on.testing.compiled(_layer(on, case))
+    return measure(on, layer(*_tokens(on, case), **_options(on, case)), case["result"], ATTENTION)
 
 
-def attention_gradient(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The gradient of the same with respect to the queries."""
-    _, keys, values = _tokens(on, golden_case)
-    layer, options = _layer(on, golden_case), _options(on, golden_case)
-    queries, weights = (_native(on, golden_case[name]) for name in ("queries", "weights"))
+def attention_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradient of a `MultiHeadAttention` with respect to the queries."""
+    queries, keys, values = _tokens(on, case)
+    layer, options = _layer(on, case), _options(on, case)
+    weights = array_of(on, case["weights"])
     got = on.testing.gradient(lambda x: layer(x, keys, values, **options), queries, weights)
-    return _near(on, got, golden_case["gradient"])
+    return measure(on, got, case["gradient"], ATTENTION)
 
 
-def cut(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The same, piece by piece, with what came before in a cache."""
-    layer, options, cache, results = _layer(on, golden_case), _options(on, golden_case), (), []
-    whole = np.array(golden_case["queries"], np.float32)
-    for begin, end in zip([0, *golden_case["cuts"]], [*golden_case["cuts"], whole.shape[1]], strict=True):
-        piece = on.backend.from_numpy(whole[:, begin:end])
+def cached_attention(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check a `MultiHeadAttention` that is called piece by piece, with a cache of earlier keys and values."""
+    layer, options, cache, results = _layer(on, case), _options(on, case), (), []
+    queries = np.array(case["queries"], np.float32)
+    for begin, end in zip([0, *case["cuts"]], [*case["cuts"], queries.shape[1]], strict=True):
+        piece = on.backend.from_numpy(queries[:, begin:end])
         result, _, cache = layer(piece, piece, piece, start=begin, cache=cache, **options)
         results.append(on.backend.to_numpy(result))
-    return _near(on, np.concatenate(results, axis=1), golden_case["result"])
+    return measure(on, np.concatenate(results, axis=1), case["result"], ATTENTION)
 
 
-def alone(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """`attend` with a causal mask, in any dtype; where the entry has a `block`, block by block."""
-    return _near_in_dtype(on, _attended(on, golden_case, _in_dtype(on, golden_case, "q")), golden_case, "result")
+def attend_alone(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check `attend` with a causal mask, or `attend_by_block` if the case has a `block`."""
+    return _measure(on, _attend(on, case, array_of(on, case["q"], case["dtype"])), case, "result")
 
 
-def alone_gradient(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """Its gradient with respect to the queries."""
-    q, weights = _in_dtype(on, golden_case, "q"), _in_dtype(on, golden_case, "weights")
-    return _near_in_dtype(
-        on, on.testing.gradient(partial(_attended, on, golden_case), q, weights), golden_case, "gradient"
-    )
+def attend_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradient of `attend`, or of `attend_by_block`, with respect to the queries."""
+    q, weights = (array_of(on, case[name], case["dtype"]) for name in ("q", "weights"))
+    return _measure(on, on.testing.gradient(partial(_attend, on, case), q, weights), case, "gradient")
 
 
-def _layer(on: BackendUnderTest, golden_case: GoldenCase) -> Any:
-    position = Encoding.from_dict(golden_case["position"]) if golden_case["position"] else None
-    layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=golden_case["kv_heads"])
-    matrices = {name: np.array(matrix, np.float32) for name, matrix in golden_case["matrices"].items()}
+def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
+    position = Encoding.from_dict(case["position"]) if case["position"] else None
+    layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=case["kv_heads"])
+    matrices = {name: np.array(matrix, np.float32) for name, matrix in case["matrices"].items()}
     layer = on.testing.with_projections(on.testing.eval_mode(layer), matrices)
-    parameters = {name: np.array(array, np.float32) for name, array in golden_case["parameters"].items()}
+    parameters = {name: np.array(array, np.float32) for name, array in case["parameters"].items()}
     if parameters and on.testing.with_parameters(layer.scoring, parameters) is not layer.scoring:
-        return on.testing.with_parameters(layer, parameters)  # layers that do not change are made anew, as a whole
+        return on.testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
     return layer
 
 
-def _tokens(on: BackendUnderTest, golden_case: GoldenCase) -> list[Any]:
-    return [_native(on, golden_case[name]) for name in ("queries", "keys", "values")]
+def _tokens(on: BackendUnderTest, case: GoldenCase) -> list[Any]:
+    return [array_of(on, case[name]) for name in ("queries", "keys", "values")]
 
 
-def _called(on: BackendUnderTest, golden_case: GoldenCase, layer: Any) -> Any:
-    return layer(*_tokens(on, golden_case), **_options(on, golden_case))
-
-
-def _options(on: BackendUnderTest, golden_case: GoldenCase) -> dict[str, Any]:
-    """What a call says beside its tokens; arrays are those of the framework."""
-    kinds = {"valid_lens": np.int32, "positions": np.int32, "key_positions": np.int32, "mask": np.bool_}
+def _options(on: BackendUnderTest, case: GoldenCase) -> dict[str, Any]:
+    """Return the other arguments of a call; arrays are those of the framework."""
     return {
-        name: on.backend.from_numpy(np.array(given, kinds[name])) if name in kinds else given
-        for name, given in golden_case["options"].items()
+        name: on.backend.from_numpy(np.array(option, OPTION_DTYPES[name])) if name in OPTION_DTYPES else option
+        for name, option in case["options"].items()
     }
 
 
-def _attended(on: BackendUnderTest, golden_case: GoldenCase, q: Any) -> Any:
-    k, v = (_in_dtype(on, golden_case, name) for name in ("k", "v"))
-    queries, keys = q.shape[2], k.shape[2]
-    start, encoding = golden_case["start"], golden_case["position"]
-    at = range(start, start + queries), range(keys)
-    position = Placed(cast("Any", Encoding.from_dict(encoding)), *at) if encoding else None
+def _attend(on: BackendUnderTest, case: GoldenCase, q: Any) -> Any:
+    k, v = (array_of(on, case[name], case["dtype"]) for name in ("k", "v"))
+    queries, keys, start = q.shape[2], k.shape[2], case["start"]
+    position = None
+    if case["position"]:
+        encoding = cast("Any", Encoding.from_dict(case["position"]))
+        position = Placed(encoding, range(start, start + queries), range(keys))
     mask = causal(arange_like(queries, like=q) + start, arange_like(keys, like=q))
-    if "block" not in golden_case:
+    if "block" not in case:
         return attend(q, k, v, position=position, mask=mask)
-    asked = mask if position is None else causal
-    return attend_by_block(q, k, v, position=position, mask=asked, block=golden_case["block"])
+    block_mask = mask if position is None else causal
+    return attend_by_block(q, k, v, position=position, mask=block_mask, block=case["block"])
 
 
-def _native(on: BackendUnderTest, array: Any) -> Any:
-    return on.backend.from_numpy(np.array(array, np.float32))
-
-
-def _in_dtype(on: BackendUnderTest, golden_case: GoldenCase, name: str) -> Any:
-    wide = np.array(golden_case[name], np.float64 if golden_case["dtype"] == "float64" else np.float32)
-    return on.testing.cast(on.backend.from_numpy(wide), golden_case["dtype"])
-
-
-def _near(on: BackendUnderTest, got: Any, golden: Any) -> Measurement:
-    """How far a result is off, in units in the last place of its largest number."""
-    array = got if isinstance(got, np.ndarray) else on.backend.to_numpy(got)
-    return Measurement(ulps(array, golden, scale=np.full(np.shape(golden), np.max(np.abs(golden)))), ATTENTION)
-
-
-def _near_in_dtype(on: BackendUnderTest, got: Any, golden_case: GoldenCase, name: str) -> Measurement:
-    dtype, golden = golden_case["dtype"], np.array(golden_case[name])
-    off = ulps(on.backend.to_numpy(got), golden, dtype=dtype, scale=np.full(golden.shape, np.abs(golden).max()))
-    return Measurement(off, ONCE if "16" in dtype else ATTENTION)
+def _measure(on: BackendUnderTest, got: Any, case: GoldenCase, name: str) -> Measurement:
+    return measure(on, got, case[name], ONCE if "16" in case["dtype"] else ATTENTION, case["dtype"])

@@ -1,4 +1,4 @@
-"""What the conformance suite measures of encodings that look at positions alone, with the numbers that they learn."""
+"""Check scoring encodings that use positions alone, constant and learned ones."""
 
 from __future__ import annotations
 
@@ -6,62 +6,68 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EXACT, BackendUnderTest, GoldenCase, Measurement, layer_of, off, ulps, zeros
+from ..errors import (
+    EXACT,
+    LOOKED_UP,
+    BackendUnderTest,
+    GoldenCase,
+    Measurement,
+    array_of,
+    error_of,
+    layer_of,
+    ulps,
+    zero_scores,
+)
 
-LOOKED_UP = ("Alibi", "T5Bias", "SwinBias")  # one product, or none: exact; and sums of whole numbers
-COMPUTED = 8.0  # some ten roundings, of a logarithm and an exponential too, on the way to a number; some forty to a sum
+COMPUTED = (
+    8.0  # about ten roundings on the way to a number, of a logarithm and an exponential also; about forty to a sum
+)
 
 
-def scored(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """What an `AttentionBias` with the parameters given adds to zeros, at positions that are known or plain."""
-    return _near(on, golden_case, _layer(on, golden_case)(zeros(on, golden_case), **_positions(golden_case)))
+def scored(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check what an `AttentionBias` with the parameters of the case adds to zeros."""
+    return _measure(on, case, _layer(on, case)(zero_scores(on, case), **_positions(case)))
 
 
-def compiled_scored(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The same, compiled by its framework; positions that are given are known to the running program only."""
-    layer = on.testing.compiled(_layer(on, golden_case))
-    positions = {name: on.backend.from_numpy(array.astype(np.int32)) for name, array in _positions(golden_case).items()}
-    return _near(on, golden_case, layer(zeros(on, golden_case), **positions))
+def compiled_scored(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the same layer compiled, at traced positions if the case has positions."""
+    layer = on.testing.compiled(_layer(on, case))
+    positions = {name: on.backend.from_numpy(array.astype(np.int32)) for name, array in _positions(case).items()}
+    return _measure(on, case, layer(zero_scores(on, case), **positions))
 
 
-def scored_gradient(on: BackendUnderTest, golden_case: GoldenCase) -> Measurement:
-    """The gradients with respect to the scores, 1, and to each parameter; the worst of them.
+def scored_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradients with respect to the scores, which is 1, and to each parameter; return the worst.
 
-    In units of the largest, or of what it is the difference of where an entry says so: parts that nearly cancel.
+    Parameters are measured in ulp of the largest gradient, or of the `scales` of the case if terms nearly cancel.
     """
-    scores, weights = (on.backend.from_numpy(np.array([golden_case[name]], np.float32)) for name in ("bias", "weights"))
-    got = on.testing.gradient(_layer(on, golden_case), scores, weights)
-    outcomes = [Measurement(ulps(on.backend.to_numpy(got)[0], golden_case["weights"]), EXACT)]
-    for name, wanted in golden_case["gradients"].items():
-        found = on.testing.parameter_gradient(_layer(on, golden_case), name, scores, weights)
-        largest = np.full(np.shape(wanted), np.max(np.abs(golden_case.get("scales", {}).get(name, wanted))))
-        outcomes.append(Measurement(ulps(on.backend.to_numpy(found), wanted, scale=largest), _limit(golden_case)))
-    return max(outcomes, key=lambda measurement: (not measurement.passed, measurement.worst))
+    scores, weights = (array_of(on, [case[name]]) for name in ("bias", "weights"))
+    got = on.testing.gradient(_layer(on, case), scores, weights)
+    measurements = [Measurement(ulps(on.backend.to_numpy(got)[0], case["weights"]), EXACT)]
+    for name, wanted in case["gradients"].items():
+        got = on.testing.parameter_gradient(_layer(on, case), name, scores, weights)
+        scale = np.full(np.shape(wanted), np.abs(case.get("scales", {}).get(name, wanted)).max())
+        measurements.append(Measurement(ulps(on.backend.to_numpy(got), wanted, scale=scale), _limit(case)))
+    return max(measurements, key=lambda measurement: (not measurement.passed, measurement.worst))
 
 
-def _layer(on: BackendUnderTest, golden_case: GoldenCase) -> Any:
-    layer = on.testing.eval_mode(layer_of(on, golden_case), golden_case["dtype"])
-    numbers = {name: np.array(array, np.float32) for name, array in golden_case["parameters"].items()}
-    return on.testing.with_parameters(layer, numbers)
-
-
-def _positions(golden_case: GoldenCase) -> dict[str, Any]:
-    return {name: np.array(golden_case[name]) for name in ("query_positions", "key_positions") if name in golden_case}
-
-
-def _near(on: BackendUnderTest, golden_case: GoldenCase, got: Any) -> Measurement:
-    """How far biases are off, in units in the last place of each, if looked up, or of the largest."""
-    largest = (
-        None
-        if golden_case["encoding"]["kind"] in LOOKED_UP
-        else np.full(np.shape(golden_case["bias"]), _largest(golden_case))
+def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
+    layer = on.testing.eval_mode(layer_of(on, case), case["dtype"])
+    return on.testing.with_parameters(
+        layer, {name: np.array(array, np.float32) for name, array in case["parameters"].items()}
     )
-    return Measurement(off(on, got, golden_case, "bias", scale=largest), _limit(golden_case))
 
 
-def _largest(golden_case: GoldenCase) -> Any:
-    return np.max(np.abs(golden_case["bias"]))
+def _positions(case: GoldenCase) -> dict[str, Any]:
+    return {name: np.array(case[name]) for name in ("query_positions", "key_positions") if name in case}
 
 
-def _limit(golden_case: GoldenCase) -> float:
-    return EXACT if golden_case["encoding"]["kind"] in LOOKED_UP else COMPUTED
+def _measure(on: BackendUnderTest, case: GoldenCase, got: Any) -> Measurement:
+    """Measure biases, each in its own ulp if it is looked up, else in ulp of the largest."""
+    is_looked_up = case["encoding"]["kind"] in LOOKED_UP
+    scale = None if is_looked_up else np.full(np.shape(case["bias"]), np.abs(case["bias"]).max())
+    return Measurement(error_of(on, got, case, "bias", scale=scale), _limit(case))
+
+
+def _limit(case: GoldenCase) -> float:
+    return EXACT if case["encoding"]["kind"] in LOOKED_UP else COMPUTED

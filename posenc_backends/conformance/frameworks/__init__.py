@@ -1,1 +1,1 @@
-"""What the suite needs of each framework to test it."""
+"""One module per framework: helpers that the suite needs to test its layers, and its modes."""

@@ -1,4 +1,4 @@
-"""What the suite needs of JAX: how to test a layer, and what its own tools do with one (modes)."""
+"""Test layers of JAX: helpers of the suite, and modes."""
 
 from __future__ import annotations
 
@@ -15,89 +15,89 @@ from jax import export
 from jax import numpy as jnp
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Run, copied, pickled
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, pickled, saved
 
 from ...jax.state import from_state, to_state
 from .jax_sharding import by_heads, by_sequence, manual
 
 KNOWN_FAILURES = known_failures("jax", ("",) if jax.config.jax_enable_x64 else ("", "without x64"))
-CONTRACTS = True  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = ()
+CONTRACTS = True  # `compiled` may fuse a multiplication and an addition
 
 
 def cast(array: jax.Array, dtype: str) -> jax.Array:
-    """The array in the dtype of this name."""
+    """Return the array in the dtype of this name."""
     return array.astype(dtype)
 
 
 def gradient(function: Callable[[jax.Array], jax.Array], x: jax.Array, weights: jax.Array) -> jax.Array:
-    """The gradient of `sum(function(x) * weights)` with respect to `x`."""
+    """Return the gradient of `sum(function(x) * weights)` with respect to `x`."""
     _, pull_back = jax.vjp(function, x)
     (result,) = pull_back(weights)
     return result
 
 
 def compiled(layer: Any) -> Callable[..., Any]:
-    """The layer, compiled; options that are no arrays are known to the compiler."""
+    """Return the layer compiled; options that are not arrays are constants of the program."""
 
     def call(*arrays: Any, **options: Any) -> Any:
         traced = {name: option for name, option in options.items() if isinstance(option, jax.Array)}
-        known = {name: option for name, option in options.items() if name not in traced}
-        return jax.jit(partial(layer, **known))(*arrays, **traced)
+        constant = {name: option for name, option in options.items() if name not in traced}
+        return jax.jit(partial(layer, **constant))(*arrays, **traced)
 
     return call
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
-    """The layer itself: it drops nothing unless a call brings a key, and computes in the dtype of its tokens."""
+    """Return the layer as it is: without a key it has no dropout, and it computes in the dtype of its tokens."""
     return layer
 
 
+def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """Return an attention layer with these matrices (inputs × outputs) as its projections."""
+
+    def replaced(path: Any, leaf: jax.Array) -> jax.Array:
+        return jnp.array(matrices[path[0].name]) if getattr(path[-1], "name", "") == "weight" else leaf
+
+    return jax.tree_util.tree_map_with_path(replaced, layer)
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """Return the layer with these numbers as its parameters of these names."""
+
+    def replaced(path: Any, leaf: jax.Array) -> jax.Array:
+        return jnp.array(numbers.get(getattr(path[-1], "key", ""), leaf))
+
+    return jax.tree_util.tree_map_with_path(replaced, layer)
+
+
 def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """A layer made anew, with what was saved of `layer`."""
+    """Save the state of the layer, load it into a new one, and return that."""
     state: dict[str, Any] = dict(to_state(layer))
     np.savez(folder / "layer.npz", **state)
-    with np.load(folder / "layer.npz") as saved:
-        return from_state(make(), dict(saved))
+    with np.load(folder / "layer.npz") as file:
+        return from_state(make(), dict(file))
 
 
 def parameter_gradient(layer: Any, name: str, x: jax.Array, weights: jax.Array, **options: Any) -> jax.Array:
-    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    """Return the gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
     _, pull_back = jax.vjp(lambda layer: layer(x, **options), layer)
     (result,) = pull_back(weights)
     return result.parameters[name]
 
 
-def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
-    """The attention layer, with these matrices (inputs × outputs) as its projections."""
-
-    def chosen(path: Any, leaf: jax.Array) -> jax.Array:
-        return jnp.array(matrices[path[0].name]) if getattr(path[-1], "name", "") == "weight" else leaf
-
-    return jax.tree_util.tree_map_with_path(chosen, layer)
+def compile_layer(case: LayerCase, folder: Path) -> Run:
+    """Compile with `jit`, the layer as a constant."""
+    return jax.jit(partial(case.call, case.layer()))
 
 
-def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
-    """The layer, with these numbers as its parameters of these names."""
-
-    def chosen(path: Any, leaf: jax.Array) -> jax.Array:
-        return jnp.array(numbers.get(getattr(path[-1], "key", ""), leaf))
-
-    return jax.tree_util.tree_map_with_path(chosen, layer)
-
-
-def compile_layer(layer_case: LayerCase, folder: Path) -> Run:
-    """`jit`, with the layer as a constant."""
-    return jax.jit(partial(layer_case.call, layer_case.layer()))
-
-
-def ahead(layer_case: LayerCase, folder: Path) -> Run:
-    """`jit`, compiled for shapes and dtypes alone, before there is an array."""
-    call = jax.jit(partial(layer_case.call, layer_case.layer()))
+def compile_ahead(case: LayerCase, folder: Path) -> Run:
+    """Compile with `jit` ahead of time, from shapes and dtypes, and check `eval_shape`."""
+    call = jax.jit(partial(case.call, case.layer()))
 
     def run(*arrays: Any) -> Any:
-        told = jax.tree.map(jax.typeof, arrays)
-        result, wanted = call.lower(*told).compile()(*arrays), jax.eval_shape(call, *told)
+        types = jax.tree.map(jax.typeof, arrays)
+        result, wanted = call.lower(*types).compile()(*arrays), jax.eval_shape(call, *types)
         if (wanted.shape, wanted.dtype) != (result.shape, result.dtype):
             raise ValueError(f"`eval_shape` says {wanted}, got {result.dtype} of shape {result.shape}.")
         return result
@@ -105,92 +105,86 @@ def ahead(layer_case: LayerCase, folder: Path) -> Run:
     return run
 
 
-def donated(layer_case: LayerCase, folder: Path) -> Run:
-    """`jit` with the layer as an argument, its leaves as inputs, and with tokens that the result may be written over."""
-    layer, kept, given = layer_case.layer(), jax.jit(layer_case.call), jax.jit(layer_case.call, donate_argnums=1)
+def donated(case: LayerCase, folder: Path) -> Run:
+    """Compile with `jit`, the layer as an argument and the tokens donated: their memory is reused for the result."""
+    layer, call, donating_call = case.layer(), jax.jit(case.call), jax.jit(case.call, donate_argnums=1)
 
     def run(x: Any, *arrays: Any) -> Any:
-        result = jax.eval_shape(kept, layer, x, *arrays)
+        result = jax.eval_shape(call, layer, x, *arrays)
         fits = (result.shape, result.dtype) == (x.shape, x.dtype)
-        return (given if fits else kept)(layer, jnp.copy(x), *arrays)
+        return (donating_call if fits else call)(layer, jnp.copy(x), *arrays)
 
     return run
 
 
-def vmapped(layer_case: LayerCase, folder: Path) -> Run:
-    """`vmap` over a new axis of everything the layer is called with."""
-    call = jax.jit(jax.vmap(partial(layer_case.call, layer_case.layer())))
+def vmapped(case: LayerCase, folder: Path) -> Run:
+    """Apply `vmap` over a new first axis of all arguments."""
+    call = jax.jit(jax.vmap(partial(case.call, case.layer())))
     return lambda *arrays: call(*(jnp.stack([jnp.flip(x, 0), x]) for x in arrays))[1]
 
 
-def scanned(layer_case: LayerCase, folder: Path) -> Run:
-    """`scan` over a stack of layers, the last of which is the one."""
-    layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), layer_case.make(), layer_case.layer())
+def scanned(case: LayerCase, folder: Path) -> Run:
+    """Apply `scan` over two stacked layers; the result of the second is checked."""
+    layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), case.make(), case.layer())
 
     @jax.jit
     def run(*arrays: Any) -> Any:
-        return jax.lax.scan(lambda _, layer: (None, layer_case.call(layer, *arrays)), None, layers, length=2)[1][1]
+        return jax.lax.scan(lambda _, layer: (None, case.call(layer, *arrays)), None, layers, length=2)[1][1]
 
     return run
 
 
-def exported(layer_case: LayerCase, folder: Path) -> Run:
-    """`jax.export` with a length that is a symbol, written to a file, and read."""
+def exported(case: LayerCase, folder: Path) -> Run:
+    """Export with `jax.export` for a symbolic length, write the program to a file and read it."""
     (length,) = export.symbolic_shape("length", constraints=["length >= 1"])
-    call = jax.jit(partial(layer_case.call, layer_case.layer()))
-    given = zip(layer_case.arrays(), layer_case.sizes, strict=True)
-    program = export.export(call)(*(_unknown(x, axes, length) for x, axes in given))
+    call = jax.jit(partial(case.call, case.layer()))
+    types = (_symbolic(x, axes, length) for x, axes in zip(case.arrays(), case.sizes, strict=True))
+    program = export.export(call)(*types)
     (folder / "layer.jax").write_bytes(program.serialize())
     return export.deserialize((folder / "layer.jax").read_bytes()).call
 
 
-def at_traced_positions(layer_case: LayerCase, folder: Path) -> Run:
-    """`jit`, with the positions as inputs, which only the running program knows."""
-    layer, wanted = layer_case.layer(), _positions(layer_case)
+def at_traced_positions(case: LayerCase, folder: Path) -> Run:
+    """Compile with `jit`, with traced positions."""
+    layer, position_names = case.layer(), _position_names(case)
 
     @jax.jit
     def call(positions: Any, *arrays: Any) -> Any:
-        given = dict(zip(layer_case.names, arrays, strict=True))
-        return layer(**given, **dict.fromkeys(wanted, positions), **layer_case.options)
+        named = dict(zip(case.names, arrays, strict=True)) | dict.fromkeys(position_names, positions)
+        return layer(**named, **case.options)
 
     return lambda *arrays: call(jnp.arange(arrays[0].shape[-2]), *arrays)
 
 
-def saved(layer_case: LayerCase, folder: Path) -> Run:
-    """The leaves in an `.npz` file, read into a layer made anew."""
-    layer = reloaded(layer_case.layer(), layer_case.make, folder)
-    return partial(layer_case.call, layer)
-
-
-def in_other_width(layer_case: LayerCase, folder: Path) -> Run:
-    """`jit` where 64 bits are switched on after the layer was made, or off if they were on."""
-    layer, other = layer_case.layer(), not jax.config.jax_enable_x64
-    call = jax.jit(partial(layer_case.call, layer))
+def in_other_width(case: LayerCase, folder: Path) -> Run:
+    """Compile with `jit` after switching `jax_enable_x64` since the layer was made."""
+    layer, x64 = case.layer(), not jax.config.jax_enable_x64
+    call = jax.jit(partial(case.call, layer))
 
     def run(*arrays: Any) -> Any:
-        with jax.enable_x64(other):
+        with jax.enable_x64(x64):
             return call(*arrays)
 
     return run
 
 
-def in_a_model(layer_case: LayerCase, folder: Path) -> Run:
-    """Held by a flax NNX module, its leaves as `nnx.Param`, under `nnx.jit`."""
+def in_a_model(case: LayerCase, folder: Path) -> Run:
+    """Call the layer inside a flax NNX module under `nnx.jit`, its leaves as `nnx.Param`."""
     from flax import nnx
 
     class Model(nnx.Module):
         def __init__(self) -> None:
-            self.layer = nnx.data(jax.tree.map(nnx.Param, layer_case.layer()))
+            self.layer = nnx.data(jax.tree.map(nnx.Param, case.layer()))
 
         def __call__(self, *arrays: Any) -> Any:
-            return layer_case.call(self.layer, *arrays)
+            return case.call(self.layer, *arrays)
 
     return partial(nnx.jit(Model.__call__), Model())
 
 
-def pulled_back(transform: Callable[..., Any], layer_case: LayerCase, folder: Path) -> Run:
-    """The gradient of a transformed call, compiled."""
-    call = transform(partial(layer_case.call, layer_case.layer()))
+def pulled_back(transform: Callable[..., Any], case: LayerCase, folder: Path) -> Run:
+    """Compile the gradient of a transformed call."""
+    call = transform(partial(case.call, case.layer()))
 
     def run(weights: Any, x: Any, *arrays: Any) -> Any:
         result, pull_back = jax.vjp(lambda x: call(x, *arrays), x)
@@ -199,29 +193,32 @@ def pulled_back(transform: Callable[..., Any], layer_case: LayerCase, folder: Pa
     return jax.jit(run)
 
 
-def vmapped_gradient(layer_case: LayerCase, folder: Path) -> Run:
-    """The gradient under `vmap` over a new axis of everything."""
-    call = jax.jit(jax.vmap(pulled_back(lambda call: call, layer_case, folder)))
+def vmapped_gradient(case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient under `vmap` over a new first axis of all arguments."""
+    call = jax.jit(jax.vmap(pulled_back(lambda call: call, case, folder)))
     return lambda *arrays: call(*(jnp.stack([jnp.flip(x, 0), x]) for x in arrays))[1]
 
 
-def _unknown(x: Any, axes: tuple[int, ...], length: Any) -> jax.ShapeDtypeStruct:
-    """What stands for `x` where the size of these axes is a symbol."""
-    known = [length if axis - x.ndim in axes else size for axis, size in enumerate(x.shape)]
-    return jax.ShapeDtypeStruct(tuple(known), x.dtype)
+def _symbolic(x: Any, axes: tuple[int, ...], length: Any) -> jax.ShapeDtypeStruct:
+    """Return the shape and dtype of `x`, where the size of these axes is the symbol `length`."""
+    shape = [length if axis - x.ndim in axes else size for axis, size in enumerate(x.shape)]
+    return jax.ShapeDtypeStruct(tuple(shape), x.dtype)
 
 
-def _positions(layer_case: LayerCase) -> tuple[str, ...]:
-    """The arguments for positions that would count from 0 if they were left out."""
-    if not {"positions", "query_positions", "start"}.isdisjoint([*layer_case.names, *layer_case.options]):
+def _position_names(case: LayerCase) -> tuple[str, ...]:
+    """Return the names of the layer's position arguments; none if the case gives positions itself."""
+    if not {"positions", "query_positions", "start"}.isdisjoint([*case.names, *case.options]):
         return ()
-    own = {"MultiHeadAttention": "positions key_positions", "AttentionBias": "query_positions key_positions"}
-    return tuple(own.get(layer_case.kind, "positions").split())
+    names = {
+        "MultiHeadAttention": ("positions", "key_positions"),
+        "AttentionBias": ("query_positions", "key_positions"),
+    }
+    return names.get(case.kind, ("positions",))
 
 
-MODES = {
+MODES: dict[str, Mode] = {
     "compiled": compile_layer,
-    "compiled ahead of time": ahead,
+    "compiled ahead of time": compile_ahead,
     "compiled, positions as argument": at_traced_positions,
     "compiled, 64 bits switched": in_other_width,
     "donated": donated,
@@ -231,22 +228,19 @@ MODES = {
     "copied": copied,
     "pickled": pickled,
 }
-MODES |= (
-    {"sharded over sequence": by_sequence, "sharded over heads": by_heads, "shard_map": manual}
-    if jax.device_count() > 1
-    else {}
-)
-MODES |= {"exported": exported} if find_spec("flatbuffers") else {}  # with which JAX writes what it exports
+if jax.device_count() > 1:
+    MODES |= {"sharded over sequence": by_sequence, "sharded over heads": by_heads, "shard_map": manual}
+MODES |= {"exported": exported} if find_spec("flatbuffers") else {}  # which `serialize` needs
 MODES |= {"in a model": in_a_model} if find_spec("flax") else {}
-GRADIENT_MODES = {
+GRADIENT_MODES: dict[str, Mode] = {
     "compiled": partial(pulled_back, lambda call: call),
     "checkpointed": partial(pulled_back, jax.checkpoint),
     "vmapped": vmapped_gradient,
 }
-LEFT_OUT = {  # what 64 bits do not change
+LEFT_OUT = {  # modes that 64 bits do not change
     "64 bits": ("donated", "scanned", "sharded over heads", "shard_map", "saved", "copied", "pickled", "in a model"),
 }
 if jax.config.jax_enable_x64:
     MODES = {name: mode for name, mode in MODES.items() if name not in LEFT_OUT["64 bits"]}
-LENGTHS = (48, 7)  # of parts for 8 devices and for 7; each is compiled by itself: a third would show nothing new
+LENGTHS = (48, 7)  # divisible by 8 devices and by 7; each is compiled anew, so there are only two
 CONTRACTING = {*MODES, *GRADIENT_MODES} - {"saved", "copied", "pickled"}

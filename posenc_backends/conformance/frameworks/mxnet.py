@@ -1,4 +1,4 @@
-"""What the suite needs of MXNet: how to test a layer, and what its own tools do with one (modes)."""
+"""Test layers of MXNet: helpers of the suite, and modes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import mxnet as mx
 import numpy as np
@@ -14,29 +14,30 @@ import numpy.typing as npt
 from mxnet import autograd, gluon
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Run, copied, pickled
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
 
 KNOWN_FAILURES = known_failures("mxnet")
-CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = (
-    "ignore:Cannot decide type for the following arguments:UserWarning",  # of graphs that are loaded
-    "ignore:Parameter .* is not used by any computation:UserWarning",  # tables for keys, in a graph of queries
-    "ignore:ndarray.context has been renamed to ndarray.ctx:DeprecationWarning",  # in Gluon's recurrent layers
-    "ignore:The .*-th input to HybridBlock is not used by any computation:UserWarning",  # keys, where queries say it all
+    "ignore:Cannot decide type for the following arguments:UserWarning",  # loaded graphs
+    "ignore:Parameter .* is not used by any computation:UserWarning",  # the tables of keys, in a graph of queries
+    "ignore:ndarray.context has been renamed to ndarray.ctx:DeprecationWarning",  # Gluon's recurrent layers
+    "ignore:The .*-th input to HybridBlock is not used by any computation:UserWarning",  # keys that are not used
 )
+CONTRACTS = False  # `compiled` never fuses a multiplication and an addition
+STATIC: dict[str, Any] = {"static_alloc": True, "static_shape": True}
 
 mx.npx.set_np()
 
 
 def cast(array: mx.np.ndarray, dtype: str) -> mx.np.ndarray:
-    """The array in the dtype of this name."""
+    """Return the array in the dtype of this name."""
     return array.astype(dtype)
 
 
 def gradient(
     function: Callable[[mx.np.ndarray], mx.np.ndarray], x: mx.np.ndarray, weights: mx.np.ndarray
 ) -> mx.np.ndarray:
-    """The gradient of `sum(function(x) * weights)` with respect to `x`."""
+    """Return the gradient of `sum(function(x) * weights)` with respect to `x`."""
     leaf = x.copy()
     leaf.attach_grad()
     with autograd.record(train_mode=False):
@@ -46,145 +47,122 @@ def gradient(
 
 
 def compiled(layer: Any) -> Callable[..., Any]:
-    """The layer, hybridized."""
+    """Hybridize the layer and return it."""
     layer.hybridize()
     return layer
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
-    """The layer, with its parameters initialized; it trains only where `autograd.record` says so.
+    """Initialize the layer's parameters, cast attention to this dtype, and return the layer.
 
-    It computes in the dtype of its tokens, but for attention, which does in that of its weights.
+    Other layers compute in the dtype of their tokens. `autograd.record` alone chooses training mode.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about those that were initialized before, and stay as they are
+        warnings.simplefilter("ignore")  # parameters that are initialized already are left as they are
         layer.initialize()
     if dtype != "float32" and hasattr(layer, "W_q"):
         layer.cast(dtype)
     return layer
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """A layer made anew, with what was saved of `layer`."""
-    layer.save_parameters(str(folder / "layer.params"))
-    fresh = make()
-    fresh.load_parameters(str(folder / "layer.params"))
-    return fresh
-
-
-def parameter_gradient(
-    layer: Any, name: str, x: mx.np.ndarray, weights: mx.np.ndarray, **options: Any
-) -> mx.np.ndarray:
-    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
-    with autograd.record(train_mode=False):
-        result = layer(x, **options)
-    result.backward(weights)
-    return getattr(layer, name).grad()
-
-
 def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
-    """The attention layer, with these matrices (inputs × outputs) as its projections."""
+    """Set the projections of an attention layer to these matrices (inputs × outputs), and return the layer."""
     for name, matrix in matrices.items():
         getattr(layer, name).weight.set_data(mx.np.array(matrix.T))
     return layer
 
 
 def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
-    """The layer, with these numbers as its parameters of these names."""
+    """Set the layer's parameters of these names, and return the layer."""
     for name, array in numbers.items():
         getattr(layer, name).set_data(mx.np.array(array))
     return layer
 
 
-Mode: TypeAlias = Callable[[LayerCase, Path], Run]
+def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
+    """Save the state of the layer, load it into a new one, and return that."""
+    layer.save_parameters(str(folder / "layer.params"))
+    loaded = make()
+    loaded.load_parameters(str(folder / "layer.params"))
+    return loaded
+
+
+def parameter_gradient(
+    layer: Any, name: str, x: mx.np.ndarray, weights: mx.np.ndarray, **options: Any
+) -> mx.np.ndarray:
+    """Return the gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    with autograd.record(train_mode=False):
+        result = layer(x, **options)
+    result.backward(weights)
+    return getattr(layer, name).grad()
 
 
 class Model(gluon.HybridBlock):
-    """A block that calls a layer with its inputs, which are symbols when it is hybridized."""
+    """A block that calls a layer with its inputs, which are symbols if the block is hybridized."""
 
-    def __init__(self, layer_case: LayerCase) -> None:
+    def __init__(self, case: LayerCase) -> None:
         super().__init__()
-        self.layer_case, self.layer = layer_case, cast_layer(layer_case)
+        self.case, self.layer = case, _cast_layer(case)
 
     def hybrid_forward(self, F: Any, *arrays: Any) -> Any:  # noqa: N803
-        return self.layer_case.call(self.layer, *arrays)
+        return self.case.call(self.layer, *arrays)
 
 
-def cast_layer(layer_case: LayerCase) -> Any:
-    """The layer, cast to the dtype of its tokens, as blocks of Gluon are."""
-    layer = layer_case.layer()
-    layer.cast(layer_case.dtype)
-    return layer
+def cast_by_gluon(case: LayerCase, folder: Path) -> Run:
+    """Cast the layer to the dtype of its tokens and call it eagerly."""
+    return partial(case.call, _cast_layer(case))
 
 
-def cast_by_gluon(layer_case: LayerCase, folder: Path) -> Run:
-    """The layer after `cast`, not hybridized."""
-    return partial(layer_case.call, cast_layer(layer_case))
+def hybridized(case: LayerCase, folder: Path, **flags: Any) -> Run:
+    """Hybridize the layer."""
+    layer = case.layer()
+    layer.hybridize(**flags)
+    return partial(case.call, layer)
 
 
-def hybridized(layer_case: LayerCase, folder: Path, **how: Any) -> Run:
-    """The layer, hybridized by itself."""
-    layer = layer_case.layer()
-    layer.hybridize(**how)
-    return partial(layer_case.call, layer)
-
-
-def in_a_model(layer_case: LayerCase, folder: Path, **how: Any) -> Model:
-    """The layer as a part of a hybridized block, all that it is called with being inputs of one graph."""
-    model = Model(layer_case)
-    model.hybridize(**how)
+def in_a_model(case: LayerCase, folder: Path, **flags: Any) -> Model:
+    """Hybridize a model that contains the layer; all arguments are inputs of its graph."""
+    model = Model(case)
+    model.hybridize(**flags)
     return model
 
 
-def exported(layer_case: LayerCase, folder: Path) -> Run:
-    """The graph of that, made at one length, written to files, and read."""
-    model = in_a_model(layer_case, folder)
-    model(*layer_case.arrays())
+def exported(case: LayerCase, folder: Path) -> Run:
+    """Export the graph of a hybridized model, built at one length, and load it as a `SymbolBlock`."""
+    model = in_a_model(case, folder)
+    model(*case.arrays())
     model.export(str(folder / "model"))
-    names = [given.name for given in model._cached_graph[0]]
+    names = [symbol.name for symbol in model._cached_graph[0]]
     return gluon.SymbolBlock.imports(str(folder / "model-symbol.json"), names, str(folder / "model-0000.params"))
 
 
-def saved(layer_case: LayerCase, folder: Path) -> Run:
-    """The parameters, written to a file, and read by a layer made anew."""
-    file, layer = str(folder / "layer.params"), layer_case.make()
-    layer_case.layer().save_parameters(file)
-    layer.load_parameters(file)
-    return partial(layer_case.call, layer)
-
-
-def symbolic(layer_case: LayerCase, folder: Path) -> Run:
-    """A graph that the layer makes of variables, bound to arrays without Gluon."""
-    layer = cast_layer(layer_case)
-    variables = [mx.sym.var(name).as_np_ndarray() for name in layer_case.names]
-    graph = layer_case.call(layer, *variables)
-    held = {name: given.data() for name, given in layer.collect_params().items()}
-    needed = graph.list_arguments()
+def symbolic(case: LayerCase, folder: Path) -> Run:
+    """Call the layer with symbolic variables, and bind the graph to arrays without Gluon."""
+    layer = _cast_layer(case)
+    variables = [mx.sym.var(name).as_np_ndarray() for name in case.names]
+    graph = case.call(layer, *variables)
+    parameters = {name: parameter.data() for name, parameter in layer.collect_params().items()}
+    arguments = graph.list_arguments()
 
     def run(*arrays: Any) -> Any:
-        given = held | dict(zip(layer_case.names, arrays, strict=True))
-        args = {name: given[name] for name in needed}
+        named = parameters | dict(zip(case.names, arrays, strict=True))
+        args = {name: named[name] for name in arguments}
         return graph.bind(arrays[0].ctx, args, grad_req="null").forward()[0]
 
     return run
 
 
-def gradient_of_layer(mode: Mode, layer_case: LayerCase, folder: Path) -> Run:
-    """The gradient of a mode's result with respect to the first array."""
-    run = mode(layer_case, folder)
-
-    def backwards(weights: mx.np.ndarray, tokens: mx.np.ndarray, *others: mx.np.ndarray) -> mx.np.ndarray:
-        tokens = tokens.copy()
-        tokens.attach_grad()
-        with autograd.record(train_mode=False):
-            result = run(tokens, *others)
-        result.backward(weights)
-        return tokens.grad
-
-    return backwards
+def _cast_layer(case: LayerCase) -> Any:
+    """Return the layer cast to the dtype of its tokens, as Gluon's own blocks need."""
+    layer = case.layer()
+    layer.cast(case.dtype)
+    return layer
 
 
-STATIC: dict[str, Any] = {"static_alloc": True, "static_shape": True}
+def _gradient_in(mode: Mode, case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient of a mode's result with respect to the tokens."""
+    return gradient_of(gradient, mode(case, folder))
+
 
 MODES: dict[str, Mode] = {
     "hybridized": hybridized,
@@ -199,8 +177,8 @@ MODES: dict[str, Mode] = {
     "pickled": pickled,
 }
 GRADIENT_MODES: dict[str, Mode] = {
-    "hybridized": partial(gradient_of_layer, hybridized),
-    "in a model": partial(gradient_of_layer, in_a_model),
-    "in a model, static": partial(gradient_of_layer, partial(in_a_model, **STATIC)),
-    "exported": partial(gradient_of_layer, exported),
+    "hybridized": partial(_gradient_in, hybridized),
+    "in a model": partial(_gradient_in, in_a_model),
+    "in a model, static": partial(_gradient_in, partial(in_a_model, **STATIC)),
+    "exported": partial(_gradient_in, exported),
 }

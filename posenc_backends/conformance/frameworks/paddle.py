@@ -1,10 +1,11 @@
-"""What the suite needs of Paddle: how to test a layer, and what its own tools do with one (modes)."""
+"""Test layers of Paddle: helpers of the suite, and modes."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +20,26 @@ from paddle.jit.sot.utils.envs import min_graph_size_guard
 from paddle.static import InputSpec
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Run, copied, pickled
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
 
 from ...paddle.layers import MultiHeadAttention
 
 KNOWN_FAILURES = known_failures("paddle")
-CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
-WARNINGS = (
-    "ignore:Tensor do not have '.*' interface for (pir|static) graph mode:UserWarning",
-)  # of all that is traced
+WARNINGS = ("ignore:Tensor do not have '.*' interface for (pir|static) graph mode:UserWarning",)  # all traced code
+CONTRACTS = False  # `compiled` never fuses a multiplication and an addition
 
-_failed: list[
-    Exception
-] = []  # Paddle mixes a program up with one whose trace failed, if that is gone and had the same id
+_errors: list[Exception] = []  # keeps failed traces alive: Paddle confuses a later program that gets the same `id`
 
 
 def cast(array: paddle.Tensor, dtype: str) -> paddle.Tensor:
-    """The array in the dtype of this name."""
+    """Return the array in the dtype of this name."""
     return array.astype(dtype)
 
 
 def gradient(
     function: Callable[[paddle.Tensor], paddle.Tensor], x: paddle.Tensor, weights: paddle.Tensor
 ) -> paddle.Tensor:
-    """The gradient of `sum(function(x) * weights)` with respect to `x`."""
+    """Return the gradient of `sum(function(x) * weights)` with respect to `x`."""
     leaf = x.detach()
     leaf.stop_gradient = False
     (result,) = paddle.grad(function(leaf), leaf, weights)
@@ -50,21 +47,21 @@ def gradient(
 
 
 def compiled(layer: Any) -> Callable[..., Any]:
-    """The layer, compiled without a fallback; `to_static` changes what it is given."""
+    """Return a copy of the layer compiled without a fallback; `to_static` changes its argument."""
     static = paddle.jit.to_static(copy(layer), full_graph=True)
 
     def call(*arrays: Any, **options: Any) -> Any:
         try:
             return static(*arrays, **options)
         except Exception as error:
-            _failed.append(error)
+            _errors.append(error)
             raise
 
     return call
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
-    """The layer, told that it is not in training. It computes in the dtype of its tokens.
+    """Return the layer in evaluation mode. It computes in the dtype of its tokens.
 
     Raises:
         NotImplementedError: if it is attention in half precision, whose compiled projections end the process on a CPU.
@@ -75,116 +72,192 @@ def eval_mode(layer: Any, dtype: str = "float32") -> Any:
     return layer
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """A layer made anew, with what was saved of `layer`."""
-    path = str(folder / "layer.pdparams")
-    paddle.save({"layer": layer.state_dict()}, path)  # `save` warns of a state without parameters, unless it is inside
-    fresh = make()
-    fresh.set_state_dict(paddle.load(path)["layer"])
-    return fresh
-
-
-def parameter_gradient(
-    layer: Any, name: str, x: paddle.Tensor, weights: paddle.Tensor, **options: Any
-) -> paddle.Tensor:
-    """The gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
-    (result,) = paddle.grad(layer(x, **options), getattr(layer, name), weights)
-    return result
-
-
 def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
-    """The attention layer, with these matrices (inputs × outputs) as its projections."""
+    """Set the projections of an attention layer to these matrices (inputs × outputs), and return the layer."""
     for name, matrix in matrices.items():
         getattr(layer, name).weight.set_value(matrix)
     return layer
 
 
 def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
-    """The layer, with these numbers as its parameters of these names."""
+    """Set the layer's parameters of these names, and return the layer."""
     for name, array in numbers.items():
         getattr(layer, name).set_value(array)
     return layer
 
 
+def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
+    """Save the state of the layer, load it into a new one, and return that."""
+    path = str(folder / "layer.pdparams")
+    paddle.save({"layer": layer.state_dict()}, path)  # nested: `save` warns of a state without parameters
+    loaded = make()
+    loaded.set_state_dict(paddle.load(path)["layer"])
+    return loaded
+
+
+def parameter_gradient(
+    layer: Any, name: str, x: paddle.Tensor, weights: paddle.Tensor, **options: Any
+) -> paddle.Tensor:
+    """Return the gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    (result,) = paddle.grad(layer(x, **options), getattr(layer, name), weights)
+    return result
+
+
 class Model(nn.Layer):
-    """A model that holds a layer, as users write them."""
+    """A model that contains a layer."""
 
     def __init__(self, layer: nn.Layer) -> None:
         super().__init__()
         self.layer = layer
 
-    def forward(self, given: Any) -> Any:
-        return self.layer(*given)
+    def forward(self, arguments: Any) -> Any:
+        return self.layer(*arguments)
 
 
-class Autocasting(Model):
-    """The same, where Paddle chooses dtypes."""
+class AutocastModel(Model):
+    """A model that calls its layer under bfloat16 autocast."""
 
-    def forward(self, given: Any) -> Any:
+    def forward(self, arguments: Any) -> Any:
         with paddle.amp.auto_cast(level="O1", dtype="bfloat16"):
-            return self.layer(*given)
+            return self.layer(*arguments)
 
 
-def compile_layer(layer_case: LayerCase, folder: Path) -> Run:
-    """Compiled once for every length, with all that Python says in one graph."""
-    return _compiled(layer_case, layer_case.layer())
+def compile_layer(case: LayerCase, folder: Path) -> Run:
+    """Compile the layer from its source, once for every length."""
+    return _compiled(case, case.layer())
 
 
-def compiled_sot(layer_case: LayerCase, folder: Path) -> Run:
-    """Compiled from its bytecode, inside a model: Paddle's own layers are not compiled alone, either."""
-    OpcodeExecutorCache().clear()  # as from one piece of code Paddle compiles 20 programs, and no more without a word
+def compiled_sot(case: LayerCase, folder: Path) -> Run:
+    """Compile a model that contains the layer from its bytecode (SOT)."""
+    OpcodeExecutorCache().clear()  # Paddle compiles 20 programs from one piece of code, and silently no more
     CompileSIRCache().clear()
-    static = paddle.jit.to_static(Model(_traced(layer_case.layer())), full_graph=False)
+    static = paddle.jit.to_static(Model(_traced(case.layer())), full_graph=False)
 
     def run(*arrays: Any) -> Any:
-        with min_graph_size_guard(0):  # as a model of nothing but a sum is too small for Paddle
-            return static(_ordered(layer_case, arrays))
+        with min_graph_size_guard(0):  # a model with a single sum is below Paddle's limit
+            return static(_positional(case, arrays))
 
     return run
 
 
-def in_a_model(layer_case: LayerCase, folder: Path) -> Run:
-    """Inside a model that is compiled as a whole from its source."""
-    return _whole(Model(layer_case.layer()), layer_case)
+def in_a_model(case: LayerCase, folder: Path) -> Run:
+    """Compile a model that contains the layer from its source."""
+    return _compiled_model(Model(case.layer()), case)
 
 
-def exported(layer_case: LayerCase, folder: Path) -> Run:
-    """Saved as a program for every length, and loaded without Python."""
-    return paddle.jit.load(_saved(layer_case, folder))
+def exported(case: LayerCase, folder: Path) -> Run:
+    """Save the layer as a program for every length, and load it without Python code."""
+    return paddle.jit.load(_export(case, folder))
 
 
-def predicted(layer_case: LayerCase, folder: Path) -> Run:
-    """The same program, optimized and run by Paddle Inference as it comes."""
-    return _predictor(_config(_saved(layer_case, folder)))
+def predicted(case: LayerCase, folder: Path) -> Run:
+    """Save the layer as a program, and run it with Paddle Inference and its default optimizations."""
+    return _predictor(_config(_export(case, folder)))
 
 
-def predicted_without_onednn(layer_case: LayerCase, folder: Path) -> Run:
-    """The same, by Paddle's own kernels alone."""
-    config = _config(_saved(layer_case, folder))
+def predicted_without_onednn(case: LayerCase, folder: Path) -> Run:
+    """Save the layer as a program, and run it with Paddle Inference without oneDNN."""
+    config = _config(_export(case, folder))
     config.disable_mkldnn()
     return _predictor(config)
 
 
-def saved(layer_case: LayerCase, folder: Path) -> Run:
-    """Its state, saved and loaded into a new layer."""
-    layer = reloaded(layer_case.layer(), layer_case.make, folder)
-    return lambda *arrays: layer_case.call(layer, *arrays)
-
-
-def autocast(layer_case: LayerCase, folder: Path) -> Run:
-    """Where Paddle computes matrix products in bfloat16; on a CPU it does so in compiled code alone."""
-    if layer_case.kind == "MultiHeadAttention":
+def autocast(case: LayerCase, folder: Path) -> Run:
+    """Compile a model that calls the layer under bfloat16 autocast; on a CPU, Paddle ignores autocast in eager code."""
+    if case.kind == "MultiHeadAttention":
         raise RuntimeError("Compiled in half precision on a CPU, Paddle's `Linear` ends the process.")
-    return _whole(Autocasting(layer_case.layer()), layer_case)
+    return _compiled_model(AutocastModel(case.layer()), case)
 
 
-def cast_layer(layer_case: LayerCase, folder: Path) -> Run:
-    """Told to be of another dtype, which its parameters become, and its tables do not."""
-    layer = layer_case.layer().to(dtype="float16").to(dtype="bfloat16")
-    return lambda *arrays: layer_case.call(layer, *arrays)
+def cast_layer(case: LayerCase, folder: Path) -> Run:
+    """Cast the layer to float16 and bfloat16: its parameters change their dtype, its tables do not."""
+    return partial(case.call, case.layer().to(dtype="float16").to(dtype="bfloat16"))
 
 
-MODES: dict[str, Callable[[LayerCase, Path], Run]] = {
+def gradient_eager(case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient of eager code with `paddle.grad`."""
+    return gradient_of(gradient, partial(case.call, case.layer()))
+
+
+def gradient_compiled(case: LayerCase, folder: Path) -> Run:
+    """Compile forward and backward pass from source."""
+    layer = case.layer()
+    layer.train()  # in evaluation mode, Paddle compiles no backward pass
+    return gradient_of(gradient, _compiled(case, layer))
+
+
+def gradient_compiled_sot(case: LayerCase, folder: Path) -> Run:
+    """Compile forward and backward pass from bytecode (SOT)."""
+    return gradient_of(gradient, compiled_sot(case, folder))
+
+
+def recomputed(case: LayerCase, folder: Path) -> Run:
+    """Recompute the layer in the backward pass (activation checkpointing)."""
+    layer = case.layer()
+    return gradient_of(gradient, lambda *arrays: fleet.recompute(layer, *_positional(case, arrays)))
+
+
+def _specs(case: LayerCase) -> list[Any]:
+    """Return an `InputSpec` for each array, of unknown length. Paddle needs one object for each."""
+    specs = []
+    for name, array, axes in zip(case.names, case.arrays(), case.sizes, strict=True):
+        shape = list(array.shape)
+        for axis in axes:
+            shape[axis] = None
+        specs.append(InputSpec(shape, array.dtype, name))
+    return specs
+
+
+def _positional(case: LayerCase, arrays: Any) -> list[Any]:
+    """Return the arguments of a call in order, up to the last one: a traced layer takes no arrays by keyword."""
+    arguments = dict(zip(case.names, arrays, strict=True)) | case.options
+    signature = inspect.signature(getattr(case.on.backend, case.kind).forward)
+    parameters = list(signature.parameters.values())[1:]
+    last = max(i for i, parameter in enumerate(parameters) if parameter.name in arguments)
+    return [arguments.get(parameter.name, parameter.default) for parameter in parameters[: last + 1]]
+
+
+def _traced(layer: Any) -> Any:
+    """Return the layer, changed to raise an error if Paddle silently does not compile it."""
+
+    class Traced(type(layer)):  # type: ignore[misc]
+        def __call__(self, *arguments: Any) -> Any:
+            if not self.backend.is_traced(arguments[0]):
+                raise RuntimeError("Paddle did not compile the layer.")
+            return super().__call__(*arguments)
+
+    layer.__class__ = Traced
+    return layer
+
+
+def _compiled(case: LayerCase, layer: Any) -> Run:
+    static = paddle.jit.to_static(layer, _positional(case, _specs(case)), full_graph=True)
+    return lambda *arrays: static(*_positional(case, arrays))
+
+
+def _compiled_model(model: Model, case: LayerCase) -> Run:
+    static = paddle.jit.to_static(model, [_positional(case, _specs(case))], full_graph=True)
+    return lambda *arrays: static(_positional(case, arrays))
+
+
+def _export(case: LayerCase, folder: Path) -> str:
+    path = str(folder / "layer")
+    paddle.jit.save(case.layer(), path, input_spec=_positional(case, _specs(case)), skip_prune_program=True)
+    return path
+
+
+def _config(path: str) -> Any:
+    config = inference.Config(f"{path}.json", f"{path}.pdiparams")
+    config.disable_glog_info()
+    return config
+
+
+def _predictor(config: Any) -> Run:
+    predictor = inference.create_predictor(config)
+    return lambda *arrays: predictor.run(list(arrays))[0].clone()  # the next run overwrites the result
+
+
+MODES: dict[str, Mode] = {
     "compiled": compile_layer,
     "compiled, SOT": compiled_sot,
     "in a model": in_a_model,
@@ -197,108 +270,9 @@ MODES: dict[str, Callable[[LayerCase, Path], Run]] = {
     "copied": copied,
     "pickled": pickled,
 }
-
-
-def with_grad(layer_case: LayerCase, folder: Path) -> Run:
-    """`paddle.grad` of eager code."""
-    layer = layer_case.layer()
-    return _gradient(lambda *arrays: layer_case.call(layer, *arrays))
-
-
-def compiled_backward(layer_case: LayerCase, folder: Path) -> Run:
-    """Compiled, forward and backward."""
-    layer = layer_case.layer()
-    layer.train()  # otherwise Paddle compiles no backward pass
-    return _gradient(_compiled(layer_case, layer))
-
-
-def compiled_sot_backward(layer_case: LayerCase, folder: Path) -> Run:
-    """The same, from bytecode."""
-    return _gradient(compiled_sot(layer_case, folder))
-
-
-def recomputed(layer_case: LayerCase, folder: Path) -> Run:
-    """Computed a second time in the backward pass, in place of being kept."""
-    layer = layer_case.layer()
-    return _gradient(lambda *arrays: fleet.recompute(layer, *_ordered(layer_case, arrays)))
-
-
-GRADIENT_MODES: dict[str, Callable[[LayerCase, Path], Run]] = {
-    "compiled": compiled_backward,
-    "compiled, SOT": compiled_sot_backward,
-    "grad": with_grad,
+GRADIENT_MODES: dict[str, Mode] = {
+    "compiled": gradient_compiled,
+    "compiled, SOT": gradient_compiled_sot,
+    "grad": gradient_eager,
     "recomputed": recomputed,
 }
-
-
-def _specs(layer_case: LayerCase) -> list[Any]:
-    """What is known of each array when code is traced: not its length. One object for each, as Paddle asks for."""
-    specs = []
-    for name, array, axes in zip(layer_case.names, layer_case.arrays(), layer_case.sizes, strict=True):
-        shape = list(array.shape)
-        for axis in axes:
-            shape[axis] = None
-        specs.append(InputSpec(shape, array.dtype, name))
-    return specs
-
-
-def _ordered(layer_case: LayerCase, arrays: Any) -> list[Any]:
-    """All that the layer is called with up to the last thing said: a traced layer takes no arrays by keyword."""
-    said = dict(zip(layer_case.names, arrays, strict=True)) | layer_case.options
-    names = list(inspect.signature(getattr(layer_case.on.backend, layer_case.kind).forward).parameters.values())[1:]
-    last = max(place for place, name in enumerate(names) if name.name in said)
-    return [said.get(name.name, name.default) for name in names[: last + 1]]
-
-
-def _traced(layer: Any) -> Any:
-    """The layer, with an error where Paddle, without a word, does not compile it."""
-
-    class Traced(type(layer)):  # type: ignore[misc]
-        def __call__(self, *given: Any) -> Any:
-            if not self.backend.is_traced(given[0]):
-                raise RuntimeError("Paddle did not compile the layer.")
-            return super().__call__(*given)
-
-    layer.__class__ = Traced
-    return layer
-
-
-def _compiled(layer_case: LayerCase, layer: Any) -> Run:
-    static = paddle.jit.to_static(layer, _ordered(layer_case, _specs(layer_case)), full_graph=True)
-    return lambda *arrays: static(*_ordered(layer_case, arrays))
-
-
-def _saved(layer_case: LayerCase, folder: Path) -> str:
-    path = str(folder / "layer")
-    paddle.jit.save(
-        layer_case.layer(), path, input_spec=_ordered(layer_case, _specs(layer_case)), skip_prune_program=True
-    )
-    return path
-
-
-def _config(path: str) -> Any:
-    config = inference.Config(f"{path}.json", f"{path}.pdiparams")
-    config.disable_glog_info()
-    return config
-
-
-def _predictor(config: Any) -> Run:
-    predictor = inference.create_predictor(config)
-    return lambda *arrays: predictor.run(list(arrays))[0].clone()  # as the next run writes over the result
-
-
-def _whole(model: Model, layer_case: LayerCase) -> Run:
-    static = paddle.jit.to_static(model, [_ordered(layer_case, _specs(layer_case))], full_graph=True)
-    return lambda *arrays: static(_ordered(layer_case, arrays))
-
-
-def _gradient(run: Run) -> Run:
-    """`run`'s gradient with respect to the first array."""
-
-    def gradient(weights: Any, first: Any, *others: Any) -> Any:
-        leaf = first.detach()
-        leaf.stop_gradient = False
-        (result,) = paddle.grad(run(leaf, *others), leaf, weights)
-        return result
-
-    return gradient

@@ -1,4 +1,4 @@
-"""What the suite needs of TensorFlow: how to test a layer, and what its own tools do with one (modes)."""
+"""Test layers of Keras on TensorFlow: the helpers that depend on TensorFlow, and its own modes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 import tensorflow as tf
 
-from posenc_backends.conformance.tooling import LayerCase, Run
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run
 
 KNOWN_FAILURES: dict[str, str] = {}
-CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once
 WARNINGS = ()
+CONTRACTS = False  # compiled code never fuses a multiplication and an addition
 
 
 def cast(array: tf.Tensor, dtype: str) -> tf.Tensor:
-    """The array in the dtype of this name."""
+    """Return the array in the dtype of this name."""
     return tf.cast(array, dtype)
 
 
 def gradient(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """The gradient of `sum(function(x) * weights)` with respect to `x`."""
+    """Return the gradient of `sum(function(x) * weights)` with respect to `x`."""
     with tf.GradientTape() as tape:
         tape.watch(x)
         result = function(x)
@@ -30,27 +30,25 @@ def gradient(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, weights: 
 
 
 def compiled(layer: Any) -> Callable[..., Any]:
-    """The layer, as one graph."""
+    """Return the layer as one graph."""
     return tf.function(layer)
 
 
-def of_unknown_sizes(layer_case: LayerCase, folder: Path) -> Run:
-    """In a `tf.function` of unknown sizes."""
-    layer = layer_case.layer()
-    return tf.function(partial(layer_case.call, layer), input_signature=signature(layer_case))
+def in_function(case: LayerCase, folder: Path) -> Run:
+    """Call the layer in a `tf.function` of unknown sizes."""
+    return tf.function(partial(case.call, case.layer()), input_signature=_signature(case))
 
 
-def mapped(layer_case: LayerCase, folder: Path) -> Run:
-    """In a `tf.data` pipeline, through which tokens of any length come."""
-    layer = layer_case.layer()
+def in_dataset(case: LayerCase, folder: Path) -> Run:
+    """Map the layer over a `tf.data` pipeline with tokens of any length."""
     waiting: list[tuple[Any, ...]] = []
 
-    def arrived() -> Iterator[Any]:
+    def arrivals() -> Iterator[Any]:
         while waiting:
             yield waiting.pop()
 
-    tokens = tf.data.Dataset.from_generator(arrived, output_signature=signature(layer_case))
-    results = tokens.map(partial(layer_case.call, layer))
+    tokens = tf.data.Dataset.from_generator(arrivals, output_signature=_signature(case))
+    results = tokens.map(partial(case.call, case.layer()))
 
     def run(*arrays: Any) -> Any:
         waiting.append(arrays)
@@ -59,27 +57,25 @@ def mapped(layer_case: LayerCase, folder: Path) -> Run:
     return run
 
 
-def gradient_of_unknown_sizes(layer_case: LayerCase, folder: Path) -> Run:
-    """The gradient in a `tf.function` of unknown sizes."""
-    layer, given = layer_case.layer(), signature(layer_case)
+def gradient_in_function(case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient in a `tf.function` of unknown sizes."""
+    layer, signature = case.layer(), _signature(case)
 
-    @tf.function(input_signature=(tf.TensorSpec(given[0].shape, given[0].dtype), *given))
+    @tf.function(input_signature=(tf.TensorSpec(signature[0].shape, signature[0].dtype), *signature))
     def run(weights: Any, x: Any, *arrays: Any) -> Any:
-        return gradient(lambda x: layer_case.call(layer, x, *arrays), x, weights)
+        return gradient(lambda x: case.call(layer, x, *arrays), x, weights)
 
     return run
 
 
-def signature(layer_case: LayerCase) -> tuple[tf.TensorSpec, ...]:
-    """The arrays of a call, of any length."""
-    given = zip(layer_case.arrays(), layer_case.sizes, strict=True)
-    return tuple(tf.TensorSpec(_unknown(x.shape, axes), x.dtype) for x, axes in given)
+def _signature(case: LayerCase) -> tuple[tf.TensorSpec, ...]:
+    """Return the arrays of a call, of any length."""
+    specs = []
+    for array, axes in zip(case.arrays(), case.sizes, strict=True):
+        shape = [None if axis - array.ndim in axes else size for axis, size in enumerate(array.shape)]
+        specs.append(tf.TensorSpec(shape, array.dtype))
+    return tuple(specs)
 
 
-def _unknown(sizes: Any, axes: tuple[int, ...]) -> list[int | None]:
-    lengths = {axis % len(sizes) for axis in axes}
-    return [None if axis in lengths else size for axis, size in enumerate(sizes)]
-
-
-MODES = {"tf.function": of_unknown_sizes, "tf.data": mapped}
-GRADIENT_MODES = {"tf.function": gradient_of_unknown_sizes}
+MODES: dict[str, Mode] = {"tf.function": in_function, "tf.data": in_dataset}
+GRADIENT_MODES: dict[str, Mode] = {"tf.function": gradient_in_function}

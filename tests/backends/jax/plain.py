@@ -1,8 +1,8 @@
-"""What layers must give, written from the papers in float64."""
+"""The formulas of the papers in float64."""
 
 import numpy as np
 
-ULP = 2.0**-24  # of numbers below 1
+ULP = 2.0**-24  # of numbers just below 1
 WIDTH = 8
 
 
@@ -12,8 +12,8 @@ def angles(positions, width=WIDTH, base=10000.0):
 
 def sinusoids(positions, width=WIDTH):
     """Vaswani et al. 2017, section 3.5."""
-    turned = angles(positions, width)
-    return np.stack([np.sin(turned), np.cos(turned)], axis=-1).reshape(*turned.shape[:-1], width)
+    phase = angles(positions, width)
+    return np.stack([np.sin(phase), np.cos(phase)], axis=-1).reshape(*phase.shape[:-1], width)
 
 
 def rotated(x, positions, base=10000.0):

@@ -1,4 +1,4 @@
-"""What `jit` compiles, how often, and what of a table is in it."""
+"""What `jit` compiles, how often, and which tables are constants of the program."""
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ def rope(base=10000.0, max_len=64):
 
 
 def counting():
-    """A compiled call of any layer, and how often it was traced."""
+    """Return a compiled call of any layer, and a list that grows with each trace."""
     traced = []
 
     @jax.jit
@@ -40,7 +40,7 @@ def test_a_layer_of_an_equal_encoding_is_not_compiled_again():
     assert len(traced) == 1
 
 
-def test_attention_made_anew_is_not_compiled_again():
+def test_new_attention_of_an_equal_encoding_is_not_compiled_again():
     (call, traced), x = counting(), tokens(1, 4, 16)
     for seed in range(3):
         call(MultiHeadAttention(16, 2, position=Alibi(num_heads=2), key=jax.random.key(seed)), x, x, x)
@@ -48,7 +48,7 @@ def test_attention_made_anew_is_not_compiled_again():
 
 
 @pytest.mark.parametrize("other", [rope(base=500.0), rope(max_len=65)])
-def test_a_layer_of_other_tables_is(other):
+def test_a_layer_of_another_encoding_is_compiled_again(other):
     call, traced = counting()
     results = [call(layer, X) for layer in (rope(), other)]
     assert len(traced) == 2
@@ -64,19 +64,19 @@ def test_a_table_that_grew_compiles_nothing_again():
     assert len(traced) == 1
 
 
-@pytest.mark.parametrize("given", [{}, {"start": 5}, {"positions": np.array([9, 0, 3, 60, 1, 2, 2])}])
-def test_compiled_code_holds_the_rows_of_known_positions_alone(given):
+@pytest.mark.parametrize("arguments", [{}, {"start": 5}, {"positions": np.array([9, 0, 3, 60, 1, 2, 2])}])
+def test_compiled_code_contains_only_the_rows_of_constant_positions(arguments):
     layer = rope(max_len=4096)
-    assert largest_constant(lambda x: layer(x, **given), X) <= 7 * WIDTH
-    np.testing.assert_allclose(jax.jit(lambda x: layer(x, **given))(X), layer(X, **given), rtol=0, atol=1e-6)
+    assert largest_constant(lambda x: layer(x, **arguments), X) <= 7 * WIDTH
+    np.testing.assert_allclose(jax.jit(lambda x: layer(x, **arguments))(X), layer(X, **arguments), rtol=0, atol=1e-6)
 
 
-def test_so_does_that_of_an_encoding_of_several_axes():
+def test_compiled_code_contains_only_the_rows_of_constant_grid_positions():
     layer = RotaryEmbedding(AxialRotary(head_dim=WIDTH, layout="half", axes_dims=(4, 4)), max_len=4096)
     assert largest_constant(lambda x: layer(x, positions=grid(2, 3)), X[:, :, :6]) <= 6 * WIDTH
 
 
-def test_compiled_code_holds_a_table_once_for_positions_as_arguments():
+def test_compiled_code_contains_a_table_once_for_traced_positions():
     layer = rope(max_len=4096)
     constants = jax.make_jaxpr(lambda x, start: layer(layer(x, start=start), start=start))(X, 3).consts
     assert (
@@ -84,7 +84,7 @@ def test_compiled_code_holds_a_table_once_for_positions_as_arguments():
     )
 
 
-def test_donated_tokens_are_written_over():
+def test_donated_tokens_are_overwritten():
     layer, x = PositionalEncoding(WIDTH), jnp.copy(X)
     result = jax.jit(layer, donate_argnums=0)(x)
     assert x.is_deleted()

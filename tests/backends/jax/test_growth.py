@@ -1,4 +1,4 @@
-"""Tables that eager calls have grown: nothing that is recorded depends on them, nor on which layer was recorded first."""
+"""Tables that eager calls have grown: no traced code depends on them, nor on which layer was traced first."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ def at(layer, x, positions):
 
 
 def new(call):
-    """The call, compiled anew."""
+    """Return the call, compiled again."""
     return jax.jit(partial(call))
 
 
@@ -46,38 +46,38 @@ def test_a_compiled_call_is_the_same_before_and_after_growth():
 
 
 @pytest.mark.parametrize("first", [short, grown])
-def test_it_is_the_same_whichever_layer_was_compiled_first(first):
+def test_a_compiled_call_does_not_depend_on_which_layer_was_compiled_first(first):
     call = new(at)
     for layer in (first(), short(), grown()):
         np.testing.assert_allclose(call(layer, NONE, POSITIONS), WANTED, rtol=0, atol=2.0**-24)
 
 
-@pytest.mark.parametrize("made", [short, grown])
-@pytest.mark.parametrize("given", [{}, {"positions": range(16)}, {"start": 2}])
-def test_recorded_code_ends_where_the_layer_was_made_to(made, given):
+@pytest.mark.parametrize("make", [short, grown])
+@pytest.mark.parametrize("arguments", [{}, {"positions": range(16)}, {"start": 2}])
+def test_traced_code_ends_at_max_len(make, arguments):
     with pytest.raises(ValueError, match=r"`max_len` is 8, but position 1\d is asked for"):
-        new(lambda layer, x: layer(x, **given))(made(), jnp.zeros((1, 16, 4)))
+        new(lambda layer, x: layer(x, **arguments))(make(), jnp.zeros((1, 16, 4)))
 
 
-def test_so_do_traced_positions_of_a_call_that_runs_at_once():
+def test_traced_positions_of_an_eager_call_end_at_max_len():
     rows = [
         jax.vmap(lambda x, p, layer=layer: at(layer, x, p))(NONE[None], POSITIONS[None]) for layer in (short(), grown())
     ]
-    for found in rows:
-        np.testing.assert_allclose(found[0], WANTED, rtol=0, atol=2.0**-24)
+    for row in rows:
+        np.testing.assert_allclose(row[0], WANTED, rtol=0, atol=2.0**-24)
 
 
-def test_calls_that_run_at_once_use_what_has_grown(monkeypatch):
+def test_eager_calls_use_the_grown_table(monkeypatch):
     layer, x = RotaryEmbedding(ROTARY, max_len=2), tokens(1, 16, 4)
     layer(x)
-    monkeypatch.setattr(type(layer), "hold", None)  # it grows no more
+    monkeypatch.setattr(type(layer), "set_tables", None)  # no further growth
     np.testing.assert_allclose(layer(x), rotated(x, range(16)), rtol=0, atol=1e-6)
     _, pull_back = jax.vjp(layer, x)
     np.testing.assert_allclose(pull_back(x)[0], rotated(x, -np.arange(16)), rtol=0, atol=1e-6)
 
 
-def test_a_layer_that_compiled_code_gives_back_is_made_like_the_one_it_took():
-    """Which of the two had grown before is no matter."""
+def test_a_layer_returned_from_compiled_code_equals_its_input():
+    """It does not matter which of the two had grown."""
     step = jax.jit(lambda layer: jax.tree.map(lambda leaf: 2 * leaf, layer))
     layers = [MultiHeadAttention(8, 2, position=ROTARY) for _ in range(2)]
     layers[0].rotary(jnp.zeros((1, 1, 3000, 4)))

@@ -1,4 +1,4 @@
-"""What a JAX user does to a layer."""
+"""What JAX users do with a layer."""
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ def test_only_parameters_are_leaves():
     assert len(jax.tree_util.tree_leaves(MultiHeadAttention(8, 2, bias=True, position=Alibi(num_heads=2)))) == 8
 
 
-def test_no_map_over_leaves_reaches_the_table():
+def test_tree_map_does_not_change_the_table():
     layer = jax.tree_util.tree_map(lambda leaf: leaf.astype(jnp.bfloat16), PositionalEncoding(8))
     np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=8).table(range(1000)))
 
@@ -45,20 +45,20 @@ def test_layers_pass_through_transformations():
     assert all(np.abs(leaf).max() > 0 for leaf in jax.tree_util.tree_leaves(gradient))
 
 
-def test_a_layer_is_set_for_good():
+def test_layers_are_immutable():
     with pytest.raises(AttributeError, match="`dropout` of a PositionalEncoding is set for good"):
         PositionalEncoding(8).dropout = 0.5
 
 
-def test_dropout_acts_where_a_key_is_given():
+def test_dropout_needs_a_key():
     layer, x = PositionalEncoding(8, 0.5), jnp.ones((1, 64, 8))
     np.testing.assert_array_equal(layer(x), layer(x))
     dropped = layer(x, key=jax.random.key(1))
     assert 0.3 < np.mean(dropped == 0) < 0.7
 
 
-def test_a_layer_whose_table_grew_is_the_same_tree():
-    """So that the state of an optimizer fits it."""
+def test_a_layer_with_a_grown_table_has_the_same_tree_structure():
+    """Otherwise the state of an optimizer would not fit it."""
     layer, x = PositionalEncoding(4, max_len=3), jnp.zeros((1, 1, 4))
     row, before = jax.jit(lambda layer, start: layer(x, start=start)), jax.tree.structure(layer)
     assert np.isnan(row(layer, 4)).all()
@@ -69,7 +69,7 @@ def test_a_layer_whose_table_grew_is_the_same_tree():
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_results_have_the_dtype_of_the_tokens(dtype):
-    """Those of attention, too, whose weights are float32: as in flax with that `dtype`."""
+    """This includes attention, whose weights are float32, as in flax with that `dtype`."""
     x, scores = jnp.ones((1, 3, 8), dtype), jnp.ones((1, 2, 3, 3), dtype)
     learned = PositionalEncoding(8, encoding=Learned(dim=8, length=5))
     attention = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2))
@@ -96,34 +96,34 @@ FAR = np.array([2**31 - 1, 3]), np.array([-(2**31) + 1, 2**31 - 2])
 
 @pytest.mark.parametrize("transform", [lambda call: call, jax.jit], ids=["eager", "traced"])
 @pytest.mark.parametrize("sides", ["both", "past"])
-def test_distances_that_int32_does_not_hold_are_distances(transform, sides):
+def test_distances_beyond_int32_are_right(transform, sides):
     layer, scores = AttentionBias(Alibi(num_heads=1, sides=sides)), jnp.zeros((1, 1, 2, 2))
-    found = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
-    far = FAR[0][:, None] - FAR[1]
-    far = np.abs(far) if sides == "both" else np.maximum(far, 0)
-    np.testing.assert_array_equal(found[0, 0], (-(2.0**-8) * far).astype(np.float32))
+    biases = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
+    distances = FAR[0][:, None] - FAR[1]
+    distances = np.abs(distances) if sides == "both" else np.maximum(distances, 0)
+    np.testing.assert_array_equal(biases[0, 0], (-(2.0**-8) * distances).astype(np.float32))
 
 
 @pytest.mark.parametrize("transform", [lambda call: call, jax.jit], ids=["eager", "traced"])
-def test_so_are_those_that_are_looked_up(transform):
+def test_looked_up_biases_at_distances_beyond_int32_are_right(transform):
     layer, scores = AttentionBias(T5Bias(num_heads=1)), jnp.zeros((1, 1, 2, 2))
-    near = layer(scores, 0, np.array([1000, 0]), np.array([-1000, 999]))
-    found = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
-    assert len(np.unique(found[..., 0, :])) == 2
-    np.testing.assert_array_equal(found[0, 0, 0, 0], near[0, 0, 0, 0])
-    np.testing.assert_array_equal(found[0, 0, 1], near[0, 0, 1])
+    close = layer(scores, 0, np.array([1000, 0]), np.array([-1000, 999]))
+    biases = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
+    assert len(np.unique(biases[..., 0, :])) == 2
+    np.testing.assert_array_equal(biases[0, 0, 0, 0], close[0, 0, 0, 0])
+    np.testing.assert_array_equal(biases[0, 0, 1], close[0, 0, 1])
 
 
-def test_so_are_those_of_vectors():
+def test_relative_vectors_at_distances_beyond_int32_are_right():
     shaw = AttentionBias(ShawBias(num_heads=1, head_dim=4, max_distance=3, applies_to="keys"))
     scores, q, k = jnp.zeros((1, 1, 2, 2)), jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4))
-    found = shaw(scores, 0, *FAR, q, k)
-    np.testing.assert_array_equal(found, shaw(scores, 0, np.array([10, 0]), np.array([-10, 9]), q, k))
+    biases = shaw(scores, 0, *FAR, q, k)
+    np.testing.assert_array_equal(biases, shaw(scores, 0, np.array([10, 0]), np.array([-10, 9]), q, k))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
-def test_narrow_positions_that_are_traced_are_to_be_cast(dtype):
-    """A table of 2048 rows has no last one in uint8."""
+def test_traced_narrow_positions_must_be_cast(dtype):
+    """The last row of a table of 2048 rows has no index in uint8."""
     positions = jnp.array([0, 5, 2], dtype)
     with pytest.raises(TypeError, match=f"must be int32 or int64, got {dtype}; cast them to int32 first"):
         jax.jit(lambda at: RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=at))(positions)

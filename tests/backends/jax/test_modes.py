@@ -1,4 +1,4 @@
-"""Whether the modes of several devices, and of what may be installed, are really tried here."""
+"""Modes that need several devices or optional packages are run here."""
 
 import os
 import subprocess
@@ -21,19 +21,19 @@ DEVICES = {
 
 
 @pytest.mark.mode
-def test_what_modes_ask_for_is_installed():
+def test_packages_of_optional_modes_are_installed():
     assert {"exported", "in a model"} <= set(MODES)
 
 
-def test_there_are_devices_for_those_that_ask_for_some():
-    assert jax.device_count() == 8, "XLA_FLAGS asks for another number of devices than 8."
+def test_there_are_devices_for_sharded_modes():
+    assert jax.device_count() == 8, "XLA_FLAGS must ask for 8 devices."
     assert set(SHARDED) <= set(MODES)
     assert [sharding._mesh(length).size for length in LENGTHS] == [8, 7]
 
 
 @pytest.mark.parametrize("mode", SHARDED)
 def test_each_device_has_a_part(on, mode, tmp_path):
-    (golden_case,) = (each for each in golden("modes") if each["name"] == "Rotary, head_dim 8, layout half, float32")
+    (golden_case,) = (case for case in golden("modes") if case["name"] == "Rotary, head_dim 8, layout half, float32")
     layer_case = LayerCase(on, golden_case)
     run = MODES[mode](layer_case, tmp_path)
     for length, count in zip(LENGTHS, DEVICES[mode], strict=True):
@@ -42,9 +42,11 @@ def test_each_device_has_a_part(on, mode, tmp_path):
         assert (len(result.sharding.device_set), size * count) == (count, result.size)
 
 
-def test_where_there_is_one_device_these_are_not_tried():
-    """As `posenc report --modes` finds it on most machines: what is left are the modes that one device can try."""
+def test_sharded_modes_are_left_out_with_one_device():
+    """`posenc report --modes` on most machines: the other modes remain."""
     code = "from posenc_backends.conformance.frameworks.jax import MODES; print(*MODES, sep='\\n')"
     environment = {**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert set(told.stdout.split("\n")) - {""} == set(MODES) - set(SHARDED)
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert set(completed.stdout.split("\n")) - {""} == set(MODES) - set(SHARDED)

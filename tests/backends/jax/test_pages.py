@@ -1,4 +1,4 @@
-"""The program of the page on context parallel, on several devices."""
+"""The program of the page on context parallelism, on several devices."""
 
 import os
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 PROGRAM = Path(__file__).parents[3] / "docs" / "howto" / "context_jax.py"
 
 
-def test_several_devices_give_what_one_gives():
+def test_several_devices_agree_with_one():
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_ENABLE_X64": "0"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
-    assert done.stdout == "4 devices: the same\n", done.stderr
+    assert completed.stdout == "4 devices: the same\n", completed.stderr

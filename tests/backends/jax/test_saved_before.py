@@ -18,7 +18,7 @@ HALF, INTERLEAVED = (Rotary(head_dim=4, layout=layout) for layout in ("half", "i
 T5, OTHER_T5 = T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -35,8 +35,8 @@ def model(encoding):
     }
 
 
-CASES = {  # what makes a layer, of which encoding it was saved, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+CASES = {  # the function that makes a layer, the saved encoding, and another encoding
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "learned_rotary": (
         RotaryEmbedding,
@@ -54,8 +54,8 @@ UNLEARNED = ("rotary",)
 EXACT = ("learned", "rotary", "t5")
 
 
-def called(tree, arrays):
-    """Call a layer, or the layers of a tree in turn, with NumPy arrays; list what it gives."""
+def call(tree, arrays):
+    """Call a layer, or the layers of a tree in turn, with NumPy arrays; return its results as a list."""
     x, *rest = map(jnp.asarray, arrays)
     layer = tree
     if isinstance(tree, dict):
@@ -65,20 +65,20 @@ def called(tree, arrays):
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
@@ -93,16 +93,16 @@ def state(name):
 def test_a_saved_state_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     fresh = make(encoding)
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(fresh, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(fresh, inputs)[0] - wanted[0]).max() > 1e-3
     loaded = from_state(fresh, state(name))
     assert jax.tree.structure(loaded) == jax.tree.structure(fresh)
-    compare(name, called(loaded, given), wanted)
+    compare(name, call(loaded, inputs), wanted)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_saved_state_of_another_encoding_is_refused(name):
+def test_a_saved_state_of_another_encoding_is_rejected(name):
     make, encoding, other = CASES[name]
     with pytest.raises(ValueError, match=r"encoding` must be .*, as in the layer, got") as caught:
         from_state(make(other), state(name))

@@ -1,4 +1,4 @@
-"""What `to_state` saves of trees, and what `from_state` refuses to load."""
+"""What `to_state` saves of trees, and what `from_state` rejects."""
 
 import io
 import re
@@ -33,7 +33,7 @@ def learned(length=9):
 
 
 def model(position=None, seed=0):
-    """A tree with several layers, one of them without leaves, and others than layers."""
+    """Return a tree with several layers, one of them without leaves, and other values."""
     keys = jax.random.split(jax.random.key(seed), 2)
     attention = MultiHeadAttention(8, 2, position=position or T5Bias(num_heads=2), bias=True, key=keys[0])
     embed = PositionalEncoding(8, encoding=Learned(dim=8, length=9), key=keys[1])
@@ -51,9 +51,9 @@ def through_a_file(state):
     return dict(np.load(file))
 
 
-def same(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    jax.tree.map(np.testing.assert_array_equal, one, other)
+def same(first, second):
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -64,12 +64,12 @@ def test_a_tree_is_saved_and_loaded(dtype):
     assert {leaf.dtype.name for leaf in jax.tree.leaves(loaded)} == {dtype}
 
 
-def test_into_a_tree_that_has_no_numbers_yet():
+def test_a_tree_is_loaded_into_abstract_leaves():
     unknown = jax.eval_shape(model)
     same(from_state(unknown, to_state(model())), model())
 
 
-def test_by_a_checkpoint_of_orbax(tmp_path):
+def test_a_tree_is_loaded_from_an_orbax_checkpoint(tmp_path):
     state = to_state(model())
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(tmp_path / "saved", state)
@@ -85,7 +85,7 @@ def test_by_a_checkpoint_of_orbax(tmp_path):
         (RotaryEmbedding(Rotary(head_dim=8, layout="half")), RotaryEmbedding(Rotary(head_dim=8, layout="interleaved"))),
     ],
 )
-def test_what_another_encoding_learned_is_refused(saved, target):
+def test_parameters_of_another_encoding_are_rejected(saved, target):
     message = (
         f"`.encoding` must be {target.encoding!r}, as in the layer, got {saved.encoding!r}; make the layer with that."
     )
@@ -93,7 +93,7 @@ def test_what_another_encoding_learned_is_refused(saved, target):
         from_state(target, through_a_file(to_state(saved)))
 
 
-def test_the_layer_of_a_tree_is_named():
+def test_errors_name_the_layer_of_a_tree():
     with pytest.raises(
         ValueError, match=r"`\['layers'\]\[1\].scoring.encoding` must be T5Bias.*max_distance=99.*got T5Bias"
     ):
@@ -109,7 +109,7 @@ def test_the_layer_of_a_tree_is_named():
         (lambda state: state.pop(".encoding"), "must tell an encoding, `.encoding`, as `to_state` does"),
     ],
 )
-def test_what_does_not_fit_is_refused(change, message):
+def test_states_that_do_not_fit_are_rejected(change, message):
     state = to_state(learned())
     change(state)
     with pytest.raises(ValueError, match=message):

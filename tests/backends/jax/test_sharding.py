@@ -1,4 +1,4 @@
-"""Layers over eight devices: what lies where, and what is sent."""
+"""Layers on eight devices: where arrays are, and what is communicated."""
 
 import jax
 import numpy as np
@@ -23,46 +23,46 @@ NEAR = {"rtol": 0, "atol": 6 * ULP}
 @pytest.fixture(scope="module")
 def mesh():
     if len(jax.devices()) != 8:
-        pytest.skip("XLA_FLAGS asks for another number of devices than 8.")
+        pytest.skip("XLA_FLAGS must ask for 8 devices.")
     return Mesh(np.array(jax.devices()).reshape(2, 4), ("heads", "sequence"))
 
 
-def placed(mesh, array, *axes):
+def on_mesh(mesh, array, *axes):
     return jax.device_put(array, NamedSharding(mesh, Spec(*axes)))
 
 
 def sent(call, *arrays):
     program = jax.jit(call).lower(*arrays).compile().as_text()
-    return [way for way in SENT if way in program]
+    return [operation for operation in SENT if operation in program]
 
 
 @pytest.mark.parametrize("axes", [(None, None, "sequence"), (None, "heads"), (None, "heads", "sequence")])
-@pytest.mark.parametrize("given", [{}, {"start": 0}, {"positions": np.arange(LENGTH)}])
-def test_rotation_sends_nothing(mesh, axes, given):
-    layer, x = RotaryEmbedding(ROTARY, max_len=64), placed(mesh, X, *axes)
-    result = jax.jit(lambda x: layer(x, **given))(x)
+@pytest.mark.parametrize("arguments", [{}, {"start": 0}, {"positions": np.arange(LENGTH)}])
+def test_rotation_needs_no_communication(mesh, axes, arguments):
+    layer, x = RotaryEmbedding(ROTARY, max_len=64), on_mesh(mesh, X, *axes)
+    result = jax.jit(lambda x: layer(x, **arguments))(x)
     assert result.sharding.is_equivalent_to(x.sharding, 4)
-    assert not sent(lambda x: layer(x, **given), x)
+    assert not sent(lambda x: layer(x, **arguments), x)
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
-def test_a_traced_start_sends_nothing(mesh):
-    layer, x = RotaryEmbedding(ROTARY, max_len=64), placed(mesh, X, None, "heads", "sequence")
+def test_a_traced_start_needs_no_communication(mesh):
+    layer, x = RotaryEmbedding(ROTARY, max_len=64), on_mesh(mesh, X, None, "heads", "sequence")
     assert not sent(lambda x, start: layer(x, start=start), x, 3)
     result = jax.jit(lambda x, start: layer(x, start=start))(x, 3)
     np.testing.assert_allclose(result, rotated(X, range(3, 3 + LENGTH)), **NEAR)
 
 
-def test_addition_and_bias_send_nothing(mesh):
-    x, scores = placed(mesh, X[:, 0], None, "sequence"), placed(mesh, X @ X.swapaxes(2, 3), None, "heads", "sequence")
+def test_addition_and_bias_need_no_communication(mesh):
+    x, scores = on_mesh(mesh, X[:, 0], None, "sequence"), on_mesh(mesh, X @ X.swapaxes(2, 3), None, "heads", "sequence")
     assert not sent(PositionalEncoding(WIDTH), x)
     assert not sent(AttentionBias(Alibi(num_heads=8)), scores)
     assert not sent(AttentionBias(T5Bias(num_heads=8)), scores)
 
 
 def test_layers_run_on_sharded_tokens_without_jit(mesh):
-    x = placed(mesh, X, None, "heads", "sequence")
-    layer = RotaryEmbedding(ROTARY, max_len=4)  # and grow there
+    x = on_mesh(mesh, X, None, "heads", "sequence")
+    layer = RotaryEmbedding(ROTARY, max_len=4)  # its table grows
     result = layer(x)
     assert result.sharding.is_equivalent_to(x.sharding, 4)
     np.testing.assert_allclose(result, TURNED, **NEAR)
@@ -71,7 +71,7 @@ def test_layers_run_on_sharded_tokens_without_jit(mesh):
 
 def test_an_explicit_mesh_keeps_the_sharding_in_types():
     mesh = jax.make_mesh((8,), ("sequence",), axis_types=(jax.sharding.AxisType.Explicit,))
-    x = placed(mesh, X, None, None, "sequence")
+    x = on_mesh(mesh, X, None, None, "sequence")
     with jax.set_mesh(mesh):
         result = jax.jit(RotaryEmbedding(ROTARY, max_len=64))(x)
         again = jax.jit(lambda x, start: RotaryEmbedding(ROTARY, max_len=64)(x, start=start))(x, 0)
@@ -80,7 +80,7 @@ def test_an_explicit_mesh_keeps_the_sharding_in_types():
         np.testing.assert_allclose(found, TURNED, **NEAR)
 
 
-def test_shard_map_over_heads_needs_no_position(mesh):
+def test_shard_map_over_heads_needs_no_positions(mesh):
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, "heads")
     result = jax.jit(jax.shard_map(layer, mesh=mesh, in_specs=spec, out_specs=spec))(X)
     np.testing.assert_allclose(result, TURNED, **NEAR)
@@ -100,7 +100,7 @@ def test_shard_map_over_the_sequence_takes_the_positions_of_its_shard(mesh, orde
     np.testing.assert_allclose(result, X[:, 0, ranks] + sinusoids(ranks), rtol=0, atol=2 * ULP)
 
 
-def test_ulysses_turns_the_whole_sequence_of_its_heads(mesh):
+def test_ulysses_rotates_the_full_sequence_of_its_heads(mesh):
     """Between two exchanges each device has all tokens of some heads (Jacobs et al. 2023, arXiv:2309.14509)."""
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, None, "sequence")
 
@@ -112,14 +112,14 @@ def test_ulysses_turns_the_whole_sequence_of_its_heads(mesh):
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
-def test_attention_with_its_heads_on_several_devices(mesh):
-    """Columns of the projections, and rows of the last, on their devices (Shoeybi et al. 2019): one sum is sent."""
+def test_attention_with_heads_on_several_devices(mesh):
+    """Devices hold columns of the projections and rows of the last one (Shoeybi et al. 2019): one all-reduce."""
     layer, x = MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half")), jnp.asarray(tokens(2, 5, 16))
 
     def lie(path, leaf):
-        return placed(mesh, leaf, *(("heads",) if path[0].name == "W_o" else (None, "heads")))
+        return on_mesh(mesh, leaf, *(("heads",) if path[0].name == "W_o" else (None, "heads")))
 
     spread = jax.tree_util.tree_map_with_path(lie, layer)
-    assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, placed(mesh, x)) == ["all-reduce"]
-    result = jax.jit(lambda layer, x: layer(x, x, x, causal=True))(spread, placed(mesh, x))
+    assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, on_mesh(mesh, x)) == ["all-reduce"]
+    result = jax.jit(lambda layer, x: layer(x, x, x, causal=True))(spread, on_mesh(mesh, x))
     np.testing.assert_allclose(result, layer(x, x, x, causal=True), rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Layers and their leaves: saved, restored, cast, copied, combined; those of another encoding."""
+"""Layers and their leaves: saved, restored, cast, copied, combined, and mixed with another encoding."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ def attention(base):
 
 @pytest.fixture
 def saved(tmp_path):
-    """Saves a pytree as a checkpoint of orbax, and restores it into another."""
+    """A function that saves a pytree as an orbax checkpoint and restores it into another."""
 
     def through(tree, target):
         with ocp.StandardCheckpointer() as checkpointer:
@@ -53,41 +53,41 @@ def test_a_checkpoint_holds_parameters_by_name(saved):
     assert paths == [f".{name}.weight" for name in ("W_q", "W_k", "W_v", "W_o")]
 
 
-def test_a_checkpoint_of_other_parameters_is_refused(saved):
+def test_a_checkpoint_of_other_parameters_is_rejected(saved):
     target = PositionalEncoding(WIDTH, encoding=LearnedSinusoidal(dim=WIDTH))
     with pytest.raises(ValueError, match=r"(?s)parameters\.alpha.*parameters\.table"):
         saved(learned(), target)
 
 
-def test_a_checkpoint_of_another_length_is_refused(saved):
+def test_a_checkpoint_of_another_length_is_rejected(saved):
     with pytest.raises(ValueError, match=r"\(6, 8\) is not compatible with the stored shape: \(9, 8\)"):
         saved(learned(9), learned(6))
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [(rope(), rope(base=500.0)), (learned(), learned(std=1.0)), (attention(10000.0), attention(500.0))],
 )
-def test_trees_of_two_encodings_do_not_combine(one, other):
-    """Gradients, means, updates: JAX names both encodings."""
-    encodings = [getattr(layer, "rotary", layer).encoding for layer in (one, other)]
+def test_trees_of_two_encodings_do_not_combine(first, second):
+    """JAX names both encodings for gradients, means and updates."""
+    encodings = [getattr(layer, "rotary", layer).encoding for layer in (first, second)]
     with pytest.raises(ValueError, match="different pytree metadata") as caught:
-        jax.tree.map(lambda a, b: a, one, other)
+        jax.tree.map(lambda a, b: a, first, second)
     assert all(repr(encoding) in str(caught.value) for encoding in encodings)
-    assert jax.tree.structure(one) != jax.tree.structure(other)
+    assert jax.tree.structure(first) != jax.tree.structure(second)
 
 
 def test_an_encoding_is_saved_beside_its_leaves(tmp_path):
-    """Leaves do not tell whose they are; an encoding is JSON, and the layer that it makes has their structure."""
+    """Leaves do not name their encoding; the encoding is saved as JSON, and its layer has the same structure."""
     layer = learned(std=0.5)
     arguments = ocp.args.Composite(
-        leaves=ocp.args.StandardSave(layer), told=ocp.args.JsonSave(layer.encoding.to_dict())
+        leaves=ocp.args.StandardSave(layer), encoding=ocp.args.JsonSave(layer.encoding.to_dict())
     )
     with ocp.CheckpointManager(tmp_path) as manager:
         manager.save(0, args=arguments)
         manager.wait_until_finished()
-        told = manager.restore(0, args=ocp.args.Composite(told=ocp.args.JsonRestore())).told
-        target = PositionalEncoding(WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(told))))
+        encoding = manager.restore(0, args=ocp.args.Composite(encoding=ocp.args.JsonRestore())).encoding
+        target = PositionalEncoding(WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(encoding))))
         restored = manager.restore(0, args=ocp.args.Composite(leaves=ocp.args.StandardRestore(target))).leaves
     assert restored.encoding == layer.encoding
     np.testing.assert_array_equal(restored(X[0]), layer(X[0]))
@@ -103,29 +103,29 @@ def test_a_model_that_is_cast_keeps_its_tables(dtype):
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
-def test_copies_of_a_layer_that_grew_hold_what_it_holds(again):
+def test_copies_of_a_layer_keep_its_grown_table(again):
     layer = rope(max_len=2)
     layer(X)
-    found = again(layer)
-    assert jax.tree.structure(found) == jax.tree.structure(layer)
-    assert [table.shape for table in found.tables] == [table.shape for table in layer.tables]
-    np.testing.assert_allclose(found(X), rotated(X, range(7)), rtol=0, atol=1e-6)
-    found(jnp.ones((1, 2, 33, WIDTH)))
-    assert found.tables[0].shape != layer.tables[0].shape
+    copied = again(layer)
+    assert jax.tree.structure(copied) == jax.tree.structure(layer)
+    assert [table.shape for table in copied.tables] == [table.shape for table in layer.tables]
+    np.testing.assert_allclose(copied(X), rotated(X, range(7)), rtol=0, atol=1e-6)
+    copied(jnp.ones((1, 2, 33, WIDTH)))
+    assert copied.tables[0].shape != layer.tables[0].shape
 
 
 def test_64_bits_switched_on_and_off_change_no_table():
     layers = {}
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            layers[wide] = PositionalEncoding(WIDTH, max_len=64), rope()
-    for wide in (False, True):
-        with jax.enable_x64(wide):
-            for added, turned in layers.values():
-                assert added.P.dtype == turned.tables[0].dtype == jnp.float32
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            layers[x64] = PositionalEncoding(WIDTH, max_len=64), rope()
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            for added, rope_layer in layers.values():
+                assert added.P.dtype == rope_layer.tables[0].dtype == jnp.float32
                 np.testing.assert_array_equal(added.P[0], Sinusoidal(dim=WIDTH).table(range(64)))
-                assert turned(X).dtype == jnp.float32
-                np.testing.assert_allclose(turned(X), rotated(X, range(7)), rtol=0, atol=1e-6)
+                assert rope_layer(X).dtype == jnp.float32
+                np.testing.assert_allclose(rope_layer(X), rotated(X, range(7)), rtol=0, atol=1e-6)
 
 
 def test_float64_tokens_meet_tables_of_float32():

@@ -35,25 +35,25 @@ def trainer(optimizer):
 
 
 @pytest.mark.parametrize("name", POSITIONS)
-def test_compiled_training_is_training(name):
-    """With donated state, over five steps, which without are the same."""
+def test_training_with_donated_state(name):
+    """Five steps with donated state are the same as without."""
     optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS[name])
-    plain, compiled = jax.jit(trainer(optimizer)), jax.jit(trainer(optimizer), donate_argnums=(0, 1))
-    kept, ours = (layer, optimizer.init(layer)), jax.tree.map(jnp.copy, (layer, optimizer.init(layer)))
+    plain_step, donating_step = jax.jit(trainer(optimizer)), jax.jit(trainer(optimizer), donate_argnums=(0, 1))
+    state, donated_state = (layer, optimizer.init(layer)), jax.tree.map(jnp.copy, (layer, optimizer.init(layer)))
     values = []
     for _ in range(5):
-        given = jax.tree.leaves(ours)
-        *ours, value = compiled(*ours, X)
+        donated = jax.tree.leaves(donated_state)
+        *donated_state, value = donating_step(*donated_state, X)
         values.append(float(value))
-        assert all(leaf.is_deleted() for leaf in given)
-        *kept, wanted = plain(*kept, X)
+        assert all(leaf.is_deleted() for leaf in donated)
+        *state, wanted = plain_step(*state, X)
         np.testing.assert_array_equal(value, wanted)
     assert values == sorted(values, reverse=True)
     assert values[-1] < 0.9 * values[0]
-    assert ours[0](X, X, X).dtype == jnp.float32
+    assert donated_state[0](X, X, X).dtype == jnp.float32
 
 
-def test_a_table_that_grows_between_steps_stops_no_training():
+def test_training_continues_after_a_table_grows():
     optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
     layer = jax.tree.map(lambda leaf: leaf, layer)
     step, state = jax.jit(trainer(optimizer)), optimizer.init(layer)
@@ -66,8 +66,8 @@ def test_a_table_that_grows_between_steps_stops_no_training():
     optax.apply_updates(layer, updates)
 
 
-def test_weight_decay_and_masks_reach_parameters_alone():
-    """What is no leaf does not decay: a table after a hundred steps is the table."""
+def test_weight_decay_and_masks_reach_only_parameters():
+    """A table is not a leaf: it is unchanged after a hundred steps."""
     layer = MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
     before = [np.asarray(table) for table in layer.rotary.tables]
     optimizer = optax.adamw(0.5, weight_decay=0.5)
@@ -78,7 +78,7 @@ def test_weight_decay_and_masks_reach_parameters_alone():
 
 
 class Model(nnx.Module):
-    """A model of flax; the leaves of our layers become its parameters."""
+    """A flax model: the leaves of our layers become its parameters."""
 
     def __init__(self, rngs):
         self.project = nnx.Linear(16, 16, rngs=rngs)
@@ -131,7 +131,7 @@ def test_a_flax_model_is_restored_from_a_checkpoint(tmp_path):
 
 
 class LinenModel(linen.Module):
-    """A model of flax's older interface: our layer is a parameter like another."""
+    """A model of flax's older interface: our layer is a parameter."""
 
     @linen.compact
     def __call__(self, x):
@@ -150,14 +150,14 @@ def test_a_linen_model_learns():
 
 
 def test_leaves_may_be_numpy_arrays():
-    """As they are where another tool has read them."""
+    """Other tools read them as such."""
     layer = PositionalEncoding(4, encoding=LearnedSinusoidal(dim=4))
     bias = AttentionBias(POSITIONS["t5"])
-    for each, x in ((layer, jnp.ones((1, 3, 4))), (bias, jnp.ones((1, 2, 3, 3)))):
-        np.testing.assert_array_equal(jax.tree.map(np.asarray, each)(x), each(x))
+    for module, x in ((layer, jnp.ones((1, 3, 4))), (bias, jnp.ones((1, 2, 3, 3)))):
+        np.testing.assert_array_equal(jax.tree.map(np.asarray, module)(x), module(x))
 
 
-def test_rotation_inside_a_model_is_rotation():
+def test_rotation_inside_a_model_agrees_with_rotation_outside():
     class RotaryEncoding(nnx.Module):
         def __init__(self):
             self.rotary = nnx.data(RotaryEmbedding(POSITIONS["rotary"]))
@@ -171,4 +171,4 @@ def test_rotation_inside_a_model_is_rotation():
         np.testing.assert_allclose(
             call(RotaryEncoding(), q, start), rotated(q, range(start, start + 5)), rtol=0, atol=1e-6
         )
-    assert len(traced) == 1  # a model made anew is not compiled again
+    assert len(traced) == 1  # a new model is not compiled again

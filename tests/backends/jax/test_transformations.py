@@ -37,13 +37,13 @@ def test_vmap_goes_past_the_table():
     with jax.checking_leaks():
         rows = jax.vmap(layer)(X)
     np.testing.assert_allclose(rows, rotated(X, range(LENGTH)), **NEAR)
-    np.testing.assert_allclose(layer(X), rotated(X, range(LENGTH)), **NEAR)  # what has grown there is no tracer
+    np.testing.assert_allclose(layer(X), rotated(X, range(LENGTH)), **NEAR)  # the grown table contains no tracer
 
 
 def test_jvp_and_linearize_go_past_the_table():
     (result, tangent), (primal, push) = jax.jvp(short(), (X,), (WEIGHTS,)), jax.linearize(short(), X)
-    for found, wanted in ((result, X), (primal, X), (tangent, WEIGHTS), (push(WEIGHTS), WEIGHTS)):
-        np.testing.assert_allclose(found, rotated(wanted, range(LENGTH)), **NEAR)
+    for got, wanted in ((result, X), (primal, X), (tangent, WEIGHTS), (push(WEIGHTS), WEIGHTS)):
+        np.testing.assert_allclose(got, rotated(wanted, range(LENGTH)), **NEAR)
 
 
 def test_grad_of_a_lone_far_position_is_exact():
@@ -55,12 +55,12 @@ def test_grad_of_a_lone_far_position_is_exact():
     "transform",
     [jax.jit, lambda call: jax.jit(jax.vmap(call)), jax.checkpoint, lambda call: lambda x: jax.eval_shape(call, x)],
 )
-def test_recorded_code_does_not_go_past_the_table(transform):
+def test_traced_code_does_not_go_past_the_table(transform):
     with pytest.raises(ValueError, match=r"`max_len` is 3, but position 4 is asked for .*`max_len=5` or more"):
         transform(short())(X)
 
 
-def test_recorded_gradients_do_not_go_past_the_table():
+def test_traced_gradients_do_not_go_past_the_table():
     with pytest.raises(ValueError, match="`max_len` is 3"):
         jax.jit(jax.grad(lambda x: short()(x).sum()))(X)
 
@@ -85,32 +85,32 @@ def test_each_row_of_a_vmap_has_its_own_positions():
 
 
 def test_derivatives_of_positions_forwards_and_backwards():
-    """d/dp of a rotation turns by a quarter more, times the frequency; the second derivative is minus the frequency squared."""
+    """d/dp of a rotation is its frequency times a rotation by 90° more; d²/dp² is minus the frequency squared."""
     positions, x = np.array([0.5, 1.5, 2.0, 7.0, 3.0], np.float32), X[0, :1]
     call = lambda positions: RotaryEmbedding(ROTARY, max_len=16)(x, positions=positions)
     frequencies = np.tile(angles(1), 2)
     quarter = np.concatenate([-x[..., WIDTH // 2 :], x[..., : WIDTH // 2]], axis=-1)
     wanted = rotated(quarter, positions) * frequencies
     for jacobian in (jax.jacfwd, jax.jacrev):
-        found = np.einsum("hlcl->hlc", jacobian(call)(positions))
-        np.testing.assert_allclose(found, wanted, **NEAR)
+        got = np.einsum("hlcl->hlc", jacobian(call)(positions))
+        np.testing.assert_allclose(got, wanted, **NEAR)
     hessian = jax.hessian(lambda positions: call(positions).sum())(positions)
     np.testing.assert_allclose(np.diag(hessian), -(rotated(x, positions) * frequencies**2).sum((0, 2)), atol=2**-20)
 
 
-def test_traced_real_positions_are_computed_there():
+def test_traced_real_positions_are_computed_in_float32():
     positions = np.array([0.5, 1.25, 2.0, 7.0, 3.5], np.float32)
-    found = jax.jit(lambda positions: RotaryEmbedding(ROTARY)(X, positions=positions))(positions)
-    np.testing.assert_allclose(found, rotated(X, positions), rtol=0, atol=6 * ULP + 7 * 2.0**-23)  # of an angle to 7
+    got = jax.jit(lambda positions: RotaryEmbedding(ROTARY)(X, positions=positions))(positions)
+    np.testing.assert_allclose(got, rotated(X, positions), rtol=0, atol=6 * ULP + 7 * 2.0**-23)  # of an angle to 7
 
 
 @pytest.mark.parametrize("policy", ["nothing_saveable", "dots_saveable", "everything_saveable"])
-def test_checkpoint_policies_change_no_gradient(policy):
+def test_checkpoint_policies_do_not_change_gradients(policy):
     layer, x = MultiHeadAttention(16, 2, position=ROTARY), tokens(2, 4, 16)
     loss = lambda layer: (layer(x, x, x, causal=True) ** 2).sum()
     again = jax.checkpoint(loss, policy=getattr(jax.checkpoint_policies, policy))
-    for found, wanted in zip(*(jax.tree.leaves(jax.jit(jax.grad(f))(layer)) for f in (again, loss)), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    for got, wanted in zip(*(jax.tree.leaves(jax.jit(jax.grad(f))(layer)) for f in (again, loss)), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_in_a_scan_takes_a_key_for_each_step():
@@ -120,8 +120,8 @@ def test_dropout_in_a_scan_takes_a_key_for_each_step():
     dropped = steps == 0
     assert ((dropped.mean((1, 2, 3)) > 0.4) & (dropped.mean((1, 2, 3)) < 0.6)).all()
     assert all((dropped[i] != dropped[j]).any() for i in range(4) for j in range(i))
-    whole = np.broadcast_to(2 * (3 + sinusoids(range(64))), steps.shape)
-    np.testing.assert_allclose(steps[~dropped], whole[~dropped], rtol=2**-22)
+    scaled = np.broadcast_to(2 * (3 + sinusoids(range(64))), steps.shape)
+    np.testing.assert_allclose(steps[~dropped], scaled[~dropped], rtol=2**-22)
 
 
 def test_layers_made_inside_a_trace_leak_nothing():
@@ -146,8 +146,8 @@ DYNAMIC = DynamicNTK(factor=4.0, original_max_position_embeddings=32)
         (None, {"start": 2**20}, "`max_len` is 32, but position 1048582 is asked for while the layer is traced"),
     ],
 )  # fmt: skip
-def test_what_only_an_eager_call_does_is_not_exported(scaling, options, message):
-    """Tables that would be made, or would grow, for one call."""
+def test_what_needs_an_eager_call_is_not_exported(scaling, options, message):
+    """Some calls make a table or let one grow."""
     layer = RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half", scaling=scaling), max_len=32)
     with pytest.raises(ValueError, match=message):
         export.export(jax.jit(lambda x: layer(x, **options)))(jax.ShapeDtypeStruct((1, 7, WIDTH), np.float32))

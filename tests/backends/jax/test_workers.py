@@ -16,7 +16,7 @@ ROTARY = Rotary(head_dim=WIDTH, layout="half")
 
 
 def test_sixteen_threads_call_one_compiled_layer():
-    """It is compiled while they call, for several lengths, and its tables grow meanwhile."""
+    """It is compiled for several lengths while they call it, and its tables grow."""
     layer, ready = RotaryEmbedding(ROTARY, max_len=16), threading.Barrier(16)
     call = jax.jit(lambda layer, x: layer(x))
 
@@ -34,8 +34,8 @@ def test_sixteen_threads_call_one_compiled_layer():
     assert layer.tables[0].shape[0] >= 33
 
 
-def test_a_spawned_worker_takes_a_layer_and_calls_it():
-    """A forked one would take threads of JAX that do not run there."""
+def test_a_spawned_worker_receives_a_layer_and_calls_it():
+    """A forked process would inherit locks of JAX's threads without the threads."""
     layer, x = RotaryEmbedding(ROTARY, max_len=4), tokens(1, 2, 7, WIDTH)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         np.testing.assert_allclose(pool.submit(layer, x).result(), rotated(x, range(7)), rtol=0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Models that leave Keras: functional and subclassed ones, as files that others load."""
+"""Exported models, functional and subclassed, loaded without Keras."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ LAYERS = {
 
 @keras.saving.register_keras_serializable(package="tests")
 class Holding(keras.Model):
-    """A subclassed model, whose configuration holds its layer."""
+    """A subclassed model whose configuration contains its layer."""
 
     def __init__(self, layer, **options):
         super().__init__(**options)
@@ -50,7 +50,7 @@ def functional(layer):
 
 def subclassed(layer):
     model = Holding(layer)
-    model(X)  # which is when Keras on PyTorch finds its weights
+    model(X)  # Keras on PyTorch finds the weights at the first call
     return model
 
 
@@ -82,7 +82,7 @@ assert not [name for name in sys.modules if name.startswith("posenc")]
 
 
 @pytest.mark.filterwarnings("ignore:The `native_serialization` parameter:DeprecationWarning")  # that Keras gives JAX
-@pytest.mark.skipif(BACKEND == "torch", reason="Keras on PyTorch writes a SavedModel by way of torch_xla alone")
+@pytest.mark.skipif(BACKEND == "torch", reason="Keras on PyTorch writes a SavedModel only with torch_xla")
 def test_saved_models_are_served_at_any_length_without_posenc(tmp_path):
     wanted = {}
     for kind, name in zip(KINDS, ("rotary", "scoring"), strict=True):
@@ -109,8 +109,8 @@ def test_a_program_of_pytorch_runs_at_any_length(make, kind, tmp_path):
         np.testing.assert_allclose(to_numpy(got), to_numpy(model(X[:, :length])), rtol=0, atol=1e-6)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="see `GAPS`")
-@pytest.mark.filterwarnings("ignore")  # of the exporter, which each version words anew
+@pytest.mark.skipif(BACKEND != "torch", reason="a known failure")
+@pytest.mark.filterwarnings("ignore")  # of the exporter; their text changes with each version
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_onnx_runs_at_any_length(make, kind, tmp_path):
@@ -119,7 +119,7 @@ def test_onnx_runs_at_any_length(make, kind, tmp_path):
     model = kind(make())
     model.export(tmp_path / "model.onnx", format="onnx", verbose=False, input_signature=OPEN)
     session = runtime.InferenceSession(tmp_path / "model.onnx")
-    (name,) = (told.name for told in session.get_inputs())
+    (name,) = (argument.name for argument in session.get_inputs())
     for length in (5, 3):
         (got,) = session.run(None, {name: X[:, :length]})
         np.testing.assert_allclose(got, to_numpy(model(X[:, :length])), rtol=0, atol=2e-6)

@@ -1,4 +1,4 @@
-"""What a Keras user does to a layer."""
+"""What Keras users do with a layer."""
 
 import keras
 import numpy as np
@@ -33,7 +33,7 @@ def test_no_policy_reaches_tables_or_positions(policy):
     ],
     ids=["addition", "concat", "rotation", "attention with Alibi", "attention with Rotary", "attention in groups"],
 )
-def test_a_layer_is_made_again_from_its_config(layer):
+def test_a_layer_is_created_from_its_config(layer):
     config = layer.get_config()
     assert type(layer).from_config(config).get_config() == config
 
@@ -54,7 +54,7 @@ def test_a_model_of_unknown_length_learns_and_is_saved(tmp_path):
     np.testing.assert_array_equal(again.predict(longer, verbose=0), model.predict(longer, verbose=0))
 
 
-def test_tables_are_no_weights():
+def test_tables_are_not_weights():
     assert not PositionalEncoding(8).weights
     assert not RotaryEmbedding(ROTARY).weights
 
@@ -67,12 +67,12 @@ def test_attention_does_not_see_masked_keys():
     np.testing.assert_allclose(got[:, :3], wanted, atol=1e-6)
 
 
-def test_a_model_of_attention_gives_weights_and_cache_and_is_saved(tmp_path):
+def test_a_model_returns_attention_weights_and_cache_and_is_saved(tmp_path):
     tokens, seen = keras.Input((None, 8)), keras.Input((None, None), dtype="bool")
     attention = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"), num_kv_heads=1)
     options = {"causal": True, "weights": True, "cache": ()}
-    told = attention(tokens, tokens, tokens, mask=keras.ops.expand_dims(seen, 1), **options)
-    keras.Model([tokens, seen], [told.result, told.weights, *told.cache]).save(tmp_path / "model.keras")
+    output = attention(tokens, tokens, tokens, mask=keras.ops.expand_dims(seen, 1), **options)
+    keras.Model([tokens, seen], [output.result, output.weights, *output.cache]).save(tmp_path / "model.keras")
     x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(np.float32)
     mask = np.random.default_rng(1).random((2, 5, 5)) < 0.6
     again = keras.saving.load_model(tmp_path / "model.keras")([x, mask])
@@ -81,7 +81,7 @@ def test_a_model_of_attention_gives_weights_and_cache_and_is_saved(tmp_path):
         np.testing.assert_allclose(to_numpy(got), to_numpy(wanted), rtol=0, atol=1e-6)
 
 
-def test_a_mask_of_attention_is_not_taken_for_the_padding_of_its_result():
+def test_a_mask_of_attention_is_not_a_padding_mask_of_its_result():
     tokens = keras.layers.Embedding(6, 8, mask_zero=True)(np.array([[1, 2, 0]]))
     result = MultiHeadAttention(8, 2)(tokens, tokens, tokens, mask=np.ones((3, 3), bool))
     pooled = keras.layers.GlobalAveragePooling1D()(result)
@@ -89,7 +89,7 @@ def test_a_mask_of_attention_is_not_taken_for_the_padding_of_its_result():
 
 
 @pytest.mark.parametrize("asked", [{"weights": True}, {"cache": ()}, {"weights": True, "cache": ()}], ids=str)
-def test_a_functional_model_gives_what_was_asked_for(asked):
+def test_a_functional_model_returns_the_requested_outputs(asked):
     tokens, layer = keras.Input((5, 8)), MultiHeadAttention(8, 4)
     model = keras.Model(tokens, layer(tokens, tokens, tokens, **asked))
     x = keras.random.normal((2, 5, 8))

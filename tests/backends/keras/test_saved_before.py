@@ -19,7 +19,7 @@ HALF, INTERLEAVED = (Rotary(head_dim=4, layout=layout) for layout in ("half", "i
 T5, OTHER_T5 = T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     tokens = keras.Input((None, 4))
     return keras.Model(tokens, PositionalEncoding(4, encoding=encoding)(tokens))
 
@@ -46,8 +46,8 @@ def model(encoding):
     return keras.Model(tokens, MultiHeadAttention(8, 2, position=encoding)(x, x, x, causal=True))
 
 
-CASES = {  # what makes a model, of which encoding it was saved, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+CASES = {  # the function that makes a model, the saved encoding, and another encoding
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (rotated, HALF, INTERLEAVED),
     "learned_rotary": (
         rotated,
@@ -61,37 +61,37 @@ CASES = {  # what makes a model, of which encoding it was saved, and another enc
     "model": (model, T5, OTHER_T5),
 }
 UNLEARNED = ("rotary",)
-WEIGHTS_APART = ("kerple", "model")  # in files of their own; those of the others are taken out of the saved models
+WEIGHTS_APART = ("kerple", "model")  # saved as separate files; the others are extracted from the saved models
 EXACT = ("learned", "rotary", "t5")
 
 
-def called(made, arrays):
-    """Call a model with NumPy arrays; list what it gives."""
-    result = made(arrays if len(arrays) > 1 else arrays[0])
+def call(keras_model, arrays):
+    """Call a model with NumPy arrays; return its results as a list."""
+    result = keras_model(arrays if len(arrays) > 1 else arrays[0])
     return [to_numpy(each) for each in (result if isinstance(result, (list, tuple)) else (result,))]
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
 
 def weights(name, folder):
-    """Find the file of weights of a case."""
+    """Return the file of weights of a case."""
     if name in WEIGHTS_APART:
         return SAVED / f"{name}.weights.h5"
     with ZipFile(SAVED / f"{name}.keras") as archive:
@@ -100,24 +100,24 @@ def weights(name, folder):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_saved_model_gives_the_same_numbers(name):
-    given, wanted = numbers(name)
-    compare(name, called(keras.models.load_model(SAVED / f"{name}.keras"), given), wanted)
+    inputs, wanted = numbers(name)
+    compare(name, call(keras.models.load_model(SAVED / f"{name}.keras"), inputs), wanted)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_saved_weights_give_the_same_numbers(name, tmp_path):
     make, encoding, _ = CASES[name]
     fresh = make(encoding)
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(fresh, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(fresh, inputs)[0] - wanted[0]).max() > 1e-3
     fresh.load_weights(weights(name, tmp_path))
-    compare(name, called(fresh, given), wanted)
+    compare(name, call(fresh, inputs), wanted)
 
 
-@pytest.mark.filterwarnings("ignore:Skipping nested container:UserWarning")  # Keras's own, before its error
+@pytest.mark.filterwarnings("ignore:Skipping nested container:UserWarning")  # Keras warns before it raises
 @pytest.mark.parametrize("name", CASES)
-def test_saved_weights_of_another_encoding_are_refused(name, tmp_path):
+def test_saved_weights_of_another_encoding_are_rejected(name, tmp_path):
     make, encoding, other = CASES[name]
     with pytest.raises(ValueError, match="`encoding` of the weights is") as caught:
         make(other).load_weights(weights(name, tmp_path))

@@ -1,4 +1,4 @@
-"""Blocks of one model that are given one layer."""
+"""Blocks of one model that share one layer."""
 
 import keras
 import numpy as np
@@ -23,7 +23,7 @@ def model_of(layer):
 
 
 @pytest.mark.parametrize(("make", "learned"), MAKES.values(), ids=MAKES)
-def test_files_hold_it_once(tmp_path, make, learned):
+def test_files_contain_a_shared_layer_once(tmp_path, make, learned):
     model, other = model_of(make()), model_of(make())
     model.save(tmp_path / "model.keras")
     model.save_weights(tmp_path / "model.weights.h5")
@@ -36,7 +36,7 @@ def test_files_hold_it_once(tmp_path, make, learned):
         np.testing.assert_array_equal(to_numpy(read(X)), to_numpy(model(X)))
 
 
-def test_a_configuration_that_holds_the_layer_makes_another_block_of_it():
+def test_a_configuration_with_the_layer_creates_another_block():
     layer = RotaryEmbedding(Rotary(head_dim=4, layout="half"))
     block = MultiHeadAttention(8, 2, position=layer)
     assert MultiHeadAttention.from_config(block.get_config()).rotary is layer

@@ -1,4 +1,4 @@
-"""What Keras keeps of a layer, and for whom."""
+"""What Keras saves and loads of a layer."""
 
 import subprocess
 import sys
@@ -40,19 +40,19 @@ PAIRS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Skipping nested container:UserWarning")  # Keras's own, before its error
+@pytest.mark.filterwarnings("ignore:Skipping nested container:UserWarning")  # Keras warns before it raises
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_weights_of_another_encoding_are_refused_by_both_names(pair, tmp_path):
+def test_weights_of_another_encoding_are_rejected_with_both_names(pair, tmp_path):
     first, second = (model_of(make()) for make in pair)
     first.save_weights(tmp_path / "model.weights.h5")
     with pytest.raises(ValueError, match="`encoding` of the weights is") as caught:
         second.load_weights(tmp_path / "model.weights.h5")
-    held = [layer.layers[-1] for layer in (first, second)]
-    for layer in held:
+    positions_layers = [layer.layers[-1] for layer in (first, second)]
+    for layer in positions_layers:
         assert repr(getattr(layer, "encoding", None) or layer.position) in str(caught.value)
 
 
-def test_weights_without_a_word_on_their_encoding_are_loaded():
+def test_weights_that_do_not_name_their_encoding_are_loaded():
     layer, other = (PositionalEncoding(8, encoding=Learned(dim=8, length=9, std=std)) for std in (0.02, 0.5))
     store = {}
     layer.save_own_variables(store)
@@ -60,7 +60,7 @@ def test_weights_without_a_word_on_their_encoding_are_loaded():
     np.testing.assert_array_equal(to_numpy(other.P), to_numpy(layer.P))
 
 
-def test_weights_are_loaded_that_started_from_another_deviation():
+def test_weights_with_another_initial_deviation_are_loaded():
     layer, other = (PositionalEncoding(8, encoding=Learned(dim=8, length=9, std=std)) for std in (0.02, 0.5))
     store = {}
     layer.save_own_variables(store)
@@ -79,7 +79,7 @@ assert abs(keras.ops.convert_to_numpy(got) - given["y"]).max() < 1e-6
 """
 
 
-def test_a_process_that_imports_the_room_loads_without_custom_objects(tmp_path):
+def test_a_process_that_imports_the_backend_needs_no_custom_objects(tmp_path):
     model = model_of(MultiHeadAttention(8, 2, position=T5Bias(num_heads=2)))
     model.save(tmp_path / "model.keras")
     np.savez(tmp_path / "given.npz", x=X, y=to_numpy(model(X)))
@@ -96,7 +96,7 @@ def test_a_clone_has_layers_of_its_own():
     assert (to_numpy(model(X)) != X).any()
 
 
-def test_two_bases_in_one_process_do_not_meet():
+def test_layers_of_two_bases_in_one_process_are_independent():
     queries = X[:, None]
     encodings = [Rotary(head_dim=8, layout="half", base=base) for base in (10.0, 1e6)]
     layers = [RotaryEmbedding(encoding) for encoding in encodings]
@@ -107,10 +107,10 @@ def test_two_bases_in_one_process_do_not_meet():
         np.testing.assert_allclose(to_numpy(layer(queries)), wanted, rtol=0, atol=1e-6)
 
 
-def test_scores_of_a_model_are_saved_with_what_is_learned(tmp_path):
+def test_learned_biases_of_a_model_are_saved(tmp_path):
     scores = keras.Input((2, None, None))
     model = keras.Model(scores, AttentionBias(T5Bias(num_heads=2, std=1.0))(scores))
     model.save(tmp_path / "model.keras")
-    given = np.zeros((1, 2, 5, 5), np.float32)
+    scores_in = np.zeros((1, 2, 5, 5), np.float32)
     again = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(to_numpy(again(given)), to_numpy(model(given)))
+    np.testing.assert_array_equal(to_numpy(again(scores_in)), to_numpy(model(scores_in)))

@@ -1,4 +1,4 @@
-"""Graphs in files: run elsewhere, at other lengths and starts, trained further; and what has none."""
+"""Exported graphs: run elsewhere, at other lengths and starts, trained further; and calls that cannot be exported."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ assert not any(name.startswith("posenc") for name in sys.modules)
 
 
 class Model(gluon.HybridBlock):
-    """Learned positions, then attention that rotates from a start that is an input."""
+    """Learned positions, then attention with RoPE from a `start` that is an input."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +46,7 @@ def tokens(*shape):
 
 @pytest.fixture
 def model(tmp_path):
-    """A model, exported to `tmp_path` after it ran with five tokens."""
+    """A model exported to `tmp_path` after a call with five tokens."""
     made = Model()
     made.initialize(mx.init.Normal(0.3))
     made.hybridize()
@@ -69,10 +69,10 @@ def test_a_process_without_posenc_runs_it(model, tmp_path):
 
 
 def trained(block, options):
-    """Train an imported block; its loss at first and at last, and the names of the parameters that are others now."""
+    """Train an imported block; return its first and its last loss, and the names of the changed parameters."""
     x, start, loss = tokens(4, 6, 8), mx.np.zeros(4, dtype="int32"), gluon.loss.L2Loss()
     parameters = block.collect_params()
-    before = {name: given.data().asnumpy() for name, given in parameters.items()}
+    before = {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
     trainer, losses = gluon.Trainer(parameters, "adam", {"learning_rate": 0.01, **options}), []
     for _ in range(20):
         with autograd.record():
@@ -80,25 +80,25 @@ def trained(block, options):
         error.backward()
         trainer.step(4)
         losses.append(float(error.mean()))
-    same = {name for name, given in parameters.items() if np.array_equal(given.data().asnumpy(), before[name])}
+    same = {name for name, parameter in parameters.items() if np.array_equal(parameter.data().asnumpy(), before[name])}
     return losses[0], losses[-1], set(parameters) - same
 
 
-def kinds(names):
+def suffixes(names):
     return {name.rsplit("_", 1)[1] for name in names}
 
 
 def test_it_is_trained_further_without_its_tables(model, tmp_path):
     first, last, changed = trained(imported(tmp_path), {})
     assert last < 0.9 * first
-    assert kinds(changed) == {"table", "weight"}  # the learned one, and the projections
+    assert suffixes(changed) == {"table", "weight"}  # the learned table, and the projections
 
 
-def test_weight_decay_reaches_no_table_that_is_set_to_null(model, tmp_path):
-    assert kinds(trained(imported(tmp_path), {"wd": 0.1})[2]) == {"table", "weight", "cos", "sin"}  # Gluon's own way
+def test_weight_decay_does_not_reach_tables_with_grad_req_null(model, tmp_path):
+    assert suffixes(trained(imported(tmp_path), {"wd": 0.1})[2]) == {"table", "weight", "cos", "sin"}  # by default
     block = imported(tmp_path)
     block.collect_params(".*_(cos|sin)").setattr("grad_req", "null")
-    assert kinds(trained(block, {"wd": 0.1})[2]) == {"table", "weight"}
+    assert suffixes(trained(block, {"wd": 0.1})[2]) == {"table", "weight"}
 
 
 def test_a_length_past_max_len_is_nan(tmp_path):
@@ -113,17 +113,17 @@ def test_a_length_past_max_len_is_nan(tmp_path):
     assert missing.tolist() == 20 * [False] + 3 * [True]
 
 
-def test_content_is_a_part_of_a_layers_own_graph(tmp_path):
+def test_content_based_bias_is_in_the_graph_of_a_layer(tmp_path):
     layer = AttentionBias(ShawBias(num_heads=2, head_dim=4, max_distance=2))
     layer.initialize(mx.init.Normal(0.5))
     layer.hybridize()
-    given = [(tokens(1, 2, n, n), tokens(1, 2, n, 4), tokens(1, 2, n, 4)) for n in (3, 7)]
-    scores, q, k = given[0]
+    calls = [(tokens(1, 2, n, n), tokens(1, 2, n, 4), tokens(1, 2, n, 4)) for n in (3, 7)]
+    scores, q, k = calls[0]
     layer(scores, q=q, k=k)
     layer.export(str(tmp_path / "model"))
     names = ["data0", "data1", "data2"]
     graph = gluon.SymbolBlock.imports(str(tmp_path / "model-symbol.json"), names, str(tmp_path / "model-0000.params"))
-    scores, q, k = given[1]
+    scores, q, k = calls[1]
     np.testing.assert_allclose(graph(scores, q, k).asnumpy(), layer(scores, q=q, k=k).asnumpy(), rtol=0, atol=1e-6)
 
 
@@ -135,7 +135,7 @@ def test_content_is_a_part_of_a_layers_own_graph(tmp_path):
         (PositionalEncoding(8), {"positions": mx.np.array([3, 4], dtype="int32")}),
     ],
 )
-def test_a_call_that_is_no_graph_leaves_none_to_export(layer, options, tmp_path):
+def test_a_call_without_a_graph_cannot_be_exported(layer, options, tmp_path):
     layer.hybridize()
     layer(tokens(1, 2, 8), **options)
     with pytest.raises(RuntimeError, match="run forward with this block at least once before calling export"):

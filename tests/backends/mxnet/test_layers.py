@@ -1,4 +1,4 @@
-"""What a Gluon user does to a block."""
+"""What Gluon users do with a block."""
 
 import mxnet as mx
 import numpy as np
@@ -16,7 +16,7 @@ def tokens(*shape):
     return mx.np.array(np.random.default_rng(0).normal(size=shape), dtype="float32")
 
 
-def test_the_array_interface_is_asked_for():
+def test_the_numpy_interface_is_required():
     mx.npx.reset_np()
     try:
         with pytest.raises(RuntimeError, match=r"Call `mxnet.npx.set_np\(\)` before making a layer"):
@@ -29,7 +29,7 @@ def test_the_array_interface_is_asked_for():
 @pytest.mark.parametrize(
     "make", [lambda: PositionalEncoding(8), lambda: RotaryEmbedding(ROTARY)], ids=["add", "rotate"]
 )
-def test_hybridized_is_the_same(make, static):
+def test_hybridized_agrees_with_eager(make, static):
     block, hybrid, x = make(), make(), tokens(2, 3, 5, 8)
     hybrid.hybridize(static_alloc=static)
     for length in (5, 2, 4):
@@ -37,7 +37,7 @@ def test_hybridized_is_the_same(make, static):
         np.testing.assert_array_equal(hybrid(part).asnumpy(), block(part).asnumpy())
 
 
-def test_an_exported_graph_runs_at_another_length_and_ends_in_nan(tmp_path):
+def test_an_exported_graph_gives_nan_past_its_table(tmp_path):
     block = RotaryEmbedding(ROTARY, max_len=20)
     block.hybridize()
     block(tokens(1, 2, 5, 8))
@@ -51,7 +51,7 @@ def test_an_exported_graph_runs_at_another_length_and_ends_in_nan(tmp_path):
     assert not np.isnan(beyond[:, :, :20]).any()
 
 
-def test_no_cast_reaches_the_table():
+def test_casts_do_not_reach_the_table():
     block = PositionalEncoding(8)
     parent = gluon.nn.HybridSequential()
     parent.add(block)

@@ -1,4 +1,4 @@
-"""Tables are handed over without a conversion."""
+"""Tables become arrays of the framework without a conversion."""
 
 import gc
 
@@ -10,7 +10,7 @@ from posenc_backends.mxnet import backend as arrays
 from posenc_core import Sinusoidal
 
 
-def test_an_array_lives_in_the_memory_of_a_table_and_keeps_it():
+def test_an_array_shares_the_memory_of_a_table_and_keeps_it_alive():
     table = Sinusoidal(dim=6).table(range(1000))
     wanted = table.copy()
     array = arrays.adopted(table)
@@ -20,14 +20,14 @@ def test_an_array_lives_in_the_memory_of_a_table_and_keeps_it():
     np.testing.assert_array_equal(array.asnumpy(), wanted)
 
 
-def test_no_rows_and_rows_in_steps():
+def test_empty_and_strided_tables():
     assert arrays.adopted(np.zeros((0, 6), np.float32)).shape == (0, 6)
     table = Sinusoidal(dim=6).table(range(1000))
     np.testing.assert_array_equal(arrays.adopted(table[::2]).asnumpy(), table[::2])
 
 
-def test_what_users_give_is_copied():
-    """They may write to it after the call."""
+def test_arrays_of_users_are_copied():
+    """Users may write to them after the call."""
     positions = np.arange(5, dtype=np.int32)
     layer = PositionalEncoding(6, encoding=Sinusoidal(dim=6))
     layer.initialize()

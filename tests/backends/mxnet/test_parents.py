@@ -1,4 +1,4 @@
-"""What a hybridized parent can ask of a layer: all that one can which is not hybridized."""
+"""A hybridized parent can call a layer with all the arguments of an eager call."""
 
 import mxnet as mx
 import numpy as np
@@ -27,7 +27,7 @@ HALF = Rotary(head_dim=8, layout="half")
 
 
 class Parent(gluon.HybridBlock):
-    """A block that calls a layer with its inputs by these names, and with options that are a part of it."""
+    """A block that calls a layer with its inputs by these names, and with constant options."""
 
     def __init__(self, layer, names, **options):
         super().__init__()
@@ -41,34 +41,34 @@ def tokens(*shape, seed=0):
     return mx.np.array(np.random.default_rng(seed).normal(size=shape), dtype="float32")
 
 
-def whole(*numbers):
+def integers(*numbers):
     return mx.np.array(np.array(numbers), dtype="int32")
 
 
-def flat(result):
-    """Arrays of a result that may be a tuple of tuples of them."""
-    return [x for part in result for x in flat(part)] if isinstance(result, (tuple, list)) else [result.asnumpy()]
+def flatten(result):
+    """Return the arrays of a result, which may be nested tuples."""
+    return [x for part in result for x in flatten(part)] if isinstance(result, (tuple, list)) else [result.asnumpy()]
 
 
 def check_alike(layer, names, *calls, **options):
-    """One graph gives what the layer gives, at each call."""
+    """Check that one graph agrees with the eager layer at each call."""
     layer.initialize(mx.init.Normal(0.5), force_reinit=True)
-    wanted = [flat(layer(**dict(zip(names, arrays, strict=True)), **options)) for arrays in calls]
+    wanted = [flatten(layer(**dict(zip(names, arrays, strict=True)), **options)) for arrays in calls]
     parent = Parent(layer, names, **options)
     parent.hybridize()
     for arrays, results in zip(calls, wanted, strict=True):
-        for got, result in zip(flat(parent(*arrays)), results, strict=True):
+        for got, result in zip(flatten(parent(*arrays)), results, strict=True):
             np.testing.assert_allclose(got, result, rtol=0, atol=2e-6)
 
 
-def attention_calls(*others):
-    """Seven queries and nine keys, then two and four, with what `others` make of both numbers."""
+def attention_calls(*makers):
+    """Return the inputs of two calls: seven queries and nine keys, then two and four, with `others` of both numbers."""
     return [
         [
             tokens(2, n, 8),
             tokens(2, n + 2, 8, seed=1),
             tokens(2, n + 2, 8, seed=2),
-            *(make(n, n + 2) for make in others),
+            *(make(n, n + 2) for make in makers),
         ]
         for n in (7, 2)
     ]
@@ -78,18 +78,21 @@ SAID = {
     "nothing": ({}, {}),
     "causal": ({"causal": True}, {}),
     "start": ({"start": 2, "causal": True}, {}),
-    "starts": ({}, {"start": lambda q, k: whole(2, 0)}),
-    "lengths": ({"causal": True}, {"valid_lens": lambda q, k: whole(k, 1)}),
+    "starts": ({}, {"start": lambda q, k: integers(2, 0)}),
+    "lengths": ({"causal": True}, {"valid_lens": lambda q, k: integers(k, 1)}),
     "lengths of queries": ({}, {"valid_lens": lambda q, k: mx.np.array(np.arange(2 * q).reshape(2, q) % (k + 1))}),
     "positions": (
         {"causal": True},
-        {"positions": lambda q, k: whole(*range(3, 3 + q)), "key_positions": lambda q, k: whole(*range(1, 1 + k))},
+        {
+            "positions": lambda q, k: integers(*range(3, 3 + q)),
+            "key_positions": lambda q, k: integers(*range(1, 1 + k)),
+        },
     ),
     "positions of rows": (
         {},
         {
-            "positions": lambda q, k: whole(range(q), range(2, 2 + q)),
-            "key_positions": lambda q, k: whole(range(k), range(1, 1 + k)),
+            "positions": lambda q, k: integers(range(q), range(2, 2 + q)),
+            "key_positions": lambda q, k: integers(range(k), range(1, 1 + k)),
         },
     ),
     "mask": ({}, {"mask": lambda q, k: mx.np.array(np.arange(q * k).reshape(q, k) % 3 > 0, dtype="bool")}),
@@ -100,7 +103,7 @@ SAID = {
 
 @pytest.mark.parametrize("position", POSITIONS.values(), ids=POSITIONS)
 @pytest.mark.parametrize(("options", "inputs"), SAID.values(), ids=SAID)
-def test_attention_takes_all_that_can_be_said(position, options, inputs):
+def test_attention_takes_all_arguments(position, options, inputs):
     layer = MultiHeadAttention(8, 2, bias=True, position=position, num_kv_heads=1)
     names = ["queries", "keys", "values", *inputs]
     check_alike(layer, names, *attention_calls(*inputs.values()), **options)
@@ -114,16 +117,16 @@ def test_a_cache_is_an_input(position):
             self.attention = MultiHeadAttention(8, 2, position=position)
 
         def hybrid_forward(self, F, x, keys, values, positions, key_positions):  # noqa: N803
-            told = {"cache": (keys, values), "start": 3, "causal": True}
-            given = self.attention(x, x, x, **told, positions=positions, key_positions=key_positions)
-            return self.attention(x, x, x, **told).result, given.result
+            arguments = {"cache": (keys, values), "start": 3, "causal": True}
+            at_positions = self.attention(x, x, x, **arguments, positions=positions, key_positions=key_positions)
+            return self.attention(x, x, x, **arguments).result, at_positions.result
 
     step, x = Step(), tokens(2, 5, 8)
     step.initialize(mx.init.Normal(0.5))
     cache = step.attention(x[:, :3], x[:, :3], x[:, :3], cache=()).cache
     wanted = step.attention(x, x, x, causal=True).asnumpy()[:, 3:]
     step.hybridize()
-    for got in step(x[:, 3:], *cache, whole(3, 4), whole(*range(5))):
+    for got in step(x[:, 3:], *cache, integers(3, 4), integers(*range(5))):
         np.testing.assert_allclose(got.asnumpy(), wanted, rtol=0, atol=2e-6)
 
 
@@ -133,14 +136,14 @@ def test_bias_takes_queries_keys_and_their_positions(encoding, lead):
     has_content = hasattr(encoding, "head_dim")
     names = ["scores", "query_positions", "key_positions", *(["q", "k"] if has_content else [])]
     calls = [
-        [tokens(*lead, n, 4), whole(*range(1, 1 + n)), whole(0, 2, 3, 7)]
+        [tokens(*lead, n, 4), integers(*range(1, 1 + n)), integers(0, 2, 3, 7)]
         + ([tokens(*lead, n, 4, seed=1), tokens(*lead, 4, 4, seed=2)] if has_content else [])
         for n in (5, 1)
     ]
     check_alike(AttentionBias(encoding), names, *calls)
 
 
-def test_what_is_added_to_values_is_a_part_of_the_graph():
+def test_position_vectors_of_values_are_in_the_graph():
     class Values(gluon.HybridBlock):
         def __init__(self):
             super().__init__()
@@ -151,18 +154,18 @@ def test_what_is_added_to_values_is_a_part_of_the_graph():
 
     values, weights = Values(), mx.npx.softmax(tokens(3, 2, 5, 4))
     values.initialize(mx.init.Normal(0.5))
-    wanted = values(weights, whole(0, 1, 2)).asnumpy()
+    wanted = values(weights, integers(0, 1, 2)).asnumpy()
     values.hybridize()
-    np.testing.assert_allclose(values(weights, whole(0, 1, 2)).asnumpy(), wanted, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(values(weights, integers(0, 1, 2)).asnumpy(), wanted, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("axis", [-2, -3, 1, 0])
 @pytest.mark.parametrize(
-    "inputs", [{}, {"start": whole(3, 0, 2)}, {"positions": whole(range(4), range(2, 6), range(4))}], ids=str
+    "inputs", [{}, {"start": integers(3, 0, 2)}, {"positions": integers(range(4), range(2, 6), range(4))}], ids=str
 )
 def test_rotation_along_any_axis(axis, inputs):
-    given = np.moveaxis(tokens(3, 2, 4, 8).asnumpy(), 2, axis)
-    x = mx.np.array(given, dtype="float32")
+    moved = np.moveaxis(tokens(3, 2, 4, 8).asnumpy(), 2, axis)
+    x = mx.np.array(moved, dtype="float32")
     check_alike(RotaryEmbedding(HALF), ["q", "k", *inputs], [x, 2 * x, *inputs.values()], seq_axis=axis)
 
 
@@ -173,27 +176,30 @@ def test_tokens_have_any_number_of_axes(shape, combine):
 
 
 def test_axes_of_an_image():
-    layer, grid = RotaryEmbedding(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4))), whole([0, 0, 1], [0, 1, 0])
+    layer, grid = (
+        RotaryEmbedding(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4))),
+        integers([0, 0, 1], [0, 1, 0]),
+    )
     rows = mx.np.stack([grid, grid + 1], axis=1)  # (axes, batch, length)
     for positions in (grid, rows):
         check_alike(layer, ["q", "positions"], [tokens(2, 2, 3, 8), positions])
 
 
-def test_lists_are_a_part_of_the_graph():
+def test_lists_are_constants_of_the_graph():
     check_alike(RotaryEmbedding(HALF), ["q"], [tokens(2, 2, 3, 8)], positions=[4, 0, 2])
     check_alike(AttentionBias(SwinBias(num_heads=2, window=(2, 2))), ["scores"], [tokens(3, 2, 4, 4)], start=[0])
     with pytest.raises(TypeError, match="Positions in a hybridized block must be integers, got float64"):
         check_alike(RotaryEmbedding(HALF), ["q"], [tokens(2, 2, 3, 8)], positions=[0.5, 1.0, 2.0])
 
 
-def test_positions_that_no_table_holds_are_nan():
+def test_positions_outside_the_table_are_nan():
     parent = Parent(RotaryEmbedding(HALF, max_len=6), ["q", "positions"])
     parent.hybridize()
-    rows = parent(tokens(1, 1, 4, 8), whole(5, 6, -1, 0)).asnumpy()[0, 0]
+    rows = parent(tokens(1, 1, 4, 8), integers(5, 6, -1, 0)).asnumpy()[0, 0]
     assert np.isnan(rows).any(axis=-1).tolist() == [False, True, True, False]
 
 
-def test_a_graph_asks_for_the_length_of_a_table_that_grew():
+def test_a_graph_uses_the_length_of_a_grown_table():
     layer = RotaryEmbedding(HALF, max_len=4)
     parent, x = Parent(layer, ["q"]), tokens(1, 1, 6, 8)
     parent.hybridize()
@@ -203,7 +209,7 @@ def test_a_graph_asks_for_the_length_of_a_table_that_grew():
     np.testing.assert_array_equal(parent(x).asnumpy(), layer(x).asnumpy())
 
 
-def test_a_graph_has_one_length_of_the_whole_sequence():
+def test_a_graph_has_one_total_sequence_length():
     scaled = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=4))
     parent = Parent(RotaryEmbedding(scaled), ["q"], seq_len=9)
     parent.hybridize()

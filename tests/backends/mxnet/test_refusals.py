@@ -1,4 +1,4 @@
-"""What a hybridized parent is refused, and what it has to be told: sizes, and dtypes, that symbols do not tell."""
+"""Errors in hybridized parents: symbols have neither sizes nor dtypes."""
 
 import mxnet as mx
 import numpy as np
@@ -30,8 +30,8 @@ def tokens(*shape):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("name", ["query_positions", "start"])
-def test_real_positions_are_no_input(name, dtype):
-    """The operator that stops them says why in its name, as it is all that a graph tells of itself."""
+def test_real_positions_are_rejected_as_inputs(name, dtype):
+    """The name of the failing operator is the message: a graph reports nothing else."""
     parent = Parent(AttentionBias(ALIBI), ["scores", name])
     parent.hybridize()
     with pytest.raises(mx.MXNetError, match="operator positions_and_starts_must_be_integers"):
@@ -54,8 +54,8 @@ def test_real_positions_are_no_input(name, dtype):
     ],
     ids=["wider", "twice as wide", "narrower", "one head", "content"],
 )
-def test_other_sizes_than_the_encodings_are_refused(layer, names, shapes, wrong):
-    """A graph finds out when it runs; the operator says which sizes it was given, and which it wants."""
+def test_sizes_that_do_not_fit_the_encoding_are_rejected(layer, names, shapes, wrong):
+    """A graph fails when it runs; the operator reports the given and the wanted sizes."""
     parent = Parent(layer(), names)
     parent.initialize()
     parent.hybridize()
@@ -64,7 +64,7 @@ def test_other_sizes_than_the_encodings_are_refused(layer, names, shapes, wrong)
 
 
 def test_a_parent_is_cast_to_the_dtype_of_its_inputs():
-    """As symbols do not tell theirs, half precision becomes single in one that is not; eager code sees it."""
+    """Symbols have no dtype: without the cast, half precision becomes float32 in a graph, but not in eager code."""
     layer, x = RotaryEmbedding(HALF), tokens(1, 2, 5, 8).astype("float16")
     assert layer(x).dtype == np.float16
     for dtype, result in (("float32", np.float32), ("float16", np.float16)):

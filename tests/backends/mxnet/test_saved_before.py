@@ -36,7 +36,7 @@ class Model(gluon.HybridBlock):
         return self.blocks[0](x, x, x, causal=True)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -44,8 +44,8 @@ def attention(encoding):
     return MultiHeadAttention(8, 2, position=encoding)
 
 
-CASES = {  # what makes a layer, of which encoding it was saved, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+CASES = {  # the function that makes a layer, the saved encoding, and another encoding
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (partial(RotaryEmbedding, max_len=8), HALF, INTERLEAVED),
     "learned_rotary": (
         RotaryEmbedding,
@@ -60,33 +60,33 @@ CASES = {  # what makes a layer, of which encoding it was saved, and another enc
     "model": (Model, T5, OTHER_T5),
 }
 UNLEARNED = ("rotary",)
-UNTOLD = ("rotary", "attention_rotary")  # of whose encoding a file says nothing, as it learns nothing
+WITHOUT_PARAMETERS = ("rotary", "attention_rotary")  # a file does not name their encoding
 EXACT = ("learned", "rotary", "t5")
 EXPORTED = ("learned", "rotary", "t5")
 
 
-def called(layer, arrays):
-    """Call a layer with NumPy arrays; list what it gives."""
-    given = [mx.np.array(array, dtype="float32") for array in arrays]
-    result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
+def call(layer, arrays):
+    """Call a layer with NumPy arrays; return its results as a list."""
+    inputs = [mx.np.array(array, dtype="float32") for array in arrays]
+    result = layer(*inputs * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*inputs)
     return [each.asnumpy() for each in (result if isinstance(result, (list, tuple)) else (result,))]
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
@@ -100,30 +100,30 @@ def started(layer):
 def test_a_saved_file_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     layer = started(make(encoding))
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(layer, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(layer, inputs)[0] - wanted[0]).max() > 1e-3
     layer.load_parameters(str(SAVED / f"{name}.params"))
-    compare(name, called(layer, given), wanted)
+    compare(name, call(layer, inputs), wanted)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in UNTOLD])
-def test_a_saved_file_of_another_encoding_is_refused(name):
+@pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT_PARAMETERS])
+def test_a_saved_file_of_another_encoding_is_rejected(name):
     make, encoding, other = CASES[name]
     with pytest.raises(ValueError, match="The file must be of the layer's encoding") as caught:
         started(make(other)).load_parameters(str(SAVED / f"{name}.params"))
     assert f"encoding {other!r}, got one of {encoding!r}" in str(caught.value)
 
 
-def test_a_saved_file_without_what_is_learned_is_refused():
+def test_a_saved_file_without_the_parameters_is_rejected():
     with pytest.raises(AssertionError, match=r"Parameter 'scoring\..*' is missing in file"):
         started(attention(T5)).load_parameters(str(SAVED / "attention_rotary.params"))
 
 
 @pytest.mark.parametrize("name", EXPORTED)
 def test_an_exported_graph_gives_the_same_numbers(name):
-    """Run the graph of a layer with the first array that it was called with."""
+    """Run the graph of a layer with the first of its saved inputs."""
     files = [str(SAVED / f"{name}-{end}") for end in ("symbol.json", "0000.params")]
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     graph = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
-    compare(name, called(graph, given[:1]), wanted[:1])
+    compare(name, call(graph, inputs[:1]), wanted[:1])

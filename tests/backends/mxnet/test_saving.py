@@ -1,4 +1,4 @@
-"""Files of parameters: what is in them, and what a layer of another encoding says."""
+"""Parameter files: what they contain, and errors of layers with another encoding."""
 
 import copy
 import pickle
@@ -32,7 +32,7 @@ def test_tables_are_not_saved(tmp_path):
     assert sorted(mx.npx.load(saved(layer, tmp_path))) == [f"W_{name}.weight" for name in "koqv"]
 
 
-def test_another_length_is_told_by_both(tmp_path):
+def test_errors_for_another_length_name_both_encodings(tmp_path):
     layer = learned(7)
     before = layer.table.data().asnumpy()
     with pytest.raises(ValueError, match=r"encoding Learned\(dim=8, length=7\), got one of Learned\(dim=8, length=9\)"):
@@ -41,9 +41,9 @@ def test_another_length_is_told_by_both(tmp_path):
 
 
 @pytest.mark.parametrize("parent", [False, True], ids=["layer", "model"])
-def test_another_encoding_of_the_same_shape_is_told_by_both(tmp_path, parent):
-    def model(distance, **told):
-        layer = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=distance, **told))
+def test_errors_for_another_encoding_of_the_same_shape_name_both(tmp_path, parent):
+    def model(distance, **options):
+        layer = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=distance, **options))
         stack = gluon.nn.HybridSequential()
         stack.add(gluon.nn.Dense(3, in_units=3), layer)
         return started(stack if parent else layer)
@@ -51,12 +51,12 @@ def test_another_encoding_of_the_same_shape_is_told_by_both(tmp_path, parent):
     file = saved(model(6), tmp_path)
     with pytest.raises(ValueError, match=r"encoding T5Bias\(.*max_distance=9\), got one of T5Bias\(.*max_distance=6\)"):
         model(9).load_parameters(file)
-    model(6, std=0.5).load_parameters(file)  # what it started from is of no account
+    model(6, std=0.5).load_parameters(file)  # the initial deviation does not matter
 
 
 @pytest.mark.parametrize("deduplicate", [False, True])
 def test_files_with_and_without_the_name_of_the_encoding_are_loaded(tmp_path, deduplicate):
-    """Gluon leaves out what it takes for the same parameter where `deduplicate` is asked for."""
+    """With `deduplicate`, Gluon leaves out parameters that it considers equal."""
     encoding = ShawBias(num_heads=2, head_dim=4, max_distance=2)
     layer, file = started(AttentionBias(encoding)), str(tmp_path / "layer.params")
     layer.save_parameters(file, deduplicate=deduplicate)
@@ -68,17 +68,17 @@ def test_files_with_and_without_the_name_of_the_encoding_are_loaded(tmp_path, de
     for name in ("layer", "old"):
         other = started(AttentionBias(encoding))
         other.load_parameters(str(tmp_path / f"{name}.params"))
-        for ours, theirs in ((other.key_table, layer.key_table), (other.value_table, layer.value_table)):
-            np.testing.assert_array_equal(ours.data().asnumpy(), theirs.data().asnumpy())
+        for got, expected in ((other.key_table, layer.key_table), (other.value_table, layer.value_table)):
+            np.testing.assert_array_equal(got.data().asnumpy(), expected.data().asnumpy())
 
 
-def test_another_shape_in_a_file_without_the_name_is_refused(tmp_path):
+def test_another_shape_in_a_file_without_the_name_is_rejected(tmp_path):
     mx.npx.save(str(tmp_path / "old.params"), {".table": mx.np.zeros((9, 8))})
     with pytest.raises(ValueError, match=r"of Learned\(dim=8, length=7\) must have shape \(7, 8\), got \(9, 8\)"):
         learned(7).load_parameters(str(tmp_path / "old.params"))
 
 
-def test_another_encoding_in_a_model_is_told_by_both(tmp_path):
+def test_errors_for_another_encoding_in_a_model_name_both(tmp_path):
     def model(buckets):
         position = T5Bias(num_heads=2, num_buckets=buckets, max_distance=9)
         return started(MultiHeadAttention(8, 2, position=position))
@@ -89,7 +89,7 @@ def test_another_encoding_in_a_model_is_told_by_both(tmp_path):
         model(4).load_parameters(saved(model(6), tmp_path))
 
 
-def test_another_kind_of_encoding_is_told_by_both_names(tmp_path):
+def test_errors_for_another_class_of_encoding_name_both(tmp_path):
     other = started(PositionalEncoding(8, encoding=LearnedSinusoidal(dim=8)))
     before = other.alpha.data().asnumpy()
     for options in ({}, {"allow_missing": True, "ignore_extra": True}):
@@ -98,7 +98,7 @@ def test_another_kind_of_encoding_is_told_by_both_names(tmp_path):
     np.testing.assert_array_equal(other.alpha.data().asnumpy(), before)
 
 
-def test_half_precision_is_cast_where_that_is_said(tmp_path):
+def test_half_precision_is_cast_with_cast_dtype(tmp_path):
     half, single = learned(), learned()
     half.cast("float16")
     with pytest.raises(AssertionError, match=r"dtype incompatible expected .*float32.* vs saved .*float16"):
@@ -110,18 +110,18 @@ def test_half_precision_is_cast_where_that_is_said(tmp_path):
 @pytest.mark.parametrize(
     "again", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))], ids=["copied", "pickled"]
 )
-def test_copies_are_of_their_own(again):
+def test_copies_are_independent(again):
     layer = learned()
     before, other = layer.table.data().asnumpy(), again(layer)
     other.table.set_data(mx.np.zeros((9, 8)))
     np.testing.assert_array_equal(layer.table.data().asnumpy(), before)
     rope = RotaryEmbedding(Rotary(head_dim=8, layout="half"), max_len=4)
-    grown = again(rope)
-    grown(mx.np.ones((1, 1, 7, 8)))
-    assert [each.tables[0].shape[0] for each in (rope, grown)] == [4, 8]
+    copied = again(rope)
+    copied(mx.np.ones((1, 1, 7, 8)))
+    assert [each.tables[0].shape[0] for each in (rope, copied)] == [4, 8]
 
 
-def test_what_ran_as_a_graph_is_copied():
+def test_hybridized_layers_are_copied():
     layer, x = AttentionBias(T5Bias(num_heads=2)), mx.np.ones((1, 2, 5, 5))
     started(layer).hybridize()
     wanted = layer(x).asnumpy()
@@ -129,7 +129,7 @@ def test_what_ran_as_a_graph_is_copied():
     np.testing.assert_array_equal(other(x).asnumpy(), wanted)
 
 
-def test_a_model_is_saved_by_names_of_its_own(tmp_path):
+def test_a_model_is_saved_with_its_own_names(tmp_path):
     def model():
         stack = gluon.nn.HybridSequential()
         stack.add(learned(), PositionalEncoding(8), learned())

@@ -1,4 +1,4 @@
-"""Blocks of one model that are given one layer."""
+"""Blocks of one model that share one layer."""
 
 import mxnet as mx
 import numpy as np
@@ -12,7 +12,7 @@ ROTARY = Rotary(head_dim=4, layout="half")
 
 
 class Model(nn.HybridBlock):
-    """Three blocks, one after another."""
+    """Three blocks in sequence."""
 
     def __init__(self, layer):
         super().__init__()
@@ -29,7 +29,7 @@ def tokens(length):
     return mx.np.array(np.linspace(-1, 1, 8 * length).reshape(1, length, 8), dtype="float32")
 
 
-def test_graphs_take_the_table_that_another_block_has_grown():
+def test_graphs_use_the_table_that_another_block_has_grown():
     layer = RotaryEmbedding(ROTARY, max_len=8)
     first, second = (MultiHeadAttention(8, 2, position=layer) for _ in range(2))
     for block in (first, second):
@@ -49,9 +49,9 @@ def test_graphs_take_the_table_that_another_block_has_grown():
     "make",
     [lambda: RotaryEmbedding(LearnedRotary(head_dim=4, layout="half")), lambda: AttentionBias(T5Bias(num_heads=2))],
 )
-def test_what_learns_is_one_parameter(tmp_path, make):
+def test_a_shared_learned_layer_is_one_parameter(tmp_path, make):
     first, second = Model(make()), Model(make())
-    learned = {id(given) for given in first.collect_params().values() if given.grad_req != "null"}
+    learned = {id(parameter) for parameter in first.collect_params().values() if parameter.grad_req != "null"}
     assert len(learned) == 3 * 4 + 1
     first.save_parameters(str(tmp_path / "model.params"))
     second.load_parameters(str(tmp_path / "model.params"))

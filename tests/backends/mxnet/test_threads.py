@@ -1,4 +1,4 @@
-"""Threads that share hybridized layers: their graphs are made, and let go of when tables grow, by one of them at a time."""
+"""Threads that share hybridized layers: one thread at a time builds a graph, or drops it when tables grow."""
 
 import copy
 import pickle
@@ -17,14 +17,14 @@ LENGTHS = [3 + 5 * i for i in range(16)]
 ULP = 2.0**-24
 
 
-def turns(length):
-    """What becomes of tokens of ones: Su et al. 2021, equation 34."""
+def rotated_ones(length):
+    """Return rotated tokens of ones: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(4) / 4)
     return np.concatenate([np.cos(angles) - np.sin(angles), np.cos(angles) + np.sin(angles)], axis=-1)
 
 
 def together(function, arguments):
-    """`function` of each argument, all begun at once in threads of their own."""
+    """Call `function` with each argument in a thread of its own, all at the same time; return the results."""
     ready = threading.Barrier(len(arguments))
 
     def begun(argument):
@@ -44,7 +44,7 @@ def test_a_graph_whose_tables_grow(warm, again):
         layer(mx.np.ones((1, 1, 4, 8)))
     arrays = [mx.np.ones((1, 1, length, 8)) for length in LENGTHS]
     for length, got in zip(LENGTHS, together(lambda x: layer(x).asnumpy(), arrays), strict=True):
-        np.testing.assert_allclose(got[0, 0], turns(length), rtol=0, atol=4 * ULP)
+        np.testing.assert_allclose(got[0, 0], rotated_ones(length), rtol=0, atol=4 * ULP)
 
 
 @pytest.mark.parametrize("again", range(3))
@@ -65,13 +65,13 @@ def test_a_copy_does_not_wait_for_the_original(again):
     layer = RotaryEmbedding(ROTARY, max_len=4)
     layer.hybridize()
     with layer._lock:
-        other = again(layer)
-        (got,) = together(lambda x: other(x).asnumpy(), [mx.np.ones((1, 1, 9, 8))])
-    np.testing.assert_allclose(got[0, 0], turns(9), rtol=0, atol=4 * ULP)
+        copied = again(layer)
+        (got,) = together(lambda x: copied(x).asnumpy(), [mx.np.ones((1, 1, 9, 8))])
+    np.testing.assert_allclose(got[0, 0], rotated_ones(9), rtol=0, atol=4 * ULP)
 
 
-def test_rows_that_are_held_stay():
-    """A thread may have looked at them, and be about to run a graph that takes them."""
+def test_old_tables_stay_valid():
+    """Another thread may be about to run a graph with them."""
     layer = RotaryEmbedding(ROTARY, max_len=9)
     layer.set_tables(ROTARY.constants(4))
     assert [table.shape[0] for table in layer.tables] == [9, 9]

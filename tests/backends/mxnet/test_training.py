@@ -1,4 +1,4 @@
-"""Training: trainers, half precision, workers, and what they do to parameters and tables."""
+"""Training: trainers, half precision, workers, and their effect on parameters and tables."""
 
 import copy
 import warnings
@@ -18,7 +18,7 @@ def tokens(*shape):
 
 
 class Model(gluon.HybridBlock):
-    """Sinusoids, learned ones, and attention that rotates."""
+    """Sinusoidal and learned positions, and attention with RoPE."""
 
     def __init__(self, width=8):
         super().__init__()
@@ -26,7 +26,7 @@ class Model(gluon.HybridBlock):
             self.sinusoids = PositionalEncoding(width)
             self.learned = PositionalEncoding(width, encoding=LearnedSinusoidal(dim=width))
             self.attention = MultiHeadAttention(width, 2, position=Rotary(head_dim=width // 2, layout="half"))
-            self.out = gluon.nn.Dense(width, flatten=False)  # whose number of inputs is found out when it runs
+            self.out = gluon.nn.Dense(width, flatten=False)  # the number of inputs is inferred at the first call
 
     def hybrid_forward(self, F, x):  # noqa: N803
         x = self.learned(self.sinusoids(x))
@@ -52,20 +52,20 @@ def trained(model, trainer, x, steps):
     return losses
 
 
-def test_nothing_but_what_is_learned_is_trained(model):
+def test_only_parameters_are_trained(model):
     x = tokens(4, 6, 8)
     model(x)
     parameters = model.collect_params()
-    learning = {name for name, given in parameters.items() if given.grad_req != "null"}
+    learning = {name for name, parameter in parameters.items() if parameter.grad_req != "null"}
     assert {name.rsplit("_", 1)[1] for name in learning} == {"alpha", "weight", "bias"}
-    before = {name: given.data().asnumpy() for name, given in parameters.items()}
+    before = {name: parameter.data().asnumpy() for name, parameter in parameters.items()}
     losses = trained(model, gluon.Trainer(parameters, "adam", {"learning_rate": 0.01, "wd": 0.1}), x, 20)
     assert losses[-1] < 0.9 * losses[0]
-    for name, given in parameters.items():
-        assert np.array_equal(given.data().asnumpy(), before[name]) == (name not in learning), name
+    for name, parameter in parameters.items():
+        assert np.array_equal(parameter.data().asnumpy(), before[name]) == (name not in learning), name
 
 
-def test_grad_req_adds_up(model):
+def test_grad_req_add_accumulates(model):
     x = tokens(2, 5, 8)
     model(x)
     model.collect_params().setattr("grad_req", "add")
@@ -80,7 +80,7 @@ def test_grad_req_adds_up(model):
 
 
 class Rotated(gluon.HybridBlock):
-    """All that has half precision without a GPU; Gluon's own `Dense` has none."""
+    """The layers that have half precision on a CPU; Gluon's own `Dense` has not."""
 
     def __init__(self):
         super().__init__()
@@ -98,15 +98,15 @@ class Rotated(gluon.HybridBlock):
 @pytest.mark.parametrize("position", [None, Rotary(head_dim=4, layout="half"), Alibi(num_heads=2)], ids=str)
 @pytest.mark.parametrize("hybrid", [False, True], ids=["eager", "hybridized"])
 def test_attention_in_half_precision(position, hybrid):
-    """q, k, their scores, v, their mean and the result are each rounded to 11 digits, and add up; that of any is half of one."""
+    """q, k, scores, v, mean and result are each rounded to 11 bits, an error of half an ulp each; the errors add up."""
     mx.random.seed(0)
     layer, x = MultiHeadAttention(8, 2, bias=True, position=position), tokens(2, 6, 8).astype("float16")
     layer.initialize(mx.init.Normal(0.3))
     layer.cast("float16")
     single = copy.deepcopy(layer)
     single.cast("float32")
-    wide = x.astype("float32")
-    wanted = single(wide, wide, wide, causal=True).asnumpy()
+    in_float32 = x.astype("float32")
+    wanted = single(in_float32, in_float32, in_float32, causal=True).asnumpy()
     layer.hybridize(hybrid)
     with autograd.record():
         got = layer(x, x, x, causal=True)
@@ -133,21 +133,21 @@ def test_half_precision_with_weights_of_single_precision():
     np.testing.assert_array_equal(model.sinusoids.P[0].asnumpy(), Sinusoidal(dim=8).table(range(1000)))
 
 
-def test_sizes_are_found_out_in_a_graph(model):
+def test_sizes_are_inferred_in_a_graph(model):
     assert model.out.weight.shape == (8, -1)
     model.infer_shape(tokens(2, 5, 8))
     assert model.out.weight.shape == (8, 8)
     assert model.learned.alpha.shape == (4,)
 
 
-def test_summary_counts_what_is_learned(capsys):
+def test_summary_counts_parameters(capsys):
     model = Model()
     model.initialize()
     model(tokens(2, 5, 8))
     model.summary(tokens(2, 5, 8))
-    told = capsys.readouterr().out
-    assert "PositionalEncoding" in told
-    assert f"Trainable params: {4 + 4 * 64 + 64 + 8}" in told
+    printed = capsys.readouterr().out
+    assert "PositionalEncoding" in printed
+    assert f"Trainable params: {4 + 4 * 64 + 64 + 8}" in printed
 
 
 def test_two_bases_in_one_block():
@@ -171,7 +171,7 @@ def test_two_bases_in_one_block():
 
 
 class Numbered(gluon.data.Dataset):
-    """Tokens of zeros with their positions, made by a layer in whoever loads them."""
+    """Tokens of zeros with positions added by a layer in the worker."""
 
     def __init__(self):
         self.layer = PositionalEncoding(8, max_len=2)
@@ -187,7 +187,7 @@ class Numbered(gluon.data.Dataset):
 @pytest.mark.parametrize("how", [{"num_workers": 2}, {"num_workers": 2, "thread_pool": True}], ids=["fork", "threads"])
 def test_workers_share_a_layer(how):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking
         rows = np.concatenate([batch.asnumpy() for batch in gluon.data.DataLoader(Numbered(), 3, **how)])
     np.testing.assert_array_equal(rows, Sinusoidal(dim=8).table(range(2, 8)))
 

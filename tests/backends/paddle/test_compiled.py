@@ -1,4 +1,4 @@
-"""What Paddle's compilers and programs do with more than one layer, and with wrong input."""
+"""Paddle's compilers and programs with several layers and with wrong input."""
 
 import warnings
 
@@ -24,7 +24,7 @@ class Model(paddle.nn.Layer):
 
 
 def test_one_forward_of_models_of_several_sizes():
-    """From the second size on, Paddle takes it for one that changes."""
+    """Paddle treats a size as dynamic as soon as it sees a second value."""
     for width in (8, 4, 6):
         for layer in (
             RotaryEmbedding(Rotary(head_dim=width, layout="half")),
@@ -38,7 +38,7 @@ def test_one_forward_of_models_of_several_sizes():
                 np.testing.assert_array_equal(compiled(x).numpy(), model(x).numpy())
 
 
-def test_a_program_whose_width_is_told_by_the_layer_alone():
+def test_a_program_whose_width_only_the_layer_knows():
     layer = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"))
     layer.eval()
     static = paddle.jit.to_static(layer, [InputSpec([None, None, None]) for _ in range(3)], full_graph=True)
@@ -47,8 +47,8 @@ def test_a_program_whose_width_is_told_by_the_layer_alone():
     np.testing.assert_allclose(static(x, x, x).numpy(), expected.numpy(), rtol=0, atol=1e-6)
 
 
-def test_bytecode_makes_no_more_than_two_programs_of_a_model():
-    """The first length as it is, and then all others."""
+def test_sot_compiles_at_most_two_programs_of_a_model():
+    """One for the first length, one for all others."""
     CompileSIRCache().clear()
 
     class RotaryEncoding(Model):
@@ -62,7 +62,7 @@ def test_bytecode_makes_no_more_than_two_programs_of_a_model():
 
 
 @pytest.mark.parametrize("full_graph", [True, False], ids=["source", "bytecode"])
-def test_a_length_past_the_table_is_refused_while_it_is_traced(full_graph):
+def test_a_length_past_the_table_is_rejected_at_trace_time(full_graph):
     class Refused(Model):
         def forward(self, x):
             return self.layer(x * 4) + x
@@ -73,7 +73,7 @@ def test_a_length_past_the_table_is_refused_while_it_is_traced(full_graph):
 
 
 @pytest.mark.parametrize(
-    ("layer", "given", "message"),
+    ("layer", "spec", "message"),
     [
         (
             lambda: RotaryEmbedding(
@@ -91,13 +91,13 @@ def test_a_length_past_the_table_is_refused_while_it_is_traced(full_graph):
     ],
     ids=["another length", "real positions", "another width"],
 )
-def test_what_eager_code_alone_can_do_is_not_exported(tmp_path, layer, given, message):
+def test_what_needs_an_eager_call_is_not_exported(tmp_path, layer, spec, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        paddle.jit.save(layer(), str(tmp_path / "layer"), input_spec=given)
+        paddle.jit.save(layer(), str(tmp_path / "layer"), input_spec=spec)
 
 
-def test_a_program_that_does_not_need_its_keys_is_saved_as_it_is(tmp_path):
-    """`ShawBias` takes `k` as every encoding of its kind, and does not look at it; Paddle has a word for that."""
+def test_a_program_that_does_not_use_its_keys_is_saved(tmp_path):
+    """`ShawBias` takes `k` like all content-based encodings but does not use it; Paddle needs `skip_prune_program`."""
     layer = AttentionBias(ShawBias(num_heads=2, head_dim=4, max_distance=3))
     scores, q = InputSpec([1, 2, None, None]), [InputSpec([1, 2, None, 4]) for _ in range(2)]
     path = str(tmp_path / "layer")
@@ -107,7 +107,7 @@ def test_a_program_that_does_not_need_its_keys_is_saved_as_it_is(tmp_path):
     np.testing.assert_array_equal(paddle.jit.load(path)(*arrays).numpy(), expected)
 
 
-def test_layers_are_made_in_dynamic_mode():
+def test_layers_are_created_in_dynamic_mode():
     paddle.enable_static()
     try:
         for make in (
@@ -121,7 +121,7 @@ def test_layers_are_made_in_dynamic_mode():
         paddle.disable_static()
 
 
-def test_an_autocast_about_a_program_does_not_reach_the_tables():
+def test_autocast_around_a_program_does_not_reach_the_tables():
     class Autocasting(Model):
         def forward(self, x):
             with paddle.amp.auto_cast(level="O2", dtype="bfloat16"):
@@ -133,5 +133,5 @@ def test_an_autocast_about_a_program_does_not_reach_the_tables():
     compiled = paddle.jit.to_static(model, [InputSpec([2, 2, None, 8])], full_graph=True)
     np.testing.assert_array_equal(compiled(x).numpy(), model.layer(x).numpy())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on a CPU Paddle says of eager code that it is as without
+        warnings.simplefilter("ignore")  # on a CPU, Paddle warns that it ignores autocast in eager code
         np.testing.assert_array_equal(Autocasting.forward(model, x).numpy(), model.layer(x).numpy())

@@ -1,4 +1,4 @@
-"""What a Paddle user does to a layer."""
+"""What Paddle users do with a layer."""
 
 import numpy as np
 import paddle
@@ -21,7 +21,7 @@ TABLE = Sinusoidal(dim=8).table(range(1000))
     ],
     ids=["to", "half", "astype", "to and back", "in a model"],
 )
-def test_no_cast_reaches_the_table(change):
+def test_casts_do_not_reach_the_table(change):
     table = change(PositionalEncoding(8)).P[0]
     assert table.dtype == paddle.float32
     np.testing.assert_array_equal(table.numpy(), TABLE)
@@ -46,7 +46,7 @@ def test_a_saved_program_runs_at_another_length(tmp_path):
     assert not np.isnan(beyond[:, :, :20]).any()
 
 
-def test_attention_drops_in_training_alone():
+def test_attention_has_dropout_only_in_training():
     layer, x = MultiHeadAttention(8, 2, 0.5), paddle.randn([2, 6, 8])
     assert not paddle.equal_all(layer(x, x, x), layer(x, x, x))
     layer.eval()

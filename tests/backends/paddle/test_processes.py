@@ -1,4 +1,4 @@
-"""A layer in other processes, where nothing is recorded, and where Paddle itself ends the process."""
+"""A layer in other processes and without gradients, and where Paddle itself ends the process."""
 
 import copy
 import multiprocessing
@@ -13,7 +13,9 @@ import pytest
 from posenc_backends.paddle import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Learned, Rotary, T5Bias
 
-pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")  # so is pytest
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)  # pytest is multi-threaded
 
 WIDTH = 8
 ULP = 2.0**-24
@@ -25,14 +27,14 @@ def sinusoids(length):
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, WIDTH)
 
 
-def turns(length):
-    """What becomes of tokens that are 1 in the first half and 0 in the second: Su et al. 2021, equation 34."""
+def rotated_ones(length):
+    """Return rotated tokens that are 1 in the first half and 0 in the second: Su et al. 2021, equation 34."""
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, WIDTH, 2) / WIDTH)
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=-1)
 
 
 class Numbered(paddle.io.Dataset):
-    """Tokens of zeros with their positions, the last of them; made by a layer in whoever loads them."""
+    """Tokens of zeros with positions added by a layer in the worker; the last one of each sequence."""
 
     def __init__(self, layer):
         self.layer = layer
@@ -45,7 +47,7 @@ class Numbered(paddle.io.Dataset):
 
 
 def test_forked_workers_of_a_data_loader_call_a_layer():
-    """Its table grows, each worker's for itself; the layer here keeps its own."""
+    """The table grows in each worker separately; the layer of this process is unchanged."""
     layer = PositionalEncoding(WIDTH, max_len=2)
     loader = paddle.io.DataLoader(Numbered(layer), batch_size=3, num_workers=2)
     rows = np.concatenate([batch.numpy() for batch in loader])
@@ -53,18 +55,18 @@ def test_forked_workers_of_a_data_loader_call_a_layer():
     assert layer.P.shape == [1, 2, WIDTH]
 
 
-def test_a_spawned_process_calls_a_layer_that_it_is_sent():
+def test_a_spawned_process_receives_a_layer_and_calls_it():
     layer, numbers = RotaryEmbedding(Rotary(head_dim=WIDTH, layout="half"), max_len=2), np.zeros((1, 1, 9, WIDTH))
     numbers[..., : WIDTH // 2] = 1
     x = paddle.to_tensor(numbers.astype(np.float32))
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         got = pool.submit(layer, x).result().numpy()
-    np.testing.assert_allclose(got[0, 0], turns(9), rtol=0, atol=ULP)
+    np.testing.assert_allclose(got[0, 0], rotated_ones(9), rtol=0, atol=ULP)
     assert layer.tables[0].shape == [2, WIDTH // 2]
 
 
 @pytest.mark.parametrize("position", [Rotary(head_dim=WIDTH, layout="half"), T5Bias(num_heads=2)], ids=repr)
-def test_tables_that_grew_where_nothing_is_recorded_are_trained_with(position):
+def test_tables_that_grew_without_gradients_are_used_in_training(position):
     attention = MultiHeadAttention(2 * WIDTH, 2, position=position)
     if attention.rotary is not None:
         attention.rotary = RotaryEmbedding(position, max_len=2)
@@ -76,12 +78,12 @@ def test_tables_that_grew_where_nothing_is_recorded_are_trained_with(position):
     for layer in (attention, fresh):
         layer(x, x, x).square().sum().backward()
         layer(x, x, x, start=7).square().sum().backward()
-    for ours, theirs in zip(attention.parameters(), fresh.parameters(), strict=True):
-        assert np.abs(theirs.grad.numpy()).max() > 0
-        np.testing.assert_array_equal(ours.grad.numpy(), theirs.grad.numpy())
+    for parameter, expected in zip(attention.parameters(), fresh.parameters(), strict=True):
+        assert np.abs(expected.grad.numpy()).max() > 0
+        np.testing.assert_array_equal(parameter.grad.numpy(), expected.grad.numpy())
 
 
-def test_what_is_learned_is_learned_after_inference():
+def test_parameters_are_trained_after_inference():
     layer, x = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=5)), paddle.randn([2, 5, WIDTH])
     with paddle.no_grad():
         assert layer(x).stop_gradient
@@ -139,16 +141,16 @@ for _ in range(20):
 
 
 @pytest.mark.parametrize("code", [LINEAR, THREADS], ids=["Linear in half precision", "threads"])
-def test_paddles_own_programs_still_end_the_process(tmp_path, code):
-    """Or never end. Where they do neither, `modes.autocast` is to refuse attention no more, and both are gaps no more."""
-    (tmp_path / "model.py").write_text(code, encoding="utf-8")  # as Paddle reads the source
+def test_programs_of_paddle_itself_still_end_the_process(tmp_path, code):
+    """Or never end. If this fails, Paddle is fixed: let the mode `autocast` run attention, remove the failures."""
+    (tmp_path / "model.py").write_text(code, encoding="utf-8")  # Paddle reads the source
     command = [sys.executable, "-W", "ignore", str(tmp_path / "model.py")]
     assert measurement(command) in ("ended by Paddle", "stuck")
 
 
 def measurement(command):
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     except subprocess.TimeoutExpired:
         return "stuck"
-    return "ended by Paddle" if ended.returncode and "New Executor is Running" in ended.stderr else "ran"
+    return "ended by Paddle" if completed.returncode and "New Executor is Running" in completed.stderr else "ran"

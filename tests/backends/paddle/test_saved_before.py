@@ -31,7 +31,7 @@ class Model(nn.Layer):
         return self.blocks[0](x, x, x, causal=True)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -39,8 +39,8 @@ def attention(encoding):
     return MultiHeadAttention(8, 2, position=encoding)
 
 
-CASES = {  # what makes a layer, of which encoding it was saved, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+CASES = {  # the function that makes a layer, the saved encoding, and another encoding
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "learned_rotary": (
         RotaryEmbedding,
@@ -55,34 +55,34 @@ CASES = {  # what makes a layer, of which encoding it was saved, and another enc
     "model": (Model, T5, OTHER_T5),
 }
 UNLEARNED = ("rotary",)
-UNTOLD = ("rotary", "attention_rotary")  # of whose encoding a state says nothing, as it learns nothing
+WITHOUT_PARAMETERS = ("rotary", "attention_rotary")  # a state does not name their encoding
 EXACT = ("learned", "rotary", "t5")
 
 
-def called(layer, arrays):
-    """Call a layer with NumPy arrays; list what it gives."""
-    given = [paddle.to_tensor(array) for array in arrays]
+def call(layer, arrays):
+    """Call a layer with NumPy arrays; return its results as a list."""
+    inputs = [paddle.to_tensor(array) for array in arrays]
     layer.eval()
     with paddle.no_grad():
-        result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
+        result = layer(*inputs * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*inputs)
     return [each.numpy() for each in (result if isinstance(result, tuple) else (result,))]
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
@@ -96,15 +96,15 @@ def state(name):
 def test_a_saved_state_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     layer = make(encoding)
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(layer, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(layer, inputs)[0] - wanted[0]).max() > 1e-3
     assert tuple(layer.set_state_dict(state(name))) == ([], [])
-    compare(name, called(layer, given), wanted)
+    compare(name, call(layer, inputs), wanted)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in UNTOLD])
-def test_a_saved_state_of_another_encoding_is_refused(name):
+@pytest.mark.parametrize("name", [name for name in CASES if name not in WITHOUT_PARAMETERS])
+def test_a_saved_state_of_another_encoding_is_rejected(name):
     make, encoding, other = CASES[name]
     with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as caught:
         make(other).set_state_dict(state(name))
@@ -113,7 +113,7 @@ def test_a_saved_state_of_another_encoding_is_refused(name):
 
 
 @pytest.mark.parametrize(("name", "missing"), [("rotary", "table"), ("attention_rotary", "scoring.table")])
-def test_a_saved_state_without_what_is_learned_is_told_as_by_paddle(name, missing):
+def test_a_saved_state_without_the_parameters_is_reported_by_paddle(name, missing):
     layer = AttentionBias(T5) if name == "rotary" else attention(T5)
     with pytest.warns(UserWarning, match=f"Skip loading for {missing}"):
         assert tuple(layer.set_state_dict(state(name))) == ([missing], [])

@@ -1,4 +1,4 @@
-"""Blocks of one model that are given one layer."""
+"""Blocks of one model that share one layer."""
 
 import numpy as np
 import paddle
@@ -22,7 +22,7 @@ def result(model, length=5):
     return x.numpy()
 
 
-def test_casts_keep_one_table_which_grows_for_all():
+def test_casts_keep_one_shared_table_that_grows_for_all():
     model = model_of(RotaryEmbedding(Rotary(head_dim=4, layout="half"), max_len=8))
     for moved in (model, model.astype("bfloat16"), model.astype("float32")):
         assert len({block.rotary.arrays["cos"].data_ptr() for block in moved}) == 1
@@ -34,7 +34,7 @@ def test_casts_keep_one_table_which_grows_for_all():
     "make",
     [lambda: RotaryEmbedding(LearnedRotary(head_dim=4, layout="half")), lambda: AttentionBias(T5Bias(num_heads=2))],
 )
-def test_what_learns_is_one_parameter(tmp_path, make):
+def test_a_shared_learned_layer_is_one_parameter(tmp_path, make):
     first, second = model_of(make()), model_of(make())
     assert len(first.parameters()) == 3 * 4 + 1
     paddle.save(first.state_dict(), str(tmp_path / "state.pdparams"))

@@ -1,4 +1,4 @@
-"""States of models: what Paddle asks the layers inside of one, and what they refuse."""
+"""States of models: what Paddle asks the layers of a model, and what they reject."""
 
 import copy
 
@@ -17,7 +17,7 @@ def biased(encoding):
     return nn.Sequential(nn.Linear(4, 4), AttentionBias(encoding))
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return nn.Sequential(nn.Linear(4, 4), nn.Sequential(PositionalEncoding(4, encoding=encoding)))
 
 
@@ -26,40 +26,40 @@ def attending(encoding):
 
 
 def loaded(model, folder):
-    """The state of a model, saved and read."""
+    """Save the state of a model, read it and return it."""
     paddle.save(model.state_dict(), str(folder / "state.pdparams"))
     return paddle.load(str(folder / "state.pdparams"))
 
 
 @pytest.mark.parametrize(
-    ("make", "theirs", "ours"),
+    ("make", "saved_encoding", "loaded_encoding"),
     [
         (biased, T5, T5Bias(num_heads=2, max_distance=99)),
-        (placed, Learned(dim=4, length=9), Learned(dim=4, length=7)),
+        (positional_encoding, Learned(dim=4, length=9), Learned(dim=4, length=7)),
         (attending, T5, T5Bias(num_heads=2, sides="past")),
     ],
     ids=["the same shape", "another shape", "inside attention"],
 )
 @pytest.mark.parametrize("load", ["set_state_dict", "set_dict", "load_dict"])
-def test_a_model_refuses_a_state_of_another_encoding(tmp_path, make, theirs, ours, load):
-    state, model = loaded(make(theirs), tmp_path), make(ours)
+def test_a_model_rejects_a_state_of_another_encoding(tmp_path, make, saved_encoding, loaded_encoding, load):
+    state, model = loaded(make(saved_encoding), tmp_path), make(loaded_encoding)
     before = {name: array.numpy() for name, array in model.state_dict().items() if "table" in name}
     with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as raised:
         getattr(model, load)(state)
-    assert f"encoding {ours!r}, got `1." in str(raised.value)
-    assert repr(theirs) in str(raised.value)
+    assert f"encoding {loaded_encoding!r}, got `1." in str(raised.value)
+    assert repr(saved_encoding) in str(raised.value)
     assert before
     for name, array in before.items():
         np.testing.assert_array_equal(model.state_dict()[name].numpy(), array)
 
 
 @pytest.mark.parametrize("structured", [True, False])
-def test_a_model_takes_a_state_of_the_same(tmp_path, structured):
+def test_a_model_loads_a_state_of_the_same_encoding(tmp_path, structured):
     model = biased(ShawBias(num_heads=2, head_dim=4, max_distance=3))
     wanted = {name: array.numpy() for name, array in model.state_dict().items()}
     state = loaded(model, tmp_path)
     if not structured:
-        state = {own.name: state[key] for key, own in model.state_dict().items()}
+        state = {parameter.name: state[key] for key, parameter in model.state_dict().items()}
     for array in model.state_dict().values():
         array.set_value(paddle.zeros_like(array))
     assert tuple(model.set_state_dict(state, use_structured_name=structured)) == ([], [])
@@ -67,8 +67,8 @@ def test_a_model_takes_a_state_of_the_same(tmp_path, structured):
         np.testing.assert_array_equal(array.numpy(), wanted[name])
 
 
-def test_numbers_alone_are_taken_where_they_fit():
-    model = placed(Learned(dim=4, length=7))
+def test_arrays_without_names_of_encodings_are_loaded_if_they_fit():
+    model = positional_encoding(Learned(dim=4, length=7))
     table = np.arange(28, dtype=np.float32).reshape(7, 4)
     state = {name: array.numpy() for name, array in model.state_dict().items()} | {"1.0.table": table}
     assert tuple(model.set_state_dict(state)) == ([], [])
@@ -77,24 +77,24 @@ def test_numbers_alone_are_taken_where_they_fit():
         model.set_state_dict(state | {"1.0.table": np.zeros((9, 4), np.float32)})
 
 
-def test_what_is_missing_is_told_as_by_paddle():
+def test_missing_keys_are_reported_by_paddle():
     model = biased(T5)
     with pytest.warns(UserWarning, match="Skip loading for 1.table. 1.table is not found"):
         missing, _ = model.set_state_dict({name: x for name, x in model.state_dict().items() if name != "1.table"})
     assert missing == ["1.table"]
 
 
-def test_a_place_is_the_parameter_for_all_else():
+def test_a_parameter_proxy_behaves_like_the_parameter():
     model = biased(T5)
-    (place,) = (x for name, x in model.state_dict(use_hook=False).items() if name == "1.table")
-    np.testing.assert_array_equal(place.numpy(), model[1].table.numpy())
-    assert place.name == model[1].table.name
-    assert len(place) == len(model[1].table)
+    (proxy,) = (x for name, x in model.state_dict(use_hook=False).items() if name == "1.table")
+    np.testing.assert_array_equal(proxy.numpy(), model[1].table.numpy())
+    assert proxy.name == model[1].table.name
+    assert len(proxy) == len(model[1].table)
 
 
 def test_a_copy_of_a_model_takes_the_state_of_the_original():
     model = biased(T5)
-    other = copy.deepcopy(model)
-    other[1].table.set_value(paddle.zeros_like(other[1].table))
-    other.set_state_dict(model.state_dict())
-    np.testing.assert_array_equal(other[1].table.numpy(), model[1].table.numpy())
+    copied = copy.deepcopy(model)
+    copied[1].table.set_value(paddle.zeros_like(copied[1].table))
+    copied.set_state_dict(model.state_dict())
+    np.testing.assert_array_equal(copied[1].table.numpy(), model[1].table.numpy())

@@ -1,4 +1,4 @@
-"""What Paddle's own tools say of a model with our layers, and do with it."""
+"""Paddle's own tools with a model that contains our layers."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ TABLE = Sinusoidal(dim=8).table(range(1000))
 
 
 class Classifier(paddle.nn.Layer):
-    """Tokens, their positions, attention among them, and what the last of them says."""
+    """Embedding, positions, attention, and a classifier of the last token."""
 
     def __init__(self, position=None):
         super().__init__()
@@ -29,28 +29,28 @@ class Classifier(paddle.nn.Layer):
 
 
 def batch(count=12):
-    """What is to be found: which of the first two tokens is larger."""
+    """Return tokens and labels: which of the first two tokens is larger."""
     x = np.random.default_rng(3).standard_normal((count, 5, 8)).astype(np.float32)
     return x, (x[:, 0, 0] > x[:, 1, 0]).astype(np.int64)[:, None]
 
 
-def test_summary_counts_parameters_alone():
+def test_summary_counts_only_parameters():
     model = Classifier()
-    told = paddle.summary(model, (3, 5, 8))
-    assert told == {"total_params": 4 * 64 + 18, "trainable_params": 4 * 64 + 18}
+    counts = paddle.summary(model, (3, 5, 8))
+    assert counts == {"total_params": 4 * 64 + 18, "trainable_params": 4 * 64 + 18}
 
 
 @pytest.mark.xfail(
     raises=TypeError,
     strict=True,
-    reason="On NumPy 2.4, Paddle 3.3 does not count a `Sequential` of its own layers, either.",
+    reason="On NumPy 2.4, Paddle 3.3 fails even for a `Sequential` of its own layers.",
 )
 def test_flops():
     assert paddle.flops(Classifier(), [3, 5, 8]) > 0
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor:UserWarning")  # as Paddle itself does
-def test_model_fit_trains_and_leaves_the_tables_alone():
+def test_model_fit_trains_and_does_not_change_tables():
     paddle.seed(1)
     x, y = batch()
     network = Classifier(T5Bias(num_heads=2))
@@ -67,8 +67,8 @@ def test_model_fit_trains_and_leaves_the_tables_alone():
 
 
 @pytest.mark.parametrize("level", ["O1", "O2"])
-def test_mixed_precision_training_leaves_the_tables_alone(level):
-    """On a CPU, Paddle says that it trains as without."""
+def test_mixed_precision_training_does_not_change_tables(level):
+    """On a CPU, Paddle warns that it ignores mixed precision."""
     paddle.seed(1)
     x, y = (paddle.to_tensor(array) for array in batch())
     model = Classifier()
@@ -107,7 +107,7 @@ def test_tables_move_and_are_listed_and_are_not_saved():
 
 
 @pytest.mark.parametrize(
-    ("make", "theirs", "ours"),
+    ("make", "saved_encoding", "loaded_encoding"),
     [
         (lambda e: PositionalEncoding(4, encoding=e), Learned(dim=4, length=9), Learned(dim=4, length=7)),
         (AttentionBias, T5Bias(num_heads=2), T5Bias(num_heads=2, max_distance=99)),
@@ -115,20 +115,20 @@ def test_tables_move_and_are_listed_and_are_not_saved():
     ],
     ids=["another shape", "the same shape", "inside attention"],
 )
-def test_a_state_of_another_encoding_is_refused(tmp_path, make, theirs, ours):
-    paddle.save(make(theirs).state_dict(), str(tmp_path / "state.pdparams"))
-    state, layer = paddle.load(str(tmp_path / "state.pdparams")), make(ours)
+def test_a_state_of_another_encoding_is_rejected(tmp_path, make, saved_encoding, loaded_encoding):
+    paddle.save(make(saved_encoding).state_dict(), str(tmp_path / "state.pdparams"))
+    state, layer = paddle.load(str(tmp_path / "state.pdparams")), make(loaded_encoding)
     before = {name: array.numpy() for name, array in layer.state_dict().items()}
     with pytest.raises(ValueError, match="`state_dict` must be of the layer's encoding") as raised:
         layer.set_state_dict(state)
-    assert repr(ours) in str(raised.value)
-    assert repr(theirs) in str(raised.value)
+    assert repr(loaded_encoding) in str(raised.value)
+    assert repr(saved_encoding) in str(raised.value)
     for name, array in layer.state_dict().items():
         np.testing.assert_array_equal(array.numpy(), before[name])
 
 
-def test_a_state_that_says_nothing_or_the_same_is_loaded(tmp_path):
-    """Copies, other beginnings, numbers alone, and layers inside of layers."""
+def test_states_of_the_same_encoding_or_without_a_name_are_loaded(tmp_path):
+    """Copies, other initial values, plain arrays, and nested layers."""
     source = AttentionBias(T5Bias(num_heads=2, std=0.5))
     for state in (
         source.state_dict(),
@@ -138,19 +138,21 @@ def test_a_state_that_says_nothing_or_the_same_is_loaded(tmp_path):
         layer = AttentionBias(T5Bias(num_heads=2))
         assert tuple(layer.set_state_dict(state)) == ([], [])
         np.testing.assert_array_equal(layer.table.numpy(), source.table.numpy())
-    theirs, ours = (MultiHeadAttention(8, 2, position=ShawBias(num_heads=2, head_dim=4, max_distance=3)) for _ in "ab")
-    ours.load_dict(theirs.state_dict())
-    np.testing.assert_array_equal(ours.scoring.key_table.numpy(), theirs.scoring.key_table.numpy())
+    saved_encoding, loaded_encoding = (
+        MultiHeadAttention(8, 2, position=ShawBias(num_heads=2, head_dim=4, max_distance=3)) for _ in "ab"
+    )
+    loaded_encoding.load_dict(saved_encoding.state_dict())
+    np.testing.assert_array_equal(loaded_encoding.scoring.key_table.numpy(), saved_encoding.scoring.key_table.numpy())
 
 
-def test_parameters_have_names_of_their_own():
+def test_parameters_have_unique_names():
     layers = [RotaryEmbedding(LearnedRotary(head_dim=8, layout="half")) for _ in range(3)]
     assert len({layer.alpha.name for layer in layers}) == 3
 
 
 @pytest.mark.parametrize(("first", "raises"), [("tensorflow", True), ("paddle", False)])
 def test_paddle_comes_before_tensorflow(first, raises):
-    """TensorFlow first would end the process; a module of its name is enough to be asked."""
+    """Importing TensorFlow first would end the process; a module of that name is enough for the check."""
     code = f"""
 import sys, types
 if {first!r} == "paddle":
@@ -163,8 +165,8 @@ except ImportError as error:
 else:
     print("imported")
 """
-    said = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    assert ("import `paddle` before `tensorflow`" in said) is raises
-    assert ("imported" in said) is not raises
+    assert ("import `paddle` before `tensorflow`" in completed) is raises
+    assert ("imported" in completed) is not raises

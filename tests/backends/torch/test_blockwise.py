@@ -1,4 +1,4 @@
-"""`attend_by_block` in PyTorch: memory, also of gradients, and lengths that are not fixed."""
+"""`attend_by_block` in PyTorch: memory, also of gradients, and symbolic lengths."""
 
 import subprocess
 import sys
@@ -34,11 +34,11 @@ print(call(8192) - before)
 
 @pytest.mark.parametrize("what", ["result", "gradient"])
 def test_memory_grows_with_the_length_and_not_with_its_square(what):
-    told = subprocess.run([sys.executable, "-c", PEAK, what], check=True, capture_output=True, text=True).stdout
-    assert int(told) < 128 * 2**10  # KiB; the scores alone are 256 MiB, and gradients keep several of their size
+    peak = subprocess.run([sys.executable, "-c", PEAK, what], check=True, capture_output=True, text=True).stdout
+    assert int(peak) < 128 * 2**10  # KiB; the scores alone are 256 MiB, and gradients keep several of their size
 
 
-def test_a_length_that_is_not_fixed_is_refused():
+def test_a_symbolic_length_is_rejected():
     x = torch.randn(1, 2, 12, 4)
     torch._dynamo.mark_dynamic(x, 2)
     torch.compiler.reset()
@@ -46,7 +46,7 @@ def test_a_length_that_is_not_fixed_is_refused():
         torch.compile(lambda x: attend_by_block(x, x, x, block=6), fullgraph=True)(x)
 
 
-def test_it_has_second_derivatives_and_is_mapped():
+def test_second_derivatives_and_vmap():
     x = torch.randn(1, 2, 7, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda x: attend_by_block(x, x, x, block=3), x)
     rows = torch.randn(3, 1, 2, 7, 4)
@@ -54,5 +54,5 @@ def test_it_has_second_derivatives_and_is_mapped():
     wanted = torch.stack([attend(x, x, x) for x in rows])
     np.testing.assert_allclose(got.numpy(), wanted.numpy(), atol=1e-6)
     slopes = torch.func.grad(lambda x: attend_by_block(x, x, x, block=3).sum())(rows[0])
-    (plain,) = torch.autograd.grad(attend(leaf := rows[0].clone().requires_grad_(), leaf, leaf).sum(), leaf)
-    np.testing.assert_allclose(slopes.numpy(), plain.numpy(), atol=1e-5)
+    (expected,) = torch.autograd.grad(attend(leaf := rows[0].clone().requires_grad_(), leaf, leaf).sum(), leaf)
+    np.testing.assert_allclose(slopes.numpy(), expected.numpy(), atol=1e-5)

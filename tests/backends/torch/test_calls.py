@@ -1,4 +1,4 @@
-"""What layers are called with beside tokens, compiled, exported and written as ONNX."""
+"""All arguments of layers, compiled, exported and written as ONNX."""
 
 import warnings
 
@@ -47,21 +47,21 @@ CALLS = {
 }
 
 
-def flat(result):
-    """All arrays of a result."""
+def flatten(result):
+    """Return all arrays of a nested result."""
     if isinstance(result, torch.Tensor):
         return [result]
-    return [array for part in result for array in flat(part)]
+    return [array for part in result for array in flatten(part)]
 
 
 def assert_same(got, wanted):
-    for ours, theirs in zip(flat(got), flat(wanted), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=2.0**-20)
+    for got_array, wanted_array in zip(flatten(got), flatten(wanted), strict=True):
+        torch.testing.assert_close(got_array, wanted_array, rtol=0, atol=2.0**-20)
 
 
 @pytest.fixture(params=CALLS.values(), ids=CALLS)
 def call(request):
-    """A layer, what it is called with for a length, and which sizes stay open."""
+    """Return a layer, a function from a length to its arguments, and the dynamic sizes."""
     layer, arguments, sizes = request.param
     open_sizes = sizes if layer is ROPE else dict.fromkeys(("queries", "keys", "values"), OF_TOKEN) | sizes
     with torch.no_grad():
@@ -84,18 +84,18 @@ def test_exported(call):
 
 
 def test_gradients_of_machine_code():
-    """Forward and backward, for any length."""
+    """Compile forward and backward pass for any length."""
     torch.compiler.reset()
     compiled = torch.compile(ROPE, fullgraph=True, dynamic=True)
     for length in (9, 6):
         q, weights = tokens(2, 4, length, 8).requires_grad_(), tokens(2, 4, length, 8) + 1
-        (ours,), (theirs,) = (torch.autograd.grad((call(q) * weights).sum(), q) for call in (compiled, ROPE))
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=2.0**-20)
+        (got_array,), (wanted_array,) = (torch.autograd.grad((call(q) * weights).sum(), q) for call in (compiled, ROPE))
+        torch.testing.assert_close(got_array, wanted_array, rtol=0, atol=2.0**-20)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(
-    ("layer", "given"),
+    ("layer", "arguments_of"),
     [
         (lambda: MultiHeadAttention(16, 4, position=Rotary(head_dim=4, layout="half")), attended),
         (lambda: MultiHeadAttention(16, 4, position=T5Bias(num_heads=4)), attended),
@@ -104,15 +104,15 @@ def test_gradients_of_machine_code():
     ],
     ids=["Rotary", "T5Bias", "Learned", "LearnedRotary"],
 )
-def test_parameters_in_half_precision_are_used_as_what_they_are(layer, given, dtype):
-    """As those of a float32 layer with the same numbers: each step of attention rounds once more, no position does."""
+def test_parameters_in_half_precision_are_used_without_rounding(layer, arguments_of, dtype):
+    """Compare with a float32 layer of the same parameters: each step of attention rounds once more, positions do not."""
     half = layer().eval().to(dtype)
     assert {parameter.dtype for parameter in half.parameters()} == {dtype}
-    wide = layer().eval()
-    wide.load_state_dict({name: parameter.float() for name, parameter in half.state_dict().items()})
-    arguments = {name: array.to(dtype) for name, array in given(9).items()}
+    in_float32 = layer().eval()
+    in_float32.load_state_dict({name: parameter.float() for name, parameter in half.state_dict().items()})
+    arguments = {name: array.to(dtype) for name, array in arguments_of(9).items()}
     got = half(**arguments)
-    wanted = wide(**{name: array.float() for name, array in arguments.items()})
+    wanted = in_float32(**{name: array.float() for name, array in arguments.items()})
     assert got.dtype == dtype
     steps = 4 if isinstance(half, MultiHeadAttention) else 1
     largest = float(wanted.detach().abs().max())
@@ -120,29 +120,31 @@ def test_parameters_in_half_precision_are_used_as_what_they_are(layer, given, dt
 
 
 def test_autocast_in_float16():
-    """Projections are rounded to float16 each; a rotation computes in float32, and a table is never rounded."""
+    """Projections are rounded to float16; rotations compute in float32, and tables are never rounded."""
     x, q = tokens(2, 9, 16), tokens(2, 4, 9, 8)
     with torch.no_grad():
         wanted = [layer(x, x, x) for layer in (ATTENTION, BIASED)]
         with torch.autocast("cpu", torch.float16):
             got = [layer(x, x, x) for layer in (ATTENTION, BIASED)]
             assert torch.equal(ROPE(q, start=20), ROPE(q, start=20).float())
-    for ours, theirs in zip(got, wanted, strict=True):
-        assert ours.dtype == torch.float16
-        torch.testing.assert_close(ours.float(), theirs, rtol=0, atol=8 * float(theirs.abs().max()) * 2.0**-11)
+    for got_array, wanted_array in zip(got, wanted, strict=True):
+        assert got_array.dtype == torch.float16
+        torch.testing.assert_close(
+            got_array.float(), wanted_array, rtol=0, atol=8 * float(wanted_array.abs().max()) * 2.0**-11
+        )
 
 
-def written(layer, given, *, opset=23, **options):
-    """The model that PyTorch writes, for any length."""
+def written(layer, x, *, opset=23, **options):
+    """Export a model to ONNX for any length and return it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.onnx.export(layer, (given,), dynamo=True, opset_version=opset, verbose=False, **options)
+        return torch.onnx.export(layer, (x,), dynamo=True, opset_version=opset, verbose=False, **options)
 
 
-def run(model, folder, given):
+def run(model, folder, x):
     model.save(folder / "layer.onnx")
     session = onnxruntime.InferenceSession(folder / "layer.onnx")
-    return session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]
+    return session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
 
 
 def operators(model):
@@ -150,47 +152,47 @@ def operators(model):
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_onnx_has_its_operator_where_that_is_asked_for(layout, tmp_path):
-    rope, given = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
+def test_onnx_has_its_operator_on_request(layout, tmp_path):
+    rope, x = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
     with rotary_operator():
-        model = written(rope, given)
+        model = written(rope, x)
     assert "RotaryEmbedding" in operators(model)
-    np.testing.assert_allclose(run(model, tmp_path, given), rope(given), rtol=0, atol=2.0**-21)
+    np.testing.assert_allclose(run(model, tmp_path, x), rope(x), rtol=0, atol=2.0**-21)
 
 
 @pytest.mark.parametrize("opset", [18, 23])
-def test_onnx_has_plain_operators_elsewhere(opset, tmp_path):
-    given = tokens(2, 4, 9, 8)
-    model = written(ROPE, given, opset=opset)
+def test_onnx_has_plain_operators_otherwise(opset, tmp_path):
+    x = tokens(2, 4, 9, 8)
+    model = written(ROPE, x, opset=opset)
     assert "RotaryEmbedding" not in operators(model)
     assert model.model.opset_imports[""] == opset
-    np.testing.assert_allclose(run(model, tmp_path, given), ROPE(given), rtol=0, atol=2.0**-21)
+    np.testing.assert_allclose(run(model, tmp_path, x), ROPE(x), rtol=0, atol=2.0**-21)
 
 
 class Plain(torch.nn.Module):
-    """PyTorch's own call of the operator."""
+    """A module with PyTorch's own call of the operator."""
 
     def forward(self, x):
         return torch.onnx.ops.rotary_embedding(x, torch.ones(2, 9, 4), torch.zeros(2, 9, 4))
 
 
 @pytest.mark.parametrize("layer", [Plain(), ROPE], ids=["PyTorch's own", "ours"])
-def test_opsets_without_the_operator_are_written_with_it_and_do_not_run(layer, tmp_path):
-    """PyTorch tells no layer for which opset it writes, and writes its own operator into any: so the operator's page says."""
-    given = tokens(2, 4, 9, 8)
+def test_older_opsets_are_written_with_the_operator_and_do_not_run(layer, tmp_path):
+    """No layer knows the opset, and PyTorch writes its own operator into any; the documentation warns of it."""
+    x = tokens(2, 4, 9, 8)
     with rotary_operator():
-        model = written(layer, given, opset=18)
+        model = written(layer, x, opset=18)
     assert "RotaryEmbedding" in operators(model)
     with pytest.raises(Exception, match="RotaryEmbedding"):
-        run(model, tmp_path, given)
+        run(model, tmp_path, x)
 
 
-def test_onnx_checks_no_length_and_rows_that_it_does_not_hold_read_nan(tmp_path):
-    rope, given = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
+def test_onnx_does_not_check_the_length_and_gives_nan_past_the_table(tmp_path):
+    rope, x = RotaryEmbedding(ROTARY, max_len=16), tokens(2, 4, 20, 8)
     with pytest.raises(torch.onnx.errors.OnnxExporterError) as caught:
-        written(rope, given, dynamic_shapes={"q": {2: Dim.DYNAMIC}})
+        written(rope, x, dynamic_shapes={"q": {2: Dim.DYNAMIC}})
     assert "`max_len` is 16, but position 19 is asked for" in str(caught.value.__cause__)
-    model = written(rope, given[:, :, :8], dynamic_shapes={"q": {2: Dim.DYNAMIC}})
-    got = run(model, tmp_path, given)
-    np.testing.assert_allclose(got[:, :, :16], rope(given[:, :, :16]), rtol=0, atol=2.0**-21)
+    model = written(rope, x[:, :, :8], dynamic_shapes={"q": {2: Dim.DYNAMIC}})
+    got = run(model, tmp_path, x)
+    np.testing.assert_allclose(got[:, :, :16], rope(x[:, :, :16]), rtol=0, atol=2.0**-21)
     assert np.isnan(got[:, :, 16:]).all()

@@ -1,4 +1,4 @@
-"""`score_mod`: FlexAttention adds what golden numbers say, at plain and given positions, eager and compiled."""
+"""`score_mod`: FlexAttention adds the golden biases, with and without given positions, eager and compiled."""
 
 import re
 import warnings
@@ -9,13 +9,13 @@ import torch
 from torch.nn.attention.flex_attention import flex_attention
 
 from posenc_backends.conformance.cases import golden
-from posenc_backends.conformance.checks.scoring import COMPUTED, LOOKED_UP
-from posenc_backends.conformance.errors import ulps
+from posenc_backends.conformance.checks.scoring import COMPUTED
+from posenc_backends.conformance.errors import LOOKED_UP, ulps
 from posenc_backends.torch import AttentionBias, score_mod
 from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
 from posenc_core.encodings import Encoding, PositionScoring
 
-ENTRIES = [
+GOLDEN_CASES = [
     golden_case
     for golden_case in golden("scoring_constants") + golden("position_scoring")
     if golden_case["dtype"] == "float32"
@@ -39,13 +39,13 @@ def layer_of(encoding, parameters=None):
     return layer
 
 
-@pytest.mark.parametrize("golden_case", ENTRIES, ids=lambda golden_case: golden_case["name"])
+@pytest.mark.parametrize("golden_case", GOLDEN_CASES, ids=lambda golden_case: golden_case["name"])
 def test_it_adds_the_golden_numbers(golden_case):
     wanted = np.array(golden_case["bias"])
-    given = {
+    positions = {
         name: torch.tensor(golden_case[name]) for name in ("query_positions", "key_positions") if name in golden_case
     }
-    add = score_mod(layer_of(Encoding.from_dict(golden_case["encoding"]), golden_case["parameters"]), **given)
+    add = score_mod(layer_of(Encoding.from_dict(golden_case["encoding"]), golden_case["parameters"]), **positions)
     index = (
         torch.arange(size).reshape(shape)
         for size, shape in zip(wanted.shape, ((-1, 1, 1), (-1, 1), (-1,)), strict=True)
@@ -60,13 +60,13 @@ def attended(layer, q, k, start, function=flex_attention):
     scores = q @ k.mT / q.shape[-1] ** 0.5
     wanted = torch.softmax(layer(scores, start=start), -1) @ k
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that eager code is slow
+        warnings.simplefilter("ignore")  # eager code is slow
         return function(q, k, k, score_mod=score_mod(layer, start=start)).numpy(), wanted.numpy()
 
 
 @pytest.mark.parametrize("start", [0, 3, torch.tensor([0, 5])], ids=str)
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
-def test_flex_attention_is_attention_with_the_bias(encoding, start):
+def test_flex_attention_agrees_with_attention(encoding, start):
     q, k = torch.randn(2, 2, 7, 4), torch.randn(2, 2, 12, 4)
     got, wanted = attended(layer_of(encoding), q, k, start)
     np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
@@ -80,7 +80,7 @@ def test_it_is_compiled(encoding):
     np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
 
 
-def test_what_is_learned_has_a_gradient():
+def test_parameters_have_gradients():
     layer, q = AttentionBias(T5Bias(num_heads=2, num_buckets=8, max_distance=6)), torch.randn(1, 2, 9, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -124,12 +124,12 @@ CONTENT = [
 
 
 @pytest.mark.parametrize("encoding", CONTENT, ids=repr)
-def test_what_looks_at_queries_and_keys_is_refused(encoding):
+def test_content_based_encodings_are_rejected(encoding):
     for bias in (encoding, AttentionBias(encoding)):
         with pytest.raises(ValueError, match=re.escape("`bias` must look at positions alone, got " + repr(encoding))):
             score_mod(bias)
 
 
-def test_what_is_learned_asks_for_its_layer():
+def test_learned_encodings_need_their_layer():
     with pytest.raises(TypeError, match="`bias` must be the `AttentionBias` that holds what T5Bias"):
         score_mod(T5Bias(num_heads=2))

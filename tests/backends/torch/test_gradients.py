@@ -1,4 +1,4 @@
-"""Derivatives as PyTorch takes them: backward, forward, of both orders, of one example or of many, and recomputed."""
+"""Derivatives in PyTorch: backward, forward, first and second order, batched, and recomputed."""
 
 import numpy as np
 import pytest
@@ -14,32 +14,32 @@ from posenc_backends.conformance.tooling import LayerCase
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep
 
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode's own
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode warns
 
-IN_FLOAT32 = ("LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "Kerple", "Fire")  # what they learn, always
+IN_FLOAT32 = ("LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "Kerple", "Fire")  # parameters stay float32
 LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
-SPECIMENS = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]
+GOLDEN_CASES = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]
 
 
 def assert_differentiable(function, *inputs, **steps):
-    """Backward, forward and batched derivatives are those of finite differences, and so are second ones."""
-    with sdpa_kernel(SDPBackend.MATH):  # the one that has second derivatives
+    """Check backward, forward, batched and second derivatives against finite differences."""
+    with sdpa_kernel(SDPBackend.MATH):  # the only backend with second derivatives
         assert gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True, fast_mode=True, **steps)
         assert gradgradcheck(function, inputs, fast_mode=True, **({"atol": 1e-6} | steps))
 
 
-def wide(array):
-    """Finite numbers in float64, with a gradient; integers as they are."""
+def in_float64(array):
+    """Return floats as finite float64 numbers with a gradient, and integers as they are."""
     return array.detach().double().clamp(min=-3).requires_grad_() if array.is_floating_point() else array
 
 
-@pytest.mark.parametrize("entry", SPECIMENS, ids=lambda golden_case: golden_case["name"])
-def test_tokens_and_all_that_is_learned(on, golden_case):
-    """Every encoding, in float64, where finite differences tell."""
+@pytest.mark.parametrize("golden_case", GOLDEN_CASES, ids=lambda golden_case: golden_case["name"])
+def test_derivatives_of_tokens_and_parameters(on, golden_case):
+    """Test every encoding in float64, where finite differences are accurate."""
     layer_case = LayerCase(on, golden_case)
     layer = layer_case.layer().double()
-    learned = {name: wide(parameter) for name, parameter in layer.named_parameters()}
-    kind = golden_case["encoding"] and golden_case["encoding"]["kind"]
+    learned = {name: in_float64(parameter) for name, parameter in layer.named_parameters()}
+    encoding_name = golden_case["encoding"] and golden_case["encoding"]["kind"]
 
     def called(*inputs):
         ours, given = dict(zip(learned, inputs, strict=False)), inputs[len(learned) :]
@@ -47,15 +47,15 @@ def test_tokens_and_all_that_is_learned(on, golden_case):
             layer, ours, (), {**dict(zip(layer_case.names, given, strict=True)), **layer_case.options}
         )
 
-    steps = LONG if kind in IN_FLOAT32 else {}
-    assert_differentiable(called, *learned.values(), *map(wide, layer_case.arrays(4)), **steps)
+    steps = LONG if encoding_name in IN_FLOAT32 else {}
+    assert_differentiable(called, *learned.values(), *map(in_float64, layer_case.arrays(4)), **steps)
 
 
 @pytest.mark.parametrize(
     "encoding", [Sinusoidal(dim=4), Timestep(dim=5, scale=0.5), Rotary(head_dim=4, layout="half")], ids=repr
 )
-def test_real_positions(encoding):
-    """Rows for a tracer are computed in float64 where positions are; exact ones are rounded, and no place for differences."""
+def test_derivatives_of_real_positions(encoding):
+    """Rows for traced float64 positions are computed in float64; exact rows are rounded and have no useful differences."""
     rotary = isinstance(encoding, Rotary)
     layer = RotaryEmbedding(encoding) if rotary else PositionalEncoding(encoding.dim, encoding=encoding)
     x = torch.linspace(-1, 1, 12 if rotary else 3 * encoding.dim, dtype=torch.float64).reshape(1, 3, -1)
@@ -63,30 +63,30 @@ def test_real_positions(encoding):
     assert_differentiable(traced, torch.tensor([[0.25, 1.5, 7.75]], dtype=torch.float64, requires_grad=True))
 
 
-def turning(encoding, position):
-    """The matrix of a rotation in half layout: Su et al. 2021, equation 15, with channels i and i + d / 2 as a pair."""
+def rotation_matrix(encoding, position):
+    """Return the matrix of a rotation in half layout: Su et al. 2021, equation 15; i and i + d / 2 are a pair."""
     pairs = encoding.head_dim // 2
     angles = position * 100.0 ** (-np.arange(pairs) / pairs)
     cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
     return np.block([[cos, -sin], [sin, cos]])
 
 
-@pytest.mark.parametrize("taken", [jacrev, jacfwd])
-def test_the_jacobian_of_a_rotation_is_its_matrix(taken):
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
+def test_the_jacobian_of_a_rotation_is_its_matrix(jacobian):
     encoding, x = Rotary(head_dim=6, layout="half", base=100.0), torch.randn(2, 1, 6)
     rope = RotaryEmbedding(encoding)
-    for matrix in vmap(taken(lambda x: rope(x, start=1000)))(x)[:, 0, :, 0]:
-        np.testing.assert_allclose(matrix, turning(encoding, 1000), rtol=0, atol=2.0**-24)
+    for matrix in vmap(jacobian(lambda x: rope(x, start=1000)))(x)[:, 0, :, 0]:
+        np.testing.assert_allclose(matrix, rotation_matrix(encoding, 1000), rtol=0, atol=2.0**-24)
 
 
 def test_the_hessian_of_a_squared_length_is_constant():
-    """Rotations keep lengths, whatever the angle."""
+    """Rotations keep lengths at every angle."""
     rope = RotaryEmbedding(Rotary(head_dim=6, layout="interleaved"))
     matrix = hessian(lambda x: (rope(x, start=77) ** 2).sum() / 2)(torch.randn(2, 6)).reshape(12, 12)
     torch.testing.assert_close(matrix, torch.eye(12), rtol=0, atol=2.0**-22)
 
 
-def test_tangents_pass_a_sum_as_they_are():
+def test_addition_does_not_change_tangents():
     layer, x, tangent = PositionalEncoding(4), torch.randn(1, 3, 4), torch.randn(1, 3, 4)
     result, moved = jvp(layer, (x,), (tangent,))
     assert torch.equal(moved, tangent)
@@ -94,7 +94,7 @@ def test_tangents_pass_a_sum_as_they_are():
 
 
 class Recomputed(nn.Module):
-    """A model that keeps what its layers are given, and what they give if told so."""
+    """A model that stores the inputs of its layers, and their results unless it recomputes them."""
 
     def __init__(self, keeps, **options):
         super().__init__()
@@ -115,8 +115,8 @@ class Recomputed(nn.Module):
 
 
 @pytest.mark.parametrize(("reentrant", "limit"), [(False, 0.0), (True, 1e-6)])
-def test_what_is_recomputed_trains_as_what_is_kept(reentrant, limit):
-    """To the last bit, but where the first call is without gradients, for which attention has another kernel."""
+def test_training_with_recomputation_agrees_with_training_without(reentrant, limit):
+    """Bit for bit, unless the first call has no gradients: attention then uses another kernel."""
     trained = []
     for model in (Recomputed(True), Recomputed(False, use_reentrant=reentrant)):
         model.rotary_channels.rotary.set_tables(

@@ -1,4 +1,4 @@
-"""What a CUDA graph asks for: calls that neither read numbers of the device nor bring any to it."""
+"""What a CUDA graph needs: calls that copy nothing from the device or to it."""
 
 from contextlib import ExitStack
 
@@ -18,7 +18,7 @@ OF_UNKNOWN_SIZE = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2"
 
 
 class Device(TorchDispatchMode):
-    """Operations that a device can do by itself, without a word to the host."""
+    """Raise an error at operations that synchronize the device with the host."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.overloadpacket.__name__
@@ -29,15 +29,15 @@ class Device(TorchDispatchMode):
 
 @pytest.fixture
 def alone(monkeypatch):
-    """A block of code in which numbers of tensors are not read, and no tensor is made of numbers of the host."""
+    """Raise an error if code in this block reads values of tensors or makes tensors from values of the host."""
 
     def refusing(owner, name, refuses):
-        own = getattr(owner, name)
+        original = getattr(owner, name)
 
         def call(*args, **kwargs):
             if refuses(args[0]):
                 raise AssertionError(f"The host is asked by `{name}`.")
-            return own(*args, **kwargs)
+            return original(*args, **kwargs)
 
         monkeypatch.setattr(owner, name, call)
 
@@ -57,9 +57,9 @@ def described(golden_case):
     return golden_case["name"]
 
 
-@pytest.mark.parametrize("entry", golden("modes"), ids=described)
+@pytest.mark.parametrize("golden_case", golden("modes"), ids=described)
 def test_captured_calls_need_no_host(on, alone, monkeypatch, golden_case):
-    """Every encoding, and positions that are tensors as well, which nobody checks then."""
+    """Test every encoding, also with positions as tensors, which are not checked then."""
     layer_case = LayerCase(on, golden_case)
     layer, given = layer_case.layer(), layer_case.arrays(7)
     monkeypatch.setattr(arrays, "is_captured", lambda array: True)
@@ -71,8 +71,8 @@ def test_captured_calls_need_no_host(on, alone, monkeypatch, golden_case):
 PLAIN = [golden_case for golden_case in golden("modes") if not {"start", "positions"} & set(golden_case["arrays"])]
 
 
-@pytest.mark.parametrize("entry", PLAIN, ids=described)
-def test_calls_that_count_from_a_number_need_no_host(on, alone, golden_case):
+@pytest.mark.parametrize("golden_case", PLAIN, ids=described)
+def test_calls_with_an_integer_start_need_no_host(on, alone, golden_case):
     layer_case = LayerCase(on, golden_case)
     layer, given = layer_case.layer(), layer_case.arrays(7)
     with torch.no_grad():
@@ -90,24 +90,26 @@ def test_attention_with_a_cache_needs_no_host(alone, position):
     layer(step, step, step, start=3, causal=True, cache=cache, mask=mask)
 
 
-@pytest.mark.parametrize("told", [{"start": torch.tensor([3])}, {"positions": torch.tensor([3, 4])}], ids=str)
-def test_positions_that_are_tensors_are_checked_on_the_host_unless_a_graph_is_captured(alone, monkeypatch, told):
+@pytest.mark.parametrize(
+    "start_arguments", [{"start": torch.tensor([3])}, {"positions": torch.tensor([3, 4])}], ids=str
+)
+def test_tensor_positions_are_checked_unless_a_graph_is_captured(alone, monkeypatch, start_arguments):
     layer, x = RotaryEmbedding(Rotary(head_dim=4, layout="half"), max_len=8), torch.ones(1, 2, 2, 4)
-    wanted, far = layer(x, start=3), {name: given + 5 for name, given in told.items()}
+    wanted, far_arguments = layer(x, start=3), {name: given + 5 for name, given in start_arguments.items()}
     with monkeypatch.context() as patch:
         patch.setattr(arrays, "is_captured", lambda array: True)
-        assert torch.equal(layer(x, **told), wanted)
-        assert torch.isnan(layer(x, **far)[..., 1, :]).all()
+        assert torch.equal(layer(x, **start_arguments), wanted)
+        assert torch.isnan(layer(x, **far_arguments)[..., 1, :]).all()
         with pytest.raises(ValueError, match="`max_len` is 8, but position 8 is asked for"):
             layer(x, start=7)
     alone()
     with pytest.raises(AssertionError, match="The host is asked by `cpu`"):
-        layer(x, **told)
+        layer(x, **start_arguments)
 
 
 @pytest.mark.parametrize("call", [{"start": [3]}, {"positions": [1, 2]}, {"start": -1}], ids=str)
-def test_numbers_of_the_host_are_brought_to_the_device(alone, call):
-    """Negative positions, too: no table has them."""
+def test_positions_of_the_host_are_copied_to_the_device(alone, call):
+    """This includes negative positions, which no table has."""
     layer, x = PositionalEncoding(4), torch.ones(1, 2, 4)
     layer(x, **call)
     alone()

@@ -1,4 +1,4 @@
-"""What a PyTorch user does to a layer."""
+"""What PyTorch users do with a layer."""
 
 import copy
 import pickle
@@ -39,7 +39,7 @@ TABLE = Sinusoidal(dim=8).table(range(1000))
     ],
     ids=["half", "bfloat16", "double", "to and back", "in a model", "meta", "share", "deepcopy", "pickle"],
 )
-def test_no_cast_or_move_reaches_the_table(change):
+def test_casts_and_moves_do_not_change_the_table(change):
     table = change(PositionalEncoding(8)).P[0]
     assert table.dtype == torch.float32
     np.testing.assert_array_equal(table.numpy(), TABLE)
@@ -59,7 +59,7 @@ def test_layers_follow_the_default_device():
 
 
 @pytest.mark.parametrize("call", [{"start": -3}, {"positions": [0.5, 1.0, 2.0]}, {"start": [7]}], ids=str)
-def test_compiled_code_leaves_exact_tables_alone(call):
+def test_compiled_code_does_not_change_tables(call):
     torch.compiler.reset()
     layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half")), torch.randn(1, 2, 3, 8)
     assert torch.equal(torch.compile(layer)(x, **call), layer(x, **call))
@@ -73,7 +73,7 @@ def test_tables_are_neither_saved_nor_trained():
     PositionalEncoding(8, max_len=3).load_state_dict(PositionalEncoding(8, max_len=7).state_dict())
 
 
-def test_autocast_and_inference_mode_leave_no_trace():
+def test_autocast_and_inference_mode_have_no_lasting_effect():
     layer = RotaryEmbedding(Rotary(head_dim=8, layout="half"), max_len=4)
     x = torch.randn(1, 1, 9, 8)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
@@ -92,8 +92,8 @@ def test_vmap_and_functional_gradients():
 
 
 @pytest.mark.parametrize("call", [torch.vmap, lambda layer: torch.func.grad(lambda x: layer(x).sum())])
-def test_tables_grow_where_a_call_is_mapped_or_differentiated(call):
-    """Nothing is recorded there, though tracers stand for the tokens."""
+def test_tables_grow_under_vmap_and_functional_gradients(call):
+    """The calls are eager, although tokens are wrapped tensors."""
     layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half"), max_len=4), torch.randn(3, 2, 9, 8)
     longer = RotaryEmbedding(layer.encoding, max_len=9)
     assert torch.equal(call(layer)(x), call(longer)(x))
@@ -117,7 +117,7 @@ def test_gradients_agree_with_finite_differences():
     assert torch.autograd.gradcheck(lambda x: layer(x, start=1000), x)
 
 
-def test_attention_drops_in_training_alone():
+def test_attention_has_dropout_only_in_training():
     torch.manual_seed(0)
     layer, x = MultiHeadAttention(8, 2, 0.5), torch.randn(2, 6, 8)
     assert not torch.equal(layer(x, x, x), layer(x, x, x))
@@ -134,7 +134,7 @@ def test_attention_drops_in_training_alone():
     ],
     ids=repr,
 )
-def test_whatever_a_layer_holds_is_filled_after_the_meta_device(encoding):
+def test_every_layer_is_filled_after_the_meta_device(encoding):
     positions = {"positions": grid(1, 3)} if encoding.num_axes > 1 else {}
     here = PositionalEncoding(8, encoding=encoding)
     with torch.device("meta"):
@@ -144,7 +144,7 @@ def test_whatever_a_layer_holds_is_filled_after_the_meta_device(encoding):
     assert torch.equal(there(x, **positions), here(x, **positions))
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # forward mode's own
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # forward mode warns
 def test_real_positions_in_forward_mode_under_vmap_and_compiled():
     encoding, times = Timestep(dim=4, shift=1), [0.25, 17.5, 1234.5]
     layer, x, positions = PositionalEncoding(4, encoding=encoding), torch.zeros(1, 3, 4), torch.tensor(times)
@@ -153,9 +153,9 @@ def test_real_positions_in_forward_mode_under_vmap_and_compiled():
         primal, tangent = torch.autograd.forward_ad.unpack_dual(layer(x, positions=dual))
     np.testing.assert_array_equal(primal[0].numpy(), encoding.table(times))
     np.testing.assert_array_equal(tangent[0].numpy(), encoding.derivatives(np.array(times))["table"])
-    each = torch.func.vmap(lambda given: layer(x, positions=given))(positions.expand(2, 3))
+    mapped = torch.func.vmap(lambda row: layer(x, positions=row))(positions.expand(2, 3))
     torch.compiler.reset()
-    for rows in (each[1, 0], torch.compile(layer)(x, positions=positions)[0]):
+    for rows in (mapped[1, 0], torch.compile(layer)(x, positions=positions)[0]):
         np.testing.assert_allclose(rows, encoding.table(times), rtol=0, atol=1234.5 * 2.0**-23)
 
 
@@ -178,7 +178,7 @@ def test_second_derivatives_of_rows_are_right(encoding, second):
 
 
 def test_second_derivatives_of_mixed_axes_are_right():
-    """With c the cosine at one point, the matrix of second derivatives is -c times that of the products of frequencies."""
+    """With c the cosine at one point, the Hessian is -c times the outer product of the frequencies."""
     encoding = RandomFourierFeatures(dim=2, scale=0.1, seed=0, num_axes=2)
     layer, p = PositionalEncoding(2, encoding=encoding), torch.tensor([[0.5], [1.5]])
     hessian = torch.autograd.functional.hessian(lambda p: layer(torch.zeros(1, 1, 2), positions=p)[0, 0, 0], p)

@@ -4,5 +4,5 @@ from posenc_backends.conformance.frameworks.torch import MODES
 
 
 @pytest.mark.mode
-def test_what_modes_ask_for_is_installed():
+def test_packages_of_optional_modes_are_installed():
     assert "onnx" in MODES

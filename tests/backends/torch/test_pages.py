@@ -1,4 +1,4 @@
-"""The program of the page on context parallel, in two processes, as `torchrun` starts them."""
+"""The program of the page on context parallelism, in two processes as started by `torchrun`."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 PROGRAM = Path(__file__).parents[3] / "docs" / "howto" / "context_torch.py"
 
 
-def test_two_processes_give_what_one_gives():
+def test_two_processes_agree_with_one():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -20,5 +20,5 @@ def test_two_processes_give_what_one_gives():
         )
         for rank in "01"
     ]
-    told = [process.communicate(timeout=120) for process in both]
-    assert [out for out, _ in told] == ["rank 0: the same\n", "rank 1: the same\n"], told
+    outputs = [process.communicate(timeout=120) for process in both]
+    assert [out for out, _ in outputs] == ["rank 0: the same\n", "rank 1: the same\n"], outputs

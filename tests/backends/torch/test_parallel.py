@@ -1,4 +1,4 @@
-"""Two processes that share a model or its heads: what they compute together is what one computes."""
+"""Two processes that share a model or its heads agree with one process."""
 
 import copy
 
@@ -28,7 +28,7 @@ def check(function):
 
 
 class Model(nn.Module):
-    """Fixed and learned positions on tokens, and two layers of attention that see positions."""
+    """Fixed and learned additive positions, and two attention layers with positions."""
 
     def __init__(self):
         super().__init__()
@@ -44,12 +44,12 @@ class Model(nn.Module):
 
 
 def trained(model, x, rank=None):
-    """Losses and parameters of three steps; with a rank, on that half of the batch."""
+    """Return losses and parameters of three steps; with a rank, on that half of the batch."""
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.5), []
-    own = x if rank is None else x.chunk(2)[rank]
+    part = x if rank is None else x.chunk(2)[rank]
     for _ in range(3):
         optimizer.zero_grad()
-        loss = (model(own) ** 2).mean()
+        loss = (model(part) ** 2).mean()
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
@@ -57,13 +57,13 @@ def trained(model, x, rank=None):
 
 
 def full(model):
-    """Parameters by name, those of all processes put together."""
+    """Return the parameters by name, gathered from all processes."""
     named = ((name, p.detach()) for name, p in model.named_parameters())
     return {name.removeprefix("module."): p.full_tensor() if hasattr(p, "full_tensor") else p for name, p in named}
 
 
 def assert_same_training(model, reference, mesh):
-    """Halves of a batch, whose gradients are averaged, train as the whole batch does, up to the order of sums."""
+    """Check that two half batches with averaged gradients train like the full batch, up to the order of sums."""
     x = torch.randn(4, LENGTH, WIDTH)
     losses = trained(model, x, mesh.get_rank())
     torch.distributed.all_reduce(losses)
@@ -73,7 +73,7 @@ def assert_same_training(model, reference, mesh):
 
 
 def assert_exact_tables(model):
-    """Every table is whole in every process, float32, to the last bit, and no parameter."""
+    """Check that every process has the full exact float32 tables, and that no table is a parameter."""
     assert not any(name.endswith(("fixed.table", "cos", "sin")) for name, _ in model.named_parameters())
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Layer)}
     tables = {
@@ -99,7 +99,7 @@ def distributed_data_parallel(mesh):
 
 @check
 def tables_of_other_lengths_in_each_process(mesh):
-    """One of them grows there alone; two calls go before one way back, between which buffers would be sent."""
+    """A table grows in one process; two forward passes precede a backward pass: DDP would broadcast buffers."""
     model = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), PositionalEncoding(WIDTH, max_len=4)))
     turning = DistributedDataParallel(MultiHeadAttention(WIDTH, HEADS, position=ROTARY))
     turning.module.rotary.set_tables(ROTARY.constants(4))
@@ -113,7 +113,7 @@ def tables_of_other_lengths_in_each_process(mesh):
 
 @check
 def kept_tables_of_other_lengths_in_each_process(mesh):
-    """What is part of the state has the length that it was made with."""
+    """Persistent tables keep their initial length."""
     model = DistributedDataParallel(
         nn.Sequential(nn.Linear(WIDTH, WIDTH), PositionalEncoding(WIDTH, max_len=4, persistent=True))
     )
@@ -141,7 +141,7 @@ def fully_sharded(mesh):
 
 @check
 def fully_sharded_in_bfloat16(mesh):
-    """Learned rows are rounded as the policy says; those that are fixed are added as float32 numbers, rounded once."""
+    """Learned rows are rounded by the policy; fixed rows are added in float32 and rounded once."""
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
     model = sharded(Model(), mesh, mp_policy=policy)
     x = torch.randn(2, LENGTH, WIDTH)
@@ -154,11 +154,11 @@ def fully_sharded_in_bfloat16(mesh):
 
 @check
 def sharded_state_comes_back(mesh):
-    model, other, x = sharded(Model(), mesh), sharded(Model(), mesh), torch.randn(2, LENGTH, WIDTH)
+    model, loaded, x = sharded(Model(), mesh), sharded(Model(), mesh), torch.randn(2, LENGTH, WIDTH)
     with torch.no_grad():
-        assert not torch.equal(model(x), other(x))
-        other.load_state_dict(model.state_dict())
-        assert torch.equal(model(x), other(x))
+        assert not torch.equal(model(x), loaded(x))
+        loaded.load_state_dict(model.state_dict())
+        assert torch.equal(model(x), loaded(x))
         options = StateDictOptions(full_state_dict=True)
         alone = Model()
         alone.load_state_dict(get_model_state_dict(model, options=options))
@@ -167,20 +167,20 @@ def sharded_state_comes_back(mesh):
 
 @check
 def heads_in_parallel(mesh):
-    """Each process has the projections of its own heads, and learned numbers for all."""
+    """Each process has the projections of its own heads, and the learned biases of all."""
     x = torch.randn(2, LENGTH, WIDTH)
     for position in (None, ROTARY, T5Bias(num_heads=HEADS), ShawBias(num_heads=HEADS, head_dim=HEAD, max_distance=3)):
         reference = MultiHeadAttention(WIDTH, HEADS, position=position)
         wanted = reference(x, x, x, causal=True)
         plan = dict.fromkeys(("W_q", "W_k", "W_v"), ColwiseParallel(use_local_output=False))
         model = parallelize_module(copy.deepcopy(reference), mesh, {**plan, "W_o": RowwiseParallel()})
-        with sdpa_kernel(SDPBackend.MATH):  # of DTensors, that of the CPU knows no sharding
+        with sdpa_kernel(SDPBackend.MATH):  # the CPU kernel has no sharding rule for DTensors
             got = model(x, x, x, causal=True)
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-6)
 
 
 @check
-def heads_cut_without_a_word_are_refused(mesh):
+def heads_split_without_dtensors_are_rejected(mesh):
     model = parallelize_module(MultiHeadAttention(WIDTH, HEADS), mesh, {"W_q": ColwiseParallel()})
     x = torch.randn(2, LENGTH, WIDTH)
     with pytest.raises(ValueError, match=r"`W_q\(…\)` must be 16 wide, got shape \(2, 8, 8\)"):

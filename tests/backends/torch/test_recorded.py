@@ -1,4 +1,4 @@
-"""Calls that are recorded, to run later at other lengths: what is compiled again, and what is refused."""
+"""Traced calls that run later at other lengths: what is compiled again, and what is rejected."""
 
 import warnings
 
@@ -27,7 +27,7 @@ TOO_FAR = "`max_len` is {}, but position {} is asked for while the layer is trac
 
 
 def compiled(function, dynamic=None):
-    """What counts its graphs, and the function, compiled without a fallback."""
+    """Return a counter of graphs, and the function compiled without a fallback."""
     torch.compiler.reset()
     counter = CompileCounterWithBackend("eager")
     return counter, torch.compile(function, backend=counter, fullgraph=True, dynamic=dynamic)
@@ -52,7 +52,7 @@ def adds():
 )
 @torch.no_grad
 def test_decoding_is_compiled_twice(call):
-    """For the number 0, which compilers take for a constant, and for all others."""
+    """Once for `start` 0, which compilers treat as a constant, and once for all others."""
     counter, step = compiled(call)
     for start in range(12):
         for got, wanted in zip(step(start), call(start), strict=True):
@@ -67,7 +67,7 @@ def test_decoding_is_compiled_twice(call):
 )
 @torch.no_grad
 def test_decoding_with_a_cache_is_compiled_three_times(position):
-    """Without keys, with one, which compilers take for a constant, too, and with more."""
+    """Once without keys, once with one (sizes 0 and 1 are constants), and once with more."""
     layer, x = attention(position, num_kv_heads=1), torch.randn(1, 12, 16)
     counter, step = compiled(lambda x, start, cache: layer(x, x, x, start=start, causal=True, cache=cache))
     cache, steps = (), []
@@ -81,7 +81,7 @@ def test_decoding_with_a_cache_is_compiled_three_times(position):
 @pytest.mark.parametrize("position", [LONGER, SHORT_AND_LONG], ids=lambda position: type(position.scaling).__name__)
 @pytest.mark.parametrize("dynamic", [True, None])
 @torch.no_grad
-def test_attention_whose_frequencies_depend_on_the_length_is_compiled_as_far_as_one_set_of_them_goes(position, dynamic):
+def test_frequencies_that_depend_on_the_length_are_compiled_up_to_the_original_length(position, dynamic):
     layer, x = attention(position), torch.randn(1, 20, 16)
     counter, call = compiled(layer, dynamic)
     for length in (8, 9, 16, 5):
@@ -91,15 +91,15 @@ def test_attention_whose_frequencies_depend_on_the_length_is_compiled_as_far_as_
         call(x, x, x)
 
 
-def given(layer, tokens):
-    """The tokens, by the names of the layer's arguments."""
+def arguments_of(layer, tokens):
+    """Return the tokens by the names of the layer's arguments."""
     names = {MultiHeadAttention: ("queries", "keys", "values"), RotaryEmbedding: ("q",), PositionalEncoding: ("x",)}
     return dict.fromkeys(names[type(layer)], tokens)
 
 
 def exported(layer, tokens, size=Dim.DYNAMIC, **options):
-    """A program whose length is open."""
-    arrays = given(layer, tokens)
+    """Export a program of dynamic length."""
+    arrays = arguments_of(layer, tokens)
     sizes = {name: {tokens.ndim - 2: size} for name in arrays} | dict.fromkeys(options)
     return torch.export.export(layer, (), arrays | options, dynamic_shapes=sizes)
 
@@ -117,27 +117,27 @@ def named(parameter):
 
 
 @pytest.mark.parametrize(("layer", "tokens", "message"), LIMITED, ids=named)
-def test_exported_programs_carry_the_length_that_their_tables_have(layer, tokens, message):
+def test_exported_programs_have_the_length_of_their_tables(layer, tokens, message):
     with pytest.raises(ValueError, match=message):
         exported(layer, tokens)
     program = exported(layer, tokens[..., :8, :])
     (bounds,) = program.range_constraints.values()
     assert bounds.upper == 16
     run = program.module()
-    assert not run(**given(layer, tokens[..., :16, :])).isnan().any()
+    assert not run(**arguments_of(layer, tokens[..., :16, :])).isnan().any()
     with pytest.raises(AssertionError, match=r"size\(\)\[[12]\] <= 16"):
-        run(**given(layer, tokens[..., :17, :]))
+        run(**arguments_of(layer, tokens[..., :17, :]))
 
 
-def test_an_open_length_that_goes_further_than_tables_is_refused_with_the_bound():
+def test_a_dynamic_length_past_the_tables_is_rejected_with_the_bound():
     tokens = torch.randn(1, 1, 8, 8)
     with pytest.raises(Exception, match=r"n = Dim\('n', max=16\)"):
         exported(RotaryEmbedding(HEAD, max_len=16), tokens, Dim("n", max=64))
     exported(RotaryEmbedding(HEAD, max_len=16), tokens, Dim("n", max=16))
 
 
-def test_what_is_for_eager_calls_alone_is_not_exported():
-    """Frequencies of another length than the layer's tables are for."""
+def test_what_needs_an_eager_call_is_not_exported():
+    """Here: frequencies for another `seq_len` than that of the layer's tables."""
     with pytest.raises(ValueError, match="`seq_len` asks for other tables than a traced layer holds"):
         exported(RotaryEmbedding(LONGER), torch.randn(1, 1, 8, 8), seq_len=20)
 
@@ -150,13 +150,13 @@ def traced(layer, *tokens):
 
 
 @pytest.mark.parametrize(("layer", "tokens", "message"), LIMITED, ids=named)
-def test_a_trace_of_more_than_tables_hold_is_refused(layer, tokens, message):
+def test_a_trace_past_the_tables_is_rejected(layer, tokens, message):
     with pytest.raises(ValueError, match=message):
-        traced(layer, *given(layer, tokens).values())
+        traced(layer, *arguments_of(layer, tokens).values())
 
 
-def test_a_trace_checks_no_length_and_rows_that_it_does_not_hold_read_nan():
-    """So the room's page says."""
+def test_a_trace_does_not_check_the_length_and_gives_nan_past_the_table():
+    """The documentation of the backend promises it."""
     layer, tokens = RotaryEmbedding(HEAD, max_len=16), torch.randn(1, 1, 20, 8)
     got = traced(layer, tokens[:, :, :8])(tokens)
     assert torch.equal(got[:, :, :16], layer(tokens)[:, :, :16])
@@ -164,7 +164,7 @@ def test_a_trace_checks_no_length_and_rows_that_it_does_not_hold_read_nan():
 
 
 def test_layers_of_two_bases_are_compiled_apart():
-    """By one compiler that is not reset between them; an encoding is a constant of the graph."""
+    """The compiler is not reset between them: an encoding is a constant of the graph."""
     x, other = torch.randn(1, 1, 5, 8), Rotary(head_dim=8, layout="half", base=500.0)
     layers = [RotaryEmbedding(encoding) for encoding in (HEAD, other)]
     calls = [torch.compile(layer, backend="eager", fullgraph=True) for layer in layers]

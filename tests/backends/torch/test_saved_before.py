@@ -34,7 +34,7 @@ class Model(nn.Module):
         return self.blocks[0](x, x, x, causal=True)
 
 
-def placed(encoding):
+def positional_encoding(encoding):
     return PositionalEncoding(4, encoding=encoding)
 
 
@@ -42,8 +42,8 @@ def attention(encoding):
     return MultiHeadAttention(8, 2, position=encoding)
 
 
-CASES = {  # what makes a layer, of which encoding it was saved, and another encoding
-    "learned": (placed, Learned(dim=4, length=5), Learned(dim=4, length=7)),
+CASES = {  # the function that makes a layer, the saved encoding, and another encoding
+    "learned": (positional_encoding, Learned(dim=4, length=5), Learned(dim=4, length=7)),
     "rotary": (RotaryEmbedding, HALF, INTERLEAVED),
     "persistent": (partial(RotaryEmbedding, max_len=3, persistent=True), HALF, INTERLEAVED),
     "learned_rotary": (
@@ -72,36 +72,36 @@ WHOLE = {
 CALLED_LIKE = {"whole_rotary": "rotary", "whole_attention": "attention_rotary"}
 
 
-def called(layer, arrays):
-    """Call a layer with NumPy arrays; list what it gives."""
-    given = [torch.from_numpy(array) for array in arrays]
+def call(layer, arrays):
+    """Call a layer with NumPy arrays; return its results as a list."""
+    inputs = [torch.from_numpy(array) for array in arrays]
     with torch.no_grad():
-        result = layer(*given * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*given)
+        result = layer(*inputs * 3, causal=True) if isinstance(layer, MultiHeadAttention) else layer(*inputs)
     return [each.numpy() for each in (result if isinstance(result, tuple) else (result,))]
 
 
 def tables(encoding):
-    """List what an encoding tells of five positions."""
+    """List the tables of an encoding at five positions."""
     if isinstance(encoding, Rotary):
         return [*encoding.cos_sin(range(5))]
     return [encoding.bias(range(5), range(5)) if isinstance(encoding, Alibi) else encoding.table(range(5))]
 
 
 def numbers(name):
-    """Read what the layer of a case was called with, and what it gave."""
+    """Read the inputs and results of the layer of a case."""
     with np.load(SAVED / "numbers.npz") as saved:
         return [
-            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{kind}.")] for kind in ("given", "wanted")
+            [saved[key] for key in sorted(saved) if key.startswith(f"{name}.{role}.")] for role in ("given", "wanted")
         ]
 
 
 def compare(name, results, wanted):
-    """Compare all bits where a number is looked up, a sum or a sum of two products, which all machines round alike."""
+    """Compare bit by bit if each number is looked up, a sum or a sum of two products: all machines round them alike."""
     assert len(results) == len(wanted) > 0
     for result, array in zip(results, wanted, strict=True):
         assert result.dtype == array.dtype
-        # Elsewhere the machine decides on the order of sums, on exponentials and logarithms: the largest number may be
-        # off by 16 units in the last place.
+        # In other cases the order of sums, exponentials and logarithms depend on the machine: the largest number may be
+        # off by 16 ulp.
         tolerance = 0 if name in EXACT else 2.0**-20 * np.abs(array).max()
         np.testing.assert_allclose(result, array, rtol=0, atol=tolerance)
 
@@ -110,15 +110,15 @@ def compare(name, results, wanted):
 def test_a_saved_state_gives_the_same_numbers(name):
     make, encoding, _ = CASES[name]
     layer = make(encoding).eval()
-    given, wanted = numbers(name)
+    inputs, wanted = numbers(name)
     if name not in UNLEARNED:
-        assert np.abs(called(layer, given)[0] - wanted[0]).max() > 1e-3
+        assert np.abs(call(layer, inputs)[0] - wanted[0]).max() > 1e-3
     assert str(layer.load_state_dict(torch.load(SAVED / f"{name}.pt"))) == "<All keys matched successfully>"
-    compare(name, called(layer, given), wanted)
+    compare(name, call(layer, inputs), wanted)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_saved_state_of_another_encoding_is_refused(name):
+def test_a_saved_state_of_another_encoding_is_rejected(name):
     make, encoding, other = CASES[name]
     layer = make(other)
     with pytest.raises(RuntimeError, match=r"encoding: .*, but the layer has") as caught:
@@ -126,7 +126,7 @@ def test_a_saved_state_of_another_encoding_is_refused(name):
     assert f"encoding: {encoding!r}, but the layer has {other!r}" in str(caught.value)
 
 
-def test_saved_tables_tell_of_another_encoding_without_metadata():
+def test_saved_tables_reveal_another_encoding_without_metadata():
     state = dict(torch.load(SAVED / "persistent.pt"))
     assert {name: tuple(table.shape) for name, table in state.items()} == {"cos": (3, 2), "sin": (3, 2)}
     layer, other = (
@@ -138,22 +138,22 @@ def test_saved_tables_tell_of_another_encoding_without_metadata():
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize("kind", ["pickle", "json"])
-def test_saved_encodings_are_equal(name, kind):
-    if kind == "pickle":
-        found = pickle.loads((SAVED / f"{name}.pickle").read_bytes())
+@pytest.mark.parametrize("role", ["pickle", "json"])
+def test_saved_encodings_are_equal(name, role):
+    if role == "pickle":
+        loaded = pickle.loads((SAVED / f"{name}.pickle").read_bytes())
     else:
-        found = type(ENCODINGS[name]).from_dict(
+        loaded = type(ENCODINGS[name]).from_dict(
             json.loads((SAVED / "encodings.json").read_text(encoding="utf-8"))[name]
         )
-    assert found == ENCODINGS[name]
-    assert type(found) is type(ENCODINGS[name])
-    compare(name, tables(found), numbers(name)[1])
+    assert loaded == ENCODINGS[name]
+    assert type(loaded) is type(ENCODINGS[name])
+    compare(name, tables(loaded), numbers(name)[1])
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_whole_module_gives_the_same_numbers(name):
+def test_a_pickled_module_gives_the_same_numbers(name):
     layer = torch.load(SAVED / "whole_modules.pt", weights_only=False)[name]
     assert type(layer) is type(WHOLE[name]())
-    given, wanted = numbers(name)
-    compare(name, called(layer, given), wanted)
+    inputs, wanted = numbers(name)
+    compare(name, call(layer, inputs), wanted)

@@ -1,4 +1,4 @@
-"""Two processes that share a sequence, or its heads: what they compute together is what one computes."""
+"""Two processes that share a sequence or its heads agree with one process."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def check(function):
 
 
 def rotated(x, positions):
-    """Su et al. 2021, equation 34, in float64: channels i and i + HEAD / 2 as one complex number."""
+    """Rotate in float64 (Su et al. 2021, equation 34): channels i and i + HEAD / 2 are one complex number."""
     numbers, half = x.double().numpy(), HEAD // 2
     angles = np.asarray(positions)[:, None] / 10000.0 ** (np.arange(half) / half)
     points = (numbers[..., :half] + 1j * numbers[..., half:]) * np.exp(1j * angles)
@@ -32,7 +32,7 @@ def rotated(x, positions):
 
 
 def attended(q, k, v):
-    """Vaswani et al. 2017, equation 1, in float64; no key after its query."""
+    """Return causal attention in float64 (Vaswani et al. 2017, equation 1)."""
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(HEAD)
     scores[..., ~np.tri(*scores.shape[-2:], dtype=bool)] = -np.inf
     weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -40,7 +40,7 @@ def attended(q, k, v):
 
 
 def tokens(*shape):
-    """The same in every process: numbers from -1 to 1."""
+    """Return numbers from -1 to 1, the same in every process."""
     return torch.rand(*shape, generator=torch.Generator().manual_seed(1)) * 2 - 1
 
 
@@ -50,7 +50,7 @@ def spread(mesh, x, cut):
 
 @check
 def rotation_of_distributed_tokens(mesh):
-    """Positions count through the whole sequence, whatever part of it a process holds."""
+    """Positions are those of the full sequence, not of the part in a process."""
     x, cases = tokens(2, HEADS, LENGTH, HEAD), ({}, {"start": FAR}, {"positions": list(range(FAR, FAR + LENGTH))})
     for layout in ("half", "interleaved"):
         rope = RotaryEmbedding(Rotary(head_dim=HEAD, layout=layout), max_len=4)
@@ -75,7 +75,7 @@ def positions_that_are_distributed_too(mesh):
 
 @check
 def local_tokens_take_a_start(mesh):
-    """A process that knows no more than its own tokens says where they begin."""
+    """A process with local tokens passes their `start`."""
     rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(2, HEADS, LENGTH, HEAD)
     own = spread(mesh, x, Shard(2)).to_local()
     first = mesh.get_rank() * LENGTH // 2
@@ -97,7 +97,7 @@ def addition_to_distributed_tokens(mesh):
 
 @check
 def rows_learned_from_distributed_tokens(mesh):
-    """Every process has the gradient of the whole batch, as a plain tensor: weights added up over the batch."""
+    """Every process has the gradient of the full batch as a plain tensor: the sum of the weights over the batch."""
     x = tokens(2, LENGTH, WIDTH)
     for cut in (Shard(0), Shard(1)):
         layer = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=LENGTH))
@@ -116,7 +116,7 @@ def bias_on_distributed_scores(mesh):
 
 
 @check
-def plain_tensors_stay_replicated_where_a_user_said_so(mesh):
+def plain_tensors_stay_replicated_on_request(mesh):
     layer, scores = AttentionBias(Alibi(num_heads=HEADS)), spread(mesh, tokens(1, HEADS, 3, 3), Shard(1))
     with implicit_replication():
         once = layer(scores)
@@ -135,7 +135,7 @@ def compiled_with_distributed_tokens(mesh):
 
 
 def gathered(x, axis):
-    """The parts of all processes, one after the other."""
+    """Return the concatenated parts of all processes."""
     parts = [torch.empty_like(x) for _ in range(2)]
     torch.distributed.all_gather(parts, x.contiguous())
     return torch.cat(parts, dim=axis)
@@ -143,16 +143,16 @@ def gathered(x, axis):
 
 @check
 def context_in_parallel(mesh):
-    """Each process rotates its own queries and keys, and attends to the keys of all, which come in another order."""
+    """Each process rotates its own queries and keys, and attends to the keys of all in another order."""
     rope = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half"))
     q, k, v = (tokens(3, 1, HEADS, LENGTH, HEAD)[i] for i in range(3))
     wanted = attended(*(rotated(x, range(LENGTH)) for x in (q, k)), v.double().numpy())
     for order in ("contiguous", "zigzag"):
         own = shard(torch.arange(LENGTH), mesh.get_rank(), 2, order=order)
-        turned, keys = rope(q[:, :, own], k[:, :, own], positions=own)
+        queries, keys = rope(q[:, :, own], k[:, :, own], positions=own)
         keys, values, at = gathered(keys, 2), gathered(v[:, :, own], 2), gathered(own, 0)
         mask = own[:, None] >= at
-        got = torch.nn.functional.scaled_dot_product_attention(turned, keys, values, mask)
+        got = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, mask)
         np.testing.assert_allclose(got, wanted[:, :, own], rtol=0, atol=32 * ULP)
 
 
@@ -171,7 +171,7 @@ def attention_with_context_in_parallel(mesh):
 
 @check
 def context_parallel_of_torch(mesh):
-    """It cuts positions as it cuts tokens, and as `shard` does; its attention has no kernel for CPUs."""
+    """PyTorch shards positions like tokens and like `shard`; its attention has no CPU kernel."""
     rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(1, HEADS, LENGTH, HEAD)
     own, positions = x.clone(), torch.arange(LENGTH)
     with context_parallel(mesh, buffers=[own, positions], buffer_seq_dims=[2, 0]):

@@ -1,4 +1,4 @@
-"""Blocks of one model that hold one table: they are given one layer."""
+"""Blocks of one model that share one layer and its table."""
 
 import copy
 
@@ -12,7 +12,7 @@ from posenc_core import LearnedRotary, Rotary, T5Bias
 
 @pytest.fixture
 def model():
-    """Three blocks that share what turns queries and keys."""
+    """Three blocks that share the rotation of queries and keys."""
     return model_of(RotaryEmbedding(Rotary(head_dim=4, layout="half")))
 
 
@@ -35,12 +35,12 @@ def test_copies_casts_and_moves_keep_one_table(model):
         assert len(tables(moved)) == 1
 
 
-def test_it_grows_once_for_all_and_the_numbers_are_those_of_blocks_of_their_own(model):
+def test_a_shared_table_grows_once_and_results_do_not_change(model):
     x = torch.randn(1, len(model[0].rotary.arrays["cos"]) + 1, 8)
-    own = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half")).eval()
+    separate = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half")).eval()
     for block in model:
-        own.load_state_dict(block.state_dict())
-        torch.testing.assert_close(block(x, x, x, causal=True), own(x, x, x, causal=True), rtol=0, atol=0)
+        separate.load_state_dict(block.state_dict())
+        torch.testing.assert_close(block(x, x, x, causal=True), separate(x, x, x, causal=True), rtol=0, atol=0)
     assert len(tables(model)) == 1
 
 
@@ -48,10 +48,10 @@ def test_it_grows_once_for_all_and_the_numbers_are_those_of_blocks_of_their_own(
     "make",
     [lambda: RotaryEmbedding(LearnedRotary(head_dim=4, layout="half")), lambda: AttentionBias(T5Bias(num_heads=2))],
 )
-def test_what_learns_is_one_parameter(make):
+def test_a_shared_learned_layer_is_one_parameter(make):
     first, second, x = model_of(make()), model_of(make()), torch.randn(1, 5, 8)
     assert len(list(first.parameters())) == 3 * 4 + 1
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     assert len(list(second.parameters())) == 3 * 4 + 1
-    for one, other in zip(first, second, strict=True):
-        torch.testing.assert_close(other(x, x, x), one(x, x, x), rtol=0, atol=0)
+    for one, expected_block in zip(first, second, strict=True):
+        torch.testing.assert_close(expected_block(x, x, x), one(x, x, x), rtol=0, atol=0)

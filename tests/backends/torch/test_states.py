@@ -1,4 +1,4 @@
-"""States: which encoding they are of, and what of them is loaded."""
+"""States: they name their encoding, and what is loaded of them."""
 
 import copy
 
@@ -35,69 +35,74 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("saved", "layer", "told"), PAIRS, ids=lambda given: given if isinstance(given, str) else "")
-def test_states_of_another_encoding_are_refused_and_both_are_named(saved, layer, told):
+@pytest.mark.parametrize(
+    ("saved", "layer", "message"), PAIRS, ids=lambda given: given if isinstance(given, str) else ""
+)
+def test_states_of_another_encoding_are_rejected_with_both_names(saved, layer, message):
     inside = nn.ModuleDict({"inside": layer})
     state = nn.ModuleDict({"inside": saved}).state_dict()
     with pytest.raises(RuntimeError) as caught:
         inside.load_state_dict(state)
     assert str(caught.value).count("inside.") == 1
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     (only,) = inside.load_state_dict(state, strict=False).unexpected_keys
-    assert told in only
+    assert message in only
     layer.load_state_dict(copy.deepcopy(layer).state_dict())
 
 
-def test_what_is_not_strict_loads_the_rest():
+def test_loading_without_strict_loads_the_rest():
     saved, layer = attention(TURNING), attention(BIASING)
     layer.load_state_dict(saved.state_dict(), strict=False)
     assert torch.equal(layer.W_q.weight, saved.W_q.weight)
 
 
 @pytest.mark.parametrize("change", [{"kind": "Spiral"}, {"spin": 1}, {"base": None}], ids=str)
-def test_states_of_encodings_that_are_not_known_here_are_refused_as_others_are(change):
+def test_states_of_unknown_encodings_are_rejected(change):
     layer = attention(TURNING)
     state = layer.state_dict()
     metadata = state._metadata
-    metadata["rotary"]["encoding"] = told = {**TURNING.to_dict(), **change}
-    metadata[""]["position"] = told
+    metadata["rotary"]["encoding"] = message = {**TURNING.to_dict(), **change}
+    metadata[""]["position"] = message
     with pytest.raises(RuntimeError) as caught:
         layer.load_state_dict(state)
-    assert str(told) in str(caught.value)
+    assert str(message) in str(caught.value)
     assert repr(TURNING) in str(caught.value)
     assert layer.load_state_dict(state, strict=False).unexpected_keys
 
 
-def test_states_that_say_nothing_are_taken_and_kept_tables_tell():
-    """A plain dict has no metadata, as safetensors and distributed checkpoints have none."""
+def test_states_without_metadata_are_loaded_and_persistent_tables_are_compared():
+    """A plain dict, safetensors and distributed checkpoints have no metadata."""
     attention(BIASING).load_state_dict(dict(attention(TURNING).state_dict()))
-    kept = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
-    kept[TURNING].load_state_dict(dict(kept[TURNING].state_dict()))
+    persistent_layers = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
+    persistent_layers[TURNING].load_state_dict(dict(persistent_layers[TURNING].state_dict()))
     with pytest.raises(RuntimeError, match=r"rotary\.cos: other numbers than Rotary.* has; `strict=False` keeps those"):
-        kept[FASTER].load_state_dict(dict(kept[TURNING].state_dict()))
-    kept[FASTER].load_state_dict(dict(kept[TURNING].state_dict()), strict=False)
+        persistent_layers[FASTER].load_state_dict(dict(persistent_layers[TURNING].state_dict()))
+    persistent_layers[FASTER].load_state_dict(dict(persistent_layers[TURNING].state_dict()), strict=False)
     wanted = FASTER.constants(2048)["cos"]
-    for table in (kept[FASTER].rotary.constants["cos"], kept[FASTER].state_dict()["rotary.cos"]):
+    for table in (
+        persistent_layers[FASTER].rotary.constants["cos"],
+        persistent_layers[FASTER].state_dict()["rotary.cos"],
+    ):
         np.testing.assert_array_equal(table, wanted)
 
 
-def kept(length, **options):
+def persistent_layers(length, **options):
     return PositionalEncoding(4, max_len=length, persistent=True, **options)
 
 
 @pytest.mark.parametrize(("saved", "own"), [(7, 3), (3, 7), (5, 5)])
-def test_kept_tables_of_other_lengths_are_grown_to_or_looked_up_in(saved, own):
-    layer = kept(own)
-    layer.load_state_dict(kept(saved).state_dict())
+def test_persistent_tables_of_other_lengths_are_loaded(saved, own):
+    layer = persistent_layers(own)
+    layer.load_state_dict(persistent_layers(saved).state_dict())
     assert layer.P.shape[1] == max(saved, own)
     np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=4).table(range(max(saved, own))))
     assert layer.state_dict()["table"].shape == (saved, 4)
     layer(torch.zeros(1, 20, 4))
-    assert layer.state_dict()["table"].shape == (saved, 4)  # growing is no training
+    assert layer.state_dict()["table"].shape == (saved, 4)  # growth does not change the state
 
 
-def test_kept_tables_that_are_missing_of_another_width_or_damaged_are_refused():
-    layer = kept(5)
+def test_missing_or_damaged_persistent_tables_are_rejected():
+    layer = persistent_layers(5)
     with pytest.raises(RuntimeError, match=r'Missing key.*"table"'):
         layer.load_state_dict(PositionalEncoding(4).state_dict())
     with pytest.raises(RuntimeError, match="table: other numbers than Sinusoidal"):
@@ -112,8 +117,8 @@ def test_kept_tables_that_are_missing_of_another_width_or_damaged_are_refused():
     assert layer.P.dtype == torch.float32
 
 
-def test_kept_tables_are_followed_by_no_cast_and_by_all_moves():
-    layer = nn.Sequential(kept(5)).half()
+def test_persistent_tables_are_moved_but_not_cast():
+    layer = nn.Sequential(persistent_layers(5)).half()
     assert layer.state_dict()["0.table"].dtype == torch.float32
     layer.to("meta")
     assert layer.state_dict()["0.table"].is_meta
@@ -122,8 +127,8 @@ def test_kept_tables_are_followed_by_no_cast_and_by_all_moves():
 
 
 @pytest.mark.parametrize("encoding", [LEARNED, None], ids=str)
-def test_tables_that_whoever_moves_a_model_does_not_know_of_follow_its_tokens(encoding):
-    """Parameters are moved by their names, as libraries that spread a model over devices do."""
+def test_tables_follow_the_tokens_if_only_parameters_were_moved(encoding):
+    """Libraries that distribute a model over devices move parameters by name."""
     with torch.device("meta"):
         layer = PositionalEncoding(4, max_len=5, encoding=encoding)
         bias = MultiHeadAttention(4, 2, position=T5Bias(num_heads=2) if encoding else BIASING)

@@ -1,4 +1,4 @@
-"""Runs the checks of a file in one of two processes: `python workers.py FILE RANK FOLDER`."""
+"""Run the checks of a file in one of two processes: `python workers.py FILE RANK FOLDER`."""
 
 import json
 import runpy
@@ -11,7 +11,7 @@ from torch import distributed
 
 
 def main(file, rank, folder):
-    """Every check of the file in its order, up to the first that fails, which the other process waits for in vain."""
+    """Run the checks of the file in order; stop at the first failure, for which the other process would wait in vain."""
     torch.set_num_threads(1)
     store, late = f"file://{folder}/store", timedelta(seconds=20)
     distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2, timeout=late)
