@@ -1,4 +1,4 @@
-"""The part of the page on the architecture that is written from the results of `benchmarks/architecture.py`."""
+"""Write the measurements of the page Architecture from the results of `benchmarks/architecture.py`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def architecture() -> str:
     """Return tables of what was measured before and after, as Markdown; of one of them where the other is missing."""
     found = dict(results("architecture-"))
     stages = {stage: found[f"architecture-{stage}"] for stage in STAGES if f"architecture-{stage}" in found}
-    told = [_way(stages), _cost(stages), _lines(stages)] if stages else []
-    told += [f"{stage.capitalize()}: {circumstances(result)}\n" for stage, result in stages.items()]
-    return "\n".join(told)
+    parts = [_calls(stages), _cost(stages), _lines(stages)] if stages else []
+    parts += [f"{stage.capitalize()}: {circumstances(result)}\n" for stage, result in stages.items()]
+    return "\n".join(parts)
 
 
-def _way(stages: Results) -> str:
+def _calls(stages: Results) -> str:
     """Return tables of the functions and files that a call passes through, with numba and without."""
-    told = ["## The way of a call\n"]
+    parts = ["### Functions per call\n"]
     for numba in _keys(result["way"] for result in stages.values()):
         calls = [result["way"].get(numba, {}) for result in stages.values()]
         rows = [(f"`{name}`", *(_beside(calls, name, key) for key in COUNTS)) for name in _keys(calls)]
-        told += [f"Python functions of ours, {numba}; {BETWEEN.join(stages)}.\n", table(("call", *COUNTS), rows)]
-    return "\n".join(told)
+        parts += [f"Python functions of posenc, {numba}; {BETWEEN.join(stages)}.\n", table(("call", *COUNTS), rows)]
+    return "\n".join(parts)
 
 
 def _cost(stages: Results) -> str:
-    """Return a table of the time of each call over that of the plain operators."""
+    """Return a table of the time of each call divided by that of the plain operators."""
     by_case: list[Cases] = [
         {(one["call"], one["numbers"]): one for one in result["cost"]["cases"]} for result in stages.values()
     ]
@@ -44,9 +44,9 @@ def _cost(stages: Results) -> str:
         ratios = [_ratio(cases.get((call, size))) for cases in by_case]
         times = [_beside(by_case, (call, size), key) for key in ("µs", "µs, plain")]
         rows.append((f"`{call}`", size, *ratios, *times))
-    text = "Time over that of the plain operators, without numba: the median, and the quartiles.\n"
+    text = "Time divided by that of the plain operators, without numba: median and quartiles.\n"
     heads = ("call", "numbers", *stages, "µs", "µs, plain operators")
-    return "\n".join(["## What a call costs\n", text, table(heads, rows)])
+    return "\n".join(["### Time per call\n", text, table(heads, rows)])
 
 
 def _ratio(case: dict[str, Any] | None) -> str:
@@ -57,13 +57,13 @@ def _ratio(case: dict[str, Any] | None) -> str:
 
 
 def _lines(stages: Results) -> str:
-    """Return a table of the sizes of the packages, and for each package one of its parts, which folds."""
+    """Return a table of the sizes of the packages, and for each package a dropdown with its parts."""
     sizes = [result["lines"] for result in stages.values()]
     packages = [*_keys(sizes)]
     rows = [(key, *(_beside(sizes, name, key) for name in packages)) for key in SIZES]
     heads = ("", *(f"{name}, {BETWEEN.join(stages)}" for name in packages))
     parts = [_parts(stages, name) for name in packages]
-    return "\n".join(["## Lines of code\n", table(heads, rows), *parts])
+    return "\n".join(["### Lines of code\n", table(heads, rows), *parts])
 
 
 def _parts(stages: Results, package: str) -> str:
@@ -73,7 +73,7 @@ def _parts(stages: Results, package: str) -> str:
 
 
 def _beside(found: Iterable[Any], *keys: Any) -> str:
-    """Return what stands under the keys in each result, in their order; "none" for one that lacks it."""
+    """Return the value under the keys in each result, joined; "none" for a result that lacks it."""
     return BETWEEN.join(_under(keys, one) for one in found)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import posenc_core
 
 sys.path.insert(0, str(Path(__file__).parent))
+from architecture import architecture
 from costs import costs
 from drawings import pictures
 from drawn import FOLDER
@@ -24,15 +25,15 @@ html_css_files = ["pages.css"]
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # docstrings say shapes, which types do not
-napoleon_use_ivar = True  # autodoc lists the fields of named tuples, too
+autodoc_typehints = "none"  # docstrings give shapes, which types do not
+napoleon_use_ivar = True  # autodoc lists the fields of named tuples as well
 myst_heading_anchors = 2
 myst_enable_extensions = ["colon_fence", "dollarmath"]
-copybutton_selector = "div.highlight-python pre"  # what is printed is not copied
+copybutton_selector = "div.highlight-python pre"  # output is not copied
 locale_dirs = ["locale"]
 gettext_compact = False
 gettext_location = False
-if tags.has("translated"):  # noqa: F821  # what has a catalogue, beside English pages that have been built
+if tags.has("translated"):  # noqa: F821  # pages with a catalogue, after the English ones are built
     root_doc = "tutorial/index"
     exclude_patterns += others()
     suppress_warnings = ["toc.not_readable"]
@@ -41,7 +42,7 @@ if tags.has("translated"):  # noqa: F821  # what has a catalogue, beside English
 
 
 def setup(app):
-    """Write what is made from gaps and from committed results, before pages are read."""
+    """Write what is generated from known failures and committed results, before pages are read."""
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
     app.connect("html-page-context", lead_to_the_other)
     if app.tags.has("translated"):
@@ -52,7 +53,7 @@ def setup(app):
 
 
 def write_drawn():
-    """Pictures and tables of the benchmarks, pictures of the tutorial."""
+    """Write the pictures and tables of the benchmarks, and the pictures of the tutorial."""
     FOLDER.mkdir(exist_ok=True)
-    for name, text in [("speed", speed()), ("costs", costs()), *pictures()]:
+    for name, text in [("architecture", architecture()), ("speed", speed()), ("costs", costs()), *pictures()]:
         (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

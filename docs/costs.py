@@ -1,4 +1,4 @@
-"""The part of the page on costs that is written from the results of `benchmarks/growth.py` and `benchmarks/blockwise.py`."""
+"""Write the measurements of the page on costs from the results of `benchmarks/growth.py` and `benchmarks/blockwise.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from drawn import COLORS, RESULTS, circumstances, picture, results, room_of, table
+from drawn import COLORS, RESULTS, backend_of, circumstances, picture, results, table
 from matplotlib.figure import Figure
 
 Curves = list[dict[str, Any]]
@@ -16,56 +16,56 @@ LONG = 2**16  # sizes from which on only powers of 2 fit beside one another
 
 
 def costs() -> str:
-    """The layers that encode a sequence, then the encodings: a table and a picture of each; attention block by block."""
-    told = []
+    """Return tables and pictures of the three layers, of every encoding and of blockwise attention, as Markdown."""
+    parts = []
     for stem, result in results("growth"):
         layers = [curve for curve in result["curves"] if curve["kind"] == "layer"]
         others = [curve for curve in result["curves"] if curve["kind"] != "layer"]
-        told += ["## Convolution, recurrence, self-attention\n", table(HEADS, _layers(result))]
-        told += [_picture(f"{stem}-layers", layers, "Layers against length and width")]
-        told += [circumstances(result) + "\n", *(["## Every encoding\n"] if others else [])]
+        parts += ["## Convolution, recurrence, self-attention\n", table(HEADS, _layers(result))]
+        parts += [_picture(f"{stem}-layers", layers, "Layers against length and width")]
+        parts += [circumstances(result) + "\n", *(["## Every encoding\n"] if others else [])]
         for axis in ("length", "batch", "heads"):
             some = [one for one in others if one["axis"] == axis]
             kinds = [*dict.fromkeys(one["kind"] for one in some)]
             for first in range(0, len(kinds), WIDEST):
                 beside = kinds[first : first + WIDEST]
                 drawn = [one for one in some if one["kind"] in beside]
-                told += [_picture(f"{stem}-{axis}-{first}", drawn, f"{', '.join(beside)} against {axis}")]
-        told += others and [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
+                parts += [_picture(f"{stem}-{axis}-{first}", drawn, f"{', '.join(beside)} against {axis}")]
+        parts += others and [table(("kind", "encoding", "against", "time", "memory", "should be"), _powers(others))]
     blockwise = [result for _, result in results("blockwise")]
-    told += blockwise and ["## Attention of long sequences\n", table(LONG_HEADS, [_long(one) for one in blockwise])]
-    told += [circumstances(one) + "\n" for one in blockwise[:1]]
-    return "\n".join(told)
+    parts += blockwise and ["## Attention of long sequences\n", table(LONG_HEADS, [_long(one) for one in blockwise])]
+    parts += [circumstances(one) + "\n" for one in blockwise[:1]]
+    return "\n".join(parts)
 
 
 LONG_HEADS = ("framework", "queries × keys", "seconds", "memory, MiB", "all scores would be, MiB", "worst error")
 
 
 def _long(result: dict[str, Any]) -> tuple[str, ...]:
-    """What `attend_by_block` took."""
+    """Return the row of the table for `attend_by_block` in one framework."""
     size, peak = f"{result['length']:,}", result["peak over before, MiB"]
     scores, error = f"{result['scores, MiB']:,}", f"{result['worst error']:.1e}"
-    return room_of(result), f"{size} × {size}", str(result["seconds"]), str(peak), scores, error
+    return backend_of(result), f"{size} × {size}", str(result["seconds"]), str(peak), scores, error
 
 
-HEADS = ("layer", "time, as the text says", "products, counted", "seconds", "memory", "steps in a row")
+HEADS = ("layer", "time, as in the text", "multiplications, counted", "seconds", "memory", "sequential operations")
 
 
 def _layers(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What was counted and measured, as powers of the length n and of the width d."""
-    said = _said()
+    """Return counts and measurements as powers of the length n and of the width d."""
+    expected = _expected()
     rows = []
     for name in dict.fromkeys(one["name"] for one in result["layers"]):
         arange_like = {one["axis"]: one for one in result["layers"] if one["name"] == name}
         measured = {one["axis"]: one for one in result["curves"] if (one["kind"], one["name"]) == ("layer", name)}
         products, steps = (_product(arange_like, f"{what} grow by") for what in ("products", "steps"))
         seconds, memory = (_product(measured, f"{what} grow by") for what in ("seconds", "bytes"))
-        rows.append((name, said[name].time, products, seconds, memory, f"{said[name].steps}: {steps}"))
+        rows.append((name, expected[name].time, products, seconds, memory, f"{expected[name].steps}: {steps}"))
     return rows
 
 
-def _said() -> dict[str, Any]:
-    """What the text says of each layer, from where the layers are."""
+def _expected() -> dict[str, Any]:
+    """Return what the text gives for each layer, as `benchmarks/sequence_layers.py` has it."""
     folder = str(RESULTS.parent)
     sys.path.insert(0, folder)
     try:

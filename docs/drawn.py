@@ -18,20 +18,20 @@ SHADES = {"light": "#222222", "dark": "#dddddd"}
 
 
 def results(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The committed results whose files are named so."""
+    """Yield the names and contents of the committed results whose file names begin so."""
     for path in sorted(RESULTS.glob(f"{name}*.json")):
         yield path.stem, json.loads(path.read_text(encoding="utf-8"))
 
 
-def room_of(result: dict[str, Any]) -> str:
-    """The framework that was measured, as it writes its name."""
+def backend_of(result: dict[str, Any]) -> str:
+    """Return the name of the framework that was measured."""
     return NAMES.get(result["backend"], result["backend"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
 
 
 def picture(name: str, alt: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
-    """Draw a figure in both forms; the Markdown that shows one of them."""
+    """Draw a figure in a light and a dark form; return the Markdown that shows one of them."""
     FOLDER.mkdir(exist_ok=True)
-    told = []
+    images = []
     for form, shade in SHADES.items():
         names = ("text", "axes.label", "xtick", "ytick", "axes.edge", "axes.title")
         shades = {f"{part}.color" if part in ("text", "xtick", "ytick") else f"{part}color": shade for part in names}
@@ -39,12 +39,12 @@ def picture(name: str, alt: str, draw: Callable[[Figure], None], size: tuple[flo
             figure = Figure(figsize=size, layout="constrained")
             draw(figure)
             figure.savefig(FOLDER / f"{name}-{form}.svg", transparent=True, metadata={"Date": None})
-        told.append(f"```{{image}} /_drawn/{name}-{form}.svg\n:class: only-{form}\n:alt: {alt}\n```\n")
-    return "\n".join(told)
+        images.append(f"```{{image}} /_drawn/{name}-{form}.svg\n:class: only-{form}\n:alt: {alt}\n```\n")
+    return "\n".join(images)
 
 
 def circumstances(result: dict[str, Any]) -> str:
-    """On what and with which versions something was measured, in one sentence."""
+    """Return the machine and the versions of a measurement, in one sentence."""
     machine, versions = result["machine"], result["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
@@ -54,6 +54,6 @@ def circumstances(result: dict[str, Any]) -> str:
 
 
 def table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = (heads, ("---",) * len(heads), *rows)
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"

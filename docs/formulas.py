@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw and screen readers read without a script, and without a network."""
+"""Write formulas as MathML, which browsers and screen readers support without scripts or a network."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ LOGGER = logging.getLogger(__name__)
 
 
 def inline(page: Any, node: Element) -> None:
-    """Write a formula that stands in a sentence."""
+    """Write an inline formula."""
     page.body.append(_mathml(node, as_block=False))
     raise SkipNode
 
 
 def displayed(page: Any, node: Element) -> None:
-    """Write a formula that stands alone; where it is too wide for a telephone, it scrolls."""
+    """Write a displayed formula; it scrolls if it is too wide for a phone."""
     page.body.append(f'<div class="math">{_mathml(node, as_block=True)}</div>')
     raise SkipNode
 
 
 def _mathml(node: Element, *, as_block: bool) -> str:
-    """The formula, or, where docutils does not know its commands, a warning: `nox -s docs` makes that an error."""
+    """Return the formula; warn if docutils does not know its commands, which `nox -s docs` turns into an error."""
     try:
         return tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:

@@ -1,4 +1,4 @@
-"""Pages in two languages: where catalogues are, and links from one language to the other."""
+"""Pages in two languages: the folder of message catalogues, and links from one language to the other."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CHINESE = "zh"  # the folder of the Chinese pages among the English ones
 
 
 def others() -> list[str]:
-    """The pages without a catalogue, which are not built in Chinese."""
+    """Return the pages without a catalogue, which are not built in Chinese."""
     pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
     return [f"{page}.md" for page in sorted(pages - set(TRANSLATED))]
 
 
 def lead_to_the_other(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Put a link to the same page in the other language on top of a page."""
+    """Put a link to the other language at the top of a page."""
     if page not in TRANSLATED:
         return
     up = "../" * page.count("/")
@@ -35,12 +35,12 @@ def lead_to_the_other(app: Sphinx, page: str, template: str, context: dict[str, 
 
 
 class Elsewhere(SphinxPostTransform):
-    """Links of Chinese pages to those that are in English alone."""
+    """Links of Chinese pages to pages that exist only in English."""
 
     default_priority = 8  # before MyST looks for pages, by 9
 
     def run(self, **_: object) -> None:
-        """Lead them to where the English ones are."""
+        """Point them to the English pages."""
         up = "../" * (self.env.docname.count("/") + 1)
         for link in list(self.document.findall(pending_xref)):
             page, place = link["reftarget"], link.get("reftargetid")

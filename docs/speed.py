@@ -1,43 +1,43 @@
-"""The part of the page on speed that is written from the results of `benchmarks/rotation.py`, `additive.py` and `biases.py`."""
+"""Write the measurements of the page on speed from the results of `benchmarks/rotation.py`, `additive.py` and `biases.py`."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from drawn import COLORS, circumstances, picture, results, room_of, table
+from drawn import COLORS, backend_of, circumstances, picture, results, table
 from matplotlib.figure import Figure
 
 MARKS = {"half": "o", "interleaved": "s"}
 OTHERS = {
-    "additive-": "## Additions\n\nOver the framework's own addition of a table that is at hand, or concatenation; tokens (8, 1024, 512), `benchmarks/additive.py`.\n",
-    "biases-": "## Biases\n\nOf 32 heads, 4096 queries and keys, over an array of that size that is filled with one number; `benchmarks/biases.py`.\n",
+    "additive-": "## Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed table; tokens (8, 1024, 512), `benchmarks/additive.py`.\n",
+    "biases-": "## Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one number; `benchmarks/biases.py`.\n",
 }
 
 
 def speed() -> str:
-    """A picture and a table for each result."""
-    told = []
+    """Return a picture and a table for each result, as Markdown."""
+    parts = []
     for stem, result in results("rotation-"):
-        backend = room_of(result)
+        backend = backend_of(result)
         panels = _panels(result)
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
-        alt = f"{backend}: time over that of a memcpy, by form, dtype and layout"
-        told += [
+        alt = f"{backend}: time divided by that of a memcpy, by implementation, dtype and layout"
+        parts += [
             f"## {backend}\n",
             circumstances(result) + _clock(result) + "\n",
             picture(stem, alt, partial(_draw, panels), size),
         ]
-        told += [table(("threads", "case", "copy", "ours", "fastest of others", "ours / it"), _rows(result))]
-        told += _failed(result)
+        parts += [table(("threads", "case", "copy", "ours", "fastest of others", "ours / it"), _rows(result))]
+        parts += _failed(result)
     for stem, text in OTHERS.items():
         found = [result for _, result in results(stem)]
-        told += found and [text, table(("case", *map(room_of, found)), _by_room(found))]
-    return "\n".join(told)
+        parts += found and [text, table(("case", *map(backend_of, found)), _by_backend(found))]
+    return "\n".join(parts)
 
 
-def _by_room(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Each case, and in each room what ours costs over the yardstick."""
+def _by_backend(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return for each case our time divided by that of the reference, per backend."""
     ratios = [{case["name"]: case["ratios"]["posenc"][1] for case in result["cases"]} for result in found]
     return [(name, *(f"{one[name]:.2f}" if name in one else "" for one in ratios)) for name in _names(ratios)]
 
@@ -47,13 +47,13 @@ def _names(ratios: list[dict[str, float]]) -> list[str]:
 
 
 def _clock(result: dict[str, Any]) -> str:
-    """Said where it is not the usual one."""
+    """Return a sentence if processor time was measured."""
     busy = any(case.get("clock") == "processor" for case in result["cases"])
     return " Measured by processor time, on a machine that others used." if busy else ""
 
 
 def _panels(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The cases by number of threads, shape and pass."""
+    """Return the cases by number of threads, shape and pass."""
     panels: dict[str, list[dict[str, Any]]] = {}
     for case in result["cases"]:
         shape, _, _, way = case["name"].split(", ")
@@ -83,7 +83,7 @@ def _draw(panels: dict[str, list[dict[str, Any]]], figure: Figure) -> None:
         panel.invert_yaxis()
         panel.axvline(1, color=COLORS[-1], lw=0.8)
     axes[-1].xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
-    axes[-1].set_xlabel("time over that of a memcpy; lines join the quartiles")
+    axes[-1].set_xlabel("time divided by that of a memcpy; lines join the quartiles")
     for dtype, color in dtypes.items():
         axes[0].plot([], [], color=color, label=dtype)
     for layout, mark in MARKS.items():
@@ -109,4 +109,4 @@ def _rows(result: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def _failed(result: dict[str, Any]) -> list[str]:
     failed = {name: why for case in result["cases"] for name, why in case["failed"].items()}
-    return [f"{name} was left out: `{why}`\n" for name, why in failed.items()]
+    return [f"{name} was skipped: `{why}`\n" for name, why in failed.items()]

@@ -1,4 +1,4 @@
-"""Turns against lengths, what scalings divide by, and what rounding does to angles."""
+"""Pictures of wavelengths and context lengths, of the divisors of scalings, and of rounded angles."""
 
 import math
 
@@ -41,8 +41,8 @@ def wavelengths(figure: Figure) -> None:
 def scalings(figure: Figure) -> None:
     """Eight panels. By what each scaling divides the frequency of each pair, for eight times the length: Linear by 8, all
     alike; NTK by 1 to 8, rising evenly; DynamicNTK more, the longer the sequence; YaRN and Llama 3 by 1 for the first pairs
-    and by 8 for the last, with a slope between; LongRoPE by a list of its own; Proportional lets the last pairs stand
-    still. The last panel has the attention factors of YaRN and LongRoPE, which rise slowly with the factor.
+    and by 8 for the last, with a slope between; LongRoPE by a list of its own; Proportional leaves the last
+    pairs unrotated. The last panel has the attention factors of YaRN and LongRoPE, which rise slowly with the factor.
     """
     figure.set_size_inches(8.6, 4.4)
     *panels, factors = figure.subplots(2, 4).ravel()
@@ -104,8 +104,8 @@ def _shown() -> dict[str, dict[str, Scaling]]:
 
 def _draw_divisors(panel: Axes, label: str, scaling: Scaling, color: str) -> None:
     slow = Rotary(head_dim=HEAD_DIM, layout="half", scaling=scaling).frequencies()
-    turning = slow > 0
-    divisors = PLAIN.frequencies()[turning] / slow[turning]
-    panel.plot(np.flatnonzero(turning), divisors, "o-", ms=2, lw=0.8, color=color, label=label)
-    if not turning.all():
+    rotated = slow > 0
+    divisors = PLAIN.frequencies()[rotated] / slow[rotated]
+    panel.plot(np.flatnonzero(rotated), divisors, "o-", ms=2, lw=0.8, color=color, label=label)
+    if not rotated.all():
         panel.text(24, 8, "still", ha="center", va="center", color="gray")

@@ -1,4 +1,4 @@
-"""What the experiment with longer sequences found, seed by seed."""
+"""Pictures of the results of the experiment with longer sequences, seed by seed."""
 
 import json
 from pathlib import Path
@@ -18,14 +18,14 @@ def seeds(figure: Figure) -> None:
     ALiBi seven, rotary falls to two, with NTK to less than four, the added ones to chance.
     """
     figure.set_size_inches(8.2, 3.3)
-    told = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
     panels = figure.subplots(1, 2, sharey=True)
     for panel, task in zip(panels, ("shift", "recall"), strict=True):
         for name, color in zip(SHOWN, COLORS, strict=True):
-            (found,) = (one for one in told["results"] if (one["task"], one["encoding"]) == (task, name))
-            lines = panel.plot(told["lengths"], found["accuracy"], color=color, lw=0.9)
+            (found,) = (one for one in results["results"] if (one["task"], one["encoding"]) == (task, name))
+            lines = panel.plot(results["lengths"], found["accuracy"], color=color, lw=0.9)
             lines[0].set_label(name if task == "shift" else None)
-        panel.axvline(told["trained"], color="gray", lw=0.8, ls="--")
+        panel.axvline(results["trained"], color="gray", lw=0.8, ls="--")
         panel.axhline(CHANCE, color="gray", lw=0.8, ls=":")
         panel.set(title=task, xlabel="tokens", ylim=(0, 1.03))
     panels[0].set_ylabel("right answers")

@@ -1,4 +1,4 @@
-"""What encodings take for near in a picture, and which axis each pair of channels turns by."""
+"""Pictures of the similarity of patches, and of the axis by which each pair of channels is rotated."""
 
 import numpy as np
 from drawn import COLORS
@@ -36,8 +36,8 @@ def maps(figure: Figure) -> None:
 
 def axes(figure: Figure) -> None:
     """Left: positions of three words, a picture of 2 × 3 patches and two words on the axes time, height and width; they are one
-    line for words, and part for the picture. Right: by which axis each of 16 pairs turns: chunked in three runs, interleaved
-    time, height, width in turn, ernie height and width in turn and then time.
+    line for words, and part for the picture. Right: the axis by which each of 16 pairs is rotated: chunked in three runs, interleaved
+    time, height, width alternating, ernie height and width alternating and then time.
     """
     figure.set_size_inches(8.2, 2.6)
     places, pairs = figure.subplots(1, 2)

@@ -12,7 +12,7 @@ from posenc_core import Rotary, Sinusoidal
 def onward(figure: Figure) -> None:
     """Left, the matrix that leads from a row to that five positions later: zeros but for squares of two along the diagonal.
 
-    Right, the hands of six pairs before and after: the first has turned most of the way round, the last hardly at all.
+    Right, the hands of six pairs before and after: the first has gone most of the way round, the last hardly at all.
     """
     figure.set_size_inches(7, 2.8)
     heat, hands = figure.subplots(1, 2, width_ratios=(1, 2))

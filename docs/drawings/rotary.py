@@ -1,4 +1,4 @@
-"""How pairs of channels turn, and which channels they are."""
+"""Pictures of rotated pairs of channels, and of the channels that form a pair."""
 
 import numpy as np
 from drawn import COLORS
@@ -78,10 +78,10 @@ def _draw_matrix(panel: Axes, layout: str) -> None:
     """What each channel that goes out is made of: c, s and −s of its pair."""
     one, none = np.ones((1, 4)), np.zeros((1, 4))
     for name, tables in (("c", (one, none)), ("s", (none, one))):
-        turned = rotate(np.eye(WIDTH), *tables, layout=layout).T  # (out, in)
-        for out, into in np.argwhere(turned):
+        matrix = rotate(np.eye(WIDTH), *tables, layout=layout).T  # (out, in)
+        for out, into in np.argwhere(matrix):
             pair = into // 2 if layout.startswith("interleaved") else into % 4
-            sign = "−" if turned[out, into] < 0 else ""
+            sign = "−" if matrix[out, into] < 0 else ""
             _draw_box(panel, (into, out), f"{sign}{name}$_{pair}$", pair, pad=0.25)
     panel.set(xlim=(-0.6, 7.6), ylim=(7.6, -0.6), aspect="equal")
     panel.set(xlabel="channel that comes in", ylabel="channel that goes out", xticks=range(WIDTH), yticks=range(WIDTH))

@@ -18,10 +18,10 @@ def planes(figure: Figure) -> None:
     """Rows of two columns as numbered points in a plane, for three encodings.
 
     Sines with halved frequency: a closed curve, on which position 88 lies on position 0. Sines up to a wavelength of
-    62,832: points go up and down in a narrow band that drifts to the right. Words of ones, turned: a circle.
+    62,832: points go up and down in a narrow band that drifts to the right. Words of ones, rotated: a circle.
     """
     figure.set_size_inches(7, 2.7)
-    halves, slow, turned = figure.subplots(1, 3)
+    halves, slow, rotated = figure.subplots(1, 3)
     close = np.linspace(0, 4 * np.pi, 400)
     halves.plot(np.sin(close), np.sin(close / 2), color=COLORS[6], lw=0.6)
     rows = Sine(dim=2, frequencies="powers_of_two").table([*range(10), 88])
@@ -31,8 +31,8 @@ def planes(figure: Figure) -> None:
     slow.set(xticks=[0, 0.0005], xlim=(-0.0001, 0.0011))
     cos, sin = Rotary(head_dim=2, layout="interleaved").cos_sin(places)
     ones = rotate(np.ones((10, 2)), cos, sin, layout="interleaved")
-    _numbered(turned, ones, places, "words of ones, turned")
-    turned.set_aspect("equal", adjustable="datalim")
+    _numbered(rotated, ones, places, "words of ones, rotated")
+    rotated.set_aspect("equal", adjustable="datalim")
 
 
 def table(figure: Figure) -> None:

@@ -1,4 +1,4 @@
-"""Devices share a sequence. On a CPU, XLA_FLAGS makes several of it."""
+"""Split a sequence among devices. On a CPU, XLA_FLAGS simulates several."""
 
 import jax
 import numpy as np
@@ -20,13 +20,13 @@ result = jax.jit(lambda x: layer(x, x, x, causal=True))(x)
 whole = layer(tokens, tokens, tokens, causal=True)
 np.testing.assert_allclose(result, whole, rtol=0, atol=1e-5)
 
-# In shard_map a function sees its own part, and is given the positions of it.
+# In shard_map a function sees its own part, and needs the positions of it.
 rope = RotaryEmbedding(rotary)
 parts = [
     shard(np.arange(64), rank, ranks, order="zigzag") for rank in range(ranks)
 ]
 order = np.concatenate(parts)
-turn = jax.shard_map(
+rotate = jax.shard_map(
     lambda q, positions: rope(q, positions=positions),
     mesh=mesh,
     in_specs=(Spec(None, "sequence"), Spec("sequence")),
@@ -34,6 +34,6 @@ turn = jax.shard_map(
 )
 q = tokens[:, :, :8]
 np.testing.assert_allclose(
-    turn(q[:, order], order), rope(q)[:, order], atol=1e-5
+    rotate(q[:, order], order), rope(q)[:, order], atol=1e-5
 )
 print(f"{ranks} devices: the same")

@@ -1,4 +1,4 @@
-"""Two processes share a sequence."""
+"""Split a sequence between two processes."""
 
 import torch
 from torch import distributed
@@ -8,7 +8,7 @@ from posenc_core import Rotary, shard
 
 
 def gathered(x, axis):
-    """The parts of all processes, one after the other."""
+    """Return the parts of all processes, concatenated."""
     parts = [torch.empty_like(x) for _ in range(distributed.get_world_size())]
     distributed.all_gather(parts, x.contiguous())
     return torch.cat(parts, dim=axis)
@@ -22,7 +22,7 @@ layer = MultiHeadAttention(16, num_heads=2, position=rotary)
 tokens = torch.randn(1, 64, 16)
 
 own = shard(torch.arange(64), rank, world_size, order="zigzag")
-x = tokens[:, own]  # what this process works on
+x = tokens[:, own]  # the tokens of this process
 keys, at = gathered(x, 1), gathered(own, 0)
 result = layer(x, keys, keys, positions=own, key_positions=at, causal=True)
 

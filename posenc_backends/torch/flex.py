@@ -53,7 +53,7 @@ def score_mod(
         query = _position(query_positions, b, q_idx)
         if query_positions is None:
             query = query + (start[b] if isinstance(start, Tensor) and start.ndim else start)
-        added = encoding.score_of(layer.held, h, query, _position(key_positions, b, kv_idx))
+        added = encoding.score_of(layer.arrays, h, query, _position(key_positions, b, kv_idx))
         return (score + added).to(score.dtype)
 
     return add
