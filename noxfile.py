@@ -2,9 +2,15 @@
 # /// script
 # dependencies = ["nox>=2025.2.9"]
 # ///
-"""Every check of the project: `nox` runs them, `nox -s "room(torch)"` one room, `nox -s slow` what is slow; `nox -l` lists them."""
+"""Run the checks of the project, each in an environment of its own.
+
+`nox` runs all that are not slow, `nox -s "backend(torch)"` those of one backend, `nox -s slow` the slow ones; `nox -l`
+lists the sessions.
+"""
 
 from __future__ import annotations
+
+import argparse
 
 import nox
 
@@ -15,37 +21,31 @@ nox.options.error_on_missing_interpreters = True
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
-ENVIRONMENTS = {  # in which a room is tested, and which part of the tests that all rooms have; `slow` runs the others
+ENVIRONMENTS = {  # the part of the common tests, and the variables to run it with; `slow` runs the rest
     "jax": [("1/6", {}), ("5/6", {"JAX_ENABLE_X64": "1"})],
     "keras": [
         (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/1", "2/6", "5/6"), KERAS_BACKENDS, strict=False)
     ],
 }
-TWO = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # processes: the machines of CI have as many cores
-WHOLE_FILES = ("--dist", "loadfile")  # whose trainings are for all their tests
-ONCE = (
-    "test_book",
-    "test_training",
-    "test_resizing",
-    "test_properties",
-    "jax/test_modes",
-)  # no environment changes them
-ELSEWHERE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
-ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # by default d2l; without what they ask for, which is drawing, and old
-BESIDE = {  # what a room's framework runs on or with
+TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
+BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
+ONCE = ("test_book", "test_training", "test_resizing", "test_properties", "jax/test_modes")  # in one environment only
+SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
+ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # else d2l; without their dependencies, which are old and draw
+COMPANIONS = {  # packages that a framework runs on or exports to
     "jax": ("flax", "optax", "flatbuffers"),
     "keras": tuple(KERAS_BACKENDS.values()),
     "torch": ("onnx", "onnxruntime", "onnxscript"),
 }
-CHINESE_PAGES = ("-t", "translated", "-D", "language=zh_CN", "docs", "docs/_build/zh")  # after the English ones
-LONE_PEERS = ("keras-hub", "timm", "torchtune")  # their rotary parts do without TensorFlow, torchvision, torchao
-BENCHED = {"torch": LONE_PEERS, "keras": ("keras-hub",)}  # beside the group of peers
+CHINESE_PAGES = ("-t", "translated", "-D", "language=zh_CN", "docs", "docs/_build/zh")  # built after the English ones
+PEERS_ALONE = ("keras-hub", "timm", "torchtune")  # without TensorFlow, torchvision, torchao, which RoPE does not need
+BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
 BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Formatting, lint and spelling."""
+    """Check formatting, lint and spelling."""
     session.install("-c", "constraints/core.txt", *dependencies("lint"))
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
@@ -54,26 +54,26 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types, strictly; frameworks count as untyped here."""
+    """Check types, strictly; frameworks are untyped here."""
     install(session, "plots", "report", "strict", constraints="core", group="types")
     session.run("mypy")
 
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """Core and house, the NumPy and the strict room; the golden numbers made again. Needs a C compiler."""
+    """Test the core, the project, the backends numpy and strict, and the golden numbers; needs a C compiler."""
     install(session, "fast", "plots", "report", "strict", "jsonschema", "safetensors", constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
-    session.run("pytest", "tests/core", "tests/project", *TWO, *session.posargs)
+    session.run("pytest", "tests/core", "tests/project", *TWO_PROCESSES, *session.posargs)
     for name in ("numpy", "strict"):
-        session.run("pytest", "tests/backends", "--backend", name, *TWO, *session.posargs)
+        session.run("pytest", "tests/backends", "--backend", name, *TWO_PROCESSES, *session.posargs)
 
 
 @nox.session
 def old_numpy(session: nox.Session) -> None:
-    """The core on NumPy 1.26: the same bytes. The room of MXNet does this on 1.23.5."""
+    """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5."""
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
-    session.run("pytest", "tests/core", "--ignore", "tests/core/test_bad_values.py", *TWO, *session.posargs)
+    session.run("pytest", "tests/core", "--ignore", "tests/core/test_bad_values.py", *TWO_PROCESSES, *session.posargs)
 
 
 @nox.session
@@ -81,13 +81,13 @@ def old_numpy(session: nox.Session) -> None:
     ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
 )
 def backend(session: nox.Session, name: str) -> None:
-    """A framework's room in an environment of its own: the exact tables, the suite, examples, originals."""
+    """Test the backend of a framework: exact tables, the common suite, docstring examples, the layers of d2l."""
     prepare(session, name)
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first = test(session, name)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
-    session.run("pytest", "tests/d2l", "--backend", name, *TWO, *WHOLE_FILES, *session.posargs, env=first)
+    session.run("pytest", "tests/d2l", "--backend", name, *TWO_PROCESSES, *BY_FILE, *session.posargs, env=first)
 
 
 @nox.session(default=False)
@@ -95,7 +95,7 @@ def backend(session: nox.Session, name: str) -> None:
     ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
 )
 def slow(session: nox.Session, name: str) -> None:
-    """What `room` leaves out: other modes, other tests in other environments, trainings, one of them to its end."""
+    """Run the tests of a backend that `backend` leaves out, and train a Transformer to the end."""
     prepare(session, name)
     first = test(session, name, "-m", "slow")
     session.run("posenc", "train", "dates", "--backend", name, env=first)
@@ -103,15 +103,15 @@ def slow(session: nox.Session, name: str) -> None:
 
 @nox.session
 def peers(session: nox.Session) -> None:
-    """Other libraries beside ours: the same numbers, or which of the two is right."""
+    """Compare our numbers with those of other libraries."""
     install(session, "torch", constraints="peers", group="peers")
-    session.install("--no-deps", "-c", "constraints/peers.txt", *LONE_PEERS)
-    session.run("pytest", "tests/peers", *TWO, *session.posargs)
+    session.install("--no-deps", "-c", "constraints/peers.txt", *PEERS_ALONE)
+    session.run("pytest", "tests/peers", *TWO_PROCESSES, *session.posargs)
 
 
 @nox.session
 def arrays(session: nox.Session) -> None:
-    """Arrays of libraries without a room: dask, on a cluster of two workers too, ndonnx, bare JAX and PyTorch."""
+    """Test the core on arrays of dask, ndonnx, JAX and PyTorch without a backend."""
     session.env["OMP_NUM_THREADS"] = "1"
     install(session, "strict", "jax", "torch", constraints="arrays", group="arrays")
     session.run("pytest", "tests/arrays", *session.posargs)
@@ -119,53 +119,65 @@ def arrays(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The pages, warnings as errors, in `docs/_build`, those in Chinese in `zh` there, tried in Chromium with the explorer; `-- serve` shows them, `-- linkcheck` tries links."""
+    """Build the pages into `docs/_build`, warnings as errors, and test them and the explorer in Chromium.
+
+    The Chinese pages go into `docs/_build/zh`. `-- serve` shows the pages while they are edited, `-- linkcheck` checks
+    links. A Chromium is installed if the machine has none.
+    """
     install(session, "explore", "report", *dependencies("browser"), constraints="docs", group="docs")
     if session.posargs[:1] == ["serve"]:
-        written = ("docs/_drawn/*", "docs/reference/support.md", "docs/locale/*.mo")
-        ignored = [word for name in written for word in ("--ignore", name)]
+        generated = ("docs/_drawn/*", "docs/reference/support.md", "docs/locale/*.mo")
+        ignored = [word for name in generated for word in ("--ignore", name)]
         then = ("--post-build", " ".join(("sphinx-build", "-q", *CHINESE_PAGES)))
         session.run("sphinx-autobuild", *ignored, *then, "docs", "docs/_build", *session.posargs[1:])
     elif session.posargs[:1] == ["linkcheck"]:
         session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/linkcheck", *session.posargs[1:])
     else:
+        session.run("python", "tests/browser/chromium.py")  # fails before the pages are built
         strictly = ("sphinx-build", "-q", "-W", "--keep-going")
         session.run(*strictly, "-b", "html", "docs", "docs/_build", *session.posargs)
         session.run(*strictly, *CHINESE_PAGES)
-        session.run("pytest", "tests/browser", *TWO)
+        session.run("pytest", "tests/browser", *TWO_PROCESSES)
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """What a room costs beside its peers: `nox -s bench -- torch [rotation] [OPTION ...]`; MXNet asks for `-P 3.11`."""
-    name, *arguments = session.posargs or ["numpy"]
-    script = arguments.pop(0) if arguments and not arguments[0].startswith("-") else "rotation"
+    """Measure a backend beside other libraries: `nox -s bench -- [SCRIPT] [--backend NAME] [OPTION ...]`.
+
+    SCRIPT is a file of `benchmarks`, by default rotation; NAME is by default numpy. MXNet needs `-P 3.11`.
+    """
+    first, *rest = session.posargs or [""]
+    script, options = ("rotation", session.posargs) if first.startswith("-") or not first else (first, rest)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--backend", default="numpy", choices=("numpy", *BACKEND_NAMES))
+    known, arguments = parser.parse_known_args(options)
+    name = known.backend
     group = "peers" if name == "torch" else "test"
     constraints = {"numpy": "core", "torch": "peers"}.get(name, name)
-    install(session, name, "fast", "report", *BESIDE.get(name, ()), constraints=constraints, group=group)
-    if BENCHED.get(name):
-        session.install("--no-deps", "-c", "constraints/peers.txt", *BENCHED[name])
+    install(session, name, "fast", "report", *COMPANIONS.get(name, ()), constraints=constraints, group=group)
+    if BENCH_PEERS.get(name):
+        session.install("--no-deps", "-c", "constraints/peers.txt", *BENCH_PEERS[name])
     session.run("python", f"benchmarks/{script}.py", "--backend", name, *arguments)
 
 
 def prepare(session: nox.Session, name: str) -> None:
-    """Install a room and what it runs on or with."""
+    """Install the project with a backend and its companions."""
     session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
-    install(session, name, "fast", "report", *BESIDE.get(name, ()), constraints=name)
+    install(session, name, "fast", "report", *COMPANIONS.get(name, ()), constraints=name)
 
 
 def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
-    """Test a room in each of its environments; returns the first."""
+    """Test a backend with the variables of each of its environments; return those of the first."""
     (_, first), *_ = environments = ENVIRONMENTS.get(name, [("1/1", {})])
     for share, environment in environments:
-        again = [] if environment is first else ELSEWHERE
-        arguments = ("--backend", name, "--share", share, *selected, *again, *TWO, *session.posargs)
+        again = [] if environment is first else SKIP_ONCE
+        arguments = ("--backend", name, "--share", share, *selected, *again, *TWO_PROCESSES, *session.posargs)
         session.run("pytest", "tests/backends", *arguments, env=environment)
     return first
 
 
 def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:
-    """Install the project with extras as a wheel, never editable, and other packages, at pinned versions."""
+    """Install the project as a wheel, extras and other packages, at the versions of a file of constraints."""
     extras = ",".join(name for name in names if name in EXTRAS)
     others = [name for name in names if name not in (*EXTRAS, "numpy")]
     project = f".[{extras}]" if extras else "."
@@ -173,7 +185,7 @@ def install(session: nox.Session, *names: str, constraints: str, group: str = "t
 
 
 def dependencies(group: str) -> tuple[str, ...]:
-    """What a dependency group of `pyproject.toml` asks for."""
+    """Return the requirements of a dependency group of `pyproject.toml`."""
     return tuple(nox.project.dependency_groups(PROJECT, group))
 
 

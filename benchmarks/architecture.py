@@ -1,15 +1,15 @@
-"""Measure the architecture: what a call passes through, what it costs over the plain operators, and how much code there is.
+"""Measure the architecture: the path of a call, its cost over the plain operators, and the amount of code.
 
     python benchmarks/architecture.py [--only way|cost|lines] [--rounds N] [--json FILE]
 
 The tree that Python imports `posenc_core` from is measured, in PyTorch: eager, float32, one thread, default arguments.
 
-* way: how many Python functions of ours a call passes through, and in how many files, counted by `sys.setprofile`. Each call
-  is made twice before. It is counted with what is installed, and once more with numba hidden, so without the compiled kernel.
-* cost: the time of a layer over that of the plain operators it runs, without numba; both take turns within each round.
+* way: how many Python functions of ours a call passes through, and in how many files, counted by `sys.setprofile` after
+  two calls that fill caches: with all that is installed, and with numba hidden, so without the compiled kernel.
+* cost: the time of a layer over that of the plain operators it runs, without numba; both run in each round.
 * lines: lines of code without docstrings, comments and blank lines, entries of folders, and lengths of functions.
 
-Tables are printed; `--json` names a file for the result. Calls are made in processes that have one thread and one core.
+Tables are printed; `--json` names a file for the result. Calls run in processes with one thread and one core.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from typing import Any, Literal
 import harness
 import machine
 import numpy as np
+from call_path import way
 from counting import PACKAGES, folder_of, lines
-from passing import way
 
 PARTS = ("way", "cost", "lines")
 WIDTH, HEADS = 64, 8
 SIZES = (512, 1024, 2048, 4096, 8192)  # numbers in the tokens
 BASE = 10_000.0
-WITHIN = 1e-5  # plain tables are made in float64 and cast; ours are exact
+WITHIN = 1e-5  # plain tables are computed in float64 and cast; ours are exact
 Layout = Literal["half", "interleaved"]
 
 
@@ -44,19 +44,19 @@ def cases() -> Iterator[harness.Case]:
     layouts: tuple[Layout, ...] = ("half", "interleaved")
     for layout in layouts:
         for size in SIZES:
-            yield harness.Case(f"rope(q), {layout}, {size}", partial(_turned, layout, size), WITHIN)
+            yield harness.Case(f"rope(q), {layout}, {size}", partial(_rotation, layout, size), WITHIN)
     for size in SIZES:
-        yield harness.Case(f"PositionalEncoding(64)(x), {size}", partial(_added, size), WITHIN)
+        yield harness.Case(f"PositionalEncoding(64)(x), {size}", partial(_addition, size), WITHIN)
 
 
-def _turned(layout: Layout, size: int) -> dict[str, harness.Form]:
+def _rotation(layout: Layout, size: int) -> dict[str, harness.Implementation]:
     import torch
 
     from posenc_backends.torch import RotaryEmbedding
     from posenc_core import Rotary
 
     rope = RotaryEmbedding(Rotary(head_dim=WIDTH, layout=layout))
-    q = torch.from_numpy(_drawn(1, HEADS, size // (HEADS * WIDTH), WIDTH))
+    q = torch.from_numpy(_random(1, HEADS, size // (HEADS * WIDTH), WIDTH))
     angles = _angles(2048)
     cosines, sines = (torch.from_numpy(table.astype(np.float32)) for table in (np.cos(angles), np.sin(angles)))
     start, stop = 0, q.shape[-2]
@@ -72,23 +72,26 @@ def _turned(layout: Layout, size: int) -> dict[str, harness.Form]:
         return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
 
     plain = half if layout == "half" else interleaved
-    return {"plain": harness.Form(plain, np.asarray), harness.OURS: harness.Form(lambda: rope(q), np.asarray)}
+    return {
+        "plain": harness.Implementation(plain, np.asarray),
+        harness.OURS: harness.Implementation(lambda: rope(q), np.asarray),
+    }
 
 
-def _added(size: int) -> dict[str, harness.Form]:
+def _addition(size: int) -> dict[str, harness.Implementation]:
     import torch
 
     from posenc_backends.torch import PositionalEncoding
 
-    layer, x = PositionalEncoding(WIDTH), torch.from_numpy(_drawn(1, size // WIDTH, WIDTH))
+    layer, x = PositionalEncoding(WIDTH), torch.from_numpy(_random(1, size // WIDTH, WIDTH))
     angles = _angles(1000)
     waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), WIDTH)
     table, start, stop = torch.from_numpy(waves.astype(np.float32)), 0, x.shape[-2]
-    plain = harness.Form(lambda: x + table[start:stop], np.asarray)
-    return {"plain": plain, harness.OURS: harness.Form(lambda: layer(x), np.asarray)}
+    plain = harness.Implementation(lambda: x + table[start:stop], np.asarray)
+    return {"plain": plain, harness.OURS: harness.Implementation(lambda: layer(x), np.asarray)}
 
 
-def _drawn(*shape: int) -> np.ndarray:
+def _random(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
@@ -104,8 +107,10 @@ def cost(rounds: int) -> dict[str, Any]:
     """
     found = []
     for case in cases():
-        forms, _, _ = harness.checked(case)
-        times = harness.interleaved({name: form.call for name, form in forms.items()}, rounds, clock="processor")
+        implementations, _, _ = harness.check(case)
+        times = harness.time_interleaved(
+            {name: one.call for name, one in implementations.items()}, rounds, clock="processor"
+        )
         ours, plain = times[harness.OURS], times["plain"]
         call, _, size = case.name.rpartition(", ")
         found.append(
@@ -120,15 +125,15 @@ def cost(rounds: int) -> dict[str, Any]:
     return {"rounds": rounds, "clock": "processor", "numba": False, "cases": found}
 
 
-def measured(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
+def measure(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
     """Measure the parts, each in a process of its own; return the result that `--json` writes."""
     result: dict[str, Any] = {"benchmark": "architecture", "commit": commit()}
     result |= {"machine": machine.machine() | {"commit": result["commit"]}, "versions": machine.versions()}
     for part in parts:
         if part == "way":
-            result[part] = {"as installed": apart(part), "without numba": apart(part, hidden=True)}
+            result[part] = {"as installed": in_subprocess(part), "without numba": in_subprocess(part, hidden=True)}
         elif part == "cost":
-            result[part] = apart(part, rounds, hidden=True)
+            result[part] = in_subprocess(part, rounds, hidden=True)
         else:
             result[part] = lines()
     return result
@@ -142,12 +147,12 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def apart(part: str, rounds: int = 0, *, hidden: bool = False) -> Any:
+def in_subprocess(part: str, rounds: int = 0, *, hidden: bool = False) -> Any:
     """Measure one part in a process with one thread, in which numba may be hidden; return its result."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "result.json")
         arguments = [__file__, "--only", part, "--rounds", str(rounds), "--json", str(path)]
-        if not machine.run_apart([*arguments, *(["--hide-numba"] if hidden else [])], 1):
+        if not machine.run_in_subprocess([*arguments, *(["--hide-numba"] if hidden else [])], 1):
             raise RuntimeError(f"The measurement of `{part}` ended early.")
         return json.loads(path.read_text(encoding="utf-8"))
 
@@ -159,7 +164,7 @@ def hide(module: str) -> None:
     sys.modules[module] = None  # type: ignore[assignment]  # what Python documents for this
 
 
-def shown(result: dict[str, Any]) -> None:
+def print_tables(result: dict[str, Any]) -> None:
     """Print the tables."""
     from rich.console import Console
     from rich.table import Table
@@ -198,21 +203,21 @@ def _cost_row(one: dict[str, Any]) -> tuple[Any, ...]:
 
 def main() -> None:
     """Measure what the command line asks for, print it, and write it to a file."""
-    parser = argparse.ArgumentParser(description="The way of a call, its cost, and the lines of code.")
+    parser = argparse.ArgumentParser(description="The path of a call, its cost, and lines of code.")
     parser.add_argument("--only", choices=PARTS, help="one part; by default all are measured")
-    parser.add_argument("--rounds", type=int, default=400, help="of the cost, in which both take turns")
+    parser.add_argument("--rounds", type=int, default=400, help="rounds of the cost")
     parser.add_argument("--json", type=Path, help="a file for the result")
-    parser.add_argument("--backend", choices=("torch",), default="torch", help="PyTorch alone is measured")
+    parser.add_argument("--backend", choices=("torch",), default="torch", help="the only one that is measured")
     parser.add_argument("--hide-numba", action="store_true", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
-    if machine.is_apart():
+    if machine.is_subprocess():
         if options.hide_numba:
             hide("numba")
         part = way() if options.only == "way" else cost(options.rounds)
         options.json.write_text(json.dumps(part), encoding="utf-8")
         return
-    result = measured((options.only,) if options.only else PARTS, options.rounds)
-    shown(result)
+    result = measure((options.only,) if options.only else PARTS, options.rounds)
+    print_tables(result)
     if options.json:
         options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

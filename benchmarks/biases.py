@@ -1,8 +1,8 @@
-"""What biases of plain sequences cost beside an array of their size that is filled with one number.
+"""Time biases of plain sequences against filling an array of their size with one number.
 
     python benchmarks/biases.py --backend numpy --threads 1
 
-32 heads, 4096 queries and keys. What memory they take, `growth.py` tells.
+32 heads, 4096 queries and keys. `growth.py` measures their memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from harness import Case, Form, main
+from harness import Case, Implementation, main
 
 from posenc_backends import load
 from posenc_core import Alibi, Kerple, T5Bias, namespace_of
@@ -21,20 +21,18 @@ from posenc_core.encodings import Placed, PositionScoring
 
 
 def cases(backend: str, heads: int = 32, length: int = 4096) -> Iterator[Case]:
-    """Each encoding whose bias depends on distances alone."""
-    forms, row = (
-        import_module(f"implementations.{backend}"),
-        load(backend).from_numpy(np.zeros((heads, length, length), np.float32)),
-    )
+    """Yield the encodings whose bias depends on distances alone."""
+    implementations = import_module(f"implementations.{backend}")
+    scores = load(backend).from_numpy(np.zeros((heads, length, length), np.float32))
     for encoding in (Alibi(num_heads=heads), T5Bias(num_heads=heads), Kerple(num_heads=heads)):
-        made = making(load(backend), encoding, length)
-        calls = {"filled": lambda: namespace_of(row).full_like(row, 1.5), "posenc": made}
-        found = {name: Form(_waited(forms, call)) for name, call in calls.items()}
+        bias = make_bias(load(backend), encoding, length)
+        calls = {"filled": lambda: namespace_of(scores).full_like(scores, 1.5), "posenc": bias}
+        found = {name: Implementation(_wait_for(implementations, call)) for name, call in calls.items()}
         yield Case(type(encoding).__name__, lambda found=found: found)
 
 
-def making(backend: Any, encoding: PositionScoring, length: int) -> Callable[[], Any]:
-    """Makes the bias, as `attend` does."""
+def make_bias(backend: Any, encoding: PositionScoring, length: int) -> Callable[[], Any]:
+    """Return a function that computes the bias as `attend` does."""
     rng, like = np.random.default_rng(0), backend.from_numpy(np.zeros((1, 1), np.float32))
     weights = {
         name: backend.from_numpy(rng.normal(size=each.shape).astype(np.float32))
@@ -44,8 +42,8 @@ def making(backend: Any, encoding: PositionScoring, length: int) -> Callable[[],
     return lambda: placed.scores(AttentionInputs(like, like, like))
 
 
-def _waited(forms: Any, call: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: forms.ready([call()])
+def _wait_for(implementations: Any, call: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: implementations.ready([call()])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A table and a rotation, made block by block on two workers and written as they are made: no memory holds them.
+"""Compute a table and a rotation block by block on two workers, and write each block at once.
 
     python benchmarks/blocks.py [ROWS [COLUMNS [ENTRIES]]]
 
-Blocks have so many entries. Asks for dask, distributed and zarr. Rows are read back where blocks begin and end, and compared with NumPy's, bit for bit.
-Memory is the most that a process has held, less what it held before. Printed as JSON.
+Neither fits into memory. ENTRIES is the size of a block. Needs dask, distributed and zarr. Rows at the ends of blocks
+are read back and compared with NumPy's, bit for bit. Memory is the peak of a process less its peak before. Prints JSON.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WORKERS = 2
 
 
 def results(positions: Any, columns: int) -> dict[str, Any]:
-    """A table, and another one as tokens, rotated; of lazy positions they are lazy."""
+    """Return a table, and another table as tokens, rotated; lazy if positions are lazy."""
     tokens = Sinusoidal(dim=columns, base=100).table(positions)
     cos, sin = Rotary(head_dim=columns, layout="half").cos_sin(positions)
     return {"table": Sinusoidal(dim=columns).table(positions), "rotation": rotate(tokens, cos, sin, layout="half")}
 
 
-def written(lazy: Any, path: Path, client: Client) -> dict[str, Any]:
-    """Write an array and tell what that took."""
+def write(lazy: Any, path: Path, client: Client) -> dict[str, Any]:
+    """Write an array; return its sizes, seconds and memory."""
     before, began = [*client.run(peak).values()], time.perf_counter()
     lazy.to_zarr(str(path))
     seconds, after = time.perf_counter() - began, [*client.run(peak).values()]
@@ -48,12 +48,12 @@ def written(lazy: Any, path: Path, client: Client) -> dict[str, Any]:
 
 
 def peak() -> int:
-    """The most memory that this process has held, KiB."""
+    """Return the peak memory of this process, KiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def agrees(path: Path, name: str, step: int) -> bool:
-    """Whether what was written is what NumPy makes of these positions, where blocks begin and end."""
+def equals_numpy(path: Path, name: str, step: int) -> bool:
+    """Return whether the rows at the ends of blocks equal what NumPy computes of these positions."""
     stored = zarr.open_array(str(path), mode="r")
     rows, columns = stored.shape
     ends = [min(end, rows) for end in range(step, rows + step, step)]
@@ -61,19 +61,19 @@ def agrees(path: Path, name: str, step: int) -> bool:
     return bool((stored.oindex[some] == results(some, columns)[name]).all())
 
 
-def main(folder: Path, rows: int = 100_000_000, columns: int = 2, golden_cases: int = 2**21) -> dict[str, Any]:
-    """Write both and compare."""
-    step = golden_cases // columns
+def main(folder: Path, rows: int = 100_000_000, columns: int = 2, entries: int = 2**21) -> dict[str, Any]:
+    """Write both, compare them with NumPy, and return the measurements."""
+    step = entries // columns
     found: dict[str, Any] = {"workers": WORKERS}
     with LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         for lazy in results(da.arange(4, chunks=1), columns).values():
-            lazy.compute()  # all is imported
+            lazy.compute()  # import everything first
         before = peak()
         for name, lazy in results(da.arange(rows, chunks=step), columns).items():
-            found[name] = written(lazy, folder / name, client)
+            found[name] = write(lazy, folder / name, client)
         found["peak of this process over before, MiB"] = round((peak() - before) / 2**10)
     for name in ("table", "rotation"):
-        found[name]["equal to NumPy's"] = agrees(folder / name, name, step)
+        found[name]["equal to NumPy's"] = equals_numpy(folder / name, name, step)
     return found
 
 

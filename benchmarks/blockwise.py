@@ -1,9 +1,9 @@
-"""Attention of long sequences, block by block: seconds, and memory beside what goes in and comes out.
+"""Measure attention of long sequences, block by block: seconds, and memory besides input and output.
 
     python benchmarks/blockwise.py [--backend BACKEND] [--length LENGTH] [--block BLOCK] [-o FILE]
 
-One head, 64 wide, float32, `Alibi` under a causal mask. Memory is the most that the process has held, less what it held before.
-Some rows are compared with the plain formula in float64. As JSON, in a process with one thread.
+One head, 64 wide, float32, `Alibi` with a causal mask. Memory is the peak of the process less its peak before. Some
+rows are compared with the plain formula in float64. The result is JSON; it runs in a process with one thread.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ WIDTH, SLOPE = 64, 2.0**-8
 
 
 def peak() -> int:
-    """The most memory that this process has held, MiB."""
+    """Return the peak memory of this process, MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
 
 
 def error(q: np.ndarray, k: np.ndarray, v: np.ndarray, got: np.ndarray) -> float:
-    """The worst error of some rows."""
+    """Return the worst error of some rows."""
     worst = 0.0
     for row in (0, 1, len(q) // 3, len(q) - 1):
         scores = k[: row + 1].astype(np.float64) @ q[row] / WIDTH**0.5 - SLOPE * np.arange(row, -1, -1)
@@ -41,23 +41,23 @@ def error(q: np.ndarray, k: np.ndarray, v: np.ndarray, got: np.ndarray) -> float
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, and write or print the result."""
     parser = argparse.ArgumentParser(description="Attention of long sequences, block by block: time and memory.")
-    parser.add_argument("--backend", default="numpy", help="the framework that is measured; numpy by default")
+    parser.add_argument("--backend", default="numpy", help="the backend to measure; numpy by default")
     parser.add_argument("--length", type=int, default=65536, help="how many queries and keys")
     parser.add_argument("--block", type=int, default=512, help="how many of them at a time")
     parser.add_argument("-o", "--output", help="a file for the result; else it is printed")
     options = parser.parse_args()
-    if not machine.is_apart():
-        machine.repeat_apart(options.output)
+    if not machine.is_subprocess():
+        machine.rerun_in_subprocess(options.output)
         return
     result = {"benchmark": "blockwise", "backend": options.backend, "machine": machine.machine()}
-    result |= measured(options.backend, options.length, options.block) | {"versions": machine.versions()}
+    result |= measure(options.backend, options.length, options.block) | {"versions": machine.versions()}
     Path(options.output).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def measured(name: str, length: int, block: int) -> dict[str, Any]:
-    """Seconds, memory, and the worst error of some rows."""
+def measure(name: str, length: int, block: int) -> dict[str, Any]:
+    """Return seconds, memory, and the worst error of some rows."""
     backend, rng = load(name), np.random.default_rng(0)
     host = [rng.normal(size=(1, 1, length, WIDTH)).astype(np.float32) for _ in "qkv"]
     q, k, v = (backend.from_numpy(each) for each in host)

@@ -1,4 +1,7 @@
-"""What grows: every encoding against length, batch and heads, in NumPy; the layers that encode a sequence against length and width."""
+"""Define the curves of `growth.py`: computations against one size, in NumPy.
+
+Every encoding against length, batch and heads; sequence layers against length and width.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from posenc_backends.numpy import AttentionBias, PositionalEncoding, RotaryEmbed
 from posenc_core.encodings import ContentScoring, Placed
 
 WIDTH = 32
-LONG, SHORT = range(8, 21), range(6, 12)  # powers of two: for what is linear in the length, for what is quadratic
+LONG, SHORT = range(8, 21), range(6, 12)  # exponents of 2, for linear and for quadratic costs
 FEW = range(7)  # of batches and heads
-LENGTH = 256  # where batch or heads grow
+LENGTH = 256  # of the curves against batch or heads
 
 
-class Growing(NamedTuple):
+class Curve(NamedTuple):
     """A computation against one size, and the powers of it that time and memory should grow by."""
 
     kind: str
@@ -43,17 +46,17 @@ TABLES = {
     "RandomFourierFeatures": p.RandomFourierFeatures(dim=WIDTH, scale=1.0, seed=0, num_axes=1),
     "GridSinusoidal": p.GridSinusoidal(dim=WIDTH, convention="mae"),
 }
-TURNING = {
+FIXED_ROTARY = {
     "Rotary": p.Rotary(head_dim=WIDTH, layout="half"),
     "Rotary, YaRN": p.Rotary(
         head_dim=WIDTH, layout="half", scaling=p.YaRN(factor=4.0, original_max_position_embeddings=4096)
     ),
-    "XPos": p.XPos(head_dim=WIDTH, layout="half", scale_base=2**14),  # whose powers stay finite to 2**20 positions
+    "XPos": p.XPos(head_dim=WIDTH, layout="half", scale_base=2**14),  # its powers stay finite up to position 2**20
     "MultimodalRotary": p.MultimodalRotary(head_dim=WIDTH, layout="half", sections=(8, 4, 4)),
     "AxialRotary": p.AxialRotary(head_dim=WIDTH, layout="half", axes_dims=(16, 16)),
 }
-TURNED = TURNING | {"LearnedRotary": p.LearnedRotary(head_dim=WIDTH, layout="half")}
-ADDED = {
+ROTARY = FIXED_ROTARY | {"LearnedRotary": p.LearnedRotary(head_dim=WIDTH, layout="half")}
+ADDITIVE = {
     "Sinusoidal": p.Sinusoidal(dim=WIDTH),
     "LearnedSinusoidal": p.LearnedSinusoidal(dim=WIDTH),
     "Learned": p.Learned(dim=WIDTH, length=2**20),
@@ -61,7 +64,7 @@ ADDED = {
 
 
 def _scoring(heads: int) -> dict[str, Any]:
-    """The encodings of scores."""
+    """Return the scoring encodings."""
     return {
         "Alibi": p.Alibi(num_heads=heads),
         "T5Bias": p.T5Bias(num_heads=heads),
@@ -73,32 +76,40 @@ def _scoring(heads: int) -> dict[str, Any]:
     }
 
 
-def curves() -> Iterator[Growing]:
-    """All of them."""
+def curves() -> Iterator[Curve]:
+    """Yield all curves."""
     for name, encoding in TABLES.items():
-        yield Growing("table", name, "length", _powers(LONG), partial(_table, encoding))
-    for name, rotary in TURNING.items():
-        yield Growing("table of rotations", name, "length", _powers(LONG), partial(_cos_sin, rotary))
-    for axis, sizes in {"length": LONG, "batch": FEW, "heads": FEW}.items():
-        for name in TURNED:
-            yield Growing("rotation", name, axis, _powers(sizes), partial(_along, axis, partial(_rotation, name)))
-        for name in ADDED if axis != "heads" else ():
-            yield Growing("addition", name, axis, _powers(sizes), partial(_along, axis, partial(_addition, name)))
-    for axis, sizes in {"length": SHORT, "batch": FEW, "heads": FEW}.items():
-        power = 2 if axis == "length" else 1
-        for name in _scoring(1):
-            make = partial(_along, axis, partial(_bias, name))
-            yield Growing("bias", name, axis, _powers(sizes), make, power, power)
-        for name in ("none", *_scoring(1), "Rotary"):
-            make = partial(_along, axis, partial(_attention, name))
-            yield Growing("attention", name, axis, _powers(sizes), make, power, power)
-    squares = tuple(size for size in _powers(SHORT) if math.isqrt(size) ** 2 == size)
-    yield Growing("bias", "SwinBias", "length", squares, _window, 2, 2)
+        yield Curve("table", name, "length", _powers(LONG), partial(_table, encoding))
+    for name, rotary in FIXED_ROTARY.items():
+        yield Curve("table of rotations", name, "length", _powers(LONG), partial(_cos_sin, rotary))
+    yield from _curves_of_tokens()
+    yield from _curves_of_scores()
     for name, layer in LAYERS.items():
         for axis, sizes in {"length": range(6, 13), "width": range(5, 11)}.items():
             make = partial(_layer, layer.run, axis)
             powers = getattr(layer, f"time_by_{axis}"), getattr(layer, f"memory_by_{axis}")
-            yield Growing("layer", name, axis, _powers(sizes), make, *powers)
+            yield Curve("layer", name, axis, _powers(sizes), make, *powers)
+
+
+def _curves_of_tokens() -> Iterator[Curve]:
+    for axis, sizes in {"length": LONG, "batch": FEW, "heads": FEW}.items():
+        for name in ROTARY:
+            yield Curve("rotation", name, axis, _powers(sizes), partial(_along, axis, partial(_rotation, name)))
+        for name in ADDITIVE if axis != "heads" else ():
+            yield Curve("addition", name, axis, _powers(sizes), partial(_along, axis, partial(_addition, name)))
+
+
+def _curves_of_scores() -> Iterator[Curve]:
+    for axis, sizes in {"length": SHORT, "batch": FEW, "heads": FEW}.items():
+        power = 2 if axis == "length" else 1
+        for name in _scoring(1):
+            make = partial(_along, axis, partial(_bias, name))
+            yield Curve("bias", name, axis, _powers(sizes), make, power, power)
+        for name in ("none", *_scoring(1), "Rotary"):
+            make = partial(_along, axis, partial(_attention, name))
+            yield Curve("attention", name, axis, _powers(sizes), make, power, power)
+    squares = tuple(size for size in _powers(SHORT) if math.isqrt(size) ** 2 == size)
+    yield Curve("bias", "SwinBias", "length", squares, _window, 2, 2)
 
 
 def _powers(exponents: range) -> tuple[int, ...]:
@@ -127,15 +138,15 @@ def _positions(encoding: Any, length: int) -> Any:
 
 
 def _rotation(name: str, batch: int, heads: int, length: int) -> Callable[[], Any]:
-    layer = RotaryEmbedding(TURNED[name], max_len=length)
-    x, places = _normal(batch, heads, length, WIDTH), {}
+    layer = RotaryEmbedding(ROTARY[name], max_len=length)
+    x, options = _normal(batch, heads, length, WIDTH), {}
     if layer.encoding.num_axes > 1:
-        places["positions"] = _positions(layer.encoding, length)
-    return lambda: layer(x, **places)
+        options["positions"] = _positions(layer.encoding, length)
+    return lambda: layer(x, **options)
 
 
 def _addition(name: str, batch: int, heads: int, length: int) -> Callable[[], Any]:
-    layer = PositionalEncoding(WIDTH, max_len=length, encoding=ADDED[name])
+    layer = PositionalEncoding(WIDTH, max_len=length, encoding=ADDITIVE[name])
     x = _normal(batch, length, WIDTH)
     return lambda: layer(x)
 
@@ -148,7 +159,7 @@ def _bias(name: str, batch: int, heads: int, length: int) -> Callable[[], Any]:
 
 
 def _window(length: int) -> Callable[[], Any]:
-    """A square window of so many tokens."""
+    """Return a call on a square window of `length` tokens."""
     side = math.isqrt(length)
     layer = AttentionBias(p.SwinBias(num_heads=1, window=(side, side)))
     scores = _normal(1, 1, length, length)
@@ -159,7 +170,7 @@ def _attention(name: str, batch: int, heads: int, length: int) -> Callable[[], A
     x = _normal(batch, heads, length, WIDTH)
     if name == "none":
         return lambda: p.attend(x, x, x)
-    encoding = TURNING[name] if name in TURNING else _scoring(heads)[name]
+    encoding = FIXED_ROTARY[name] if name in FIXED_ROTARY else _scoring(heads)[name]
     weights = {part: _normal(*one.shape) for part, one in encoding.parameters().items()}
     return lambda: p.attend(x, x, x, position=Placed(encoding, range(length), range(length), weights or None))
 

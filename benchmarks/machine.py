@@ -1,4 +1,4 @@
-"""The machine: what it is, what is installed, and processes with a number of threads."""
+"""Describe the machine and what is installed; run processes with a number of threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 VARIABLE = "POSENC_BENCHMARK_THREADS"
-VARIABLES = (  # by which libraries are told how many threads to use, before they are imported
+VARIABLES = (  # libraries read their number of threads from these on import
     VARIABLE,
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -33,7 +33,7 @@ PACKAGES = (
 
 
 def machine() -> dict[str, str | int]:
-    """Processor, cores, memory, system and Python; the commit that is measured, where it is known."""
+    """Return processor, cores, memory, system, Python, and the commit that is measured, if it is known."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -46,8 +46,8 @@ def machine() -> dict[str, str | int]:
 
 def _processor() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    told = dict(line.split(":", 1) for line in lines if ":" in line)
-    names = {key.strip(): value.strip() for key, value in told.items()}
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    names = {key.strip(): value.strip() for key, value in fields.items()}
     model = names.get("model name", platform.machine())
     family = f" (family {names['cpu family']}, model {names['model']})" if "cpu family" in names else ""
     return model + family
@@ -60,7 +60,7 @@ def _commit() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of what is installed and could matter."""
+    """Return the versions of installed packages that could matter."""
     found = {}
     for name in PACKAGES:
         try:
@@ -71,34 +71,34 @@ def versions() -> dict[str, str]:
 
 
 def threads() -> int:
-    """How many threads this process may use for one computation."""
+    """Return how many threads this process may use for one computation."""
     return int(os.environ.get(VARIABLE, "1"))
 
 
-def is_apart() -> bool:
-    """Whether this process was started by `run_apart`."""
+def is_subprocess() -> bool:
+    """Return whether this process was started by `run_in_subprocess`."""
     return VARIABLE in os.environ
 
 
-def run_apart(arguments: Sequence[str], count: int) -> bool:
-    """Run a script in a process that has so many threads, and as many cores; whether it came to its end."""
+def run_in_subprocess(arguments: Sequence[str], count: int) -> bool:
+    """Run a script in a process with `count` threads and as many cores; return whether it succeeded."""
     cores = sorted(os.sched_getaffinity(0))
     if count > len(cores):
         print(f"{count} threads are left out: there are {len(cores)} cores.", file=sys.stderr)
         return True
     environment = os.environ | dict.fromkeys(VARIABLES, str(count))
-    os.sched_setaffinity(0, cores[-count:])  # inherited
+    os.sched_setaffinity(0, cores[-count:])  # the process inherits it
     try:
         return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode == 0
     finally:
         os.sched_setaffinity(0, cores)
 
 
-def repeat_apart(output: str | None) -> None:
-    """Run this script again, in a process with one thread, to write its result to the file; without one it is printed."""
+def rerun_in_subprocess(output: str | None) -> None:
+    """Run this script again in a process with one thread; write its result to a file, or print it without one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(output or Path(folder, "result.json"))
-        if not run_apart([*sys.argv, "-o", str(path)], 1):
+        if not run_in_subprocess([*sys.argv, "-o", str(path)], 1):
             sys.exit("The benchmark ended early.")
         if not output:
             print(path.read_text(encoding="utf-8"))
@@ -106,5 +106,5 @@ def repeat_apart(output: str | None) -> None:
 
 @cache
 def pool(count: int) -> concurrent.futures.ThreadPoolExecutor:
-    """Threads that wait for work."""
+    """Return a pool of threads, the same for each call."""
     return concurrent.futures.ThreadPoolExecutor(count)

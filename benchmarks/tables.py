@@ -1,10 +1,10 @@
-"""Tables: ours, exact, beside those of others, and what it takes to hand them over to a framework.
+"""Time tables: our exact ones against those of others, and the transfer of a table to a framework.
 
     python benchmarks/tables.py --backend torch -o tables-torch.json
     python benchmarks/tables.py --only import --threads 1
 
-Rooms: numpy, torch, paddle, mxnet, jax, keras. The yardstick is a memcpy of 64 MiB, the size of a table of 131072 x 128. "differences" say
-how far the tables of others are from the exact one. For the cases of import, the yardstick is a process that imports NumPy.
+Backends: numpy, torch, paddle, mxnet, jax, keras. The yardstick is a memcpy of 64 MiB, the size of a table of
+131072 x 128. "differences" are the errors of the other tables. The yardstick of imports is the import of NumPy.
 """
 
 from __future__ import annotations
@@ -16,44 +16,53 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from harness import Case, Form, main, memcpy
+from harness import Case, Implementation, main, memcpy
 
 from posenc_core import Rotary, Sinusoidal, XPos
 from posenc_core.tables.frequencies import as_float64, geometric
 
 LENGTH, WIDTH = 131072, 128
-FAR = 0.05  # how far float32 angles are off, at these positions
+FAR = 0.05  # the error of float32 angles at these positions
 
 
 def cases(backend: str) -> Iterator[Case]:
-    """What is built, what is handed over, and the import."""
+    """Yield the cases: tables, their transfer, and the import."""
     yield Case(f"cos and sin, {LENGTH} x {WIDTH // 2} each", lambda: _rotary(backend), FAR)
     yield Case(f"sinusoidal, {LENGTH} x {WIDTH}", lambda: _sinusoidal(backend), FAR)
-    yield Case(f"handed over, {LENGTH} x {WIDTH}", lambda: _handed(backend))
+    yield Case(f"handed over, {LENGTH} x {WIDTH}", lambda: _transfer(backend))
     if backend == "numpy":
         yield Case("XPos, 32768 x 64 each", _xpos, FAR)
         yield Case("import", _imports)
 
 
-def _rotary(backend: str) -> dict[str, Form]:
-    forms = {
-        "posenc": Form(lambda: Rotary(head_dim=WIDTH, layout="half").cos_sin(np.arange(LENGTH)), _joined),
-        "float64-then-cast": Form(_plain, _joined),
-        "float32 angles": Form(_single, _joined),
+def _rotary(backend: str) -> dict[str, Implementation]:
+    implementations = {
+        "posenc": Implementation(
+            lambda: Rotary(head_dim=WIDTH, layout="half").cos_sin(np.arange(LENGTH)), _concatenate
+        ),
+        "float64-then-cast": Implementation(_plain, _concatenate),
+        "float32 angles": Implementation(_single, _concatenate),
     }
     peers = {"torch": {"torchtune": _torchtune, "transformers": _transformers}}.get(backend, {})
-    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms | {name: Form(form, _joined) for name, form in peers.items()}
+    return (
+        {"memcpy": memcpy(4 * LENGTH * WIDTH)}
+        | implementations
+        | {name: Implementation(function, _concatenate) for name, function in peers.items()}
+    )
 
 
-def _sinusoidal(backend: str) -> dict[str, Form]:
-    forms = {"posenc": Form(lambda: Sinusoidal(dim=WIDTH).table(np.arange(LENGTH)), np.asarray)}
+def _sinusoidal(backend: str) -> dict[str, Implementation]:
+    implementations = {"posenc": Implementation(lambda: Sinusoidal(dim=WIDTH).table(np.arange(LENGTH)), np.asarray)}
     if backend == "torch":
-        forms |= {"d2l": Form(_d2l, np.asarray), "positional-encodings": Form(_encodings, np.asarray)}
-    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms
+        implementations |= {
+            "d2l": Implementation(_d2l, np.asarray),
+            "positional-encodings": Implementation(_positional_encodings, np.asarray),
+        }
+    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | implementations
 
 
-def _xpos() -> dict[str, Form]:
-    """The encoding whose columns grow: four tables, those of keys being the others' inverses."""
+def _xpos() -> dict[str, Implementation]:
+    """Return implementations of xPos, whose columns grow; its tables for keys are the inverses of those for queries."""
     positions = np.arange(32768)
 
     def plain() -> list[Any]:
@@ -63,43 +72,46 @@ def _xpos() -> dict[str, Form]:
         return [(each * by).astype(np.float32) for by in (grown, 1 / grown) for each in (cos, sin)]
 
     ours = XPos(head_dim=WIDTH, layout="half")
-    forms = {
-        "posenc": Form(lambda: [*ours.rows(positions).values()][:2], _joined),
-        "plain": Form(lambda: plain()[:2], _joined),
+    implementations = {
+        "posenc": Implementation(lambda: [*ours.rows(positions).values()][:2], _concatenate),
+        "plain": Implementation(lambda: plain()[:2], _concatenate),
     }
-    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | forms
+    return {"memcpy": memcpy(4 * LENGTH * WIDTH)} | implementations
 
 
-def _handed(backend: str) -> dict[str, Form]:
-    """A table from NumPy's memory into the framework's: as our layers do it, and as one does."""
+def _transfer(backend: str) -> dict[str, Implementation]:
+    """Return the transfer of a table from NumPy to the framework: as our layers do it, and as users do."""
     table = np.ones((LENGTH, WIDTH), np.float32)
     arrays = import_module(f"posenc_backends.{backend}").backend if backend != "numpy" else None
-    forms = {"memcpy": memcpy(table.nbytes), "fresh copy": Form(table.copy)}
+    implementations = {"memcpy": memcpy(table.nbytes), "fresh copy": Implementation(table.copy)}
     if arrays is not None:
-        hand = getattr(arrays, "adopted", arrays.from_numpy)  # the first, where layers have another way with tables
-        forms["posenc"] = Form(lambda: _ready(hand(table)))
-        forms["usual"] = Form(lambda: _ready(_usual(backend)(table)))
-    return forms
+        transfer = getattr(arrays, "adopted", arrays.from_numpy)  # layers adopt tables if the backend can
+        implementations["posenc"] = Implementation(lambda: _ready(transfer(table)))
+        implementations["usual"] = Implementation(lambda: _ready(_usual(backend)(table)))
+    return implementations
 
 
 def _usual(backend: str) -> Callable[[Any], Any]:
     module, name = {
-        "torch": ("torch", "tensor"), "paddle": ("paddle", "to_tensor"), "mxnet": ("mxnet.np", "array"), "jax": ("jax.numpy", "array"),
+        "torch": ("torch", "tensor"),
+        "paddle": ("paddle", "to_tensor"),
+        "mxnet": ("mxnet.np", "array"),
+        "jax": ("jax.numpy", "array"),
         "keras": ("keras.ops", "convert_to_tensor"),
-    }[backend]  # fmt: skip
+    }[backend]
     function: Callable[[Any], Any] = getattr(import_module(module), name)
     return function
 
 
 def _ready(array: Any) -> Any:
-    """The array, once it is there: MXNet and JAX work in the background."""
+    """Wait for an array and return it: MXNet and JAX work in the background."""
     for wait in ("block_until_ready", "wait_to_read"):
         if hasattr(array, wait):
             getattr(array, wait)()
     return array
 
 
-def _joined(both: Any) -> Any:
+def _concatenate(both: Any) -> Any:
     return np.concatenate([np.asarray(each) for each in both], axis=-1)
 
 
@@ -114,7 +126,7 @@ def _single() -> tuple[Any, Any]:
 
 
 def _torchtune() -> tuple[Any, Any]:
-    """`build_rope_cache`: one array that holds both."""
+    """Compute as `build_rope_cache`: one array that holds both."""
     import torch
 
     frequencies = 1.0 / (10000 ** (torch.arange(0, WIDTH, 2)[: WIDTH // 2].float() / WIDTH))
@@ -124,7 +136,7 @@ def _torchtune() -> tuple[Any, Any]:
 
 
 def _transformers() -> tuple[Any, Any]:
-    """`LlamaRotaryEmbedding.forward`: both halves of both tables, which are equal; half of them is looked at."""
+    """Compute as `LlamaRotaryEmbedding.forward`, whose tables repeat their columns; return one half."""
     import torch
 
     frequencies = 1.0 / (10000 ** (torch.arange(0, WIDTH, 2, dtype=torch.int64).to(dtype=torch.float) / WIDTH))
@@ -135,7 +147,7 @@ def _transformers() -> tuple[Any, Any]:
 
 
 def _d2l() -> Any:
-    """`PositionalEncoding.__init__`."""
+    """Compute as `PositionalEncoding.__init__`."""
     import torch
 
     table = torch.zeros((1, LENGTH, WIDTH))
@@ -146,8 +158,8 @@ def _d2l() -> Any:
     return table[0]
 
 
-def _encodings() -> Any:
-    """`PositionalEncoding1D.forward`."""
+def _positional_encodings() -> Any:
+    """Compute as `PositionalEncoding1D.forward`."""
     import torch
 
     frequencies = 1.0 / (10000 ** (torch.arange(0, WIDTH, 2).float() / WIDTH))
@@ -158,13 +170,15 @@ def _encodings() -> Any:
     return table
 
 
-def _imports() -> dict[str, Form]:
-    """New processes, which import one module."""
+def _imports() -> dict[str, Implementation]:
+    """Return new processes that import one module each."""
     modules = {"import numpy": "numpy", "posenc": "posenc_core"}
-    return {name: Form(lambda module=module: _imported(module)) for name, module in modules.items()}  # type: ignore[misc]
+    return {
+        name: Implementation(lambda module=module: _import_in_new_process(module)) for name, module in modules.items()
+    }  # type: ignore[misc]
 
 
-def _imported(module: str) -> None:
+def _import_in_new_process(module: str) -> None:
     subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 

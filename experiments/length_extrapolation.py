@@ -1,16 +1,17 @@
-"""Train short, test long: what each encoding makes of sequences up to four times as long as any that it has seen.
+"""Train short, test long: measure each encoding on sequences up to four times as long as in training.
 
     python experiments/length_extrapolation.py [--steps N] [--seeds N] [--only NAME …] [-o RESULTS.json]
     python experiments/length_extrapolation.py --draw RESULTS.json PICTURE.png
 
-A causal stack of two blocks, of the functions of `posenc_core.transformer`, reads tokens drawn at random and answers at each one:
+A causal stack of two blocks, built from the functions of `posenc_core.transformer`, answers at each of its random tokens:
 
-* `shift`: which token stood five places before? It has to count places, whatever stands there.
-* `recall`: which token came after this one, the last time it was there? It has to find a token, and then its neighbour.
+* `shift`: which token is five positions before? The model has to count positions, whatever the tokens are.
+* `recall`: which token followed the last occurrence of this one? The model has to find a token, and then its neighbour.
 
-It is trained on sequences of up to 20 tokens, and tested on others of up to 80, at their last ten tokens. Scalings are not
-trained with: they are put on the rotary encoding of the trained model, as one does to lengthen a model's context. `NTKAlpha(alpha=4)` is
-`NTK(factor=4)`; the factors of `LongRoPE` would have to be searched for; `Proportional` lengthens nothing.
+It is trained on sequences of up to 20 tokens, and tested on sequences of up to 80, at their last ten tokens. Scalings are
+not used in training: they are applied to the RoPE of the trained model, which is how the context of a model is extended.
+`NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`; the factors of `LongRoPE` would need a search; `Proportional` does
+not extend the context.
 Needs `pip install ".[jax,plots,report]"`.
 """
 
@@ -55,15 +56,15 @@ from posenc_core.attention.masks import causal
 from posenc_core.encodings import Encoding
 from posenc_core.transformer.model import (
     Transformer,
-    below,
-    embedded,
+    attention_position,
+    embed,
     feed_forward,
-    log_total,
-    numbers,
-    placed,
-    product,
-    rows_of,
+    logsumexp,
+    position_array,
+    project,
     self_attention,
+    take_rows,
+    with_prefix,
 )
 
 TOKENS, WIDTH, HEADS = 16, 64, 4  # token 0 is padding and is never drawn
@@ -76,7 +77,7 @@ Weights = dict[str, Any]
 
 
 class Examples(NamedTuple):
-    """Tokens, the right answers, and 1 where there is one: each `(batch, length)`."""
+    """Tokens, the correct answers, and 1 where there is an answer, else 0: `(batch, length)` each."""
 
     tokens: Host
     answers: Host
@@ -84,20 +85,20 @@ class Examples(NamedTuple):
 
 
 def shift(numbers: np.random.RandomState, batch: int, length: int) -> Examples:
-    """Which token stood five places before."""
+    """Ask for the token five positions before."""
     tokens = numbers.randint(1, TOKENS, (batch, length))
     answers = np.concatenate([np.zeros((batch, DISTANCE), int), tokens], axis=1)[:, :length]
     return Examples(tokens, answers, (answers > 0).astype(np.float32))
 
 
 def recall(numbers: np.random.RandomState, batch: int, length: int) -> Examples:
-    """Which token came after this one, the last time it was there."""
+    """Ask for the token that followed the last occurrence of this one."""
     tokens = numbers.randint(1, TOKENS, (batch, length))
     rows, after, answers = np.arange(batch), np.zeros((batch, TOKENS), int), np.zeros_like(tokens)
-    for place in range(length):
-        if place:
-            after[rows, tokens[:, place - 1]] = tokens[:, place]
-        answers[:, place] = after[rows, tokens[:, place]]
+    for position in range(length):
+        if position:
+            after[rows, tokens[:, position - 1]] = tokens[:, position]
+        answers[:, position] = after[rows, tokens[:, position]]
     return Examples(tokens, answers, (answers > 0).astype(np.float32))
 
 
@@ -105,7 +106,7 @@ TASKS = {"shift": shift, "recall": recall}
 
 
 def encodings() -> dict[str, Encoding | None]:
-    """What is trained, by name; all of them for sequences of up to 80 tokens."""
+    """Return the encodings that are trained, by name; all of them allow sequences of up to 80 tokens."""
     longest = max(LENGTHS)
     return {
         "none": None,
@@ -124,12 +125,12 @@ def encodings() -> dict[str, Encoding | None]:
 
 
 def rotary(**options: Any) -> Rotary:
-    """The rotary encoding of a head."""
+    """Return the RoPE of a head."""
     return Rotary(head_dim=WIDTH // HEADS, layout="half", **options)
 
 
 def scalings() -> dict[str, Rotary]:
-    """What is put on the trained rotary encoding, for four times the length."""
+    """Return RoPE with each scaling, for four times the length."""
     factor = max(LENGTHS) / TRAINED
     scales = {
         "Linear": Linear(factor=factor),
@@ -144,40 +145,40 @@ def scalings() -> dict[str, Rotary]:
 
 
 def model_of(position: Encoding | None) -> Transformer:
-    """The sizes of a model, for sequences of up to 80 tokens."""
+    """Return a model for sequences of up to 80 tokens."""
     return Transformer(vocabulary=TOKENS, max_len=max(LENGTHS), position=position, num_hiddens=WIDTH, num_heads=HEADS)
 
 
 def answers(model: Transformer, weights: Weights, tokens: Any) -> Any:
-    """The logits at each token, of what stands there and before: `(batch, length) -> (batch, length, TOKENS)`."""
-    everywhere = range(tokens.shape[1])
-    position = placed(model, weights, "encoder", everywhere, everywhere)
-    visible = causal(numbers(everywhere, tokens), numbers(everywhere, tokens))
-    x = embedded(model, weights, "encoder", tokens, everywhere)
+    """Compute the logits at each token: `(batch, length) -> (batch, length, TOKENS)`."""
+    positions = range(tokens.shape[1])
+    position = attention_position(model, weights, "encoder", positions, positions)
+    visible = causal(position_array(positions, tokens), position_array(positions, tokens))
+    x = embed(model, weights, "encoder", tokens, positions)
     for block in range(model.num_blocks):
-        part = below(weights, f"encoder.{block}")
-        x, _ = self_attention(model, below(part, "attention"), x, position, visible)
-        x = feed_forward(below(part, "feed_forward"), x)
-    return product(x, weights["embedding"].T)
+        part = with_prefix(weights, f"encoder.{block}")
+        x, _ = self_attention(model, with_prefix(part, "attention"), x, position, visible)
+        x = feed_forward(with_prefix(part, "feed_forward"), x)
+    return project(x, weights["embedding"].T)
 
 
-def surprise(model: Transformer, learned: Weights, constants: Weights, examples: Examples) -> Any:
-    """The loss: mean surprise at the right answers, in nats."""
+def loss(model: Transformer, learned: Weights, constants: Weights, examples: Examples) -> Any:
+    """Compute the mean cross-entropy of the correct answers, in nats."""
     logits = answers(model, learned | constants, examples.tokens)
-    right = jnp.sum(logits * rows_of(constants["labels"], examples.answers), axis=-1)
-    return jnp.sum((log_total(logits)[..., 0] - right) * examples.counts) / jnp.sum(examples.counts)
+    right = jnp.sum(logits * take_rows(constants["labels"], examples.answers), axis=-1)
+    return jnp.sum((logsumexp(logits)[..., 0] - right) * examples.counts) / jnp.sum(examples.counts)
 
 
-def trained(model: Transformer, task: Callable[..., Examples], seeds: int, steps: int, label: str) -> Weights:
-    """The weights of one model for each seed, all trained at once: their arrays have the seeds as first axis."""
+def train(model: Transformer, task: Callable[..., Examples], seeds: int, steps: int, label: str) -> Weights:
+    """Train one model for each seed, all at once, and return their weights; the first axis of each array is the seed."""
     start, update, current = optimizers.adam(lambda step: RATE * schedule(step, steps))
     initial = [model.initial(seed=seed) for seed in range(seeds)]
     state = jax.vmap(start)({name: np.stack([one[name] for one in initial]) for name in initial[0]})
 
     @jax.jit
-    def stepped(step: Any, state: Any, constants: Weights, examples: Examples) -> Any:
+    def train_step(step: Any, state: Any, constants: Weights, examples: Examples) -> Any:
         def one(state: Any, constants: Weights, examples: Examples) -> Any:
-            gradient = jax.grad(partial(surprise, model))(current(state), constants, examples)
+            gradient = jax.grad(partial(loss, model))(current(state), constants, examples)
             return update(step, gradient, state)
 
         return jax.vmap(one, in_axes=(0, None, 0))(state, constants, examples)
@@ -186,25 +187,25 @@ def trained(model: Transformer, task: Callable[..., Examples], seeds: int, steps
     for step in track(range(steps), label):
         length = 1 + step % TRAINED if isinstance(model.position, Normalized) else TRAINED
         length = max(length, DISTANCE + 1)
-        drawn = [padded(task(numbers, BATCH, length), TRAINED) for numbers in draws]
+        drawn = [pad(task(numbers, BATCH, length), TRAINED) for numbers in draws]
         examples = Examples(*(np.stack(parts) for parts in zip(*drawn, strict=True)))
-        state = stepped(step, state, constants_of(model.position, length), examples)
+        state = train_step(step, state, constants_of(model.position, length), examples)
     return jax.vmap(current)(state)
 
 
 def schedule(step: Any, steps: int) -> Any:
-    """The learning rate as a part of its largest: up, and down again to nothing."""
+    """Return the learning rate divided by its maximum: warm up, then decay linearly."""
     return jnp.minimum(1, (step + 1) / WARMUP) * jnp.maximum(0.02, 1 - step / steps)
 
 
-def padded(examples: Examples, length: int) -> Examples:
-    """Examples with tokens after the last, which no answer counts at, so that one program serves all lengths."""
-    more = ((0, 0), (0, length - examples.tokens.shape[1]))
-    return Examples(*(np.pad(part, more) for part in examples))
+def pad(examples: Examples, length: int) -> Examples:
+    """Return examples with padding at the end, which does not count, so that all lengths share one program."""
+    widths = ((0, 0), (0, length - examples.tokens.shape[1]))
+    return Examples(*(np.pad(part, widths) for part in examples))
 
 
 def constants_of(position: Encoding | None, length: int) -> Weights:
-    """What is not trained; normalized positions are parts of this length, and their rows past it zeros, for padding."""
+    """Return the constants; normalized positions are divided by this length, and their rows after it are zeros."""
     constants: Weights = model_of(position).constants()
     if isinstance(position, Normalized):
         rows = replace(position, length=length).table(range(length))
@@ -213,72 +214,72 @@ def constants_of(position: Encoding | None, length: int) -> Weights:
 
 
 def accuracies(
-    answered: Callable[..., Any], position: Encoding | None, weights: Weights, task: Callable[..., Examples]
+    forward: Callable[..., Any], position: Encoding | None, weights: Weights, task: Callable[..., Examples]
 ) -> Iterator[list[float]]:
-    """For each length, the part of right answers at the last tokens, one for each seed."""
+    """Yield for each length the share of correct answers at the last tokens, one for each seed."""
     for length in LENGTHS:
-        examples = padded(task(np.random.RandomState(length), TESTED, length), max(LENGTHS))
+        examples = pad(task(np.random.RandomState(length), TESTED, length), max(LENGTHS))
         at = position.at(length) if isinstance(position, Rotary) else position
-        logits = answered(weights, constants_of(at, length), examples.tokens)
-        right = np.argmax(logits, axis=-1) == examples.answers
+        logits = forward(weights, constants_of(at, length), examples.tokens)
+        correct = np.argmax(logits, axis=-1) == examples.answers
         counts = examples.counts * (np.arange(max(LENGTHS)) >= length - LAST)
-        yield [round(float(part), 4) for part in (right * counts).sum((1, 2)) / counts.sum()]
+        yield [round(float(part), 4) for part in (correct * counts).sum((1, 2)) / counts.sum()]
 
 
-def answering(model: Transformer) -> Callable[..., Any]:
-    """`answers`, compiled once, for the weights of all seeds and any constants."""
+def compiled(model: Transformer) -> Callable[..., Any]:
+    """Return `answers`, compiled, for the weights of all seeds and any constants."""
 
-    def answered(learned: Weights, constants: Weights, tokens: Any) -> Any:
+    def forward(learned: Weights, constants: Weights, tokens: Any) -> Any:
         return answers(model, learned | constants, tokens)
 
-    return jax.jit(jax.vmap(answered, in_axes=(0, None, None)))
+    return jax.jit(jax.vmap(forward, in_axes=(0, None, None)))
 
 
 def results(steps: int, seeds: int, only: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The accuracy of every encoding, by task and length."""
+    """Yield the accuracy of every encoding, by task and length."""
     for label, task in TASKS.items():
         for name, position in encodings().items():
             if only and name not in only:
                 continue
             model = model_of(position)
-            weights = trained(model, task, seeds, steps, f"{label}: {name}")
-            answered = answering(model)
-            others = scalings() if name == "rotary" else {}
-            for told, encoding in ({name: position} | others).items():
-                found = list(accuracies(answered, encoding, weights, task))
-                yield {"task": label, "encoding": told, "value": repr(encoding), "accuracy": found}
+            weights = train(model, task, seeds, steps, f"{label}: {name}")
+            forward = compiled(model)
+            scaled = scalings() if name == "rotary" else {}
+            for shown, encoding in ({name: position} | scaled).items():
+                found = list(accuracies(forward, encoding, weights, task))
+                yield {"task": label, "encoding": shown, "value": repr(encoding), "accuracy": found}
 
 
 def draw(path: Path, picture: Path) -> None:
-    """Curves of the mean accuracy by length, with the span of the seeds; a panel for each task and kind of encoding."""
+    """Draw the mean accuracy by length with the range of the seeds, a panel for each task and type of encoding."""
     from matplotlib import pyplot
 
-    told = json.loads(path.read_text(encoding="utf-8"))
+    record = json.loads(path.read_text(encoding="utf-8"))
     figure, panels = pyplot.subplots(2, 3, figsize=(13, 7.5), sharex=True, sharey=True, layout="constrained")
-    kinds = {
+    groups = {
         "added to tokens": ("none", "integer", "normalized", "binary", "sine", "sinusoidal", "learned"),
         "rotary and scalings": tuple(name for name in ("rotary", *scalings())),
         "added to scores": ("none", "ALiBi", "T5", "KERPLE", "FIRE"),
     }
     for row, task in zip(panels, TASKS, strict=True):
-        for panel, (kind, names) in zip(row, kinds.items(), strict=True):
+        for panel, (group, names) in zip(row, groups.items(), strict=True):
             for name, marker in zip(names, "o^sDvPX", strict=False):
-                (found,) = (r["accuracy"] for r in told["results"] if (r["task"], r["encoding"]) == (task, name))
+                (found,) = (r["accuracy"] for r in record["results"] if (r["task"], r["encoding"]) == (task, name))
                 means = np.mean(found, axis=1)
-                (line,) = panel.plot(told["lengths"], means, marker=marker, markersize=4, label=name)
+                (line,) = panel.plot(record["lengths"], means, marker=marker, markersize=4, label=name)
                 panel.fill_between(
-                    told["lengths"], np.min(found, axis=1), np.max(found, axis=1), color=line.get_color(), alpha=0.15
+                    record["lengths"], np.min(found, axis=1), np.max(found, axis=1), color=line.get_color(), alpha=0.15
                 )
-            panel.axvline(told["trained"], color="gray", linestyle=":")
-            panel.set_title(f"{task}: {kind}")
+            panel.axvline(record["trained"], color="gray", linestyle=":")
+            panel.set_title(f"{task}: {group}")
             panel.legend(fontsize=8)
     figure.supxlabel("length of the test sequences (trained on up to 20, the dotted line)")
-    figure.supylabel("right answers at the last ten tokens")
+    figure.supylabel("correct answers at the last ten tokens")
     figure.savefig(picture, dpi=110)
 
 
 def main() -> None:
-    """The command."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
@@ -291,14 +292,14 @@ def main() -> None:
     if options.draw:
         draw(*options.draw)
         return
-    told = {
+    record = {
         "command": f"python experiments/length_extrapolation.py --steps {options.steps} --seeds {options.seeds}",
         "versions": {"python": platform.python_version(), "jax": jax.__version__, "numpy": np.__version__},
         "trained": TRAINED,
         "lengths": LENGTHS,
         "results": list(results(options.steps, options.seeds, options.only)),
     }
-    options.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One room per framework: the same layers, under the same names, native in each.
+"""One backend for each framework: the same layers, under the same names, native in each.
 
 from posenc_backends.torch import RotaryEmbedding
 """
@@ -14,18 +14,22 @@ HOST_NAMES = ("numpy", "strict")
 NAMES = tuple(
     name
     for name in ("torch", "keras", "paddle", "mxnet", "jax")
-    if (Path(__file__).with_name(name) / "__init__.py").exists()  # a room is a folder that can be deleted
+    if (Path(__file__).with_name(name) / "__init__.py").exists()  # a backend is a folder that can be deleted
 )
 
 __all__ = ["HOST_NAMES", "NAMES", "load", "require"]
 
 
 def load(name: str) -> ModuleType:
-    """The room of a framework, by its name.
+    """Import the backend of a framework.
 
+    Args:
+        name: one of `NAMES` or `HOST_NAMES`.
+    Returns:
+        The module `posenc_backends.<name>`.
     Raises:
-        ValueError: if there is no such room; the message lists the rooms.
-        ImportError: if its framework is not installed; the message says what to install.
+        ValueError: if the name is unknown; the message lists the names.
+        ImportError: if the framework is not installed; the message names the package.
 
     >>> load("numpy").__name__
     'posenc_backends.numpy'
@@ -36,6 +40,6 @@ def load(name: str) -> ModuleType:
 
 
 def require(module: str, *, install: str) -> None:
-    """Raise an `ImportError` that says what to install, unless `module` is installed."""
+    """Raise `ImportError` with the package to install, unless `module` is installed."""
     if find_spec(module) is None:
         raise ImportError(f'`{module}` is not installed; run `pip install "{install}"`.', name=module)

@@ -1,12 +1,13 @@
-"""Values: frozen descriptions that can be compared, hashed, printed and written as JSON without loss."""
+"""Values: frozen dataclasses that can be compared and hashed, and that `repr` and JSON reproduce exactly."""
 
 from __future__ import annotations
 
+import operator
 from abc import ABC
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from inspect import isabstract, signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -17,75 +18,78 @@ V = TypeVar("V", bound="Value")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Value(ABC):  # noqa: B024 - those below it have abstract methods
-    """What every encoding and every scaling is: keyword arguments, checked when made, never changed."""
+class Value(ABC):  # noqa: B024 - its subclasses have abstract methods
+    """The base class of encodings and scalings: keyword arguments that are checked once and never change."""
 
     def __post_init__(self) -> None:
-        """Take NumPy's numbers for what they are, so that a value prints and is written as any other."""
+        """Replace numbers and arrays of libraries by Python's, so that `repr` and JSON can reproduce the value."""
         for field in fields(self):
             if field.init:
-                object.__setattr__(self, field.name, _own(getattr(self, field.name)))
+                object.__setattr__(self, field.name, _to_python(getattr(self, field.name)))
 
     def __repr__(self) -> str:
-        """The call that makes it, less what goes without saying."""
+        """Return the call that makes this value, without arguments that have their default."""
         defaults = {name: p.default for name, p in signature(type(self)).parameters.items()}
-        said = {name: value for name, value in self._arguments().items() if value != defaults[name]}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in said.items())})"
+        shown = {name: value for name, value in self._arguments().items() if value != defaults[name]}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def _arguments(self) -> dict[str, Any]:
-        """What to call the class with, to make an equal value."""
+        """Return the keyword arguments that make an equal value."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     def to_dict(self) -> dict[str, Any]:
-        """The kind and the fields, in types that JSON keeps."""
-        return {"kind": type(self).__name__} | {name: _plain(value) for name, value in self._arguments().items()}
+        """Return the name of the class, as `kind`, and the fields, in types that JSON has."""
+        return {"kind": type(self).__name__} | {name: _to_json(value) for name, value in self._arguments().items()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The value that `to_dict` described.
+        """Return the value that `to_dict` described.
 
         Raises:
-            TypeError: if it is no dict.
-            ValueError: if the kind is unknown, or a field is missing or not one of that kind's.
+            TypeError: if `data` is not a dict.
+            ValueError: if `kind` is unknown, a field is missing, or the class has no such field.
         """
         if not isinstance(data, dict):
             raise TypeError(f"`data` must be a dict, as `to_dict` makes it, got {data!r}.")
-        kinds = {kind.__name__: kind for kind in _kinds(cls)}
+        classes = {subclass.__name__: subclass for subclass in _concrete_classes(cls)}
         kind = data.get("kind")
-        if kind not in kinds:
-            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}.")
-        given = {name: _revived(value) for name, value in data.items() if name != "kind"}
-        known = signature(kinds[kind]).parameters.keys()
-        if unknown := sorted(given.keys() - known):
-            raise ValueError(f"`{unknown[0]}` is no field of {kind}; it has {', '.join(sorted(known))}.")
+        if not isinstance(kind, str) or kind not in classes:
+            raise ValueError(f"`kind` must be one of {', '.join(sorted(classes))}, got {kind!r}.")
+        arguments = {name: _from_json(value) for name, value in data.items() if name != "kind"}
+        known = signature(classes[kind]).parameters.keys()
+        if unknown := sorted(arguments.keys() - known):
+            raise ValueError(f"`{unknown[0]}` is not a field of {kind}; its fields are {', '.join(sorted(known))}.")
         try:
-            return kinds[kind](**given)
+            return classes[kind](**arguments)
         except TypeError as error:
-            raise ValueError(f"{kind} cannot be made of {given}: {error}") from error
+            raise ValueError(f"`data` must have the fields of {kind}, got {arguments}: {error}") from error
 
 
-def _kinds(cls: type[V]) -> Iterator[type[V]]:
-    """The class and those below it, as far as they can be made."""
+def _concrete_classes(cls: type[V]) -> Iterator[type[V]]:
+    """Yield the class and its subclasses, except abstract ones."""
     if not isabstract(cls) and cls is not Value:
         yield cls
-    for kind in cls.__subclasses__():
-        yield from _kinds(kind)
+    for subclass in cls.__subclasses__():
+        yield from _concrete_classes(subclass)
 
 
-def _own(value: Any) -> Any:
-    """NumPy's numbers as numbers, lists and arrays as tuples."""
+def _to_python(value: Any) -> Any:
+    """Return NumPy's scalars as numbers, other integers as int, lists and arrays as tuples, and the rest unchanged."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    return tuple(map(_own, value)) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_to_python, value))
+    is_integer = isinstance(value, SupportsIndex) and not isinstance(value, int) and not hasattr(value, "shape")
+    return operator.index(value) if is_integer else value
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Value):
         return value.to_dict()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [_to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _revived(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
         return Value.from_dict(value)
-    return tuple(_revived(item) for item in value) if isinstance(value, list) else value
+    return tuple(_from_json(item) for item in value) if isinstance(value, list) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -44,21 +45,25 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
     check_known("how", how, COMBINES)
     check_floating("x", x)
     check_rank("x", x, minimum=2, axes="(..., length, width)")
-    rows = aligned(rows, x, seq_axis=-2)
-    check_broadcasts("rows", rows, (*x.shape[:-1], rows.shape[-1]))
+    check_broadcasts("rows", aligned(rows, x, seq_axis=-2), (*x.shape[:-1], rows.shape[-1]))
     if how == "add":
         check_width("x", x, rows.shape[-1])
         if out is x and _in_place(x, rows):
             return x
-    result = in_float32(_appended if how == "concat" else _added, x, rows)
+    result = combine_checked(x, rows, how)
     if out is None:
         return result
     check_alike("out", out, result)
     return write("out", out, result)
 
 
-def _added(x: Array, rows: Array) -> Array:
-    return x + rows
+def combine_checked(x: A, rows: Array, how: str) -> A:
+    """Return `combine` of tokens and rows that were checked before: `(length, dim)` or `(batch, length, dim)`."""
+    if len(rows.shape) > 2:
+        rows = aligned(rows, x, seq_axis=-2)
+    if how == "concat":
+        return in_float32(_append, x, rows)
+    return x + rows if x.dtype == rows.dtype else in_float32(operator.add, x, rows)  # type: ignore[return-value]
 
 
 def _in_place(x: Any, rows: Any) -> bool:
@@ -73,6 +78,6 @@ def _in_place(x: Any, rows: Any) -> bool:
     return add_to is not None and add_to(x, rows)
 
 
-def _appended(x: Array, rows: Array) -> Array:
+def _append(x: Array, rows: Array) -> Array:
     xp = namespace_of(x)
     return xp.concat([x, xp.broadcast_to(rows, (*shape_of(x)[:-1], rows.shape[-1]))], axis=-1)

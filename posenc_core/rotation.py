@@ -1,15 +1,15 @@
-"""Rotation: turning each channel pair of queries and keys by the angle of its position."""
+"""Rotary position embedding (RoPE): rotate each channel pair of queries and keys by the angle of its position."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ._array_api import numpy_kernel as _blocked
+from ._array_api import numpy_kernel
 from ._array_api.checks import (
     check_alike,
     check_broadcasts,
@@ -19,25 +19,24 @@ from ._array_api.checks import (
     check_sized,
     write,
 )
-from ._array_api.kernels import Kernel, kernel_for, register_kernel
+from ._array_api.kernels import kernel_for
 from ._array_api.lazy import map_blocks
-from ._array_api.namespace import A, Array, in_float32, join_pairs, namespace_of, partners, rounds_parts, split_pairs
+from ._array_api.namespace import A, Array, Namespace, dtype_name, namespace_of, shape_of
 
 Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
 LAYOUTS = ("interleaved", "half", "interleaved_to_half")
 PLACEMENTS = ("lead", "trail", "spread")
-_Pair: TypeAlias = Callable[..., tuple[Any, Any]]
 
 
 class Pairing(NamedTuple):
     """Which channels form a pair.
 
     Attributes:
-        split: the layout of what comes in.
-        join: the layout of what goes out.
-        placement: where the channels are that turn.
-        blocks: into how many blocks of channels they fall, each paired by itself.
+        split: the layout of the input.
+        join: the layout of the output.
+        placement: where the rotated channels are.
+        blocks: the number of blocks of rotated channels; pairs lie within a block.
     """
 
     split: str
@@ -47,7 +46,7 @@ class Pairing(NamedTuple):
 
     @property
     def inverse(self) -> Pairing:
-        """The pairing that puts channels back where they were."""
+        """The pairing from the output's layout back to the input's."""
         return self._replace(split=self.join, join=self.split)
 
 
@@ -61,23 +60,23 @@ def rotate(
     blocks: int = 1,
     out: A | None = None,
 ) -> A:
-    """Rotate each channel pair of `x`; the channels that the table has no column for pass through as they are.
+    """Rotate each channel pair of `x`; channels that are in no pair stay unchanged.
 
     Args:
         x: queries or keys, shape `(..., length, width)`.
         cos, sin: one column per pair, shape `(..., length, pairs)`, `2 * pairs <= width`.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … or `"half"` (i, i + pairs);
             `"interleaved_to_half"` takes the pairs of the first and puts them where the second has them (DeepSeek).
-        placement: which channels turn where the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
+        placement: which channels rotate if the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
             the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
-        blocks: into how many equal blocks the turning channels fall, each with pairs of its own.
-        out: an array to write the result to, of the shape and dtype of `x`; `x` itself turns in place.
+        blocks: the number of equal blocks of rotated channels; pairs are formed within each block.
+        out: an array for the result, of the shape and dtype of `x`; give `x` itself to rotate in place.
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
-        ValueError: if the table is wider than `x` or does not broadcast to it, if a word is unknown, if layout,
-            placement and blocks do not go together, or if `out` has another shape.
+        ValueError: if the table is wider than `x` or does not broadcast to it, if `layout` or `placement` is unknown, if
+            layout, placement and blocks do not go together, or if `out` has another shape.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
@@ -97,20 +96,20 @@ def unrotate(
     blocks: int = 1,
     out: A | None = None,
 ) -> A:
-    """Undo `rotate`, by the opposite angle and to the layout before; arguments, result and errors as there.
+    """Undo `rotate`: rotate by the opposite angle, back to the input's layout; arguments, result and errors are the same.
 
-    Where an attention factor multiplies the table, lengths come back multiplied by its square.
+    If the table contains an attention factor, the result is multiplied by its square.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
     >>> unrotate(np.array([[-2.0, 1.0]]), *quarter, layout="interleaved")
     array([[1., 2.]])
     """
-    there = pairing_of(layout, placement, blocks)
-    return rotate_pairs(x, cos, -sin, pairing=there.inverse, out=out)
+    pairing = pairing_of(layout, placement, blocks)
+    return rotate_pairs(x, cos, -sin, pairing=pairing.inverse, out=out)
 
 
 def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing:
-    """The pairing that these words describe; errors as in `rotate`."""
+    """Return the pairing of these arguments of `rotate`, which raises the same errors."""
     check_known("layout", layout, LAYOUTS)
     check_known("placement", placement, PLACEMENTS)
     check_integer("blocks", blocks)
@@ -121,11 +120,11 @@ def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing
 
 
 def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | None = None) -> A:
-    """`rotate`, by a pairing that was checked before."""
+    """Rotate by a `Pairing`; arguments, result and errors as in `rotate`."""
     check_floating("x", x)
     if 2 * cos.shape[-1] > x.shape[-1]:
         raise ValueError(
-            f"`x` is {x.shape[-1]} wide, but its table turns {2 * cos.shape[-1]} channels; "
+            f"`x` is {x.shape[-1]} wide, but its table rotates {2 * cos.shape[-1]} channels; "
             "the encoding's `rotary_dim` must not exceed the width."
         )
     if cos.shape[-1] % pairing.blocks:
@@ -137,121 +136,158 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
     check_broadcasts("sin", sin, cos.shape)
     if out is not None:
         check_alike("out", out, x)
-    return turned(x, cos, sin, pairing, out)
+    return rotate_checked(x, cos, sin, pairing, out)
 
 
-def turned(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
-    """`rotate_pairs` of what was checked before: by the kernel of its library, if it has one for this, or by the formula."""
+def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
+    """Rotate without checks: by a kernel if one supports this call, else by operators; the bits are the same.
+
+    The backend's kernel is asked first, once. Large NumPy arrays that it does not rotate are rotated part by part.
+
+    Args:
+        x: queries or keys, shape `(..., length, width)`.
+        cos, sin: tables that broadcast to `x`, but for the last axis: one column per pair.
+        pairing: which channels are pairs.
+        out: an array for the result, of the shape and dtype of `x`.
+    """
     kernel = kernel_for(x)
-    by_kernel = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
-    if by_kernel is not None:
-        return by_kernel
-    if out is not None:  # where the kernel does not write, or the formula
-        return write("out", out, turned(x, cos, sin, pairing))
-    return rotate_reference(x, cos, sin, pairing)
+    result = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
+    if result is None and type(x) is np.ndarray and numpy_kernel.supports(x, out):
+        result = numpy_kernel.rotate(x, cos, sin, *pair_slices(x.shape[-1], cos.shape[-1], pairing), out)
+    if result is not None:
+        return result
+    result = rotate_reference(x, cos, sin, pairing)
+    return result if out is None else write("out", out, result)
 
 
-def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> A:
-    """`turned` by the operators of its library."""
-    if rounds_parts(x, pairing.split, pairing.join):
-        by_rows = partial(_turned, pairing=pairing, pair=partial(in_float32, _turned_pair))
-    else:
-        by_rows = partial(in_float32, partial(_turned, pairing=pairing, pair=_turned_pair))
-    return map_blocks(by_rows, x, cos, sin)
+def rotate_reference(x: A, cos: Array, sin: Array, pairing: Pairing) -> Any:
+    """Return `x` rotated by the operators of its library: the reference that every kernel equals bit for bit."""
+    xp = namespace_of(x)
+    if hasattr(xp, "apply_gufunc"):  # an array in blocks, as of dask
+        return map_blocks(partial(rotate_reference, pairing=pairing), x, cos, sin)
+    dtype, wide = x.dtype, xp.float32
+    if dtype != wide and dtype_name(x) == "float64":
+        wide = dtype
+    cos = cos if cos.dtype == wide else xp.astype(cos, wide)
+    sin = sin if sin.dtype == wide else xp.astype(sin, wide)
+    if dtype == wide or _rounds_parts(xp, x, pairing):
+        return _rotate_channels(xp, x, cos, sin, pairing)
+    return xp.astype(_rotate_channels(xp, xp.astype(x, wide), cos, sin, pairing), dtype)
 
 
-def _turned(x: Any, cos: Array, sin: Array, *, pairing: Pairing, pair: _Pair) -> Any:
+def _rounds_parts(xp: Namespace, x: Any, pairing: Pairing) -> bool:
+    """Return whether the library's compiler does best if each part of a result is rounded before they are joined."""
+    rounds_parts = getattr(xp, "rounds_parts", None)
+    return rounds_parts is not None and rounds_parts(x, pairing.split, pairing.join)
+
+
+def _rotate_channels(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
     width, pairs = x.shape[-1], cos.shape[-1]
-    if pairing.placement == "spread" and pairing.split == "half":
-        middle = width // 2
-        first, second = pair(x[..., :pairs], x[..., middle : middle + pairs], cos, sin)
-        return _concatenated([first, x[..., pairs:middle], second, x[..., middle + pairs :]])
-    start = width - 2 * pairs if pairing.placement == "trail" else 0
-    end = start + 2 * pairs
-    turned = _turned_blocks(x if 2 * pairs == width else x[..., start:end], cos, sin, pairing, pair)
-    before = [x[..., :start]] if start > 0 else []
-    after = [x[..., end:]] if end < width else []
-    return _concatenated([*before, turned, *after])
+    if pairing.blocks == 1 and 2 * pairs == width:
+        return _rotate_block(xp, x, cos, sin, pairing)
+    blocks, unrotated = pair_slices(width, pairs, pairing)
+    parts = [(part.start, x[..., part]) for part in unrotated if part.start < part.stop]
+    for block in blocks:
+        c, s = (cos, sin) if len(blocks) == 1 else (cos[..., block.columns], sin[..., block.columns])
+        if block.channels is not None:
+            parts.append((block.channels.start, _rotate_block(xp, x[..., block.channels], c, s, pairing)))
+        else:
+            first, second = _rotate_pair(xp, x[..., block.first], x[..., block.second], c, s)
+            parts += [(block.to_first.start, first), (block.to_second.start, second)]
+    return xp.concat([part for _, part in sorted(parts, key=itemgetter(0))], axis=-1)
 
 
-def _turned_blocks(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
-    """Channels that all turn, block by block."""
-    if pairing.blocks == 1:
-        return _turned_block(x, cos, sin, pairing, pair)
-    size = cos.shape[-1] // pairing.blocks
-    blocks = []
-    for block in range(pairing.blocks):
-        columns, channels = slice(block * size, (block + 1) * size), slice(2 * block * size, 2 * (block + 1) * size)
-        parts = (x[..., channels], cos[..., columns], sin[..., columns])
-        blocks.append(_turned_blocks(*parts, pairing._replace(blocks=1), pair))
-    return _concatenated(blocks)
+def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+    """Rotate one block of channels, in whole rows if the library's compiler does best with these, else in halves."""
+    swap = getattr(xp, "partners", None)
+    others = swap(x, pairing.join) if swap is not None and pairing.split == pairing.join else None
+    if others is not None and x.dtype == cos.dtype:
+        cos, sin = _join_pairs(xp, cos, cos, pairing.join), _join_pairs(xp, -sin, sin, pairing.join)
+        return x * cos + others * sin
+    split = getattr(xp, "split_pairs", None)  # for libraries where the gradient of a slice is costly
+    if split is not None:
+        first, second = split(x, pairing.split)
+    elif pairing.split == "interleaved":
+        first, second = x[..., ::2], x[..., 1::2]
+    else:
+        middle = x.shape[-1] // 2
+        first, second = x[..., :middle], x[..., middle:]
+    return _join_pairs(xp, *_rotate_pair(xp, first, second, cos, sin), pairing.join)
 
 
-def _turned_block(x: Array, cos: Array, sin: Array, pairing: Pairing, pair: _Pair) -> Array:
-    """One block, at once, `x * cos + partners * ±sin`, or its first and its second channels; the products are the same."""
-    layout = pairing.join
-    others = partners(x, layout) if pairing.split == layout and pair is _turned_pair else None
-    if others is not None:
-        return x * join_pairs(cos, cos, layout) + others * join_pairs(-sin, sin, layout)
-    return join_pairs(*pair(*split_pairs(x, pairing.split), cos, sin), layout)
+def _rotate_pair(xp: Namespace, first: Any, second: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    """Rotate in the dtype of the tables, then round to the dtype of the channels."""
+    dtype = first.dtype
+    if dtype == cos.dtype:
+        return first * cos - second * sin, second * cos + first * sin
+    rotated = _rotate_pair(xp, xp.astype(first, cos.dtype), xp.astype(second, cos.dtype), cos, sin)
+    return xp.astype(rotated[0], dtype), xp.astype(rotated[1], dtype)
 
 
-def _turned_pair(first: Array, second: Array, cos: Array, sin: Array) -> tuple[Array, Array]:
-    return first * cos - second * sin, second * cos + first * sin
+def _join_pairs(xp: Namespace, first: Any, second: Any, layout: str) -> Any:
+    if layout == "half":
+        return xp.concat([first, second], axis=-1)
+    *outer, pairs = shape_of(first)
+    return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
 
 
-def _concatenated(parts: list[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else namespace_of(parts[0]).concat(parts, axis=-1)
-
-
-register_kernel(np.ndarray, Kernel(_blocked.supports, _blocked.turned))
-
-
-class ChannelMap(NamedTuple):
-    """What each turned channel is made of, one number per channel, in the order of the channels.
+class PairSlices(NamedTuple):
+    """Slices of the channels of one block of pairs.
 
     Attributes:
-        width: the number of channels.
-        channels: those that turn, ascending.
-        source: the channel that each comes from.
-        partner: the other channel of its pair.
-        column: the column of the table that it turns by.
-        sign: of its partner's share: -1 for the first of a pair, 1 for the second.
+        first, second: the first and the second channels of the pairs in the input.
+        to_first, to_second: the same in the output.
+        columns: the columns of the table that rotate them.
+        channels: all channels of the block, the same in input and output; None if they are not contiguous.
     """
 
-    width: int
-    channels: npt.NDArray[np.int64]
-    source: npt.NDArray[np.int64]
-    partner: npt.NDArray[np.int64]
-    column: npt.NDArray[np.int64]
-    sign: npt.NDArray[np.float32]
+    first: slice
+    second: slice
+    to_first: slice
+    to_second: slice
+    columns: slice
+    channels: slice | None
 
 
-def channel_map(width: int, pairs: int, pairing: Pairing) -> ChannelMap:
-    """A rotation channel by channel: `x[source] * cos[column] + x[partner] * sign * sin[column]`.
+def pair_slices(width: int, pairs: int, pairing: Pairing) -> tuple[list[PairSlices], tuple[slice, slice]]:
+    """Return the pairs of each block, and the two ranges of channels that stay unchanged.
 
-    >>> channel_map(6, 2, pairing_of("half")).partner
-    array([2, 3, 0, 1])
+    Everything that must know which channels form a pair asks this function: a new placement is added here alone.
+
+    >>> blocks, unrotated = pair_slices(6, 2, pairing_of("half", "trail"))
+    >>> blocks[0].first, blocks[0].second, unrotated
+    (slice(2, 4, None), slice(4, 6, None), (slice(0, 2, None), slice(6, 6, None)))
     """
-    first, second = channel_pairs(width, pairs, pairing, pairing.split)
-    turned = channel_pairs(width, pairs, pairing, pairing.join).ravel()
-    order = np.argsort(turned)
-    sign = np.repeat(np.array([-1, 1], np.float32), pairs)
-    source, partner = np.r_[first, second][order], np.r_[second, first][order]
-    return ChannelMap(width, turned[order], source, partner, order % pairs, sign[order])
+    size = pairs // pairing.blocks
+    if pairing.placement == "spread" and pairing.split == "half":
+        middle = width // 2
+        first, second = slice(0, pairs), slice(middle, middle + pairs)
+        block = PairSlices(first, second, first, second, slice(0, pairs), None)
+        return [block], (slice(pairs, middle), slice(middle + pairs, width))
+    begin = width - 2 * pairs if pairing.placement == "trail" else 0
+    blocks = []
+    for start in range(0, pairs, size) if size else ():
+        channels = slice(begin + 2 * start, begin + 2 * (start + size))
+        ends = (*_halves(channels, pairing.split), *_halves(channels, pairing.join))
+        blocks.append(PairSlices(*ends, slice(start, start + size), channels))
+    return blocks, (slice(0, begin), slice(begin + 2 * pairs, width))
+
+
+def _halves(channels: slice, layout: str) -> tuple[slice, slice]:
+    """Return the first and the second channels of a block."""
+    start, stop = channels.start, channels.stop
+    if layout == "interleaved":
+        return slice(start, stop, 2), slice(start + 1, stop, 2)
+    return slice(start, (start + stop) // 2), slice((start + stop) // 2, stop)
 
 
 def channel_pairs(width: int, pairs: int, pairing: Pairing, layout: str) -> npt.NDArray[np.int64]:
-    """The first and the second channel of each pair where they lie in this layout, `(2, pairs)`.
+    """Return the first and the second channel of each pair in this layout, shape `(2, pairs)`.
 
     >>> channel_pairs(6, 2, pairing_of("half", "trail"), "half")
     array([[2, 3],
            [4, 5]])
     """
-    size = pairs // pairing.blocks
-    block, i = np.divmod(np.arange(pairs), max(size, 1))
-    first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + size)
-    if pairing.placement == "spread" and layout == "half":
-        second = i + width // 2
-    start = width - 2 * pairs if pairing.placement == "trail" else 0
-    return np.stack([first, second]) + start + 2 * size * block
+    channels, (blocks, _) = np.arange(width), pair_slices(width, pairs, pairing._replace(split=layout, join=layout))
+    ends = zip(*((channels[block.first], channels[block.second]) for block in blocks), strict=True)
+    return np.stack([np.concatenate(end) for end in ends])

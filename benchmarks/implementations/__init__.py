@@ -1,4 +1,4 @@
-"""The forms that are measured, a file for each room."""
+"""The implementations to measure, one file per backend."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Turn(NamedTuple):
-    """One way to turn queries and keys.
+class Rotation(NamedTuple):
+    """One implementation of the rotation of queries and keys.
 
     Attributes:
-        function: of `q` and `k`, returns both.
-        seq_axis: where their length is: -2, or -3 for `(batch, length, heads, width)`.
-        compilers: the compilers of the room that it is measured with, too.
+        function: takes `q` and `k`, and returns both rotated.
+        seq_axis: the axis of their length: -2, or -3 for `(batch, length, heads, width)`.
+        compilers: the compilers of the backend that it is measured with as well.
         eager: whether it is measured without them.
-        within: how far it may be from ours where it is known to be farther off than the dtype explains.
-        gradients: whether it is measured with a backward pass, too.
+        within: how far it may be from ours, if it is known to be farther than the dtype explains.
+        gradients: whether it is measured with a backward pass as well.
     """
 
     function: Callable[[Any, Any], Any]
@@ -27,23 +27,23 @@ class Turn(NamedTuple):
 
 
 def each(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """A function of one array, for queries and keys."""
+    """Return a function of queries and keys that applies a function of one array to each."""
     return lambda q, k: (function(q), function(k))
 
 
-def elsewhere(rotate: Callable[..., Any], copy: Callable[[Any], Any]) -> dict[str, Turn]:
-    """Our function, `rotate(x, out=)`, into arrays that were touched before, and in place, where each call turns on."""
+def into_existing(rotate: Callable[..., Any], copy: Callable[[Any], Any]) -> dict[str, Rotation]:
+    """Return our `rotate(x, out=)` into arrays that exist, and in place on the result of the call before."""
     return {
-        "posenc.rotate, out": Turn(_into(lambda x, held: rotate(x, out=held), copy), gradients=False),
-        "posenc.rotate, in place": Turn(_into(lambda _, held: rotate(held, out=held), copy), gradients=False),
+        "posenc.rotate, out": Rotation(_into(lambda x, out: rotate(x, out=out), copy), gradients=False),
+        "posenc.rotate, in place": Rotation(_into(lambda _, out: rotate(out, out=out), copy), gradients=False),
     }
 
 
-def _into(turned: Callable[[Any, Any], Any], copy: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    held: list[Any] = []
+def _into(rotate: Callable[[Any, Any], Any], copy: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    outputs: list[Any] = []
 
     def call(q: Any, k: Any) -> Any:
-        held[:] = held or (copy(q), copy(k))
-        return tuple(turned(x, own) for x, own in zip((q, k), held, strict=True))
+        outputs[:] = outputs or (copy(q), copy(k))
+        return tuple(rotate(x, out) for x, out in zip((q, k), outputs, strict=True))
 
     return call

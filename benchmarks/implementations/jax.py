@@ -12,38 +12,38 @@ from jax import numpy as jnp
 from posenc_backends.jax import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each
+from . import Rotation, each
 
 DTYPES = ("float32", "bfloat16", "float16")
 _copy = jax.jit(jnp.copy)
 
 
 def _donated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """In place: what one call returns, the next one turns on."""
+    """Compile a function that rotates in place: each call rotates the result of the one before."""
     compiled = jax.jit(function, donate_argnums=(0, 1))
-    held: list[Any] = []
+    arrays: list[Any] = []
 
     def call(q: Any, k: Any) -> Any:
-        held[:] = compiled(*(held or (jnp.copy(q), jnp.copy(k))))
-        return tuple(held)
+        arrays[:] = compiled(*(arrays or (jnp.copy(q), jnp.copy(k))))
+        return tuple(arrays)
 
     return call
 
 
 COMPILERS = {"compiled": jax.jit, "compiled, donated": _donated}
-FORWARD_ONLY = {"compiled, donated"}  # derivatives need what it overwrites
+FORWARD_ONLY = {"compiled, donated"}  # it overwrites what derivatives need
 
 
 def array(numbers: Any, dtype: str) -> Any:
     return jnp.asarray(numbers, dtype)
 
 
-def shown(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     return np.array(x, np.float32)
 
 
 def copy(x: Any) -> Any:
-    """A compiled copy; an eager one costs as much."""
+    """Return a compiled copy; an eager one costs as much."""
     return _copy(x)
 
 
@@ -52,7 +52,7 @@ def ready(result: Any) -> Any:
 
 
 def gradients(function: Callable[..., Any], q: Any, k: Any, to_q: Any, to_k: Any) -> Callable[[], Any]:
-    """Forward and backward: the gradients with respect to both, compiled if the function is."""
+    """Return a call of forward and backward: the gradients with respect to both, compiled if the function is."""
 
     def both(q: Any, k: Any, to_q: Any, to_k: Any) -> Any:
         _, pull_back = jax.vjp(function, q, k)
@@ -62,27 +62,27 @@ def gradients(function: Callable[..., Any], q: Any, k: Any, to_q: Any, to_k: Any
     return lambda: call(q, k, to_q, to_k)
 
 
-def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn]:
-    """Ours, and the usual formulas on tables of ours."""
+def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Rotation]:
+    """Return ours, and the usual formulas on our tables."""
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = (jnp.asarray(table) for table in rotary.cos_sin(np.arange(start, start + length)))
     narrow, only = (cos.astype(dtype), sin.astype(dtype)), {"compilers": ("compiled",), "eager": False}
     found = {
-        "posenc": Turn(lambda q, k: layer(q, k, start=start), compilers=("compiled", "compiled, donated")),
-        "posenc.rotate": Turn(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), **only),
+        "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled", "compiled, donated")),
+        "posenc.rotate": Rotation(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), **only),
     }
     if rotary.layout == "half":
         wide = [jnp.concatenate([one, one], -1) for one in narrow]
-        found["rotate_half"] = Turn(each(lambda x: _by_halves(x, *wide)), **only)
-        found["two products of halves"] = Turn(each(lambda x: _halved(x, *narrow)), **only)
+        found["rotate_half"] = Rotation(each(lambda x: _rotate_half(x, *wide)), **only)
+        found["two products of halves"] = Rotation(each(lambda x: _halved(x, *narrow)), **only)
     else:
-        found["two products of slices"] = Turn(each(lambda x: _sliced(x, *narrow)), **only)
+        found["two products of slices"] = Rotation(each(lambda x: _sliced(x, *narrow)), **only)
         if dtype == "float32":
-            found["complex product"] = Turn(each(lambda x: _as_complex(x, cos + 1j * sin)), **only)
+            found["complex product"] = Rotation(each(lambda x: _as_complex(x, cos + 1j * sin)), **only)
     return found
 
 
-def _by_halves(x: Any, cos: Any, sin: Any) -> Any:
+def _rotate_half(x: Any, cos: Any, sin: Any) -> Any:
     first, second = jnp.split(x, 2, -1)
     return x * cos + jnp.concatenate([-second, first], -1) * sin
 
@@ -98,5 +98,5 @@ def _sliced(x: Any, cos: Any, sin: Any) -> Any:
 
 
 def _as_complex(x: Any, table: Any) -> Any:
-    turned = jax.lax.complex(x[..., ::2], x[..., 1::2]) * table
-    return jnp.stack([turned.real, turned.imag], -1).reshape(x.shape)
+    rotated = jax.lax.complex(x[..., ::2], x[..., 1::2]) * table
+    return jnp.stack([rotated.real, rotated.imag], -1).reshape(x.shape)

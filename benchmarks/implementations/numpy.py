@@ -1,4 +1,4 @@
-"""NumPy: our layer, our function, and the forms that people write."""
+"""NumPy: our layer, our function, and the formulas that users write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from posenc_backends.numpy import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each, elsewhere
+from . import Rotation, each, into_existing
 
 DTYPES = ("float32", "float16")
 COMPILERS: dict[str, Any] = {}
@@ -21,7 +21,7 @@ def array(numbers: Any, dtype: str) -> Any:
     return numbers.astype(dtype)
 
 
-def shown(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     return x
 
 
@@ -33,23 +33,23 @@ def ready(result: Any) -> Any:
     return result
 
 
-def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn]:
-    """Ours, and the usual formulas with float32 tables of ours."""
+def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Rotation]:
+    """Return ours, and the usual formulas on our float32 tables."""
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = rotary.cos_sin(np.arange(start, start + length))
     ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
-        "posenc": Turn(lambda q, k: layer(q, k, start=start)),
-        "posenc.rotate": Turn(each(ours)),
-        **elsewhere(ours, copy),
-        "two products of slices": Turn(each(lambda x: _sliced(x, cos, sin, rotary.layout).astype(x.dtype))),
+        "posenc": Rotation(lambda q, k: layer(q, k, start=start)),
+        "posenc.rotate": Rotation(each(ours)),
+        **into_existing(ours, copy),
+        "two products of slices": Rotation(each(lambda x: _sliced(x, cos, sin, rotary.layout).astype(x.dtype))),
     }
     if rotary.layout == "half":
         wide = np.concatenate([cos, cos], -1), np.concatenate([sin, sin], -1)
-        found["rotate_half"] = Turn(each(lambda x: _by_halves(x, *wide).astype(x.dtype)))
+        found["rotate_half"] = Rotation(each(lambda x: _rotate_half(x, *wide).astype(x.dtype)))
     elif dtype == "float32":
         table = cos + 1j * sin
-        found["complex product"] = Turn(each(lambda x: (x.view(np.complex64) * table).view(np.float32)))
+        found["complex product"] = Rotation(each(lambda x: (x.view(np.complex64) * table).view(np.float32)))
     return found
 
 
@@ -61,6 +61,6 @@ def _sliced(x: Any, cos: Any, sin: Any, layout: str) -> Any:
     return np.stack([first * cos - second * sin, second * cos + first * sin], -1).reshape(x.shape)
 
 
-def _by_halves(x: Any, cos: Any, sin: Any) -> Any:
+def _rotate_half(x: Any, cos: Any, sin: Any) -> Any:
     first, second = np.split(x, 2, -1)
     return x * cos + np.concatenate([-second, first], -1) * sin

@@ -15,12 +15,12 @@ def array(numbers: Any, dtype: str) -> Any:
     return tf.cast(tf.constant(numbers), dtype)
 
 
-def shown(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     return tf.cast(x, tf.float32).numpy()
 
 
 def copy(x: Any) -> Any:
-    """Into fresh memory; `tf.identity` shares the old."""
+    """Copy into fresh memory; `tf.identity` shares the old."""
     return tf.raw_ops.DeepCopy(x=x)
 
 
@@ -29,12 +29,12 @@ def ready(result: Any) -> Any:
 
 
 def gradients(function: Callable[..., Any], q: Any, k: Any, to_q: Any, to_k: Any) -> Callable[[], Any]:
-    """Forward and backward: the gradients with respect to both, in one graph if the function is one."""
+    """Return a call of forward and backward: the gradients with respect to both."""
 
     def both(q: Any, k: Any, to_q: Any, to_k: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch([q, k])
-            turned = function(q, k)
-        return tape.gradient(turned, [q, k], [to_q, to_k])
+            rotated = function(q, k)
+        return tape.gradient(rotated, [q, k], [to_q, to_k])
 
     return lambda: both(q, k, to_q, to_k)

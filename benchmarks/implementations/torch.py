@@ -14,8 +14,8 @@ import torch
 from posenc_backends.torch import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Turn, each, elsewhere
-from .lone import installed, lone
+from . import Rotation, each, into_existing
+from .imports import import_without_init, installed
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -32,7 +32,7 @@ def array(numbers: Any, dtype: str) -> Any:
     return torch.tensor(numbers).to(getattr(torch, dtype))
 
 
-def shown(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     return x.detach().float().numpy()
 
 
@@ -45,27 +45,27 @@ def ready(result: Any) -> Any:
 
 
 def gradients(function: Callable[..., Any], q: Any, k: Any, to_q: Any, to_k: Any) -> Callable[[], Any]:
-    """Forward and backward: the gradients with respect to both."""
+    """Return a call of forward and backward: the gradients with respect to both."""
     leaves = q.detach().requires_grad_(), k.detach().requires_grad_()
     return lambda: torch.autograd.grad(function(*leaves), leaves, (to_q, to_k))
 
 
-def turns(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Turn]:
-    """Ours, and each peer that has this layout."""
+def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Rotation]:
+    """Return ours, and each peer that has this layout."""
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = (torch.tensor(table) for table in rotary.cos_sin(np.arange(start, start + length)))
     ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
-        "posenc": Turn(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
-        "posenc.rotate": Turn(each(ours)),
-        **elsewhere(ours, copy),
+        "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
+        "posenc.rotate": Rotation(each(ours)),
+        **into_existing(ours, copy),
     }
     for module, peers in PEERS[rotary.layout].items():
         if installed(module):
             found |= dict(peers(rotary.head_dim, start, length, getattr(torch, dtype)))
     if rotary.layout == "interleaved" and dtype == "float32":
         table = torch.complex(cos, sin)
-        found["complex product"] = Turn(each(lambda x: _as_complex(x, table)))
+        found["complex product"] = Rotation(each(lambda x: _as_complex(x, table)))
     return found
 
 
@@ -73,7 +73,7 @@ def _as_complex(x: Any, table: Any) -> Any:
     return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * table).flatten(-2)
 
 
-Peers = Iterator[tuple[str, Turn]]
+Peers = Iterator[tuple[str, Rotation]]
 
 
 def _transformers_half(width: int, start: int, length: int, dtype: Any) -> Peers:
@@ -83,7 +83,7 @@ def _transformers_half(width: int, start: int, length: int, dtype: Any) -> Peers
     cos, sin = llama.LlamaRotaryEmbedding(config)(
         torch.ones(1, dtype=dtype), positions
     )  # once for all layers of a model
-    yield "transformers", Turn(lambda q, k: llama.apply_rotary_pos_emb(q, k, cos, sin), compilers=("compiled",))
+    yield "transformers", Rotation(lambda q, k: llama.apply_rotary_pos_emb(q, k, cos, sin), compilers=("compiled",))
 
 
 def _transformers_interleaved(width: int, start: int, length: int, dtype: Any) -> Peers:
@@ -93,27 +93,27 @@ def _transformers_interleaved(width: int, start: int, length: int, dtype: Any) -
     config = importlib.import_module("transformers").CohereConfig(**sizes, rope_parameters=base)
     positions = torch.arange(start, start + length)[None]
     cos, sin = cohere.CohereRotaryEmbedding(config)(torch.ones(1, dtype=dtype), positions)
-    yield "transformers", Turn(lambda q, k: cohere.apply_rotary_pos_emb(q, k, cos, sin), compilers=("compiled",))
+    yield "transformers", Rotation(lambda q, k: cohere.apply_rotary_pos_emb(q, k, cos, sin), compilers=("compiled",))
 
 
 def _torchtune(width: int, start: int, length: int, dtype: Any) -> Peers:
-    module = lone("torchtune.modules.position_embeddings")
+    module = import_without_init("torchtune.modules.position_embeddings")
     rope = module.RotaryPositionalEmbeddings(dim=width, max_seq_len=start + length)
     positions = None if start == 0 else torch.arange(start, start + length)[None]
-    yield "torchtune", Turn(each(lambda x: rope(x, input_pos=positions)), seq_axis=-3)
+    yield "torchtune", Rotation(each(lambda x: rope(x, input_pos=positions)), seq_axis=-3)
 
 
 def _lucidrains(width: int, start: int, length: int, dtype: Any) -> Peers:
     rope = importlib.import_module("rotary_embedding_torch").RotaryEmbedding(dim=width)
     wrong = None if dtype == torch.float32 else math.inf  # positions in half precision
     rope.requires_grad_(requires_grad=False)  # its frequencies are a parameter
-    yield "rotary-embedding-torch", Turn(each(lambda x: rope.rotate_queries_or_keys(x, offset=start)), within=wrong)
+    yield "rotary-embedding-torch", Rotation(each(lambda x: rope.rotate_queries_or_keys(x, offset=start)), within=wrong)
 
 
 def _x_transformers(width: int, start: int, length: int, dtype: Any) -> Peers:
     module = importlib.import_module("x_transformers.x_transformers")
     angles, _ = module.RotaryEmbedding(dim=width)(torch.arange(start, start + length))
-    yield "x-transformers", Turn(each(lambda x: module.apply_rotary_pos_emb(x, angles)))
+    yield "x-transformers", Rotation(each(lambda x: module.apply_rotary_pos_emb(x, angles)))
 
 
 def _diffusers(width: int, start: int, length: int, dtype: Any) -> Peers:
@@ -129,7 +129,7 @@ def _diffusers_in(interleaved: bool, width: int, start: int, length: int) -> Pee
     positions = torch.arange(start, start + length).float()
     table = module.get_1d_rotary_pos_embed(width, positions, use_real=True, repeat_interleave_real=interleaved)
     axis = -1 if interleaved else -2
-    yield "diffusers", Turn(each(lambda x: module.apply_rotary_emb(x, table, use_real_unbind_dim=axis)))
+    yield "diffusers", Rotation(each(lambda x: module.apply_rotary_emb(x, table, use_real_unbind_dim=axis)))
 
 
 PEERS: dict[str, dict[str, Callable[[int, int, int, Any], Peers]]] = {

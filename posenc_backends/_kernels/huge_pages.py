@@ -1,4 +1,4 @@
-"""Pages of fresh memory, which the system hands out at the first touch, one by one: of 2 MiB, where it has them for the asking."""
+"""Huge pages: ask Linux to back a new large array with pages of 2 MiB, so that the first writes cause fewer page faults."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import mmap
 from functools import cache
 from typing import Any
 
-WORTH = 1 << 22  # bytes; NumPy asks from as many on
+WORTH = 1 << 22  # bytes; the same limit as NumPy's
 
 
-def ask_for_large_pages(address: int, size: int) -> None:
-    """Ask for them where memory is large, and the system is one that can be asked; it need not heed this."""
+def ask_for_huge_pages(address: int, size: int) -> None:
+    """Ask for huge pages if the memory is large and the system supports it; the system may ignore this."""
     if size < WORTH or (advise := _madvise()) is None:
         return
     begin = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -20,7 +20,7 @@ def ask_for_large_pages(address: int, size: int) -> None:
 
 @cache
 def _madvise() -> Any:
-    """`madvise` of the C library; None where there is none, or it knows no large pages."""
+    """Return `madvise` of the C library, or None where huge pages are not supported."""
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return None
     function = getattr(ctypes.CDLL(None), "madvise", None)

@@ -1,8 +1,8 @@
-"""Turning, compiled: each number is read once and written once, whatever the strides.
+"""The compiled rotation: each number is read once and written once, whatever the strides.
 
-All that is compiled stands in this file, because numba takes what it has on disk for good until the file changes. Pairs are
-turned several at a time by vectors of LLVM, after all of them have been read: the result may lie where the tokens do. A
-product and a sum are rounded apart, as the operators of a framework round them.
+All compiled code is in this file, because numba's cache on disk is valid until the file changes. Pairs are rotated several at
+a time by LLVM vectors, after all of them have been read, so the result may be written over the tokens. Products and sums
+are rounded separately, as a framework's operators round them.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ UPPER = 0xFFFF0000
 
 
 class Step:
-    """What a step is compiled to."""
+    """The instructions of one step, for vectors of `lanes` numbers."""
 
-    def __init__(self, builder: Any, kind: Any, lanes: int, past_caches: bool) -> None:
-        self.build, self.kind, self.lanes, self.past_caches = builder, kind, lanes, past_caches
+    def __init__(self, builder: Any, kind: Any, lanes: int, nontemporal: bool) -> None:
+        self.build, self.kind, self.lanes, self.nontemporal = builder, kind, lanes, nontemporal
 
     def read_pairs(self, x: Any, first: Any, second: Any, split: str) -> list[Any]:
         if split == "half":
-            return [self.widened(self.read(x, place, self.lanes)) for place in (first, second)]
+            return [self.widen(self.read(x, place, self.lanes)) for place in (first, second)]
         both = self.read(x, first, 2 * self.lanes)
         if self.kind == BFLOAT16:  # the first in the lower half of 32 bits, the second in the upper
             bits = self.build.bitcast(both, ir.VectorType(ir.IntType(32), self.lanes))
             halves = (self.build.shl(bits, _all(bits, 16)), self.build.and_(bits, _all(bits, UPPER)))
             return [self.build.bitcast(half, _like(bits, ir.FloatType())) for half in halves]
-        wide = self.widened(both)
-        return [self._picked(wide, wide, range(start, 2 * self.lanes, 2)) for start in (0, 1)]
+        wide = self.widen(both)
+        return [self._shuffle(wide, wide, range(start, 2 * self.lanes, 2)) for start in (0, 1)]
 
     def write_pairs(self, pairs: list[Any], out: Any, first: Any, second: Any, join: str) -> None:
         if join == "half":
             for numbers, place in zip(pairs, (first, second), strict=True):
-                self.write(self.narrowed(numbers), out, place)
+                self.write(self.narrow(numbers), out, place)
         elif self.kind == BFLOAT16:
             low, high = map(self.rounded_bits, pairs)
             both = self.build.or_(self.build.lshr(low, _all(low, 16)), self.build.and_(high, _all(high, UPPER)))
             self.write(self.build.bitcast(both, ir.VectorType(ir.IntType(16), 2 * self.lanes)), out, first)
         else:
             order = [lane + which * self.lanes for lane in range(self.lanes) for which in (0, 1)]
-            self.write(self.narrowed(self._picked(pairs[0], pairs[1], order)), out, first)
+            self.write(self.narrow(self._shuffle(pairs[0], pairs[1], order)), out, first)
 
     def read(self, pointer: Any, place: Any, lanes: int) -> Any:
         vector = ir.VectorType(pointer.type.pointee, lanes)
@@ -57,13 +57,13 @@ class Step:
     def write(self, numbers: Any, pointer: Any, place: Any) -> None:
         size = _bytes_of(numbers.type.element)
         there = self.build.bitcast(self.build.gep(pointer, [place]), numbers.type.as_pointer())
-        align = min(ALIGNED, size * numbers.type.count) if self.past_caches else size
+        align = min(ALIGNED, size * numbers.type.count) if self.nontemporal else size
         stored = self.build.store(numbers, there, align=align)
-        if self.past_caches:
+        if self.nontemporal:
             stored.set_metadata("nontemporal", self.build.module.add_metadata([ir.IntType(32)(1)]))
 
-    def widened(self, numbers: Any) -> Any:
-        """In float32, where they are of half precision."""
+    def widen(self, numbers: Any) -> Any:
+        """Return half precision as float32, other numbers as they are."""
         if self.kind == BFLOAT16:
             bits = self.build.zext(numbers, _like(numbers, ir.IntType(32)))
             return self.build.bitcast(self.build.shl(bits, _all(bits, 16)), _like(bits, ir.FloatType()))
@@ -72,8 +72,8 @@ class Step:
             return self.build.fpext(halves, _like(numbers, ir.FloatType()))
         return numbers
 
-    def narrowed(self, numbers: Any) -> Any:
-        """Rounded once to the nearest, of two as near the even one."""
+    def narrow(self, numbers: Any) -> Any:
+        """Round once to half precision, to nearest even; return other numbers as they are."""
         if self.kind == BFLOAT16:
             bits = self.rounded_bits(numbers)
             return self.build.trunc(self.build.lshr(bits, _all(bits, 16)), _like(numbers, ir.IntType(16)))
@@ -83,13 +83,13 @@ class Step:
         return numbers
 
     def rounded_bits(self, numbers: Any) -> Any:
-        """Bits of float32 whose upper half is the number rounded to bfloat16; a NaN stays one."""
+        """Return float32 bits whose upper half is the number rounded to bfloat16; NaN stays NaN."""
         bits = self.build.bitcast(numbers, _like(numbers, ir.IntType(32)))
         last = self.build.and_(self.build.lshr(bits, _all(bits, 16)), _all(bits, 1))
         rounded = self.build.add(bits, self.build.add(last, _all(bits, 0x7FFF)))
         return self.build.select(self.build.fcmp_ordered("ord", numbers, numbers), rounded, _all(bits, 0x7FC00000))
 
-    def _picked(self, one: Any, other: Any, order: Any) -> Any:
+    def _shuffle(self, one: Any, other: Any, order: Any) -> Any:
         mask = ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order))
         return self.build.shuffle_vector(one, other, mask)
 
@@ -106,12 +106,15 @@ def _bytes_of(kind: Any) -> int:
     return kind.width // 8 if isinstance(kind, ir.IntType) else {"float": 4, "double": 8}[str(kind)]
 
 
-def _turning(lanes: int, split: str, join: str, past_caches: bool = False) -> Any:
-    """What turns as many pairs: x, out, cos, sin, then the places of the first and second in x and out, and in the tables."""
+def _rotation(lanes: int, split: str, join: str, nontemporal: bool = False) -> Any:
+    """Return an intrinsic that rotates `lanes` pairs.
 
-    def turn(_: Any, x: Any, out: Any, cos: Any, sin: Any, x0: Any, x1: Any, o0: Any, o1: Any, c: Any, s: Any) -> Any:
+    Its arguments: x, out, cos, sin, then where the first and second channels begin in x and in out, and the table columns.
+    """
+
+    def rotate(_: Any, x: Any, out: Any, cos: Any, sin: Any, x0: Any, x1: Any, o0: Any, o1: Any, c: Any, s: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-            step = Step(builder, x.dtype, lanes, past_caches)
+            step = Step(builder, x.dtype, lanes, nontemporal)
             first, second = step.read_pairs(given[0], given[4], given[5], split)
             cosine, sine = step.read(given[2], given[8], lanes), step.read(given[3], given[9], lanes)
             there = builder.fsub(builder.fmul(first, cosine), builder.fmul(second, sine))
@@ -121,23 +124,23 @@ def _turning(lanes: int, split: str, join: str, past_caches: bool = False) -> An
 
         return types.void(x, out, cos, sin, x0, x1, o0, o1, c, s), generate
 
-    return intrinsic(turn)
+    return intrinsic(rotate)
 
 
 @intrinsic
 def _at(_: Any, address: Any, kind: Any) -> Any:
-    """The address as a pointer to numbers of a kind."""
+    """Return the address as a pointer to numbers of a type."""
     pointer = types.CPointer(kind)
     return pointer(address, kind), lambda c, builder, _, given: builder.inttoptr(given[0], c.get_value_type(pointer))
 
 
 @intrinsic
 def _fence(_: Any) -> Any:
-    """Wait until what was written past the caches is there for other threads, too."""
+    """Make nontemporal stores visible to other threads."""
     return types.void(), lambda c, builder, *_: (builder.fence("seq_cst"), c.get_dummy_value())[1]
 
 
-# A place is four numbers of elements from where x, the result, cosines and sines begin; a stride, too. numba infers types.
+# A place is four offsets, in elements, into x, the result, cosines and sines; a stride is likewise. numba infers the types.
 
 
 @njit(nogil=True)
@@ -147,19 +150,19 @@ def _four(numbers, line):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _moved(place, strides, times):  # type: ignore[no-untyped-def]
-    """As many strides further."""
+    """Return the place that many strides further."""
     x, out, cos, sin = strides
     return place[0] + x * times, place[1] + out * times, place[2] + cos * times, place[3] + sin * times
 
 
-_one = _turning(1, "half", "half")
+_one = _rotation(1, "half", "half")
 
 
 def _rows(vector: Any, x_step: int, out_step: int) -> Any:
-    """What turns as many rows by vectors, as far as these go into them."""
+    """Return a function that rotates rows by whole vectors; the remaining pairs are left to `_one_by_one`."""
 
     @njit(nogil=True)
-    def turn_rows(memory, count, pairs, first, second, strides):  # type: ignore[no-untyped-def]
+    def rotate_rows(memory, count, pairs, first, second, strides):  # type: ignore[no-untyped-def]
         x, out, cos, sin = memory
         (x0, o0, c, s), (x1, o1, _, _) = first, second
         for _ in range(count):
@@ -169,12 +172,12 @@ def _rows(vector: Any, x_step: int, out_step: int) -> Any:
             x0, x1, c = x0 + strides[0], x1 + strides[0], c + strides[2]
             o0, o1, s = o0 + strides[1], o1 + strides[1], s + strides[3]
 
-    return turn_rows
+    return rotate_rows
 
 
 @njit(nogil=True)
 def _one_by_one(memory, count, start, pairs, first, second, strides, steps):  # type: ignore[no-untyped-def]
-    """The same of the pairs from `start` on, whether or not channels are neighbours."""
+    """Rotate the pairs from `start` on, one at a time, whatever the strides of the channels."""
     x, out, cos, sin = memory
     for _ in range(count if start < pairs else 0):
         (x0, o0, c, s), (x1, o1, _, _) = _moved(first, steps, start), _moved(second, steps, start)
@@ -185,17 +188,17 @@ def _one_by_one(memory, count, start, pairs, first, second, strides, steps):  # 
         first, second = _moved(first, strides, 1), _moved(second, strides, 1)
 
 
-_apart = _rows(_turning(LANES, "half", "half"), 1, 1)
-_apart_past_caches = _rows(_turning(LANES, "half", "half", past_caches=True), 1, 1)
-_beside = _rows(_turning(LANES, "interleaved", "interleaved"), 2, 2)
-_beside_past_caches = _rows(_turning(LANES, "interleaved", "interleaved", past_caches=True), 2, 2)
-_to_half = _rows(_turning(LANES, "interleaved", "half"), 2, 1)
-_from_half = _rows(_turning(LANES, "half", "interleaved"), 1, 2)
+_apart = _rows(_rotation(LANES, "half", "half"), 1, 1)
+_apart_nontemporal = _rows(_rotation(LANES, "half", "half", nontemporal=True), 1, 1)
+_beside = _rows(_rotation(LANES, "interleaved", "interleaved"), 2, 2)
+_beside_nontemporal = _rows(_rotation(LANES, "interleaved", "interleaved", nontemporal=True), 2, 2)
+_to_half = _rows(_rotation(LANES, "interleaved", "half"), 2, 1)
+_from_half = _rows(_rotation(LANES, "half", "interleaved"), 1, 2)
 
 
 @njit(nogil=True)
-def _turn_some(memory, sizes, row, place, count, strides):  # type: ignore[no-untyped-def]
-    """All channels of as many tokens: blocks of pairs that turn, then two stretches that stand still."""
+def _rotate_tokens(memory, sizes, row, place, count, strides):  # type: ignore[no-untyped-def]
+    """Write all channels of `count` tokens: the blocks of pairs, then the two unrotated ranges."""
     way, pairs = sizes[5], sizes[6]
     first, second, steps = _moved(place, _four(row, 0), 1), _moved(place, _four(row, 1), 1), _four(row, 2)
     whole = pairs - pairs % LANES if way else 0
@@ -203,11 +206,11 @@ def _turn_some(memory, sizes, row, place, count, strides):  # type: ignore[no-un
         if way == 1:
             _apart(memory, count, pairs, first, second, strides)
         elif way == 2:
-            _apart_past_caches(memory, count, pairs, first, second, strides)
+            _apart_nontemporal(memory, count, pairs, first, second, strides)
         elif way == 3:
             _beside(memory, count, pairs, first, second, strides)
         elif way == 4:
-            _beside_past_caches(memory, count, pairs, first, second, strides)
+            _beside_nontemporal(memory, count, pairs, first, second, strides)
         elif way == 5:
             _to_half(memory, count, pairs, first, second, strides)
         elif way == 6:
@@ -216,22 +219,22 @@ def _turn_some(memory, sizes, row, place, count, strides):  # type: ignore[no-un
         first, second = _moved(first, _four(row, 3), 1), _moved(second, _four(row, 3), 1)
     for token in range(count if sizes[8] < sizes[9] or sizes[10] < sizes[11] else 0):
         x, o = place[0] + token * strides[0], place[1] + token * strides[1]
-        for stretch in range(8, 12, 2):
-            for i in range(sizes[stretch], sizes[stretch + 1]):
+        for begin in range(8, 12, 2):
+            for i in range(sizes[begin], sizes[begin + 1]):
                 memory[1][o + i * row[4, 1]] = memory[0][x + i * row[4, 0]]
 
 
-def _kept(function: Callable[..., None]) -> Any:
-    """Compiled, and kept on disk where there is a folder for it; elsewhere each process compiles it anew."""
+def _cached(function: Callable[..., None]) -> Any:
+    """Return the compiled function, cached on disk where a folder can be written."""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:
         return njit(nogil=True)(function)
 
 
-@_kept
-def turn(x, out, cos, sin, kind, wide, sizes, loops, row, first, last):  # type: ignore[no-untyped-def]
-    """Turn what lies at these addresses, block by block of tokens, those from `first` to `last`; `plans` says how."""
+@_cached
+def rotate(x, out, cos, sin, kind, wide, sizes, loops, row, first, last):  # type: ignore[no-untyped-def]
+    """Rotate what lies at these addresses: the units from `first` to `last` of a `Plan`."""
     memory = _at(x, kind), _at(out, kind), _at(cos, wide), _at(sin, wide)
     others, blocks, block, tokens, heads = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
     by_token, by_head = _four(loops, 2), _four(loops, 3)
@@ -245,6 +248,6 @@ def turn(x, out, cos, sin, kind, wide, sizes, loops, row, first, last):  # type:
         if sizes[12]:
             times, step, row_count, stride = count, by_token, heads, by_head
         for _ in range(times):
-            _turn_some(memory, sizes, row, place, row_count, stride)
+            _rotate_tokens(memory, sizes, row, place, row_count, stride)
             place = _moved(place, step, 1)
     _fence()

@@ -1,5 +1,6 @@
-"""The verdict: whether any callable of any framework computes an encoding, and which mistake it makes if not."""
+"""Check whether a function of any framework computes an encoding, and name the mistake if it does not."""
 
-from .verdict import DEFAULT, Verdict, check
+from .result import CheckResult
+from .run import DEFAULT, check
 
-__all__ = ["DEFAULT", "Verdict", "check"]
+__all__ = ["DEFAULT", "CheckResult", "check"]

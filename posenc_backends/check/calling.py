@@ -1,4 +1,4 @@
-"""Asking a callable: its framework's arrays go in, float64 comes out; whatever goes wrong is told in a sentence."""
+"""Call the checked function: arrays of its framework go in, float64 comes out, every failure is a sentence."""
 
 from __future__ import annotations
 
@@ -11,178 +11,185 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_backends import HOST_NAMES, NAMES, load
+from posenc_backends import NAMES
 
-from .calls import Question
+from .calls import TestCall
 from .candidates import Float64s
-from .signatures import Form
+from .signatures import Signature
 
 FRAMEWORKS = (*(name for name in NAMES if name != "keras"), "tensorflow", "keras", "numpy")
-NARROW = ("jax", "keras", "tensorflow", "mxnet")  # whose users count positions in int32
+INT32_POSITIONS = ("jax", "keras", "tensorflow", "mxnet")  # frameworks in which int32 is the usual integer
 
 
-class NoAnswerError(Exception):
-    """The callable raised, or returned what is no answer; the message is a sentence."""
+class CallError(Exception):
+    """The function raised, or returned something other than the arrays it must return; the message is a sentence."""
 
 
-class NoNumbersError(NoAnswerError):
-    """The callable returned infinity or NaN, which is no refusal."""
+class NotFiniteError(CallError):
+    """The function returned infinity or NaN. Unlike an exception, this never counts as a refusal."""
 
 
 class Framework(NamedTuple):
-    """What makes arrays, reads them, and differentiates."""
+    """How to make, read and differentiate arrays of one framework.
+
+    Attributes:
+        name: one of `FRAMEWORKS`.
+        backend: the folder `posenc_backends.<name>`, with `from_numpy` and `to_numpy`.
+        testing: the module of the conformance suite with `cast` and, if the framework has gradients, `gradient`.
+    """
 
     name: str
-    arrays: Any
+    backend: Any
     testing: Any
 
     @property
-    def differentiates(self) -> bool:
-        """Whether it has gradients."""
+    def has_gradients(self) -> bool:
+        """Whether the framework differentiates."""
         return hasattr(self.testing, "gradient")
 
     def to_backend(self, numbers: npt.NDArray[Any], dtype: str) -> Any:
-        """The numbers as an array of the framework, in this dtype."""
-        return self.testing.cast(self.arrays.from_numpy(np.ascontiguousarray(numbers, np.float32)), dtype)
+        """Return the numbers as an array of the framework in this dtype."""
+        return self.testing.cast(self.backend.from_numpy(np.ascontiguousarray(numbers, np.float32)), dtype)
 
-    def places(self, positions: npt.NDArray[Any]) -> Any:
-        """Positions as the framework's users have them."""
+    def positions(self, positions: npt.NDArray[Any]) -> Any:
+        """Return positions as an array of the framework in its usual integer dtype, or in float32."""
         if positions.dtype.kind == "f":
             return self.to_backend(positions, "float32")
-        return self.arrays.from_numpy(positions.astype(np.int32 if self.name in NARROW else np.int64))
+        return self.backend.from_numpy(positions.astype(np.int32 if self.name in INT32_POSITIONS else np.int64))
+
+    def supports(self, dtype: str) -> bool:
+        """Return whether the framework has this dtype."""
+        try:
+            array = self.to_backend(np.zeros((1, 1)), dtype)
+        except Exception:  # noqa: BLE001 - each framework raises its own type
+            return False
+        return dtype in str(array.dtype)
 
 
-def framework(name: str) -> Framework:
-    """A framework by its name.
+def framework_of(name: str) -> Framework:
+    """Return the framework of this name.
 
     Raises:
-        ValueError: if there is no such.
-        ImportError: if it is not installed.
+        ValueError: if the name is unknown.
+        ImportError: if the framework is not installed.
     """
     if name not in FRAMEWORKS:
         raise ValueError(f"`framework` must be one of {', '.join(map(repr, FRAMEWORKS))}, got {name!r}.")
-    if name in NAMES + HOST_NAMES:
-        load(name)
-    adapter = import_module(f"posenc_backends.{name}.backend")
-    return Framework(name, adapter, import_module(f"posenc_backends.conformance.frameworks.{name}"))
+    backend = import_module(f"posenc_backends.{name}")
+    return Framework(name, backend, import_module(f"posenc_backends.conformance.frameworks.{name}"))
 
 
-def frameworks_of(callee: Callable[..., Any]) -> list[str]:
-    """The frameworks that the module of a callable names; NumPy, if it names none."""
-    inner = getattr(callee, "func", callee)
+def imported_frameworks(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the frameworks that the module of a function imports; `["numpy"]` if it imports none."""
+    inner = getattr(function, "func", function)
     names = getattr(inner, "__globals__", None)
     if names is None:
         module = getattr(inner, "__module__", None) or type(inner).__module__
         names = vars(sys.modules.get(module, np))
-    roots = {_root(value) for value in list(names.values())} | {_root(base) for base in type(inner).__mro__}
-    closed = getattr(inner, "__closure__", None) or ()
-    roots |= {_root(type(cell.cell_contents)) for cell in closed if _is_filled(cell)}
-    found = [name for name in FRAMEWORKS if name in roots or (name == "jax" and "flax" in roots)]
+    packages = {_package(value) for value in list(names.values())} | {_package(base) for base in type(inner).__mro__}
+    cells = getattr(inner, "__closure__", None) or ()
+    packages |= {_package(type(cell.cell_contents)) for cell in cells if _is_filled(cell)}
+    found = [name for name in FRAMEWORKS if name in packages or (name == "jax" and "flax" in packages)]
     if "keras" in found:
         found.insert(0, found.pop(found.index("keras")))
     return found or ["numpy"]
 
 
-def ask(callee: Callable[..., Any], world: Framework, form: Form, question: Question) -> tuple[Float64s, ...]:
-    """What the callable returns to a question.
+def call(
+    function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall
+) -> tuple[Float64s, ...]:
+    """Call the function and return its results in float64.
 
     Raises:
-        NoAnswerError: if it raises, or returns another number of arrays, other shapes, NaN, or another framework's arrays.
+        CallError: if it raises, or returns another number of arrays, no numbers, or arrays of another framework.
     """
-    tokens = [world.to_backend(numbers, question.dtype) for numbers in question.tokens]
-    got = _called(callee, question, *tokens, *(world.places(each) for each in question.places))
-    outputs = got if isinstance(got, tuple | list) else (got,)
-    if len(outputs) != len(form.outputs):
-        raise NoAnswerError(f"it must return {len(form.outputs)} arrays, got {_told(got)}, of {question.told}.")
-    kinds = type(world.places(question.places[0])), type(world.to_backend(np.zeros(1), "float32"))
-    return tuple(_read(world, output, kinds, question) for output in outputs)
+    tokens = [framework.to_backend(numbers, test_call.dtype) for numbers in test_call.tokens]
+    positions = [framework.positions(array) for array in test_call.position_arguments]
+    returned = _call(function, test_call, *tokens, *positions)
+    outputs = returned if isinstance(returned, tuple | list) else (returned,)
+    if len(outputs) != len(signature.outputs):
+        raise CallError(
+            f"it must return {len(signature.outputs)} arrays, got {_type_name(returned)}, for {test_call.description}."
+        )
+    types = type(positions[0]), type(framework.to_backend(np.zeros(1), "float32"))
+    return tuple(_to_float64(framework, output, types, test_call) for output in outputs)
 
 
-def ask_gradient(
-    callee: Callable[..., Any], world: Framework, form: Form, question: Question, weights: Float64s
+def call_gradient(
+    function: Callable[..., Any], framework: Framework, test_call: TestCall, weights: Float64s
 ) -> Float64s:
-    """The gradient of `sum(result * weights)` with respect to the first array, of the first output.
+    """Return the gradient of `sum(first result * weights)` with respect to the first array.
 
     Raises:
-        NoAnswerError: if there is none.
+        CallError: if the framework cannot compute it.
     """
-    first, *others = (world.to_backend(numbers, question.dtype) for numbers in question.tokens)
-    places = [world.places(each) for each in question.places]
+    first, *others = (framework.to_backend(numbers, test_call.dtype) for numbers in test_call.tokens)
+    positions = [framework.positions(array) for array in test_call.position_arguments]
 
-    def call(x: Any) -> Any:
-        got = callee(x, *others, *places)
-        return got[0] if isinstance(got, tuple | list) else got
+    def first_result(x: Any) -> Any:
+        returned = function(x, *others, *positions)
+        return returned[0] if isinstance(returned, tuple | list) else returned
 
-    gradient = _called(world.testing.gradient, question, call, first, world.to_backend(weights, question.dtype))
-    return np.asarray(world.arrays.to_numpy(gradient), np.float64)
-
-
-def check_shapes(form: Form, question: Question, got: tuple[Float64s, ...], wanted: tuple[Float64s, ...]) -> None:
-    """Raise `NoAnswerError` unless an answer has the shape of the right one and is finite; a leading axis of 1 may be added."""
-    for name, one, right in zip(form.outputs, got, wanted, strict=True):
-        if one.shape not in (right.shape, (1, *right.shape)):
-            raise NoAnswerError(f"{name} must have shape {right.shape}, got {one.shape}, of {question.told}.")
-        if not np.isfinite(one).all():
-            raise NoNumbersError(f"{name} must be numbers, got {_first_odd(one)}, of {question.told}.")
+    weights_array = framework.to_backend(weights, test_call.dtype)
+    gradient = _call(framework.testing.gradient, test_call, first_result, first, weights_array)
+    return np.asarray(framework.backend.to_numpy(gradient), np.float64)
 
 
-def has(world: Framework, dtype: str) -> bool:
-    """Whether the framework has this dtype."""
-    try:
-        made = world.to_backend(np.zeros((1, 1)), dtype)
-    except Exception:  # noqa: BLE001 - each framework raises what it likes
-        return False
-    return dtype in str(made.dtype)
+def check_results(
+    signature: Signature, test_call: TestCall, results: tuple[Float64s, ...], expected: tuple[Float64s, ...]
+) -> None:
+    """Raise `CallError` unless results are finite and have the expected shapes; a leading axis of 1 is allowed."""
+    for name, result, right in zip(signature.outputs, results, expected, strict=True):
+        if result.shape not in (right.shape, (1, *right.shape)):
+            raise CallError(f"{name} must have shape {right.shape}, got {result.shape}, for {test_call.description}.")
+        if not np.isfinite(result).all():
+            at = tuple(np.argwhere(~np.isfinite(result))[0].tolist())
+            raise NotFiniteError(f"{name} must be numbers, got {result[at]} at {at}, for {test_call.description}.")
 
 
-def _called(callee: Callable[..., Any], question: Question, *arguments: Any) -> Any:
+def _call(function: Callable[..., Any], test_call: TestCall, *arguments: Any) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return callee(*arguments)
+            return function(*arguments)
     except (Exception, SystemExit) as error:
-        raise NoAnswerError(f"it raised {type(error).__name__}: {_line(error)}, of {question.told}.") from error
+        message = f"it raised {type(error).__name__}: {_one_line(error)}, for {test_call.description}."
+        raise CallError(message) from error
 
 
-def _read(world: Framework, output: Any, kinds: tuple[type, ...], question: Question) -> Float64s:
-    if not isinstance(output, kinds) and not (world.name == "numpy" and isinstance(output, np.generic)):
-        wanted = f"{kinds[-1].__module__}.{kinds[-1].__qualname__}"
-        raise NoAnswerError(
-            f"it must return {world.name}'s arrays ({wanted}), got {_told(output)}, of {question.told}."
-        )
+def _to_float64(framework: Framework, output: Any, types: tuple[type, ...], test_call: TestCall) -> Float64s:
+    if not isinstance(output, types) and not (framework.name == "numpy" and isinstance(output, np.generic)):
+        wanted = f"{types[-1].__module__}.{types[-1].__qualname__}"
+        message = f"it must return {framework.name}'s arrays ({wanted}), got {_type_name(output)}"
+        raise CallError(f"{message}, for {test_call.description}.")
     try:
-        numbers = np.asarray(world.arrays.to_numpy(output))
+        numbers = np.asarray(framework.backend.to_numpy(output))
     except Exception as error:
-        told = f"it returned {_told(output)} that cannot be read, {type(error).__name__}: {_line(error)}"
-        raise NoAnswerError(f"{told}, of {question.told}.") from error
+        message = f"it returned {_type_name(output)} that cannot be read, {type(error).__name__}: {_one_line(error)}"
+        raise CallError(f"{message}, for {test_call.description}.") from error
     if numbers.dtype.kind not in "fiu":
-        raise NoAnswerError(f"it must return real numbers, got {numbers.dtype}, of {question.told}.")
+        raise CallError(f"it must return real numbers, got {numbers.dtype}, for {test_call.description}.")
     return numbers.astype(np.float64)
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or "no message"
 
 
-def _told(given: Any) -> str:
-    if isinstance(given, tuple | list):
-        return f"{type(given).__name__} of {len(given)}"
-    return f"{type(given).__module__}.{type(given).__qualname__}".removeprefix("builtins.")
+def _type_name(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__} of {len(value)}"
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-def _first_odd(array: Float64s) -> str:
-    at = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
-    return f"{array[at]} at {at}"
-
-
-def _root(value: Any) -> str:
+def _package(value: Any) -> str:
     name = getattr(value, "__name__", "") if type(value).__name__ == "module" else getattr(value, "__module__", "")
     return str(name).removeprefix("posenc_backends.").partition(".")[0]
 
 
 def _is_filled(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018 - of an empty cell it raises
+        cell.cell_contents  # noqa: B018 - raises if the cell is empty
     except ValueError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Sketches: an encoding, right or wrong in one respect, and the tables that it gives. The core computes them all."""
+"""Candidates: what a function may have computed, the encoding itself or one with a mistake. The core computes them all."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, Rotary
-from posenc_core.encodings.base import PositionScoring
+from posenc_core.encodings import Additive, Encoding, PositionScoring, Rotary
 
 Float64s = npt.NDArray[np.float64]
 Tables = tuple[Float64s, ...]
 
 
 class Arithmetic(NamedTuple):
-    """Numbers that angles are made of: each of the three is rounded to its dtype, or kept where that is None.
+    """The precision of the angles. None keeps a number exact.
 
     Attributes:
-        positions, frequencies, angles: names of dtypes.
-        steps: by how many units in the last place every frequency is off, as other ways to a power are.
-        divides: whether positions are divided by wavelengths, and not multiplied by frequencies.
+        positions, frequencies, angles: the dtype that each is rounded to, by name.
+        ulps: by how many ulp every frequency is off, as with other ways to compute a power.
+        divides: whether positions are divided by wavelengths instead of multiplied by frequencies.
     """
 
     positions: str | None = None
     frequencies: str | None = None
     angles: str | None = None
-    steps: int = 0
+    ulps: int = 0
     divides: bool = False
 
 
@@ -38,82 +37,84 @@ EXACT = Arithmetic()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sketch:
-    """What a callable may have computed.
+class Candidate:
+    """What a function may have computed.
 
     Attributes:
-        encoding: the encoding, maybe with another field.
-        positions: `(..., length)`; of a scoring encoding, those of queries and of keys, one after the other.
-        queries: of a scoring encoding, how many of the positions are those of queries.
-        arithmetic: what angles are rounded to.
-        after: what is done to the tables in the end.
+        encoding: the encoding, possibly with another field.
+        positions: `(..., length)`; for a scoring encoding, the query positions followed by the key positions.
+        num_queries: for a scoring encoding, how many of the positions belong to queries.
+        arithmetic: the precision of the angles.
+        changes: functions from tables to tables, applied in order at the end.
     """
 
     encoding: Encoding
     positions: npt.NDArray[Any]
-    queries: int = 0
+    num_queries: int = 0
     arithmetic: Arithmetic = EXACT
-    after: tuple[Callable[..., Tables], ...] = ()
+    changes: tuple[Callable[..., Tables], ...] = ()
 
     def tables(self) -> Tables:
-        """Cosine and sine, or a table, or a bias, in float64.
+        """Compute cosine and sine, or a table, or a bias, in float64.
 
         Raises:
-            ValueError: if the encoding has no such positions.
+            ValueError: if the encoding is not defined at these positions.
         """
-        made = tuple(np.asarray(table, np.float64) for table in self._made())
-        for change in self.after:
-            made = change(*made)
-        return made
+        tables = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
+        for change in self.changes:
+            tables = change(*tables)
+        return tables
 
-    def but(self, **fields: Any) -> Sketch:
-        """The same sketch of an encoding with other fields.
+    def with_fields(self, **fields: Any) -> Candidate:
+        """Return this candidate with other fields of the encoding.
 
         Raises:
-            TypeError, ValueError: if there is none.
+            TypeError, ValueError: if the encoding rejects them.
         """
         changed: Any = replace(self.encoding, **fields)
         return replace(self, encoding=changed)
 
-    def then(self, change: Callable[..., Tables]) -> Sketch:
-        """The same sketch, with its tables changed in the end."""
-        return replace(self, after=(*self.after, change))
+    def with_change(self, change: Callable[..., Tables]) -> Candidate:
+        """Return this candidate with one more change of its tables."""
+        return replace(self, changes=(*self.changes, change))
 
-    def at(self, rows: npt.NDArray[np.int64] | None) -> Sketch:
-        """The same sketch of these rows alone."""
+    def at(self, rows: npt.NDArray[np.int64] | None) -> Candidate:
+        """Return this candidate at these rows only; at all rows if None."""
         return self if rows is None else replace(self, positions=self.positions[..., rows])
 
-    def _made(self) -> tuple[Any, ...]:
+    def _unchanged_tables(self) -> tuple[Any, ...]:
         encoding, positions = self.encoding, self.positions
         if isinstance(encoding, PositionScoring):
-            return (encoding.bias(positions[: self.queries], positions[self.queries :]),)
+            return (encoding.bias(positions[: self.num_queries], positions[self.num_queries :]),)
         if self.arithmetic != EXACT:
-            return self._rounded()
-        return _tables(encoding, positions)
+            return self._rounded_tables()
+        return _exact_tables(encoding, positions)
 
-    def _rounded(self) -> Tables:
-        """Of each column, the entry of the rounded angle; as it is, where the column is no sine or cosine."""
-        rates, (still, quarter) = _rates(self.encoding), _waves(self.encoding)
+    def _rounded_tables(self) -> Tables:
+        """Compute each column at the rounded angle; a column that is no sine or cosine stays exact."""
+        frequencies, (at_zero, at_quarter) = _frequencies(self.encoding), _columns_at_0_and_90_degrees(self.encoding)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            angles = _angles(self.positions[..., None], rates, self.arithmetic)
+            angles = _angles(self.positions[..., None], frequencies, self.arithmetic)
         if not np.isfinite(angles).all():
             raise ValueError("Angles overflow.")
         cos, sin = np.cos(angles), np.sin(angles)
         if isinstance(self.encoding, Rotary):
-            return cos * still, sin * quarter
-        table = cos * still + sin * quarter
-        return (table if rates.all() else np.where(rates == 0, _tables(self.encoding, self.positions)[0], table),)
+            return cos * at_zero, sin * at_quarter
+        table = cos * at_zero + sin * at_quarter
+        if not frequencies.all():
+            table = np.where(frequencies == 0, _exact_tables(self.encoding, self.positions)[0], table)
+        return (table,)
 
 
-def fitted(arithmetic: Arithmetic, steps: int) -> Iterator[Arithmetic]:
-    """The arithmetic with frequencies that are off by up to so many units in the last place, the nearest first."""
+def arithmetic_within(arithmetic: Arithmetic, ulps: int) -> Iterator[Arithmetic]:
+    """Yield the arithmetic with frequencies that are off by 0, 1, -1, … up to `ulps` ulp."""
     yield arithmetic
-    for step in range(1, steps + 1):
-        yield arithmetic._replace(steps=step)
-        yield arithmetic._replace(steps=-step)
+    for count in range(1, ulps + 1):
+        yield arithmetic._replace(ulps=count)
+        yield arithmetic._replace(ulps=-count)
 
 
-def _tables(encoding: Encoding, positions: npt.NDArray[Any]) -> tuple[Any, ...]:
+def _exact_tables(encoding: Encoding, positions: npt.NDArray[Any]) -> tuple[Any, ...]:
     if isinstance(encoding, Rotary):
         return encoding.cos_sin(positions)
     if isinstance(encoding, Additive):
@@ -122,19 +123,19 @@ def _tables(encoding: Encoding, positions: npt.NDArray[Any]) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=16)
-def _waves(encoding: Encoding) -> Tables:
-    """Of each column, the entry at angle 0 and at a quarter turn; of a rotation, of the cosine and of the sine."""
+def _columns_at_0_and_90_degrees(encoding: Encoding) -> Tables:
+    """Return the entry of each column at angle 0 and at π/2; for a rotation, the factors of cosine and sine."""
     if isinstance(encoding, Rotary):
         factor = encoding.attention_factor
         return np.array(factor), np.array(-factor if encoding.direction == "inverse" else factor)
-    rates = _rates(encoding)
-    quarters = np.divide(np.pi / 2, rates, out=np.zeros_like(rates), where=rates != 0)
-    (still,), (turned,) = _tables(encoding, np.zeros(1, np.int64)), _tables(encoding, quarters)
-    return np.asarray(still[0], np.float64), np.asarray(np.diagonal(turned), np.float64)
+    frequencies = _frequencies(encoding)
+    quarters = np.divide(np.pi / 2, frequencies, out=np.zeros_like(frequencies), where=frequencies != 0)
+    (at_zero,), (at_quarter,) = _exact_tables(encoding, np.zeros(1, np.int64)), _exact_tables(encoding, quarters)
+    return np.asarray(at_zero[0], np.float64), np.asarray(np.diagonal(at_quarter), np.float64)
 
 
 @lru_cache(maxsize=16)
-def _rates(encoding: Encoding) -> Float64s:
+def _frequencies(encoding: Encoding) -> Float64s:
     if isinstance(encoding, Rotary):
         return encoding.frequencies()
     if isinstance(encoding, Additive):
@@ -142,20 +143,20 @@ def _rates(encoding: Encoding) -> Float64s:
     raise TypeError(f"`encoding` must have angles, got {encoding!r}.")
 
 
-def _angles(positions: Any, rates: Float64s, arithmetic: Arithmetic) -> Float64s:
-    """Positions × frequencies, as narrow numbers have them; a product of two float32 is exact in float64."""
-    known = _narrowed(positions, arithmetic.positions)
-    factors = 1 / rates if arithmetic.divides else rates
+def _angles(positions: Any, frequencies: Float64s, arithmetic: Arithmetic) -> Float64s:
+    """Return positions × frequencies, rounded; the product of two float32 numbers is exact in float64."""
+    positions = _rounded(positions, arithmetic.positions)
+    factors = 1 / frequencies if arithmetic.divides else frequencies
     if arithmetic.frequencies is not None:
-        factors = _stepped(_narrowed(factors, arithmetic.frequencies), arithmetic)
-    return _narrowed(known / factors if arithmetic.divides else known * factors, arithmetic.angles)
+        factors = _moved_by_ulps(_rounded(factors, arithmetic.frequencies), arithmetic)
+    return _rounded(positions / factors if arithmetic.divides else positions * factors, arithmetic.angles)
 
 
-def _stepped(numbers: Float64s, arithmetic: Arithmetic) -> Float64s:
+def _moved_by_ulps(numbers: Float64s, arithmetic: Arithmetic) -> Float64s:
     digits = {"float32": 24, "bfloat16": 8, "float16": 11}[arithmetic.frequencies or "float32"]
     size = np.abs(np.where((numbers == 0) | np.isinf(numbers), 1, numbers))
-    return numbers + arithmetic.steps * 2.0 ** (np.floor(np.log2(size)) + 1 - digits)
+    return numbers + arithmetic.ulps * 2.0 ** (np.floor(np.log2(size)) + 1 - digits)
 
 
-def _narrowed(numbers: Any, dtype: str | None) -> Float64s:
+def _rounded(numbers: Any, dtype: str | None) -> Float64s:
     return np.asarray(numbers if dtype is None else ROUNDED[dtype](numbers), np.float64)

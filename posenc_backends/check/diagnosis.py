@@ -1,4 +1,4 @@
-"""Judging answers: how far off they are, and which mistake gives the same."""
+"""Measure results, and find the mistake that gives the same numbers."""
 
 from __future__ import annotations
 
@@ -11,191 +11,205 @@ import numpy.typing as npt
 
 from posenc_backends.conformance.errors import last_places
 
-from .calls import Question
-from .candidates import Float64s, Sketch
-from .hypotheses import Hypothesis
-from .search import Search, tried
-from .signatures import Form
+from .calls import TestCall
+from .candidates import Candidate, Float64s
+from .mistakes import Mistake
+from .search import SearchOptions, mistakes_to_try
+from .signatures import Signature
 
-# A table that is faithfully rounded is off by one unit in the last place of a cosine and a sine, two products by half a
-# one each, their sum by half a one: 3.4 units of the length of the pair, where that is just above a power of two.
+# A faithfully rounded table is off by 1 ulp in cosine and in sine, the two products by half an ulp each, their sum by half
+# an ulp: together 3.4 ulp of the length of the pair, if that is just above a power of two.
 LIMIT = 4.0
-FITS = 8.0  # a mistake is reproduced as nearly: frameworks' own sines are off by as much again
-NEAR = 128  # up to here float32 angles are off by no more than their size, in last places, beside any other mistake
+MATCH_LIMIT = 8.0  # how closely a mistake must be reproduced: frameworks' own sines add as much error again
+SMALL_POSITION = 128  # up to here, float32 angles beside another mistake add at most as many ulp as the position
 UNKNOWN = "differs, cause unknown"
-AS_GOOD_AS_ZERO = 2.0**64  # units in the last place of a number: what is off by more says nothing of them
-ROWS = (3, 13)  # of an answer, from which its cause is found: first of a few
+SHOULD_BE_ZERO = 2.0**64  # an error of more ulp means that the right number is 0
+SAMPLE_ROWS = (3, 13)  # a mistake is compared at 3 rows first, then at 13
 
 
-class Answer(NamedTuple):
-    """What a callable returned to a question, and the worst error of each output in units in the last place."""
+class CallResult(NamedTuple):
+    """What the function returned for a test call, with the worst error of each output in ulp."""
 
-    question: Question
-    got: tuple[Float64s, ...]
-    off: tuple[float, ...]
+    call: TestCall
+    results: tuple[Float64s, ...]
+    errors: tuple[float, ...]
 
     @property
     def worst(self) -> float:
-        return max(self.off)
+        """The worst error of all outputs in ulp."""
+        return max(self.errors)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mistake:
-    """A mistake that reproduces what a callable returned.
+class FoundMistake:
+    """A mistake that reproduces what the function returned.
 
     Attributes:
         name: the mistake, such as `"layout swapped"`.
-        told: what the callable does, in words.
-        outputs: the outputs that show it; empty for all of them.
-        questions: the calls that show it, the first first.
-        off: the worst error among them, in units in the last place.
+        description: what the function does, in words.
+        outputs: the outputs that show it; empty if all do.
+        calls: the names of the test calls that show it, in order.
+        error: the worst error among them, in ulp.
         start: where the first of them begins to differ.
     """
 
     name: str
-    told: str
+    description: str
     outputs: tuple[str, ...]
-    questions: tuple[str, ...]
-    off: float
+    calls: tuple[str, ...]
+    error: float
     start: str
 
     def __str__(self) -> str:
-        where = f" ({' and '.join(self.outputs)})" if self.outputs else ""
-        far = f"by {self.off:.3g} ulp" if self.off < AS_GOOD_AS_ZERO else "where the number is 0"
-        return f"{self.name}{where}: {self.told}. Off {far}; first {self.start}"
+        outputs = f" ({' and '.join(self.outputs)})" if self.outputs else ""
+        error = f"by {self.error:.3g} ulp" if self.error < SHOULD_BE_ZERO else "where the number is 0"
+        return f"{self.name}{outputs}: {self.description}. Off {error}; first {self.start}"
 
 
-def errors(form: Form, sketch: Sketch, question: Question, got: tuple[Float64s, ...]) -> list[Float64s]:
-    """How far each number of an answer is off from what a sketch gives, in units in the last place."""
-    wanted = form.wanted(sketch, question.tokens, got[0].shape[-1])
-    with np.errstate(invalid="ignore"):  # of infinity, where a sketch rounds to float16
+def measure(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> CallResult:
+    """Return the results of a call with their worst errors."""
+    errors = _errors(signature, call.expected, call, results)
+    return CallResult(call, results, tuple(float(np.max(error, initial=0)) for error in errors))
+
+
+def find_mistakes(signature: Signature, results: list[CallResult]) -> list[FoundMistake]:
+    """Return the mistakes that reproduce all results above the limit, each with the calls that show it."""
+    found: dict[str, FoundMistake] = {}
+    known: list[Mistake] = []
+    always: set[str] = set()  # mistakes that float32 calls show, which no call in another dtype can have left behind
+    unexplained: set[str] = set()  # dtypes of calls that no mistake explains
+    for number, result in enumerate(results):
+        if result.worst <= LIMIT:
+            continue
+        call, earlier = result.call, results[:number]
+        options = SearchOptions(with_rounding=call.dtype not in unexplained, with_pairs=not unexplained)
+        tried = mistakes_to_try(call, [one.call for one in earlier], known, options)
+        for cause, outputs in _causes(signature, result, tried):
+            mistake = _or_stale_cache(cause, call, earlier, always)
+            one = _found(signature, result, mistake, outputs)
+            found[one.name] = _merge(found[one.name], one) if one.name in found else one
+            if mistake is None:
+                unexplained.add(call.dtype)
+            elif not mistake.is_state and mistake not in known:
+                known.append(mistake)
+            if call.dtype == "float32":
+                always.add(one.name)
+    all_outputs = set(signature.outputs)
+    return [replace(one, outputs=()) if set(one.outputs) == all_outputs else one for one in found.values()]
+
+
+def _errors(
+    signature: Signature, candidate: Candidate, call: TestCall, results: tuple[Float64s, ...]
+) -> list[Float64s]:
+    """Return the distance of each number from what a candidate gives, in ulp."""
+    expected = signature.results(candidate, call.tokens, results[0].shape[-1])
+    with np.errstate(invalid="ignore"):  # infinity, if a candidate rounds to float16
         return [
-            np.abs(one.reshape(right.shape) - right) / last_places(form.sizes(sketch, right), question.dtype)
-            for one, right in zip(got, wanted, strict=True)
+            np.abs(got.reshape(right.shape) - right) / last_places(signature.magnitudes(candidate, right), call.dtype)
+            for got, right in zip(results, expected, strict=True)
         ]
 
 
-def answer(form: Form, question: Question, got: tuple[Float64s, ...]) -> Answer:
-    """The answer, measured."""
-    off = errors(form, question.sketch, question, got)
-    return Answer(question, got, tuple(float(np.max(each, initial=0)) for each in off))
-
-
-def mistakes(form: Form, answers: list[Answer]) -> list[Mistake]:
-    """The mistakes that reproduce all answers that are off, each with the calls that show it."""
-    found: dict[str, Mistake] = {}
-    known: list[Hypothesis] = []
-    always: set[str] = set()  # the names of those that float32 calls show before others can have spoilt them
-    unknown: set[str] = set()  # the dtypes of calls that no hypothesis explains
-    for number, each in enumerate(answers):
-        if each.worst <= LIMIT:
-            continue
-        question, before = each.question, answers[:number]
-        search = Search(is_wide=question.dtype not in unknown, is_deep=not unknown)
-        for cause, outputs in _causes(form, each, tried(question, [one.question for one in before], known, search)):
-            hypothesis = _named(cause, question, before, always)
-            one = _mistake(form, each, hypothesis, outputs)
-            found[one.name] = _merged(found[one.name], one) if one.name in found else one
-            if hypothesis is None:
-                unknown.add(question.dtype)
-            elif not hypothesis.is_state and hypothesis not in known:
-                known.append(hypothesis)
-            if question.dtype == "float32":
-                always.add(one.name)
-    return [replace(each, outputs=()) if set(each.outputs) == set(form.outputs) else each for each in found.values()]
-
-
-def _merged(one: Mistake, other: Mistake) -> Mistake:
-    """The same mistake in two calls."""
-    outputs, questions = (dict.fromkeys((*a, *b)) for a, b in zip(_shown(one), _shown(other), strict=True))
-    return replace(one, outputs=tuple(outputs), questions=tuple(questions), off=max(one.off, other.off))
-
-
-def _shown(one: Mistake) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return one.outputs, one.questions
+def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
+    """Return one mistake of two calls."""
+    outputs, calls = (
+        tuple(dict.fromkeys((*a, *b))) for a, b in ((one.outputs, other.outputs), (one.calls, other.calls))
+    )
+    return replace(one, outputs=outputs, calls=calls, error=max(one.error, other.error))
 
 
 def _causes(
-    form: Form, one: Answer, hypotheses: Iterable[Hypothesis]
-) -> Iterator[tuple[Hypothesis | None, tuple[str, ...]]]:
-    """The simplest mistake of all outputs that are off, or one for each of them; None stands for an unknown cause."""
-    wrong = [number for number, off in enumerate(one.off) if off > LIMIT]
-    causes: dict[int, Hypothesis | None] = dict.fromkeys(wrong)
-    for each in hypotheses:
-        shown = _reproduced(form, each, one, wrong)
-        if len(shown) == len(wrong):
-            causes = dict.fromkeys(wrong, each)
+    signature: Signature, result: CallResult, mistakes: Iterable[Mistake]
+) -> Iterator[tuple[Mistake | None, tuple[str, ...]]]:
+    """Yield the simplest mistake of all wrong outputs, or one for each of them; None means unknown."""
+    wrong = [number for number, error in enumerate(result.errors) if error > LIMIT]
+    causes: dict[int, Mistake | None] = dict.fromkeys(wrong)
+    for mistake in mistakes:
+        reproduced = _reproduced(signature, mistake, result, wrong)
+        if len(reproduced) == len(wrong):
+            causes = dict.fromkeys(wrong, mistake)
             break
-        causes |= {number: each for number in shown if causes[number] is None}
+        causes |= {number: mistake for number in reproduced if causes[number] is None}
     for cause in dict.fromkeys(causes.values()):
-        yield cause, tuple(form.outputs[number] for number in wrong if causes[number] == cause)
+        yield cause, tuple(signature.outputs[number] for number in wrong if causes[number] == cause)
 
 
-def _reproduced(form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int]) -> list[int]:
-    """Which of these outputs are as the hypothesis has it, and much nearer to it than to the right ones.
+def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outputs: list[int]) -> list[int]:
+    """Return which of these outputs match the mistake, and match it much better than the right numbers.
 
-    A few rows tell that most hypotheses are wrong.
+    A few rows are enough to rule out most mistakes.
     """
-    for most in ROWS:
-        outputs = _of_rows(form, hypothesis, one, outputs, one.question.rows(most)) if outputs else []
+    for most in SAMPLE_ROWS:
+        if outputs:
+            outputs = _reproduced_at(signature, mistake, result, outputs, result.call.sample_rows(most))
     return outputs
 
 
-def _of_rows(
-    form: Form, hypothesis: Hypothesis, one: Answer, outputs: list[int], rows: npt.NDArray[np.int64] | None
+def _reproduced_at(
+    signature: Signature,
+    mistake: Mistake,
+    result: CallResult,
+    outputs: list[int],
+    rows: npt.NDArray[np.int64] | None,
 ) -> list[int]:
-    question = one.question.at(rows)
-    got = one.got if rows is None else tuple(each[..., rows, :] for each in one.got)
-    best: list[Float64s] = []
-    fit: list[int] = []
-    for sketch in hypothesis.sketches(one.question.sketch):
+    call = result.call.at(rows)
+    results = result.results if rows is None else tuple(array[..., rows, :] for array in result.results)
+    best: list[Float64s] = []  # the smallest error of each column: columns may match different candidates
+    matching: list[int] = []
+    for candidate in mistake.candidates(result.call.expected):
         try:
-            off = [_by_column(each) for each in errors(form, sketch.at(rows), question, got)]
+            errors = [_by_column(error) for error in _errors(signature, candidate.at(rows), call, results)]
         except (TypeError, ValueError):
             continue
-        best = [np.minimum(*pair) for pair in zip(best, off, strict=True)] if best else off
-        fit = [number for number in outputs if _fits(best[number], number, question, form, got)]
-        if len(fit) == len(outputs):
+        best = [np.minimum(*pair) for pair in zip(best, errors, strict=True)] if best else errors
+        matching = [number for number in outputs if _matches(best[number], number, signature, call, results)]
+        if len(matching) == len(outputs):
             break
-    return fit
+    return matching
 
 
-def _fits(best: Float64s, number: int, question: Question, form: Form, got: tuple[Float64s, ...]) -> bool:
-    off, reach = float(best.max(initial=0)), float(np.abs(question.positions).max(initial=0))
-    if off > FITS + (reach if reach <= NEAR else 0):
+def _matches(best: Float64s, number: int, signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> bool:
+    error, largest = float(best.max(initial=0)), float(np.abs(call.positions).max(initial=0))
+    if error > MATCH_LIMIT + (largest if largest <= SMALL_POSITION else 0):
         return False
-    right = errors(form, question.sketch, question, got)[number]
-    return 2 * off <= float(right.max(initial=0))
+    from_right = _errors(signature, call.expected, call, results)[number]
+    return 2 * error <= float(from_right.max(initial=0))
 
 
-def _by_column(off: Float64s) -> Float64s:
-    worst: Float64s = off.reshape(-1, off.shape[-1]).max(axis=0, initial=0)
+def _by_column(error: Float64s) -> Float64s:
+    worst: Float64s = error.reshape(-1, error.shape[-1]).max(axis=0, initial=0)
     return np.where(np.isnan(worst), np.inf, worst)
 
 
-def _named(cause: Hypothesis | None, question: Question, before: list[Answer], always: set[str]) -> Hypothesis | None:
-    """A cause that belongs to another dtype is what a call in that dtype has left behind, if it was not there before."""
-    if cause is None or cause.mistake in always:
+def _or_stale_cache(
+    cause: Mistake | None, call: TestCall, earlier: list[CallResult], always: set[str]
+) -> Mistake | None:
+    """Return a stale cache if the cause belongs to the dtype of an earlier call; otherwise the cause."""
+    if cause is None or cause.name in always:
         return cause
-    dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.mistake.startswith(dtype)), question.dtype)
-    if dtype == question.dtype or all(each.question.dtype != dtype for each in before):
+    dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.name.startswith(dtype)), call.dtype)
+    if dtype == call.dtype or all(one.call.dtype != dtype for one in earlier):
         return cause
-    return cause._replace(mistake="stale cache", told=f"{cause.told}, as in the call in {dtype} before", is_state=True)
+    description = f"{cause.description}, as in an earlier call in {dtype}"
+    return cause._replace(name="stale cache", description=description, is_state=True)
 
 
-def _mistake(form: Form, one: Answer, hypothesis: Hypothesis | None, outputs: tuple[str, ...]) -> Mistake:
-    name = UNKNOWN if hypothesis is None else hypothesis.mistake
-    told = "no known mistake gives these numbers" if hypothesis is None else hypothesis.told
-    off = max(one.off[form.outputs.index(output)] for output in outputs)
-    start = f"in {one.question.told}: {_start(form, one)}"
-    return Mistake(name=name, told=told, outputs=outputs, questions=(one.question.name,), off=off, start=start)
+def _found(signature: Signature, result: CallResult, mistake: Mistake | None, outputs: tuple[str, ...]) -> FoundMistake:
+    return FoundMistake(
+        name=UNKNOWN if mistake is None else mistake.name,
+        description="no known mistake gives these numbers" if mistake is None else mistake.description,
+        outputs=outputs,
+        calls=(result.call.name,),
+        error=max(result.errors[signature.outputs.index(output)] for output in outputs),
+        start=f"in {result.call.description}: {_first_difference(signature, result)}",
+    )
 
 
-def _start(form: Form, one: Answer) -> str:
-    """The first number that differs."""
-    wanted = form.wanted(one.question.sketch, one.question.tokens, one.got[0].shape[-1])
-    off = errors(form, one.question.sketch, one.question, one.got)
-    number = next(number for number, each in enumerate(off) if not each.max(initial=0) <= LIMIT)
-    at = tuple(np.argwhere(~(off[number] <= LIMIT))[0].tolist())
-    got = one.got[number].reshape(wanted[number].shape)[at]
-    return f"{form.outputs[number]}{list(at)} is {got:.7g}, not {wanted[number][at]:.7g}."
+def _first_difference(signature: Signature, result: CallResult) -> str:
+    call = result.call
+    expected = signature.results(call.expected, call.tokens, result.results[0].shape[-1])
+    errors = _errors(signature, call.expected, call, result.results)
+    number = next(number for number, error in enumerate(errors) if not error.max(initial=0) <= LIMIT)
+    at = tuple(np.argwhere(~(errors[number] <= LIMIT))[0].tolist())
+    got = result.results[number].reshape(expected[number].shape)[at]
+    return f"{signature.outputs[number]}{list(at)} is {got:.7g}, not {expected[number][at]:.7g}."

@@ -1,4 +1,4 @@
-"""The gradient of a rotation: its weights, turned back."""
+"""Check the gradient: for a rotation, the weights rotated back."""
 
 from __future__ import annotations
 
@@ -10,66 +10,73 @@ import numpy as np
 from posenc_backends.conformance.errors import last_places
 from posenc_core.rotation import rotate_pairs
 
-from .calling import Framework, NoAnswerError, ask_gradient
-from .calls import Question
+from .calling import CallError, Framework, call_gradient
+from .calls import TestCall
 from .candidates import Float64s
-from .diagnosis import FITS, LIMIT, Mistake
-from .signatures import Form, Rotation
-
-NAME = "wrong gradient"
+from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake
+from .signatures import RotateQueriesAndKeys, Signature
 
 
-def gradient_mistake(callee: Callable[..., Any], world: Framework, form: Form, question: Question) -> Mistake | None:
-    """What is wrong with the gradient with respect to the first array; None if nothing is."""
-    weights = np.random.default_rng(1).standard_normal(question.tokens[0].shape).astype(np.float32).astype(np.float64)
+def gradient_mistake(
+    function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall
+) -> FoundMistake | None:
+    """Return the mistake in the gradient with respect to the first array; None if the gradient is right."""
+    weights = np.random.default_rng(1).standard_normal(test_call.tokens[0].shape).astype(np.float32).astype(np.float64)
     try:
-        got = ask_gradient(callee, world, form, question, weights)
-    except NoAnswerError as failed:
-        return _mistake(question, f"there is none: {failed}", np.inf)
-    right = _back(form, question, weights)
-    if got.shape != right.shape:
-        return _mistake(question, f"its shape is {got.shape}, not {right.shape}", np.inf)
-    size = np.full_like(right, np.abs(right).max())
-    off = _off(got, right, size)
-    if off <= LIMIT:
+        gradient = call_gradient(function, framework, test_call, weights)
+    except CallError as failure:
+        return _found(test_call, f"there is none: {failure}", np.inf)
+    right = _right_gradient(signature, test_call, weights)
+    if gradient.shape != right.shape:
+        return _found(test_call, f"its shape is {gradient.shape}, not {right.shape}", np.inf)
+    magnitude = np.full_like(right, np.abs(right).max())
+    error = _worst_error(gradient, right, magnitude)
+    if error <= LIMIT:
         return None
-    for told, wrong in _wrong(form, question, weights):
-        if _off(got, wrong, size) <= FITS:
-            return _mistake(question, told, off)
-    return _mistake(question, "no known mistake gives these numbers", off)
+    for description, wrong in _wrong_gradients(signature, test_call, weights, right):
+        if _worst_error(gradient, wrong, magnitude) <= MATCH_LIMIT:
+            return _found(test_call, description, error)
+    return _found(test_call, "no known mistake gives these numbers", error)
 
 
-def _back(form: Form, question: Question, weights: Float64s) -> Float64s:
-    """The weights, turned back; those of an addition, as they are."""
-    if not isinstance(form, Rotation):
+def _right_gradient(signature: Signature, test_call: TestCall, weights: Float64s) -> Float64s:
+    """Return the weights rotated back; for an addition, the weights themselves."""
+    if not isinstance(signature, RotateQueriesAndKeys):
         return weights
-    encoding: Any = question.sketch.encoding
-    way = encoding.pairing
-    cos, sin = (table[..., : encoding.pairs] for table in question.sketch.tables())
-    return np.asarray(rotate_pairs(weights, cos, -sin, pairing=way._replace(split=way.join, join=way.split)))
+    encoding: Any = test_call.expected.encoding
+    pairing = encoding.pairing
+    cos, sin = (table[..., : encoding.pairs] for table in test_call.expected.tables())
+    back = pairing._replace(split=pairing.join, join=pairing.split)
+    return np.asarray(rotate_pairs(weights, cos, -sin, pairing=back))
 
 
-def _wrong(form: Form, question: Question, weights: Float64s) -> Iterator[tuple[str, Float64s]]:
-    """What wrong gradients are."""
-    yield "it is 0: what is computed is detached", np.zeros_like(weights)
-    if isinstance(form, Rotation):
-        yield "it is turned forwards, not back", form.wanted(question.sketch, (weights,), 0)[0]
-        yield "it is not turned", weights
-        factor: float = getattr(question.sketch.encoding, "attention_factor", 1.0)
-        right = _back(form, question, weights)
+def _wrong_gradients(
+    signature: Signature, test_call: TestCall, weights: Float64s, right: Float64s
+) -> Iterator[tuple[str, Float64s]]:
+    """Yield known mistakes with the gradients that they give."""
+    yield "it is 0: the result is detached", np.zeros_like(weights)
+    if isinstance(signature, RotateQueriesAndKeys):
+        yield "it is rotated forwards, not back", signature.results(test_call.expected, (weights,), 0)[0]
+        yield "it is not rotated", weights
+        factor: float = getattr(test_call.expected.encoding, "attention_factor", 1.0)
         yield "the attention factor is missing", right / factor
         yield "the attention factor is squared", right * factor
-    right = _back(form, question, weights)
-    yield "it has the other sign", -right
+    yield "it has the opposite sign", -right
     for factor in (2.0, 0.5):
         yield f"it is multiplied by {factor:g}", right * factor
 
 
-def _off(got: Float64s, wanted: Float64s, size: Float64s) -> float:
-    off = np.abs(got - wanted) / last_places(size, "float32")
-    return float("inf") if np.isnan(off).any() else float(off.max(initial=0))
+def _worst_error(gradient: Float64s, wanted: Float64s, magnitude: Float64s) -> float:
+    error = np.abs(gradient - wanted) / last_places(magnitude, "float32")
+    return float("inf") if np.isnan(error).any() else float(error.max(initial=0))
 
 
-def _mistake(question: Question, told: str, off: float) -> Mistake:
-    start = f"in {question.told}."
-    return Mistake(name=NAME, told=told, outputs=(), questions=("gradient",), off=off, start=start)
+def _found(test_call: TestCall, description: str, error: float) -> FoundMistake:
+    return FoundMistake(
+        name="wrong gradient",
+        description=description,
+        outputs=(),
+        calls=("gradient",),
+        error=error,
+        start=f"in {test_call.description}.",
+    )

@@ -1,4 +1,4 @@
-"""The pytest plugin `posenc.conformance`: a test of any implementation is one line."""
+"""The pytest plugin `posenc.conformance`: test any implementation in one line."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from posenc_backends.check import Verdict
+    from posenc_backends.check import CheckResult
 
 
 @pytest.fixture(scope="session")
-def conforms() -> Callable[..., Verdict]:
-    """Fails the test unless a callable computes an encoding, and says which mistake it makes.
+def conforms() -> Callable[..., CheckResult]:
+    """Return a function that fails the test, and names the mistake, unless a callable computes an encoding.
 
-    What it gives is called like `posenc_backends.verdict.check`, whose verdict it returns:
+    It takes the arguments of `posenc_backends.check.check` and returns its result:
 
         def test_rope(conforms):
             conforms(my_rope, "Rotary(head_dim=64, layout='half')")
 
     Raises:
-        TypeError, ValueError, ImportError: if the check cannot be made; the test errs.
+        TypeError, ValueError, ImportError: if the check cannot run; pytest then reports an error, not a failure.
     """
 
-    def check(function: Callable[..., Any], *spec: Any, **options: Any) -> Verdict:
-        from posenc_backends import check as verdict
+    def conforms(function: Callable[..., Any], *spec: Any, **options: Any) -> CheckResult:
+        from posenc_backends.check import check
 
-        told = verdict.check(function, *spec, **options)
-        if told.status:
-            pytest.fail(f"{getattr(function, '__name__', function)} {told}", pytrace=False)
-        return told
+        result = check(function, *spec, **options)
+        if result.status:
+            pytest.fail(f"{getattr(function, '__name__', function)} {result}", pytrace=False)
+        return result
 
-    return check
+    return conforms

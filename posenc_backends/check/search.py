@@ -1,41 +1,43 @@
-"""The search for a cause: which hypotheses are tried on a call, and in which order."""
+"""The order in which mistakes are tried on a test call."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .calls import Question
-from .hypotheses import Hypothesis, both, of_arithmetic, of_state, plain
+from .calls import TestCall
+from .mistakes import Mistake, combine, mistakes_of_encoding, mistakes_of_rounding, mistakes_of_state
 
-# Not looked for beside others.
+# Not tried together with others.
 RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole", "not turned")
 
 
-class Search(NamedTuple):
-    """How far to look for the cause of a call.
+class SearchOptions(NamedTuple):
+    """How far to search.
 
     Attributes:
-        is_wide: mistakes of narrow numbers are tried, too, in all the ways that they are made.
-        is_deep: two mistakes at once are tried of which neither is known.
+        with_rounding: whether to try low-precision arithmetic in all its variants.
+        with_pairs: whether to try pairs of mistakes of which neither is known.
     """
 
-    is_wide: bool
-    is_deep: bool
+    with_rounding: bool
+    with_pairs: bool
 
 
-def tried(question: Question, earlier: list[Question], known: list[Hypothesis], search: Search) -> Iterator[Hypothesis]:
-    """All hypotheses of a call, the simplest first; those that explained another call come first of all.
+def mistakes_to_try(
+    call: TestCall, earlier: list[TestCall], known: list[Mistake], options: SearchOptions
+) -> Iterator[Mistake]:
+    """Yield the mistakes that may explain a call, the simplest first, those that explained an earlier call before all.
 
-    Two mistakes at once are tried where one of them is known, or the search is deep.
+    Pairs of mistakes follow, if one of the two is known or the options ask for it.
     """
     yield from known
-    single = list(plain(question.sketch.encoding))
-    narrow = list(of_arithmetic(question.sketch.encoding)) if search.is_wide else []
-    state = list(of_state(question, earlier))
-    yield from (*single, *narrow, *state)
-    for each in known:
-        yield from (both(each, other) for other in (*single, *narrow, *state) if other != each)
-    usual = [each for each in single if each.mistake not in RARE] if search.is_deep else []
+    single = list(mistakes_of_encoding(call.expected.encoding))
+    rounding = list(mistakes_of_rounding(call.expected.encoding)) if options.with_rounding else []
+    state = list(mistakes_of_state(call, earlier))
+    yield from (*single, *rounding, *state)
+    for one in known:
+        yield from (combine(one, other) for other in (*single, *rounding, *state) if other != one)
+    usual = [mistake for mistake in single if mistake.name not in RARE] if options.with_pairs else []
     for number, one in enumerate(usual):
-        yield from (both(one, other) for other in usual[number + 1 :])
+        yield from (combine(one, other) for other in usual[number + 1 :])

@@ -1,4 +1,4 @@
-"""Forms: what a callable takes and what it returns, and what it ought to return."""
+"""Signatures: what a checked function takes, what it returns, and what it must return."""
 
 from __future__ import annotations
 
@@ -12,53 +12,52 @@ import numpy as np
 
 from posenc_backends.conformance.errors import pair_lengths
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, Rotary, XPos
-from posenc_core.encodings.base import PositionScoring
+from posenc_core.encodings import Additive, Encoding, PositionScoring, Rotary, XPos
 from posenc_core.rotation import rotate_pairs
 
-from .candidates import Float64s, Sketch, Tables
+from .candidates import Candidate, Float64s
 
-HEADS = (4, 2)  # of queries and of keys: grouped
+HEADS = (4, 2)  # of queries and of keys: grouped-query attention
 
 
 @dataclass(frozen=True)
-class Form(ABC):
-    """A kind of callable.
+class Signature(ABC):
+    """The arguments and results of a function.
 
     Attributes:
-        encoding: the encoding that it is to compute.
+        encoding: the encoding that the function must compute.
     """
 
     encoding: Any
 
     name: ClassVar[str]
-    has_arrays: ClassVar[bool] = True  # whether it takes tokens, and so has gradients and other dtypes
+    has_tokens: ClassVar[bool] = True  # if not, the function has no gradient and no other dtype
     outputs: ClassVar[tuple[str, ...]] = ("result",)
 
-    def tokens(self, draw: np.random.Generator, shape: tuple[int, ...], dtype: str) -> tuple[Float64s, ...]:
-        """The arrays that it is called with, less the positions; `shape` is that of the positions, `(batch, length)`."""
-        return tuple(ROUNDED[dtype](draw.standard_normal(each)).astype(np.float64) for each in self.shapes(shape))
+    def tokens(self, generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> tuple[Float64s, ...]:
+        """Draw the arrays that the function takes besides positions of shape `(batch, length)`."""
+        return tuple(ROUNDED[dtype](generator.standard_normal(s)).astype(np.float64) for s in self.shapes(shape))
 
-    @abstractmethod
     def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """The shapes of these arrays."""
+        """Return the shapes of these arrays; none by default."""
+        return []
 
     @abstractmethod
-    def wanted(self, sketch: Sketch, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        """What it returns if it computes what the sketch says.
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        """Compute what the function returns if it computes the candidate.
 
         Args:
-            sketch: the encoding and the positions.
-            tokens: its arrays.
-            width: how many columns it returns; tables may have a column for each pair, or for each channel.
+            candidate: an encoding at positions.
+            tokens: the arrays of `tokens`.
+            width: number of columns that the function returns; tables have one for each pair or for each channel.
         """
 
-    def sizes(self, sketch: Sketch, wanted: Float64s) -> Float64s:
-        """The numbers in whose units in the last place an output is measured."""
-        return np.abs(wanted)
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        """Return the numbers whose ulp is the unit of error for one output; by default its own numbers."""
+        return np.abs(results)
 
 
-class Rotation(Form):
+class RotateQueriesAndKeys(Signature):
     """`(q, k, positions) -> (q, k)`; arrays are `(batch, heads, length, head_dim)`."""
 
     name = "rotation"
@@ -67,144 +66,131 @@ class Rotation(Form):
     def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         return [(shape[0], heads, shape[1], self.encoding.head_dim) for heads in HEADS[: len(self.outputs)]]
 
-    def wanted(self, sketch: Sketch, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        encoding: Any = sketch.encoding
-        tables = (table[..., : encoding.pairs] for table in sketch.tables())
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        encoding: Any = candidate.encoding
+        tables = (table[..., : encoding.pairs] for table in candidate.tables())
         cos, sin = (table if table.ndim == 2 else table[:, None] for table in tables)
         return tuple(rotate_pairs(x, cos, sin, pairing=encoding.pairing) for x in tokens)
 
-    def sizes(self, sketch: Sketch, wanted: Float64s) -> Float64s:
-        encoding: Any = sketch.encoding
-        return np.asarray(pair_lengths(encoding, wanted))
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        encoding: Any = candidate.encoding
+        return np.asarray(pair_lengths(encoding, results))
 
 
-class Turn(Rotation):
+class Rotate(RotateQueriesAndKeys):
     """`(x, positions) -> x`."""
 
     name = "turn"
     outputs = ("result",)
 
 
-class CosSin(Form):
-    """`positions -> (cos, sin)`, one column for each pair, or two."""
+class CosSin(Signature):
+    """`positions -> (cos, sin)`, with one column for each pair, or two."""
 
     name = "table"
-    has_arrays = False
+    has_tokens = False
     outputs = ("cos", "sin")
 
-    def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        return []
-
-    def wanted(self, sketch: Sketch, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        encoding: Any = sketch.encoding
-        tables = sketch.tables()
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        encoding: Any = candidate.encoding
+        tables = candidate.tables()
         if width != 2 * tables[0].shape[-1]:
             return tables
         if encoding.layout == "interleaved":
             return tuple(np.repeat(table, 2, axis=-1) for table in tables)
         return tuple(np.concatenate([table, table], axis=-1) for table in tables)
 
-    def sizes(self, sketch: Sketch, wanted: Float64s) -> Float64s:
-        encoding: Any = sketch.encoding
-        return np.full_like(wanted, encoding.attention_factor)
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        encoding: Any = candidate.encoding
+        return np.full_like(results, encoding.attention_factor)
 
 
-class Table(Form):
+class Table(Signature):
     """`positions -> table`, shape `(length, dim)`."""
 
     name = "table"
-    has_arrays = False
+    has_tokens = False
 
-    def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        return []
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        return candidate.tables()
 
-    def wanted(self, sketch: Sketch, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        return sketch.tables()
-
-    def sizes(self, sketch: Sketch, wanted: Float64s) -> Float64s:
-        turning = sketch.encoding.angular_frequencies() != 0 if isinstance(sketch.encoding, Additive) else False
-        return np.where(turning, np.maximum(np.abs(wanted), 1), np.abs(wanted))
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        encoding = candidate.encoding
+        is_sinusoid = encoding.angular_frequencies() != 0 if isinstance(encoding, Additive) else False
+        return np.where(is_sinusoid, np.maximum(np.abs(results), 1), np.abs(results))
 
 
-class Addition(Table):
+class Add(Signature):
     """`(x, positions) -> x + rows`; `x` is `(batch, length, dim)`."""
 
     name = "addition"
-    has_arrays = True
 
     def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         return [(*shape, self.encoding.dim)]
 
-    def wanted(self, sketch: Sketch, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        return (tokens[0] + sketch.tables()[0],)
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        return (tokens[0] + candidate.tables()[0],)
 
-    def sizes(self, sketch: Sketch, wanted: Float64s) -> Float64s:
-        return np.maximum(np.abs(wanted), 1)
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return np.maximum(np.abs(results), 1)
 
 
-class BiasTable(Form):
+class Bias(Signature):
     """`(query_positions, key_positions) -> bias`, shape `(heads, queries, keys)`."""
 
     name = "bias"
-    has_arrays = False
+    has_tokens = False
 
-    def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        return []
-
-    def wanted(self, sketch: Sketch, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        return sketch.tables()
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        return candidate.tables()
 
 
-KINDS: dict[type[Any], dict[int, type[Any]]] = {  # by how many arguments they take
-    Rotary: {3: Rotation, 2: Turn, 1: CosSin},
-    Additive: {1: Table, 2: Addition},
-    PositionScoring: {2: BiasTable},
+SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of arguments
+    Rotary: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
+    Additive: {1: Table, 2: Add},
+    PositionScoring: {2: Bias},
 }
-NAMES = ("rotation", "turn", "table", "addition", "bias")
 
 
-def form_of(callee: Callable[..., Any], encoding: Encoding, name: str | None) -> Any:
-    """The form of a callable: the one named, or the one that its signature and the kind of the encoding tell.
+def signature_of(function: Callable[..., Any], encoding: Encoding, name: str | None) -> Any:
+    """Return the signature of this name, or the one with as many arguments as the function takes.
 
     Raises:
-        TypeError: if the encoding is of no kind that can be checked.
-        ValueError: if it has no such form, or the signature tells none.
+        TypeError: if encodings of this type cannot be checked.
+        ValueError: if the encoding has no such signature, or the number of arguments matches none.
     """
-    kind = next((kind for kind in KINDS if isinstance(encoding, kind)), None)
+    cls = next((cls for cls in SIGNATURES if isinstance(encoding, cls)), None)
     is_plain = (
-        kind is not None
+        cls is not None
         and not isinstance(encoding, XPos)
         and not encoding.parameters()
         and getattr(encoding, "num_axes", 1) == 1
     )
-    if kind is None or not is_plain:
+    if cls is None or not is_plain:
         raise TypeError(
             f"`spec` must be a Rotary, an additive or a scoring encoding of one axis without parameters, got {encoding!r}."
         )
-    forms = KINDS[kind]
-    named = {form.name: form for form in forms.values()}
+    signatures = SIGNATURES[cls]
+    by_name = {signature.name: signature for signature in signatures.values()}
     if name is not None:
-        if name not in named:
-            raise ValueError(f"`form` of {encoding!r} must be one of {', '.join(map(repr, named))}, got {name!r}.")
-        return named[name](encoding)
-    count = _arguments(callee, most=max(forms))
-    if count not in forms:
-        taken = "; ".join(f"{form.name!r}: {inspect.getdoc(form)}" for form in forms.values())
-        raise ValueError(f"`function` takes {count} arguments, which tells no form; give `form`: {taken}")
-    return forms[count](encoding)
+        if name not in by_name:
+            raise ValueError(f"`form` of {encoding!r} must be one of {', '.join(map(repr, by_name))}, got {name!r}.")
+        return by_name[name](encoding)
+    count = _num_arguments(function, default=max(signatures))
+    if count not in signatures:
+        choices = "; ".join(f"{signature.name!r}: {inspect.getdoc(signature)}" for signature in by_name.values())
+        raise ValueError(f"`function` takes {count} arguments, which matches no signature; pass `form`: {choices}")
+    return signatures[count](encoding)
 
 
-def _arguments(callee: Callable[..., Any], *, most: int) -> int:
-    """How many arguments it has to be called with; `most`, where nothing tells."""
+def _num_arguments(function: Callable[..., Any], *, default: int) -> int:
+    """Count the arguments that the function needs; return `default` if it cannot be inspected."""
     try:
-        parameters = inspect.signature(callee).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return most
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        return most
-    places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    asked = [number for number, each in enumerate(places, 1) if each.default is each.empty or "pos" in each.name]
-    return max(asked, default=0)
-
-
-__all__ = ["NAMES", "Form", "Tables", "form_of"]
+        return default
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return default
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [number for number, p in enumerate(positional, 1) if p.default is p.empty or "pos" in p.name]
+    return max(needed, default=0)

@@ -1,1 +1,1 @@
-"""The command `posenc`."""
+"""The command `posenc`: one module or package for each subcommand, with `add_parser` and `run`."""

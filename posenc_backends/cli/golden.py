@@ -1,12 +1,13 @@
-"""Golden vectors for programs without Python: the numbers of the conformance suite as safetensors, and what they are as JSON."""
+"""The command `posenc golden`: the golden numbers of the conformance suite as safetensors, for programs without Python."""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +19,22 @@ from posenc_backends.conformance.checks.scoring import COMPUTED
 from posenc_backends.conformance.errors import LEARNED
 from posenc_core import __version__
 
-FORMAT = 1  # grows with every change that a reader of the files would notice
+if TYPE_CHECKING:
+    from .parser import Parser, Subparsers
+
+FORMAT = 1  # raise it with every change that breaks a reader of the files
 Array = npt.NDArray[Any]
 _DTYPES = {"float64": "F64", "int64": "I64"}
 
 
-class Numbers(NamedTuple):
-    """A set of golden numbers: what in it is asked and what answered, and how near an answer has to be.
+class GoldenSet(NamedTuple):
+    """A set of golden numbers with its tolerance.
 
     Attributes:
-        name: of the set.
-        outputs: the keys of answers; other arrays are what is asked.
-        ulp: what is allowed, in units in the last place of the dtype of the case.
-        of: of which number: each `"entry"`, the length of the `"pair"` of channels it is in, or the `"largest"` entry.
+        name: the name of the file in `tests/golden`.
+        outputs: the keys of results; all other arrays are inputs.
+        ulp: the tolerance in ulp of the dtype of the case.
+        of: the number whose ulp counts: each `"entry"`, the length of its `"pair"` of channels, or the `"largest"` entry.
     """
 
     name: str
@@ -39,38 +43,54 @@ class Numbers(NamedTuple):
     of: str
 
 
-# A table that is rounded once is off by half a unit; sums by one rounding more, and so are slopes times distances. Others
-# as in the suite; rotations as in `verdict`.
+# A table that is rounded once is off by half an ulp; sums, and slopes times distances, are rounded once more. The other
+# tolerances are those of the conformance suite, for rotations that of `posenc check`.
 SETS = (
-    Numbers("seeds", ("table",), 0.5, "entry"),
-    Numbers("sinusoidal", ("table",), 0.5, "entry"),
-    Numbers("additive_tables", ("table",), 0.5, "entry"),
-    Numbers("rope_models", ("frequencies", "cos_sin"), 0.5, "entry"),
-    Numbers("scalings", ("frequencies", "cos_sin"), 0.5, "entry"),
-    Numbers("addition", ("result", "gradient"), 1, "largest"),
-    Numbers("additive_sums", ("result", "gradient"), 1, "largest"),
-    Numbers("rotation", ("result", "gradient"), LIMIT, "pair"),
-    Numbers("turns", ("result", "gradient"), LIMIT, "pair"),
-    Numbers("scoring_constants", ("bias",), 2, "entry"),
-    Numbers("position_scoring", ("bias", "gradients"), COMPUTED, "largest"),
-    Numbers("content_scoring", ("biased", "result", "scores_gradient", "gradients"), CONTENT, "largest"),
-    Numbers("learned", ("gradient",), 1, "largest"),
-    Numbers("learned_sinusoidal", ("result", "gradient"), LEARNED, "largest"),
-    Numbers("learned_rotary", ("result", "gradient"), LEARNED, "largest"),
+    GoldenSet("seeds", ("table",), 0.5, "entry"),
+    GoldenSet("sinusoidal", ("table",), 0.5, "entry"),
+    GoldenSet("additive_tables", ("table",), 0.5, "entry"),
+    GoldenSet("rope_models", ("frequencies", "cos_sin"), 0.5, "entry"),
+    GoldenSet("scalings", ("frequencies", "cos_sin"), 0.5, "entry"),
+    GoldenSet("addition", ("result", "gradient"), 1, "largest"),
+    GoldenSet("additive_sums", ("result", "gradient"), 1, "largest"),
+    GoldenSet("rotation", ("result", "gradient"), LIMIT, "pair"),
+    GoldenSet("turns", ("result", "gradient"), LIMIT, "pair"),
+    GoldenSet("scoring_constants", ("bias",), 2, "entry"),
+    GoldenSet("position_scoring", ("bias", "gradients"), COMPUTED, "largest"),
+    GoldenSet("content_scoring", ("biased", "result", "scores_gradient", "gradients"), CONTENT, "largest"),
+    GoldenSet("learned", ("gradient",), 1, "largest"),
+    GoldenSet("learned_sinusoidal", ("result", "gradient"), LEARNED, "largest"),
+    GoldenSet("learned_rotary", ("result", "gradient"), LEARNED, "largest"),
 )
-_APART = {"name", "encoding", "dtype", "printed", "config", "source", "layout", "placement"}  # no numbers of a case
+_METADATA = {"name", "encoding", "dtype", "printed", "config", "source", "layout", "placement"}  # keys without numbers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("golden", help="write golden numbers for programs without Python")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write to")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the files and print the number of cases; return the exit status 0."""
+    count = publish(options.output)
+    print(f"{options.output} holds {count} cases; golden.json describes them.")  # noqa: T201
+    return 0
 
 
 def publish(folder: Path) -> int:
-    """Write the golden vectors to a folder, and return the number of cases.
+    """Write the golden numbers to a folder and return the number of cases.
 
-    `golden.json` says of each case what it is, `schema.json` what may stand there, and a file of safetensors for each set
-    holds its arrays, float64 or int64. The same version writes the same bytes.
+    `golden.json` describes each case, `schema.json` is its JSON schema, and each set of cases has a safetensors file with
+    its arrays in float64 or int64. The same version writes the same bytes.
 
     Args:
-        folder: where to; it is made if there is none.
+        folder: the folder to write to; it is created if it does not exist.
+    Returns:
+        The number of cases.
     Raises:
-        OSError: if it cannot be written.
+        OSError: if a file cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -79,21 +99,22 @@ def publish(folder: Path) -> int:
     ['scalings.safetensors', 'schema.json', 'scoring_constants.safetensors', 'seeds.safetensors', 'sinusoidal.safetensors']
     """
     folder.mkdir(parents=True, exist_ok=True)
-    cases, files = [], {}
-    for each in SETS:
+    cases: list[dict[str, Any]] = []
+    digests = {}
+    for golden_set in SETS:
         tensors: dict[str, Array] = {}
-        cases += [_case(each, name, golden_case, tensors) for name, golden_case in _named(golden(each.name))]
-        file, data = f"{each.name}.safetensors", _safetensors(tensors)
+        for name, golden_case in _with_unique_names(golden(golden_set.name)):
+            cases.append(_describe_case(golden_set, name, golden_case, tensors))
+        file, data = f"{golden_set.name}.safetensors", _safetensors(tensors)
         (folder / file).write_bytes(data)
-        files[file] = hashlib.sha256(data).hexdigest()
-    told = {"format": FORMAT, "posenc": __version__, "files": files, "cases": cases}
-    _write(folder / "golden.json", told)
-    _write(folder / "schema.json", SCHEMA)
+        digests[file] = hashlib.sha256(data).hexdigest()
+    _write_json(folder / "golden.json", {"format": FORMAT, "posenc": __version__, "files": digests, "cases": cases})
+    _write_json(folder / "schema.json", SCHEMA)
     return len(cases)
 
 
-def _named(golden_cases: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries, with names that differ."""
+def _with_unique_names(golden_cases: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each case after its name; repeated names get a number."""
     seen: dict[str, int] = {}
     for golden_case in golden_cases:
         name = golden_case["name"]
@@ -101,28 +122,32 @@ def _named(golden_cases: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, 
         yield (f"{name} ({seen[name]})" if seen[name] > 1 else name), golden_case
 
 
-def _case(numbers: Numbers, name: str, golden_case: dict[str, Any], tensors: dict[str, Array]) -> dict[str, Any]:
-    """What is told of a case; its arrays are added to the tensors."""
-    dtype = golden_case.get("dtype", "float32")
-    case: dict[str, Any] = {"name": name, "spec": golden_case["encoding"], "file": f"{numbers.name}.safetensors"}
+def _describe_case(
+    golden_set: GoldenSet, name: str, golden_case: dict[str, Any], tensors: dict[str, Array]
+) -> dict[str, Any]:
+    """Return the description of a case for `golden.json`, and add its arrays to `tensors`."""
+    case: dict[str, Any] = {"name": name, "spec": golden_case["encoding"], "file": f"{golden_set.name}.safetensors"}
     case |= {"inputs": {}, "outputs": {}, "options": {}}
-    for key, value in _flat(golden_case):
+    for key, value in _flatten(golden_case):
         if isinstance(value, list):
             array = tensors[f"{name}/{key}"] = _array(value)
-            role = "outputs" if key.partition(".")[0] in numbers.outputs else "inputs"
-            case[role][key] = _told(f"{name}/{key}", array)
+            role = "outputs" if key.partition(".")[0] in golden_set.outputs else "inputs"
+            digest = hashlib.sha256(_bytes(array)).hexdigest()
+            description = {"tensor": f"{name}/{key}", "dtype": str(array.dtype), "shape": list(array.shape)}
+            case[role][key] = description | {"sha256": digest}
         else:
             case["options"][key] = value
-    return case | {"tolerance": {"ulp": numbers.ulp, "dtype": dtype, "of": numbers.of}}
+    dtype = golden_case.get("dtype", "float32")
+    return case | {"tolerance": {"ulp": golden_set.ulp, "dtype": dtype, "of": golden_set.of}}
 
 
-def _flat(golden_case: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What an entry holds, arrays in dictionaries by names with a dot."""
+def _flatten(golden_case: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values of a case; keys of inner dictionaries are joined by a dot."""
     for key, value in golden_case.items():
-        if key in _APART:
+        if key in _METADATA:
             continue
         if isinstance(value, dict):
-            yield from ((f"{key}.{inner}", each) for inner, each in value.items())
+            yield from ((f"{key}.{inner}", item) for inner, item in value.items())
         else:
             yield key, value
 
@@ -132,17 +157,12 @@ def _array(numbers: list[Any]) -> Array:
     return array.astype(np.int64 if array.dtype.kind in "biu" else np.float64)
 
 
-def _told(name: str, array: Array) -> dict[str, Any]:
-    digest = hashlib.sha256(_bytes(array)).hexdigest()
-    return {"tensor": name, "dtype": str(array.dtype), "shape": list(array.shape), "sha256": digest}
-
-
 def _bytes(array: Array) -> bytes:
     return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def _safetensors(tensors: dict[str, Array]) -> bytes:
-    """A file of these tensors, one after the other; its header is padded to whole words."""
+    """Return a safetensors file with these tensors; its header is padded to a multiple of 8 bytes."""
     header, first = {}, 0
     for name, array in tensors.items():
         last = first + array.nbytes
@@ -153,8 +173,8 @@ def _safetensors(tensors: dict[str, Array]) -> bytes:
     return len(head).to_bytes(8, "little") + head + b"".join(map(_bytes, tensors.values()))
 
 
-def _write(path: Path, told: Any) -> None:
-    path.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _object(required: dict[str, Any]) -> dict[str, Any]:

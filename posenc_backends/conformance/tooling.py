@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.encodings import Additive, Encoding
-from posenc_core.rotation import channel_map
 
 from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, BackendUnderTest, GoldenCase, Measurement, ulps
+from .oracles import channel_map
 
 LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones, odd and even
 FIRST_WEIGHT = 7  # weights are counted from another number than tokens

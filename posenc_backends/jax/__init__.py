@@ -1,14 +1,11 @@
-"""The JAX room: positional encodings as immutable pytrees."""
+"""The JAX backend: positional encodings as immutable pytrees."""
 
 from posenc_backends import require
 
 require("jax", install="posenc[jax]")
 
-
-from . import namespace
-from .attention import MultiHeadAttention
-from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from .backend import from_numpy, is_traced, namespace, to_numpy
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from .state import from_state, to_state
 
 __all__ = [

@@ -1,39 +1,97 @@
-"""JAX arrays: how they are made, read and traced."""
+"""The backend of JAX: how arrays are made, read and traced."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 import numpy.typing as npt
+from jax import Array
 from jax import numpy as jnp
 
 from posenc_core import register_namespace
+from posenc_core.layers import Backend
 
 from . import namespace
+from .module import Module, normal
 
 register_namespace(jax.Array, namespace)
 register_namespace(jax.core.Tracer, namespace)
 
 
-def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> jax.Array:
-    """An array of the same numbers, bound to no device: it follows the arrays that it meets, sharded or not."""
-    with jax.ensure_compile_time_eval():  # it outlives the trace that may be under way
-        return jnp.array(array)
+class JaxBackend(Backend):
+    """JAX."""
+
+    namespace = namespace
+    array_types = (jax.Array, jax.core.Tracer)
+
+    def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Array:
+        """Return an array that is bound to no device: it follows the arrays that it meets, sharded or not."""
+        with jax.ensure_compile_time_eval():  # it outlives the trace that may be under way
+            return jnp.array(array)
+
+    def to_numpy(self, array: Any, /) -> npt.NDArray[Any]:
+        """Return the numbers of an array; bfloat16, which NumPy lacks, becomes float32."""
+        host = np.asarray(array)
+        return host.astype(np.float32) if host.dtype == jnp.bfloat16 else host
+
+    def is_traced(self, array: Any, /) -> bool:
+        """Return whether values are unknown: under `jit`, `grad`, `vmap` and the like."""
+        return isinstance(array, jax.core.Tracer)
+
+    def stop_gradient(self, array: Any, /) -> Array:
+        """Return the same numbers without a gradient; only tracers have one."""
+        return jax.lax.stop_gradient(array) if self.is_traced(array) else array
+
+    def is_recorded(self, x: Any, /) -> bool:
+        """Return whether the call is recorded to run later, by `jit` for instance."""
+        return namespace.is_recorded()
+
+    def is_floating(self, x: Any, /) -> bool:
+        """Return whether the array holds floating-point numbers."""
+        return jnp.issubdtype(x.dtype, jnp.floating)
+
+    def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
+        """Return the rows from `start` to `stop` of each table, hoisted out of compiled code."""
+        return self.hoist(lambda *tables: tuple([table[start:stop] for table in tables]), *tables)
+
+    def hoist(self, operation: Callable[..., Any], /, *arrays: Any) -> Any:
+        """Compute with constants now, so that compiled code holds these rows and not the whole table."""
+        if any(map(self.is_traced, arrays)):
+            return operation(*arrays)
+        with jax.ensure_compile_time_eval():
+            return operation(*arrays)
+
+    def check_shared(self, layer: Any, /) -> None:
+        """Raise for a layer with leaves: a tree that had them twice would train them as if they were two."""
+        if layer.encoding.parameters():
+            raise ValueError(
+                f"`position` must be an encoding, got the layer of {layer.encoding!r}, which learns: "
+                "JAX would train its leaves in each block apart."
+            )
+
+    def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Linear:
+        """Return a projection whose weights are drawn from the option `key`."""
+        return Linear(width, out, bias, **options)
 
 
-def to_numpy(array: Any, /) -> npt.NDArray[Any]:
-    """The numbers of an array; bfloat16, which NumPy lacks, becomes float32."""
-    host = np.asarray(array)
-    return host.astype(np.float32) if host.dtype == jnp.bfloat16 else host
+class Linear(Module):
+    """`x @ weight`, plus a bias if there is one, in the dtype of `x`: `(..., width) -> (..., out)`."""
+
+    children = ("weight", "bias")
+
+    def __init__(self, width: int, out: int, bias: bool, key: Array) -> None:
+        self.weight = normal(key, (width, out), 1 / math.sqrt(width))
+        self.bias = jnp.zeros(out, jnp.float32) if bias else None
+
+    def __call__(self, x: Array) -> Array:
+        x = jnp.asarray(x)
+        product = x @ jnp.asarray(self.weight).astype(x.dtype)
+        return product if self.bias is None else product + jnp.asarray(self.bias).astype(x.dtype)
 
 
-def is_traced(array: Any, /) -> bool:
-    """Whether the numbers are unknown: under `jit`, `grad`, `vmap` and the like."""
-    return isinstance(array, jax.core.Tracer)
-
-
-def stop_gradient(array: Any, /) -> jax.Array:
-    """The same numbers, through which no gradient flows; only tracers have one."""
-    return jax.lax.stop_gradient(array) if is_traced(array) else array
+BACKEND = JaxBackend()
+from_numpy, to_numpy, is_traced = BACKEND.from_numpy, BACKEND.to_numpy, BACKEND.is_traced

@@ -1,10 +1,11 @@
-"""What every layer of the JAX room is."""
+"""What every layer of the JAX backend is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import jax
 from jax import Array
@@ -12,44 +13,19 @@ from jax import numpy as jnp
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import BaseLayer
 
-from . import backend as arrays
+from . import module
+from .backend import BACKEND, from_numpy
+from .module import normal, split
 from .namespace import is_recorded
-
-
-class Module:
-    """An immutable pytree: the attributes named in `children` lead to its parameters, the others are static."""
-
-    children: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        jax.tree_util.register_pytree_with_keys(cls, cls._flattened, cls._unflattened)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in vars(self):
-            raise AttributeError(f"`{name}` of a {type(self).__name__} is set for good; make another.")
-        super().__setattr__(name, value)
-
-    def _flattened(self) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:
-        children = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in self.children]
-        return children, tuple(item for item in vars(self).items() if item[0] not in self.children)
-
-    @classmethod
-    def _unflattened(cls, static: Iterable[tuple[str, Any]], children: Iterable[Any]) -> Module:
-        module = object.__new__(cls)
-        vars(module).update(static)
-        vars(module).update(zip(cls.children, children, strict=True))
-        return module
 
 
 @dataclass(frozen=True)
 class Constants:
-    """The arrays that a layer's encoding implies: no leaves; between two layers of one encoding, a number of rows.
+    """The arrays that a layer's encoding implies: no leaves; equal in two layers with the same number of rows.
 
     A layer whose tables have grown is the same tree as before: what was compiled serves it, and the state of its
-    optimizer fits it. So what is recorded sees the tables that the layer was made with, whatever has grown meanwhile.
+    optimizer fits it. So recorded calls see the tables that the layer was made with, whatever has grown meanwhile.
 
     Attributes:
         rows: how many there were when the layer was made.
@@ -62,50 +38,74 @@ class Constants:
     grown: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
 
 
-class Layer(BaseLayer, Module):
-    """Holds an encoding: its constants as float32 arrays that no map over leaves reaches, its parameters as leaves."""
+class Module(module.Module):
+    """The base of every layer, attention included.
 
-    backend = arrays
+    Args:
+        key: what parameters are drawn from; `jax.random.key(0)` by default. A call that brings a `key` drops numbers.
+    """
+
+    backend = BACKEND
+    dropout: float
+
+    def __init__(self, *, key: Any = None) -> None:
+        super().__init__()
+
+    def prepare(self, x: Any, width: int | None) -> Array:
+        """Return the tokens as an array of JAX."""
+        return jnp.asarray(x)
+
+    def active_dropout(self, *, key: Any = None) -> Callable[[Array], Array] | None:
+        """Return what drops numbers, if the call brings a key."""
+        return None if key is None or self.dropout == 0 else partial(_drop, rate=self.dropout, key=key)
+
+    def part_options(self, *, key: Any = None) -> dict[str, dict[str, Any]]:
+        """Return a key for each part that has parameters."""
+        keys = split(key, 5)
+        return {name: {"key": own} for name, own in zip(("W_q", "W_k", "W_v", "W_o", "scoring"), keys, strict=True)}
+
+
+class Layer(Module):
+    """Holds the constants of an encoding as float32 arrays that no map over leaves reaches, its parameters as leaves."""
+
     children = ("parameters",)
     constants: Constants
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, key: Any = None) -> None:
+    def __init__(self, encoding: Encoding, max_len: int = 0, *, key: Any = None) -> None:
+        super().__init__()
         self.encoding = encoding
-        self.hold(encoding.constants(max_len))
+        self.set_tables(encoding.constants(max_len))
         named = encoding.parameters().items()
         keys = split(key, len(named))
         self.parameters = {
-            name: p.mean + normal(key, p.shape, p.std) for (name, p), key in zip(named, keys, strict=True)
+            name: p.mean + normal(own, p.shape, p.std) for (name, p), own in zip(named, keys, strict=True)
         }
 
-    def hold(self, constants: Tables) -> None:
-        ours = {name: arrays.from_numpy(constant) for name, constant in constants.items()}
+    def set_tables(self, constants: Tables) -> None:
+        """Hold these constants: those of the layer the first time, later longer ones for eager calls."""
+        arrays = {name: from_numpy(constant) for name, constant in constants.items()}
         before = vars(self).get("constants")
-        made = Constants(max(map(len, ours.values()), default=0), ours)
-        vars(self)["constants"] = made if before is None else replace(before, grown=ours)
-
-    def is_recorded(self, x: Any) -> bool:
-        return is_recorded()
-
-    def settled(self, operation: Callable[..., Any], *given: Any) -> Any:
-        if any(map(arrays.is_traced, given)):
-            return operation(*given)
-        with jax.ensure_compile_time_eval():  # so that compiled code holds these rows, and not the whole table
-            return operation(*given)
+        made = Constants(max(map(len, arrays.values()), default=0), arrays)
+        vars(self)["constants"] = made if before is None else replace(before, grown=arrays)
 
     @property
-    def held(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Any]:
+        """The constants, grown ones in eager calls, and the parameters, by name."""
         grown = self.constants.grown
         return {**(grown if grown and not is_recorded() else self.constants.arrays), **self._learned()}
 
     @property
     def initial_arrays(self) -> dict[str, Any]:
+        """The constants that the layer was made with, and the parameters, by name."""
         return {**self.constants.arrays, **self._learned()}
 
     def _learned(self) -> dict[str, Array]:
-        """The parameters, which a tree whose leaves were exchanged may have of another encoding."""
+        """Return the parameters, which a tree whose leaves were exchanged may have of another encoding."""
         wanted = {name: parameter.shape for name, parameter in self.encoding.parameters().items()}
-        learned = {name: to_backend(given) for name, given in self.parameters.items()}
+        # another tool may have put a NumPy array in the place of a leaf, or flax a variable
+        learned = {
+            name: leaf if isinstance(leaf, Array) else jnp.asarray(leaf) for name, leaf in self.parameters.items()
+        }
         for name, shape in wanted.items():
             if learned[name].shape != shape:
                 raise ValueError(
@@ -118,24 +118,7 @@ class Layer(BaseLayer, Module):
         return f"{type(self).__name__}({self.encoding})"
 
 
-def to_backend(leaf: Any) -> Array:
-    """A leaf as an array: another tool may have put a NumPy array in its place, or flax a variable."""
-    return leaf if isinstance(leaf, Array) else jnp.asarray(leaf)
-
-
-def split(key: Any, count: int) -> list[Array]:
-    """As many keys, drawn from one, which is `jax.random.key(0)` by default."""
-    return list(jax.random.split(jax.random.key(0) if key is None else key, count))
-
-
-def normal(key: Array, shape: tuple[int, ...], std: float) -> Array:
-    """Normally distributed numbers of mean 0, float32 also where JAX would take float64."""
-    return std * jax.random.normal(key, shape, jnp.float32)
-
-
-def dropped(x: Array, rate: float, key: Any) -> Array:
-    """`x` with the share `rate` of its numbers set to 0 and the others scaled up; as it is without a key."""
-    if key is None or rate == 0:
-        return x
+def _drop(x: Array, rate: float, key: Any) -> Array:
+    """Set the share `rate` of the numbers to 0 and scale the others up."""
     kept = jax.random.bernoulli(key, 1 - rate, x.shape)
     return jnp.where(kept, x / (1 - rate), 0)

@@ -1,124 +1,30 @@
-"""The layers of the JAX room."""
+"""The layers of the JAX backend."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from jax import Array
-from jax import numpy as jnp
-
 from posenc_core import layers
-from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, RotaryEncoding, Scoring
 
-from .base import Layer, dropped
+from .base import Layer, Module
 
 
-class PositionalEncoding(layers.Addition, Layer):
-    """Adds (or appends) the rows of an additive encoding to tokens; without `encoding`, the paper's sinusoids.
-
-    Args:
-        num_hiddens: width of the encoding; of the tokens too, unless `combine="concat"`.
-        dropout: probability that a number of the result is dropped in calls that bring a `key`.
-        max_len: number of rows held from the start; eager calls beyond it grow the table.
-        encoding: an additive encoding of `dim` `num_hiddens`.
-        combine: `"add"`, or `"concat"` to append the columns.
-        key: what parameters are drawn from; `jax.random.key(0)` by default.
-
-    >>> PositionalEncoding(4)(jnp.zeros((1, 2, 4)))
-    Array([[[0.        , 1.        , 0.        , 1.        ],
-            [0.84147096, 0.5403023 , 0.00999983, 0.99995   ]]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        num_hiddens: int,
-        dropout: float = 0.0,
-        max_len: int = 1000,
-        *,
-        encoding: Additive | None = None,
-        combine: Combine = "add",
-        key: Any = None,
-    ) -> None:
-        layers.check_dropout(dropout)
-        super().__init__(layers.additive_for(num_hiddens, encoding, combine), max_len, key)
-        self.combine = combine
-        self.dropout = dropout
-
-    @property
-    def P(self) -> Array:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.held_table[None]
-
-    def __call__(self, x: Array, start: Any = 0, positions: Any = None, *, key: Any = None) -> Array:
-        """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
-        return dropped(self.added(jnp.asarray(x), start, positions), self.dropout, key)
+class PositionalEncoding(layers.PositionalEncoding, Layer):
+    __call__ = layers.PositionalEncoding.add
 
 
-class RotaryEmbedding(layers.Rotation, Layer):
-    """Rotates queries and keys by the angles of their positions.
-
-    Args:
-        encoding: a rotary encoding.
-        max_len: number of positions held from the start; eager calls beyond it grow the tables.
-
-    >>> from posenc_core import Rotary
-    >>> rope = RotaryEmbedding(Rotary(head_dim=2, layout="half"))
-    >>> rope(jnp.ones((1, 1, 2, 2)))
-    Array([[[[ 1.        ,  1.        ],
-             [-0.30116868,  1.3817732 ]]]], dtype=float32)
-    """
-
-    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048) -> None:
-        layers.check_rotary(encoding)
-        super().__init__(encoding, max_len)
-
-    def __call__(
-        self,
-        q: Array,
-        k: Array | None = None,
-        start: Any = 0,
-        positions: Any = None,
-        seq_axis: int = -2,
-        seq_len: int | None = None,
-    ) -> Any:
-        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says.
-
-        `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
-        axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
-        """
-        return self.rotated(jnp.asarray(q), None if k is None else jnp.asarray(k), start, positions, seq_axis, seq_len)
+class RotaryEmbedding(layers.RotaryEmbedding, Layer):
+    __call__ = layers.RotaryEmbedding.rotate
 
 
-class AttentionBias(layers.Bias, Layer):
-    """Adds to attention scores what a scoring encoding knows of the positions.
+class AttentionBias(layers.AttentionBias, Layer):
+    __call__ = layers.AttentionBias.bias
 
-    Args:
-        encoding: a scoring encoding.
-        key: what parameters are drawn from; `jax.random.key(0)` by default.
 
-    >>> from posenc_core import Alibi
-    >>> AttentionBias(Alibi(num_heads=1))(jnp.zeros((1, 1, 2, 2)))
-    Array([[[[ 0.        , -0.00390625],
-             [-0.00390625,  0.        ]]]], dtype=float32)
-    """
+class MultiHeadAttention(layers.MultiHeadAttention, Module):
+    children = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")
+    rotary_layer = RotaryEmbedding
+    scoring_layer = AttentionBias
 
-    def __init__(self, encoding: Scoring, *, key: Any = None) -> None:
-        layers.check_scoring(encoding)
-        super().__init__(encoding, key=key)
+    __call__ = layers.MultiHeadAttention.attend
 
-    def __call__(
-        self,
-        scores: Array,
-        start: Any = 0,
-        query_positions: Any = None,
-        key_positions: Any = None,
-        q: Array | None = None,
-        k: Array | None = None,
-    ) -> Array:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
-
-        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
-        """
-        content = [None if x is None else jnp.asarray(x) for x in (q, k)]
-        return self.biased(jnp.asarray(scores), start, query_positions, key_positions, *content)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.num_hiddens}, {self.num_heads}, position={self.position})"

@@ -1,12 +1,11 @@
-"""The Keras room: positional encodings as `keras.layers.Layer`s, on TensorFlow, JAX or PyTorch."""
+"""The Keras backend: positional encodings as `keras.layers.Layer`s, on TensorFlow, JAX or PyTorch."""
 
 from posenc_backends import require
 
 require("keras", install="posenc[keras]")
 
-from .attention import MultiHeadAttention
 from .backend import from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",

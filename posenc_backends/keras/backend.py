@@ -1,22 +1,37 @@
-"""Keras tensors: those of the framework that Keras runs on."""
+"""The backend of Keras: that of the framework that Keras runs on."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import keras
 
-BACKENDS = ("tensorflow", "jax", "torch")
+FRAMEWORKS = ("tensorflow", "jax", "torch")
 
-if keras.backend.backend() not in BACKENDS:
-    raise ImportError(f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}, got {keras.backend.backend()!r}.")
+if keras.backend.backend() not in FRAMEWORKS:
+    raise ImportError(f"KERAS_BACKEND must be one of {', '.join(FRAMEWORKS)}, got {keras.backend.backend()!r}.")
 
-_room = import_module(f"posenc_backends.{keras.backend.backend()}")
+_native = import_module(f"posenc_backends.{keras.backend.backend()}.backend")
 
-namespace = _room.namespace
-from_numpy = _room.from_numpy
-to_numpy = _room.to_numpy
-is_traced = _room.is_traced
-stop_gradient = import_module(f"{_room.__name__}.backend").stop_gradient
-uncompiled = getattr(_room.backend, "uncompiled", lambda function: function)  # only PyTorch traces what it runs
-still = getattr(_room.backend, "still", lambda tensor: tensor)  # only TensorFlow asks for gradients of constants
+
+class KerasBackend(type(_native.BACKEND)):  # type: ignore[misc] # which of the three is known when Keras is imported
+    """Keras on TensorFlow, JAX or PyTorch."""
+
+    def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> keras.layers.Dense:
+        """Return a `Dense` layer that has its weights from the start."""
+        dense = keras.layers.Dense(out, use_bias=bias, **options)
+        dense.build((None, width))
+        return dense
+
+    def dropout(self, rate: float, /) -> keras.layers.Dropout:
+        """Return a `Dropout` layer that casts nothing."""
+        return keras.layers.Dropout(rate, autocast=False)
+
+    def check_shared(self, layer: Any, /) -> None:
+        """Accept any layer: Keras saves once what several blocks share."""
+
+
+BACKEND = KerasBackend()
+namespace = BACKEND.namespace
+from_numpy, to_numpy, is_traced = BACKEND.from_numpy, BACKEND.to_numpy, BACKEND.is_traced

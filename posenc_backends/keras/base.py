@@ -1,29 +1,35 @@
-"""What every layer of the Keras room is."""
+"""What every layer of the Keras backend is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import BaseLayer
 
-from . import backend as arrays
-from .state import STATED, check_stated, stated
-
-Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
-Shape: TypeAlias = tuple[Any, ...]
+from .backend import BACKEND, from_numpy
+from .state import ENCODING_KEY, check_encoding, encoding_bytes
 
 ENCODINGS = ("encoding", "position")  # what a configuration calls the encoding of a layer
+_as_constant = getattr(BACKEND, "as_constant", lambda tensor: tensor)  # TensorFlow asks for gradients of constants
 
 register = keras.saving.register_keras_serializable(package="posenc")
 
 
-class Shell(keras.layers.Layer):
-    """A Keras layer that takes its arguments as they come: the dtype policy is for tokens, and rounds no position."""
+class Module(keras.layers.Layer):
+    """A Keras layer that takes its arguments as they come: the dtype policy is for tokens, and rounds no position.
+
+    Args:
+        options: those of every Keras layer: `name`, `dtype`, `trainable`.
+    """
+
+    backend = BACKEND
+    dropout: keras.layers.Dropout
 
     def __init__(self, **options: Any) -> None:
         super().__init__(autocast=False, **options)
@@ -32,43 +38,51 @@ class Shell(keras.layers.Layer):
         self.supports_masking = True
         self.built = True
 
-    def tokens(self, x: Any) -> Any:
-        """`x` as a tensor in the dtype in which the policy computes."""
+    def prepare(self, x: Any, width: int | None) -> Any:
+        """Return the tokens as a tensor in the dtype in which the policy computes."""
         return self.dtype_policy.convert_input(keras.ops.convert_to_tensor(x), True, self.compute_dtype)
 
+    def active_dropout(self, **options: Any) -> Callable[[Any], Any] | None:
+        """Return the dropout; it knows from Keras whether the model is in training, unless `training` is given."""
+        if not self.dropout.rate or not options.get("training", True):
+            return None
+        return partial(self.dropout, **options)
+
+    def part_options(self, **options: Any) -> dict[str, dict[str, Any]]:
+        """Return the dtype policy for each part."""
+        return {name: {"dtype": self.dtype_policy} for name in ("W_q", "W_k", "W_v", "W_o", "rotary")}
+
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Shell:
+    def from_config(cls, config: dict[str, Any]) -> Module:
+        """Return a layer of this configuration."""
         encodings = {name: _revived(config[name]) for name in ENCODINGS if config.get(name)}
         return super().from_config({**config, **encodings})
 
     @property
-    def _stated(self) -> Encoding | None:
-        """The encoding that it was made with."""
+    def _saved_encoding(self) -> Encoding | None:
         return next((getattr(self, name) for name in ENCODINGS if hasattr(self, name)), None)
 
     def save_own_variables(self, store: Any) -> None:
-        """The weights, and the encoding that they were learned with."""
+        """Save the weights, and the encoding that they were learned with."""
         super().save_own_variables(store)
-        store[STATED] = stated(self._stated)
+        store[ENCODING_KEY] = encoding_bytes(self._saved_encoding)
 
     def load_own_variables(self, store: Any) -> None:
-        """The weights, if they were learned with the same encoding, as far as is told."""
+        """Load the weights; raise if the file says that they were learned with another encoding."""
         arrays = {name: store[name] for name in store.keys()}  # noqa: SIM118 - Keras's stores do not iterate
-        if STATED in arrays:
-            check_stated(arrays.pop(STATED), self._stated)
+        if ENCODING_KEY in arrays:
+            check_encoding(arrays.pop(ENCODING_KEY), self._saved_encoding)
         super().load_own_variables(arrays)
 
 
-class Layer(BaseLayer, Shell):
-    """Holds an encoding: its constants as float32 tensors that are no weights, its parameters as weights."""
-
-    backend = arrays
+class Layer(Module):
+    """Holds the constants of an encoding as float32 tensors that are no weights, its parameters as weights."""
 
     def __init__(self, encoding: Encoding, max_len: int = 0, **options: Any) -> None:
         super().__init__(**options)
         self.encoding = encoding
         self.max_len = max_len
-        self.hold(encoding.constants(max_len))
+        self.set_tables(encoding.constants(max_len))
         self.learned = {
             name: self.add_weight(
                 shape=parameter.shape,
@@ -79,26 +93,26 @@ class Layer(BaseLayer, Shell):
             for name, parameter in encoding.parameters().items()
         }
 
-    def hold(self, constants: Tables) -> None:
-        tensors = {name: keras.ops.convert_to_tensor(arrays.from_numpy(table)) for name, table in constants.items()}
+    def set_tables(self, constants: Tables) -> None:
+        """Hold these constants in place of those before."""
+        tensors = {name: keras.ops.convert_to_tensor(from_numpy(table)) for name, table in constants.items()}
         self.constants = MappingProxyType(tensors)  # Keras would track a dict
 
     @property
-    def held(self) -> dict[str, Any]:
-        constants = {name: arrays.still(constant) for name, constant in self.constants.items()}
+    def arrays(self) -> dict[str, Any]:
+        """The constants and the parameters, by name."""
+        constants = {name: _as_constant(constant) for name, constant in self.constants.items()}
         return constants | {name: variable.value for name, variable in self.learned.items()}
 
-    @arrays.uncompiled
-    def computed_there(self, encoding: Any, *positions: Any) -> tuple[Any, ...]:
-        """Outside of what PyTorch compiles: it does not get through the arithmetic of exact frequencies."""
-        return super().computed_there(encoding, *positions)
+    initial_arrays = arrays
 
     def get_config(self) -> dict[str, Any]:
+        """Return what the layer can be made of again."""
         return {**super().get_config(), "encoding": self.encoding.to_dict()}
 
 
 def _revived(given: Any) -> Any:
-    """An encoding from its JSON; a layer that blocks share, from Keras's, or as it is."""
-    if isinstance(given, Shell):
+    """Return an encoding from its JSON; a layer that blocks share, from Keras's, or as it is."""
+    if isinstance(given, Module):
         return given
     return keras.saving.deserialize_keras_object(given) if "class_name" in given else Encoding.from_dict(given)

@@ -1,58 +1,23 @@
-"""The layers of the Keras room."""
+"""The layers of the Keras backend."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import keras
 
 from posenc_core import layers
-from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, RotaryEncoding, Scoring
 
-from .base import Layer, Shape, Tensor, register
+from .base import Layer, Module, register
+
+Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
+Shape: TypeAlias = tuple[Any, ...]
 
 
 @register
-class PositionalEncoding(layers.Addition, Layer):
-    """Adds (or appends) the rows of an additive encoding to tokens; without `encoding`, the paper's sinusoids.
-
-    Args:
-        num_hiddens: width of the encoding; of the tokens too, unless `combine="concat"`.
-        dropout: probability that a number of the result is dropped in training.
-        max_len: number of rows held from the start; eager calls beyond it grow the table.
-        encoding: an additive encoding of `dim` `num_hiddens`.
-        combine: `"add"`, or `"concat"` to append the columns.
-        options: those of every Keras layer: `name`, `dtype`, `trainable`.
-
-    >>> keras.ops.convert_to_numpy(PositionalEncoding(4)(keras.ops.zeros((1, 2, 4))))
-    array([[[0.        , 1.        , 0.        , 1.        ],
-            [0.84147096, 0.5403023 , 0.00999983, 0.99995   ]]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        num_hiddens: int,
-        dropout: float = 0.0,
-        max_len: int = 1000,
-        *,
-        encoding: Additive | None = None,
-        combine: Combine = "add",
-        **options: Any,
-    ) -> None:
-        layers.check_dropout(dropout)
-        super().__init__(layers.additive_for(num_hiddens, encoding, combine), max_len, **options)
-        self.combine = combine
-        self.dropout = keras.layers.Dropout(dropout, autocast=False)
-
-    @property
-    def P(self) -> Tensor:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.held_table[None]
-
-    def call(self, x: Tensor, start: Any = 0, positions: Any = None, training: bool | None = None) -> Tensor:
-        """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
-        return self.dropout(self.added(self.tokens(x), start, positions), training=training)
+class PositionalEncoding(layers.PositionalEncoding, Layer):
+    call = layers.PositionalEncoding.add
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], input_shape[-1] + (self.combine == "concat") * self.encoding.dim)
@@ -63,40 +28,8 @@ class PositionalEncoding(layers.Addition, Layer):
 
 
 @register
-class RotaryEmbedding(layers.Rotation, Layer):
-    """Rotates queries and keys by the angles of their positions.
-
-    Args:
-        encoding: a rotary encoding.
-        max_len: number of positions held from the start; eager calls beyond it grow the tables.
-        options: those of every Keras layer: `name`, `dtype`, `trainable`.
-
-    >>> from posenc_core import Rotary
-    >>> rope = RotaryEmbedding(Rotary(head_dim=2, layout="half"))
-    >>> keras.ops.convert_to_numpy(rope(keras.ops.ones((1, 1, 2, 2))))
-    array([[[[ 1.        ,  1.        ],
-             [-0.30116868,  1.3817732 ]]]], dtype=float32)
-    """
-
-    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048, **options: Any) -> None:
-        layers.check_rotary(encoding)
-        super().__init__(encoding, max_len, **options)
-
-    def call(
-        self,
-        q: Tensor,
-        k: Tensor | None = None,
-        start: Any = 0,
-        positions: Any = None,
-        seq_axis: int = -2,
-        seq_len: int | None = None,
-    ) -> Any:
-        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says.
-
-        `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
-        axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
-        """
-        return self.rotated(self.tokens(q), None if k is None else self.tokens(k), start, positions, seq_axis, seq_len)
+class RotaryEmbedding(layers.RotaryEmbedding, Layer):
+    call = layers.RotaryEmbedding.rotate
 
     def compute_output_shape(self, q_shape: Shape, k_shape: Shape | None = None) -> Any:
         return q_shape if k_shape is None else (q_shape, k_shape)
@@ -106,38 +39,79 @@ class RotaryEmbedding(layers.Rotation, Layer):
 
 
 @register
-class AttentionBias(layers.Bias, Layer):
-    """Adds to attention scores what a scoring encoding knows of the positions.
-
-    Args:
-        encoding: a scoring encoding.
-        options: those of every Keras layer: `name`, `dtype`, `trainable`.
-
-    >>> from posenc_core import Alibi
-    >>> keras.ops.convert_to_numpy(AttentionBias(Alibi(num_heads=1))(keras.ops.zeros((1, 1, 2, 2))))
-    array([[[[ 0.        , -0.00390625],
-             [-0.00390625,  0.        ]]]], dtype=float32)
-    """
-
-    def __init__(self, encoding: Scoring, **options: Any) -> None:
-        layers.check_scoring(encoding)
-        super().__init__(encoding, **options)
-
-    def call(
-        self,
-        scores: Tensor,
-        start: Any = 0,
-        query_positions: Any = None,
-        key_positions: Any = None,
-        q: Tensor | None = None,
-        k: Tensor | None = None,
-    ) -> Tensor:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
-
-        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
-        """
-        content = [None if x is None else self.tokens(x) for x in (q, k)]
-        return self.biased(self.tokens(scores), start, query_positions, key_positions, *content)
+class AttentionBias(layers.AttentionBias, Layer):
+    call = layers.AttentionBias.bias
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
+
+
+@register
+class MultiHeadAttention(layers.MultiHeadAttention, Module):
+    rotary_layer = RotaryEmbedding
+    scoring_layer = AttentionBias
+
+    def __init__(
+        self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False, **options: Any
+    ) -> None:
+        super().__init__(num_hiddens, num_heads, dropout, bias, **options)
+        self.bias, self.max_len = bias, options.get("max_len", 2048)
+        self.is_shared = options.get("position") is not self.position
+
+    def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
+        """Call the layer with `mask` as `visible`: Keras takes an argument of that name for the padding of the result."""
+        return super().__call__(*tokens, **options if mask is None else {**options, "visible": mask})
+
+    def call(  # noqa: PLR0913 - all that can be said of a call
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        visible: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+        keys_mask: Any = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Return `attend`; Keras itself gives `keys_mask`, where the keys come from a layer with a mask."""
+        return self.attend(
+            queries,
+            keys,
+            values,
+            valid_lens,
+            start,
+            positions=positions,
+            key_positions=key_positions,
+            mask=visible,
+            causal=causal,
+            cache=cache,
+            weights=weights,
+            keys_mask=keys_mask,
+            training=training,
+        )
+
+    def compute_output_spec(self, queries: Tensor, keys: Tensor, *rest: Any, **options: Any) -> Any:
+        """Return the shapes before tokens come; the length of a cache is unknown."""
+        spec, cache, weights = partial(keras.KerasTensor, dtype=self.compute_dtype), options.get("cache"), ()
+        (batch, length, _), count = queries.shape, keys.shape[1] if cache is None else None
+        if cache is None and not options.get("weights"):
+            return spec(queries.shape)
+        if options.get("weights"):
+            weights = spec((batch, self.num_heads, length, count))
+        of_cache = (batch, self.num_kv_heads, None, self.num_hiddens // self.num_heads)
+        held = () if cache is None else (spec(of_cache), spec(of_cache))
+        return layers.AttentionOutput(spec(queries.shape), weights, held)
+
+    def get_config(self) -> dict[str, Any]:
+        position: Any = None if self.position is None else self.position.to_dict()
+        if self.is_shared:
+            position = self.scoring if self.rotary is None else self.rotary  # which Keras saves once for all blocks
+        sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
+        sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len}
+        return {**super().get_config(), **sizes, "position": position}

@@ -1,4 +1,4 @@
-"""What files of weights say of the encoding that they were learned with."""
+"""What files of weights record of the encoding that they were learned with."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.base import learned_by
+from posenc_core.layers.inputs import learned_by
 
-STATED = "stated_encoding"  # what a file of weights calls it
+ENCODING_KEY = "stated_encoding"  # in a file of weights
 
 
-def stated(encoding: Encoding | None) -> npt.NDArray[np.uint8]:
-    """The JSON of an encoding, or of none, as bytes: files of weights hold arrays alone."""
+def encoding_bytes(encoding: Encoding | None) -> npt.NDArray[np.uint8]:
+    """Return the JSON of an encoding, or of none, as bytes, since files of weights hold arrays alone."""
     return np.frombuffer(json.dumps(None if encoding is None else encoding.to_dict()).encode(), np.uint8)
 
 
-def check_stated(found: Any, own: Encoding | None) -> None:
-    """Raise unless weights come from a layer of the same encoding, or of none; what these started from is none of that."""
-    told = json.loads(np.asarray(found).astype(np.uint8).tobytes())
-    other = None if told is None else Encoding.from_dict(told)
+def check_encoding(found: Any, own: Encoding | None) -> None:
+    """Raise unless weights come from a layer of the same encoding, or of none; initial deviations do not count."""
+    saved = json.loads(np.asarray(found).astype(np.uint8).tobytes())
+    other = None if saved is None else Encoding.from_dict(saved)
     if _learned_by(other) != _learned_by(own):
         raise ValueError(f"`encoding` of the weights is {other!r}, that of the layer {own!r}; make it with the first.")
 

@@ -1,9 +1,8 @@
-"""Rotations by the kernel that rooms share, of MXNet arrays on the processor."""
+"""The fused CPU rotation for MXNet arrays."""
 
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import Any, TypeAlias
 
 import mxnet as mx
@@ -11,44 +10,32 @@ import numpy as np
 from mxnet import autograd
 from mxnet.base import _LIB, check_call
 
-from posenc_backends._kernels import SMALLEST, Memory, may_write, threads_of_process, turn
-from posenc_core._array_api.kernels import Kernel, register_kernel
-from posenc_core.rotation import Pairing, rotate_pairs
+from posenc_backends._kernels import CpuKernel, Memory, contiguous
+from posenc_core.rotation import Pairing, rotate_checked
 
 Array: TypeAlias = mx.np.ndarray
-KINDS = {np.dtype(name): name for name in ("float64", "float32", "float16")}
+DTYPES = {np.dtype(name): name for name in ("float64", "float32", "float16")}
 
 
-def supports(x: Array) -> bool:
-    """Whether its numbers lie in memory."""
-    return x.size >= SMALLEST and _is_here(x)
+def _is_plain(x: Any) -> bool:
+    return type(x) is Array and x.dtype in DTYPES and x.ctx.device_type == "cpu" and x.stype == "default"
 
 
-def _is_here(x: Any) -> bool:
-    return type(x) is Array and np.dtype(x.dtype) in KINDS and x.ctx.device_type == "cpu" and x.stype == "default"
+def _memory(x: Array) -> Memory:
+    x.wait_to_read()
+    address = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayGetData(x.handle, ctypes.byref(address)))
+    return address.value or 0, (x.shape, contiguous(x.shape))
 
 
-def turned(x: Array, cos: Array, sin: Array, pairing: Pairing, out: Array | None = None) -> Array | None:
-    """`x`, turned; None where a gradient may reach a table, or `out` overlaps `x`, and is not `x`, or overlaps a table."""
-    if not (_is_here(cos) and _is_here(sin)):
-        return None
-    if autograd.is_recording():
-        learned = out is not None or _learns(cos) or _learns(sin)
-        return None if learned else _Turning(cos, sin, pairing)(x.copy())
-    wide = np.float64 if x.dtype == np.float64 else np.float32
-    cos, sin = (table if table.dtype == wide else table.astype(wide) for table in (cos, sin))
-    result = mx.np.empty(x.shape, x.dtype, ctx=x.ctx) if out is None else out
-    if not _is_here(result):
-        return None
-    check_call(_LIB.MXNDArrayWaitToWrite(result.handle))  # until nobody reads it, either
-    kind, memory = KINDS[np.dtype(x.dtype)], (_memory(x), _memory(result), _memory(cos), _memory(sin))
-    if out is not None and not may_write(kind, pairing, memory):
-        return None
-    return result if turn(kind, pairing, threads_of_process(), memory, fresh=out is None) else None
+def _may_take(out: Array) -> bool:
+    """Wait until no operator uses `out`."""
+    check_call(_LIB.MXNDArrayWaitToWrite(out.handle))
+    return True
 
 
-def _learns(table: Array) -> bool:
-    """Whether the table has a gradient, or was worked out while that was recorded: only then there is a graph of it."""
+def _is_learned(table: Array) -> bool:
+    """Return whether the table has a gradient, or was computed while one was recorded: only then it has a graph."""
     graph = ctypes.c_void_p()
     if _LIB.MXAutogradGetSymbol(table.handle, ctypes.byref(graph)) != 0:
         return False
@@ -56,33 +43,32 @@ def _learns(table: Array) -> bool:
     return True
 
 
-def _memory(x: Array) -> Memory:
-    """Where the numbers lie, once all that is under way has been written."""
-    x.wait_to_read()
-    address = ctypes.c_void_p()
-    check_call(_LIB.MXNDArrayGetData(x.handle, ctypes.byref(address)))
-    shape = x.shape
-    return address.value or 0, (shape, tuple([math.prod(shape[axis + 1 :]) for axis in range(len(shape))]))
-
-
-class _Turning(autograd.Function):
-    """Its gradient is turned back; of all that it has seen it keeps the tables.
-
-    It is given a copy, whose gradient is asked for once: MXNet drops what such a function would have to add to another.
-    """
+class _RotateFunction(autograd.Function):
+    """The gradient is the rotation back; only the tables are kept for it."""
 
     def __init__(self, cos: Array, sin: Array, pairing: Pairing) -> None:
         super().__init__()
         self.cos, self.sin, self.pairing = cos, sin, pairing
 
     def forward(self, x: Array) -> Array:
-        return rotate_pairs(x, self.cos, self.sin, pairing=self.pairing)
+        return rotate_checked(x, self.cos, self.sin, self.pairing)
 
     def backward(self, gradient: Any) -> Any:
-        """In a thread of MXNet's own, which has not heard of `mxnet.npx.set_np()`."""
+        """Rotate back, in a thread of MXNet's own, where `mxnet.npx.set_np()` is not set."""
         with mx.util.np_shape(True), mx.util.np_array(True):
-            back = self.pairing.inverse
-            return rotate_pairs(gradient.as_np_ndarray(), self.cos, -self.sin, pairing=back).as_nd_ndarray()
+            gradient = gradient.as_np_ndarray()
+            return rotate_checked(gradient, self.cos, -self.sin, self.pairing.inverse).as_nd_ndarray()
 
 
-register_kernel(Array, Kernel(supports, turned))
+CpuKernel(
+    dtypes=DTYPES,
+    is_plain=_is_plain,
+    memory=_memory,
+    empty_like=lambda x: mx.np.empty(x.shape, x.dtype, ctx=x.ctx),
+    cast=Array.astype,
+    is_followed=lambda x, cos, sin: autograd.is_recording(),
+    is_learned=_is_learned,
+    # a copy of `x`, whose gradient is asked for once: MXNet drops what such a function would add to another
+    differentiable=lambda x, cos, sin, pairing: _RotateFunction(cos, sin, pairing)(x.copy()),
+    may_take=_may_take,
+).register(Array)

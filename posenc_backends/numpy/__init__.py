@@ -1,9 +1,8 @@
-"""The NumPy room: the layers without a framework, to read and to test with. They evaluate; they do not train."""
+"""The NumPy backend: the layers without a framework, to read and to test with. They evaluate; they do not train."""
 
-from . import kernel as kernels
-from .attention import MultiHeadAttention
+from . import kernel
 from .backend import from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",
@@ -12,7 +11,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
-    "kernels",
+    "kernel",
     "namespace",
     "to_numpy",
 ]

@@ -1,4 +1,4 @@
-"""What every layer of the NumPy room is."""
+"""What every layer of the NumPy backend is."""
 
 from __future__ import annotations
 
@@ -8,24 +8,45 @@ import numpy as np
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import Backend, BaseLayer
+from posenc_core.layers import Backend
 
-from . import backend as arrays
+from .backend import BACKEND
 
 
-class Layer(BaseLayer):
-    """Holds an encoding: its constants and its parameters as arrays."""
+class Module:
+    """The base of layers without a framework: they evaluate and do not train."""
 
-    backend: Backend = arrays
+    backend: Backend = BACKEND
+
+    def prepare(self, x: Any, width: int | None) -> Any:
+        """Return the tokens as they are."""
+        return x
+
+    def active_dropout(self) -> None:
+        """Return None: nothing is dropped."""
+
+    def part_options(self) -> dict[str, dict[str, Any]]:
+        """Return no options for any part."""
+        return {}
+
+
+class Layer(Module):
+    """Holds the constants and the parameters of an encoding as arrays. It has no options."""
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
         self.encoding = encoding
-        self.held: dict[str, Any] = {}
-        self.hold(encoding.constants(max_len))
+        self.arrays: dict[str, Any] = {}
+        self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
             drawn = np.random.default_rng().normal(parameter.mean, parameter.std, parameter.shape)
-            self.hold({name: drawn.astype(np.float32)})
+            self.set_tables({name: drawn.astype(np.float32)})
 
-    def hold(self, constants: Tables) -> None:
-        for name, constant in constants.items():
-            self.held[name] = self.backend.from_numpy(constant)
+    def set_tables(self, constants: Tables) -> None:
+        """Hold these arrays in place of those of the same names."""
+        new = {name: self.backend.from_numpy(constant) for name, constant in constants.items()}
+        self.arrays = {**self.arrays, **new}
+
+    @property
+    def initial_arrays(self) -> dict[str, Any]:
+        """The arrays: no position is traced here."""
+        return self.arrays

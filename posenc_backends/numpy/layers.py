@@ -1,119 +1,26 @@
-"""The layers of the NumPy room."""
+"""The layers of the NumPy backend."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from posenc_core import layers
-from posenc_core.addition import Combine
-from posenc_core.encodings import Additive, RotaryEncoding, Scoring
 
-from .base import Layer
+from .base import Layer, Module
 
 
-class PositionalEncoding(layers.Addition, Layer):
-    """Adds (or appends) the rows of an additive encoding to tokens; without `encoding`, the paper's sinusoids.
-
-    Args:
-        num_hiddens: width of the encoding; of the tokens too, unless `combine="concat"`.
-        dropout: checked, and not applied.
-        max_len: number of rows held from the start; calls beyond it grow the table.
-        encoding: an additive encoding of `dim` `num_hiddens`.
-        combine: `"add"`, or `"concat"` to append the columns.
-
-    >>> import numpy as np
-    >>> PositionalEncoding(4)(np.zeros((1, 2, 4), np.float32)).round(4)
-    array([[[0.    , 1.    , 0.    , 1.    ],
-            [0.8415, 0.5403, 0.01  , 1.    ]]], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        num_hiddens: int,
-        dropout: float = 0.0,
-        max_len: int = 1000,
-        *,
-        encoding: Additive | None = None,
-        combine: Combine = "add",
-    ) -> None:
-        layers.check_dropout(dropout)
-        super().__init__(layers.additive_for(num_hiddens, encoding, combine), max_len)
-        self.combine = combine
-
-    @property
-    def P(self) -> Any:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`, as it is held: to read, not to write."""
-        return self.held_table[None, ...]
-
-    def __call__(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
-        """`x`, `(..., length, num_hiddens)`, with its positions; they count from `start`, or are given."""
-        return self.added(x, start, positions)
+class PositionalEncoding(layers.PositionalEncoding, Layer):
+    __call__ = layers.PositionalEncoding.add
 
 
-class RotaryEmbedding(layers.Rotation, Layer):
-    """Rotates queries and keys by the angles of their positions.
-
-    Args:
-        encoding: a rotary encoding.
-        max_len: number of positions held from the start; calls beyond it grow the tables.
-
-    >>> import numpy as np
-    >>> from posenc_core import Rotary
-    >>> rope = RotaryEmbedding(Rotary(head_dim=2, layout="half"))
-    >>> rope(np.ones((1, 1, 2, 2), np.float32)).round(4)
-    array([[[[ 1.    ,  1.    ],
-             [-0.3012,  1.3818]]]], dtype=float32)
-    """
-
-    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048) -> None:
-        layers.check_rotary(encoding)
-        super().__init__(encoding, max_len)
-
-    def __call__(
-        self,
-        q: Any,
-        k: Any = None,
-        start: Any = 0,
-        positions: Any = None,
-        seq_axis: int = -2,
-        seq_len: int | None = None,
-    ) -> Any:
-        """What was given, `q` or `q` and `k`, rotated; `(batch, heads, length, head_dim)`, or as `seq_axis` says.
-
-        `seq_len` is the length of the whole sequence, for scalings that depend on it. Where the encoding has several
-        axes, `positions` are `(axes, length)` or `(axes, batch, length)`.
-        """
-        return self.rotated(q, k, start, positions, seq_axis, seq_len)
+class RotaryEmbedding(layers.RotaryEmbedding, Layer):
+    __call__ = layers.RotaryEmbedding.rotate
 
 
-class AttentionBias(layers.Bias, Layer):
-    """Adds to attention scores what a scoring encoding knows of the positions.
+class AttentionBias(layers.AttentionBias, Layer):
+    __call__ = layers.AttentionBias.bias
 
-    Args:
-        encoding: a scoring encoding.
 
-    >>> import numpy as np
-    >>> from posenc_core import Alibi
-    >>> AttentionBias(Alibi(num_heads=1))(np.zeros((1, 2, 2), np.float32))
-    array([[[ 0.        , -0.00390625],
-            [-0.00390625,  0.        ]]], dtype=float32)
-    """
+class MultiHeadAttention(layers.MultiHeadAttention, Module):
+    rotary_layer = RotaryEmbedding
+    scoring_layer = AttentionBias
 
-    def __init__(self, encoding: Scoring) -> None:
-        layers.check_scoring(encoding)
-        super().__init__(encoding)
-
-    def __call__(
-        self,
-        scores: Any,
-        start: Any = 0,
-        query_positions: Any = None,
-        key_positions: Any = None,
-        q: Any = None,
-        k: Any = None,
-    ) -> Any:
-        """`scores`, `(batch, heads, queries, keys)`, plus the bias; queries count from `start`, keys from 0.
-
-        `q` and `k`, `(batch, heads, length, head_dim)`, are for encodings that look at them.
-        """
-        return self.biased(scores, start, query_positions, key_positions, q, k)
+    __call__ = layers.MultiHeadAttention.attend

@@ -1,15 +1,13 @@
-"""The PyTorch room: positional encodings as `torch.nn.Module`s."""
+"""The PyTorch backend: positional encodings as `torch.nn.Module`s."""
 
 from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from . import kernel as kernels
-from . import namespace
-from .attention import MultiHeadAttention
-from .backend import from_numpy, is_traced, to_numpy
+from . import kernel
+from .backend import from_numpy, is_traced, namespace, to_numpy
 from .flex import score_mod
-from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",
@@ -18,7 +16,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
-    "kernels",
+    "kernel",
     "namespace",
     "score_mod",
     "to_numpy",

@@ -1,66 +1,131 @@
-"""PyTorch tensors: how they are made, read and traced."""
+"""The backend of PyTorch: how tensors are made, read, traced and put beside one another."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from posenc_core import register_namespace
+from posenc_core.layers import Backend
 
-from . import namespace
-from .distributed import PLAIN, is_arriving, is_distributed
+from . import namespace, onnx
+from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
 
-uncompiled = torch.compiler.disable  # for what no compiler gets through
-
-register_namespace(torch.Tensor, namespace)  # found without a call that `torch.compile` would warn about
-
-
-def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> torch.Tensor:
-    """A tensor of the same numbers, on the device of `like` or the default one; it may share the memory of `array`."""
-    with torch.inference_mode(False):  # a table that grows there is trained with later
-        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        return tensor.to(torch.get_default_device() if like is None else like.device)
+register_namespace(Tensor, namespace)
+register_namespace(nn.Parameter, namespace)  # found without a loop that `torch.compile` would trace
 
 
-def to_numpy(array: Any, /) -> npt.NDArray[Any]:
-    """The numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
-    array = array.full_tensor() if is_distributed(array) else array
-    with torch._C._DisableFuncTorch():  # derivatives of `torch.func` wrap what is detached anew
-        tensor = (array.wait() if is_arriving(array) else array).detach().cpu()
-        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+class TorchBackend(Backend):
+    """PyTorch."""
+
+    namespace = namespace
+    array_types = Tensor
+    rotate = staticmethod(onnx.rotate)
+
+    def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
+        """Return a tensor on the device of `like` or the default one; it may share the memory of `array`."""
+        with torch.inference_mode(False):  # a table that grows there is trained with later
+            tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+            return tensor.to(torch.get_default_device() if like is None else like.device)
+
+    def to_numpy(self, array: Any, /) -> npt.NDArray[Any]:
+        """Return the numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
+        array = array.full_tensor() if is_distributed(array) else array
+        with torch._C._DisableFuncTorch():  # derivatives of `torch.func` wrap what is detached anew
+            tensor = (array.wait() if is_arriving(array) else array).detach().cpu()
+            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+    def is_traced(self, array: Any, /) -> bool:
+        """Return whether values are unknown: under `compile`, `export`, `vmap`, in a CUDA graph, on the meta device."""
+        if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_captured(array):
+            return True
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(array)
+        here = array.to_local() if is_distributed(array) else array
+        return wrapped or here.is_meta or not (type(here) in PLAIN or is_arriving(here))
+
+    def stop_gradient(self, array: Any, /) -> Tensor:
+        """Return the tensor detached; itself if it asks for no gradient and has no tangent."""
+        has_none = not array.requires_grad and forward_ad.unpack_dual(array).tangent is None
+        return array if has_none else array.detach()
+
+    def is_recorded(self, x: Any, /) -> bool:
+        """Return whether the call is compiled, exported or captured; `vmap` and derivatives run it at once."""
+        return torch.compiler.is_compiling() or self.is_traced(unwrapped(x))
+
+    def is_floating(self, x: Any, /) -> bool:
+        """Return whether the tensor holds floating-point numbers."""
+        return x.is_floating_point()
+
+    def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
+        """Return the rows from `start` to `stop` of each table."""
+        return tuple([table[start:stop] for table in tables])
+
+    def eager(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Return `function(*arguments)`; no compiler gets through the arithmetic of exact frequencies."""
+        return _uncompiled(function, *arguments)
+
+    def beside(self, rows: tuple[Any, ...], x: Any, /) -> tuple[Any, ...]:
+        """Return rows that are replicated where the tokens are distributed."""
+        return rows if type(x) in PLAIN else tuple([replicate_beside(row, x) for row in rows])
+
+    def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:
+        """Let an exported program carry the check; check the length at which a program is traced."""
+        if isinstance(stop, torch.SymInt):
+            (most, message), now = limit(), stop.node.hint
+            if now is not None and now > most:
+                raise ValueError(message(now))
+            torch._check_value(stop <= most, lambda: message(stop))
+        elif isinstance(stop, Tensor) and torch.jit.is_tracing():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", torch.jit.TracerWarning)
+                most, message = limit()
+                if int(stop) > most:
+                    raise ValueError(message(int(stop)))
+
+    def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
+        """Return a context in which plain tensors beside distributed ones count as replicated, and scores keep their dtype."""
+        if isinstance(x, nn.Module):
+            return replicating(x.weight)
+        if not torch.is_autocast_enabled(x.device.type):
+            return replicating(x)
+        contexts = ExitStack()
+        contexts.enter_context(replicating(x))
+        contexts.enter_context(torch.autocast(x.device.type, enabled=False))  # which multiplies in half precision
+        return contexts
+
+    def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> nn.Linear:
+        """Return `torch.nn.Linear`."""
+        return nn.Linear(width, out, bias=bias, **options)
+
+    def dropout(self, rate: float, /) -> nn.Dropout:
+        """Return `torch.nn.Dropout`."""
+        return nn.Dropout(rate)
 
 
-def is_traced(array: Any, /) -> bool:
-    """Whether the numbers are unknown: under `compile`, `export`, `vmap`, in a CUDA graph, or on the meta device."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_captured(array):
-        return True
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(array)
-    here = array.to_local() if is_distributed(array) else array
-    return wrapped or here.is_meta or not (type(here) in PLAIN or is_arriving(here))
-
-
-def is_recorded(array: Any, /) -> bool:
-    """Whether what is done with it is recorded, to run later: `vmap` and derivatives run it at once, though with tracers."""
-    return torch.compiler.is_compiling() or is_traced(unwrapped(array))
+@torch.compiler.disable
+def _uncompiled(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def unwrapped(array: Any, /) -> Any:
-    """The tensor that `vmap` and derivatives have wrapped."""
+    """Return the tensor that `vmap` and derivatives have wrapped."""
     while torch._C._functorch.is_functorch_wrapped_tensor(array):
         array = torch._C._functorch.get_unwrapped(array)
     return array
 
 
 def is_captured(array: Any, /) -> bool:
-    """Whether its device records a graph of what it does, so that nobody can wait for numbers."""
+    """Return whether its device records a CUDA graph, so that nobody can wait for numbers."""
     return array.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def stop_gradient(array: Any, /) -> torch.Tensor:
-    """The same numbers, through which no gradient flows; the tensor itself if it asks for none, and has no tangent."""
-    has_none = not array.requires_grad and forward_ad.unpack_dual(array).tangent is None
-    return array if has_none else array.detach()
+BACKEND = TorchBackend()
+from_numpy, to_numpy, is_traced = BACKEND.from_numpy, BACKEND.to_numpy, BACKEND.is_traced

@@ -1,4 +1,4 @@
-"""Distributed tensors, and what stands beside them: tables are whole in every process."""
+"""Distributed tensors: tables are replicated in every process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def is_distributed(array: Any, /) -> bool:
-    """Whether it is a `DTensor`, of which each process holds a part."""
+    """Return whether it is a `DTensor`, of which each process holds a part."""
     if type(array) in PLAIN or not torch.distributed.is_available():
         return False
     from torch.distributed.tensor import DTensor  # takes a second, where it is not there yet
@@ -20,7 +20,7 @@ def is_distributed(array: Any, /) -> bool:
 
 
 def is_arriving(array: Any, /) -> bool:
-    """Whether it is the result of a collective, for which nobody has waited so far."""
+    """Return whether it is the result of a collective that has not been waited for."""
     if type(array) in PLAIN or not torch.distributed.is_available():
         return False
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
@@ -28,8 +28,8 @@ def is_arriving(array: Any, /) -> bool:
     return isinstance(array, AsyncCollectiveTensor)
 
 
-def beside(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Rows to go with tokens: the whole of them in every process where the tokens are distributed."""
+def replicate_beside(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return rows that can be combined with tokens: replicated in every process where the tokens are distributed."""
     if not is_distributed(x) or is_distributed(rows):
         return rows
     from torch.distributed.tensor import DTensor, Replicate
@@ -38,7 +38,7 @@ def beside(rows: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def replicating(x: torch.Tensor) -> AbstractContextManager[None]:
-    """Where plain tensors that meet distributed ones count as whole; the compiler does not get through."""
+    """Return a context in which plain tensors that meet distributed ones count as replicated; not in compiled code."""
     if not is_distributed(x) or torch.compiler.is_compiling():
         return nullcontext()
     from torch.distributed.tensor.experimental import implicit_replication

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from posenc_core.rotation import Pairing
+from posenc_core.rotation import Pairing, rotate_checked
 
 _WANTED = ContextVar("rotary_operator", default=False)
 
 
 @contextmanager
 def rotary_operator() -> Iterator[None]:
-    """Within, `torch.onnx.export` writes the operator `RotaryEmbedding` where it computes the same; opset 23 brings it.
+    """Let `torch.onnx.export` write the operator `RotaryEmbedding` where it computes the same; opset 23 has it.
 
     It fits rotations of the first channels of `(batch, heads, length, head_dim)`, in half or interleaved layout. Others, and
-    exports outside, are written as plain operators, which every opset has. PyTorch tells no layer for which opset it
-    writes: within, give `opset_version=23` or more, as models of a lower one are written with the operator, and do not run.
+    exports outside, are written as plain operators, which every opset has. PyTorch does not tell a layer for which opset it
+    writes: within, give `opset_version=23` or more, as a model of a lower one is written with the operator and does not run.
 
     >>> from posenc_backends.torch import RotaryEmbedding
     >>> from posenc_core import Rotary
@@ -34,22 +36,24 @@ def rotary_operator() -> Iterator[None]:
         _WANTED.reset(token)
 
 
-def fits(x: torch.Tensor, pairing: Pairing, seq_axis: int) -> bool:
-    """Whether the operator is wanted, and turns `x` by a table in this way."""
-    if not torch.onnx.is_in_onnx_export() or not _WANTED.get():
-        return False
-    plain = pairing.split == pairing.join and pairing.placement == "lead" and pairing.blocks == 1
-    return plain and x.ndim == 4 and seq_axis in (-2, 2) and x.dtype != torch.float64
-
-
-def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairing: Pairing) -> torch.Tensor:
-    """`x`, `(batch, heads, length, head_dim)`, turned by rows of a table, in float32, rounded once."""
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Any:
+    """Rotate tokens by rows of tables: by ONNX's operator where it is wanted and fits, else as everywhere."""
+    if not torch.onnx.is_in_onnx_export() or not _WANTED.get() or not _fits(x, cos, pairing):
+        return rotate_checked(x, cos, sin, pairing)
     rows, pairs = (x.shape[0], *cos.shape[-2:]), cos.shape[-1]
-    wide = torch.onnx.ops.rotary_embedding(
+    cos, sin = (table if table.ndim < 4 else table[:, 0] for table in (cos, sin))
+    rotated = torch.onnx.ops.rotary_embedding(
         x.float(),
         cos.expand(rows),
         sin.expand(rows),
         interleaved=pairing.split == "interleaved",
         rotary_embedding_dim=0 if 2 * pairs == x.shape[-1] else 2 * pairs,
     )
-    return wide.to(x.dtype)
+    return rotated.to(x.dtype)
+
+
+def _fits(x: Tensor, cos: Tensor, pairing: Pairing) -> bool:
+    """Return whether the operator rotates `x`, `(batch, heads, length, head_dim)`, by this table, in this way."""
+    of_heads = cos.ndim == 2 or (cos.ndim == 4 and cos.shape[1] == 1 and cos.shape[2] == x.shape[2])
+    plain = pairing.split == pairing.join and pairing.placement == "lead" and pairing.blocks == 1
+    return plain and of_heads and x.ndim == 4 and x.dtype != torch.float64

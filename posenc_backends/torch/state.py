@@ -52,7 +52,7 @@ def checked(layer: Layer, state: Any, prefix: str, unexpected: list[str]) -> dic
         return dict(state)
     longest = max(len(table) for table in saved.values())
     if longest > max(map(len, layer.constants.values())):
-        layer.hold(layer.encoding.constants(longest))
+        layer.set_tables(layer.encoding.constants(longest))
     for name, table in saved.items():
         if not _agree(table, layer.constants[name]):
             unexpected.append(f"{prefix}{name}: other numbers than {layer.encoding!r} has; `strict=False` keeps those")

@@ -1,4 +1,4 @@
-"""Training: one loop for every framework, the same numbers to start from, the same batches, the same rates."""
+"""Train in any framework with the same loop, initial numbers, batches and learning rates."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from posenc_backends import load
 from posenc_core.encodings import Encoding
 from posenc_core.transformer.config import Transformer
 from posenc_core.transformer.model import answer, loss
@@ -20,12 +21,12 @@ Numbers: TypeAlias = dict[str, npt.NDArray[Any]]
 Rates: TypeAlias = npt.NDArray[np.float32]
 Function: TypeAlias = Callable[..., Any]
 
-TEST = 1024  # questions
-PORTION = 128  # of them at a time
+TEST_SIZE = 1024  # held-out questions
+BATCH_SIZE = 128  # of them
 
 
 class Adam(NamedTuple):
-    """The optimiser of the paper, section 5.3."""
+    """The optimizer of Vaswani et al. 2017, section 5.3."""
 
     beta1: float = 0.9
     beta2: float = 0.98
@@ -36,17 +37,17 @@ ADAM = Adam()
 
 
 class Trainer(Protocol):
-    """What a room trains with, made from `(loss, parameters, constants, rates)`."""
+    """A model that trains, made from `(loss, parameters, constants, rates)`."""
 
     @property
     def weights(self) -> dict[str, Any]:
-        """All arrays of the framework, by name."""
+        """All arrays by name, in the framework."""
 
     def step(self, *batch: npt.NDArray[Any]) -> float:
-        """Train on a batch, at the next rate; the loss before."""
+        """Train on a batch at the next learning rate; return the loss before the step."""
 
     def run(self, function: Function, *batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """`function(weights, *batch)`, without derivatives."""
+        """Return `function(weights, *batch)`, without gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +58,8 @@ class Recipe:
         steps: number of steps.
         size: number of pairs in a batch.
         rate: the highest learning rate.
-        warmup: number of steps until it is reached; it falls in a straight line to 0 at the end.
-        seed: of the numbers to start from, and of the batches.
+        warmup: number of steps until it is reached; then it falls linearly to 0.
+        seed: seed of initial numbers and batches.
     """
 
     steps: int = 900
@@ -68,7 +69,7 @@ class Recipe:
     seed: int = 0
 
     def rates(self) -> npt.NDArray[np.float32]:
-        """The learning rate of each step."""
+        """Return the learning rate of each step."""
         step = np.arange(1, self.steps + 1)
         up, down = step / self.warmup, (self.steps + 1 - step) / max(self.steps + 1 - self.warmup, 1)
         return (self.rate * np.minimum(up, down)).astype(np.float32)
@@ -78,12 +79,15 @@ RECIPES = {"dates": Recipe(), "copy": Recipe(), "reverse": Recipe(), "addition":
 
 
 def model_of(task: Task, position: Encoding | None) -> Transformer:
-    """The Transformer that learns the tasks: 64 wide, four heads, two blocks on each side."""
+    """Return the Transformer that learns the tasks: width 64, four heads, two encoder and two decoder blocks."""
     return Transformer(vocabulary=task.vocabulary, max_len=task.max_len, position=position)
 
 
 def trainer(backend: str, model: Transformer, recipe: Recipe) -> Trainer:
-    """The framework's trainer, with the numbers that all frameworks start from."""
+    """Return the trainer of a backend; for `"keras"`, that of the framework that Keras runs on."""
+    if backend == "keras":
+        load("keras")  # raises if Keras is missing, or runs on a framework that is not supported
+        backend = import_module("keras").backend.backend()
     made: Trainer = import_module(f"posenc_backends.training.{backend}").Trainer(
         partial(loss, model), model.initial(seed=recipe.seed), model.constants(), recipe.rates()
     )
@@ -91,20 +95,20 @@ def trainer(backend: str, model: Transformer, recipe: Recipe) -> Trainer:
 
 
 def steps(trainer: Trainer, task: Task, recipe: Recipe) -> Iterator[float]:
-    """Train; the loss of each step."""
+    """Train, and yield the loss of each step."""
     for step in range(recipe.steps):
         yield trainer.step(*task.batch(recipe.size, seed=(recipe.seed, step)))
 
 
-def exact_match(trainer: Trainer, model: Transformer, task: Task, *, size: int = TEST, seed: int = 0) -> float:
-    """The share of held-out questions that greedy decoding answers without a mistake.
+def exact_match(trainer: Trainer, model: Transformer, task: Task, *, size: int = TEST_SIZE, seed: int = 0) -> float:
+    """Return the share of held-out questions that greedy decoding answers exactly.
 
-    One pass finds out: where each token of the answer is the likeliest after those before it, greedy decoding writes
-    this answer, and where one is not, another.
+    One pass is enough: greedy decoding writes the answer exactly if each of its tokens is the likeliest after those
+    before it.
     """
-    right, answered = 0, partial(answer, model)
-    for portion in range(size // PORTION):
-        source, target = task.batch(PORTION, seed=(seed, portion), split="test")
+    exact, answered = 0, partial(answer, model)
+    for number in range(size // BATCH_SIZE):
+        source, target = task.batch(BATCH_SIZE, seed=(seed, number), split="test")
         logits = trainer.run(answered, source, target)
-        right += int(((logits.argmax(-1) == target) | (target == 0)).all(axis=-1).sum())
-    return right / (size // PORTION * PORTION)
+        exact += int(((logits.argmax(-1) == target) | (target == 0)).all(axis=-1).sum())
+    return exact / (size // BATCH_SIZE * BATCH_SIZE)

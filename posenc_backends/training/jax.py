@@ -1,4 +1,4 @@
-"""Training in JAX: its own derivatives, compiled, and the Adam that comes with it."""
+"""Train in JAX with `jax.grad`, `jax.jit` and the Adam of its examples."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import jax
 from jax import numpy as jnp
 from jax.example_libraries.optimizers import adam
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..jax import backend as arrays
+from .. import jax as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:
-    """Parameters, and a step that makes `loss(weights, *batch)` smaller."""
+    """Train parameters so that `loss(weights, *batch)` falls; see `posenc_backends.training.Trainer`."""
 
     def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
-        self.constants = {name: arrays.from_numpy(array) for name, array in constants.items()}
+        self.constants = {name: backend.from_numpy(array) for name, array in constants.items()}
         schedule = jnp.asarray(rates)
         start, update, self.learned = adam(lambda count: schedule[count], ADAM.beta1, ADAM.beta2, ADAM.epsilon)
-        self.count, self.state = 0, start({name: arrays.from_numpy(array) for name, array in parameters.items()})
+        self.count, self.state = 0, start({name: backend.from_numpy(array) for name, array in parameters.items()})
 
         @jax.jit
         def step(count: Any, state: Any, *batch: Any) -> tuple[Any, Any]:
@@ -32,15 +31,15 @@ class Trainer:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """All arrays, by name."""
+        """All arrays by name."""
         return {**self.constants, **self.learned(self.state)}
 
     def step(self, *batch: Any) -> float:
-        """Train on a batch, at the next rate; the loss before."""
-        value, self.state = self._step(self.count, self.state, *map(arrays.from_numpy, batch))
+        """Train on a batch at the next learning rate; return the loss before the step."""
+        value, self.state = self._step(self.count, self.state, *map(backend.from_numpy, batch))
         self.count += 1
         return float(value)
 
     def run(self, function: Function, *batch: Any) -> Any:
-        """`function(weights, *batch)`, without derivatives."""
-        return arrays.to_numpy(jax.jit(function)(self.weights, *map(arrays.from_numpy, batch)))
+        """Return `function(weights, *batch)`, without gradients."""
+        return backend.to_numpy(jax.jit(function)(self.weights, *map(backend.from_numpy, batch)))

@@ -1,4 +1,4 @@
-"""Training in MXNet: its own derivatives, its own Adam."""
+"""Train in MXNet with its autograd and its Adam."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import Any
 import mxnet as mx
 from mxnet import autograd
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
+from .. import mxnet as backend
+from . import ADAM, Function, Numbers, Rates
 
-from ..mxnet import backend as arrays
-
-mx.npx.set_np()  # a loss has no axes
+mx.npx.set_np()  # the loss is an array of shape ()
 
 
 class Trainer:
-    """Parameters, and a step that makes `loss(weights, *batch)` smaller."""
+    """Train parameters so that `loss(weights, *batch)` falls; see `posenc_backends.training.Trainer`."""
 
     def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
         self.loss = loss
-        self.parameters = {name: arrays.from_numpy(array) for name, array in parameters.items()}
-        self.constants = {name: arrays.from_numpy(array) for name, array in constants.items()}
+        self.parameters = {name: backend.from_numpy(array) for name, array in parameters.items()}
+        self.constants = {name: backend.from_numpy(array) for name, array in constants.items()}
         self.rates = iter(rates.tolist())
         for array in self.parameters.values():
             array.attach_grad()
@@ -29,19 +28,19 @@ class Trainer:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """All arrays, by name."""
+        """All arrays by name."""
         return {**self.constants, **self.parameters}
 
     def step(self, *batch: Any) -> float:
-        """Train on a batch, at the next rate; the loss before."""
+        """Train on a batch at the next learning rate; return the loss before the step."""
         self.adam.set_learning_rate(next(self.rates))
         with autograd.record():
-            loss = self.loss(self.weights, *map(arrays.from_numpy, batch))
+            loss = self.loss(self.weights, *map(backend.from_numpy, batch))
         loss.backward()
         for index, array in enumerate(self.parameters.values()):
             self.updater(index, array.grad, array)
         return loss.item()
 
     def run(self, function: Function, *batch: Any) -> Any:
-        """`function(weights, *batch)`, without derivatives."""
-        return arrays.to_numpy(function(self.weights, *map(arrays.from_numpy, batch)))
+        """Return `function(weights, *batch)`, without gradients."""
+        return backend.to_numpy(function(self.weights, *map(backend.from_numpy, batch)))

@@ -1,4 +1,4 @@
-"""Training in Paddle: its own derivatives, its own Adam."""
+"""Train in Paddle with its autograd and its Adam."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from typing import Any
 
 import paddle
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..paddle import backend as arrays
+from .. import paddle as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:
-    """Parameters, and a step that makes `loss(weights, *batch)` smaller."""
+    """Train parameters so that `loss(weights, *batch)` falls; see `posenc_backends.training.Trainer`."""
 
     def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
         self.loss = loss
         self.parameters = {name: _parameter(array) for name, array in parameters.items()}
-        self.constants = {name: arrays.from_numpy(array) for name, array in constants.items()}
+        self.constants = {name: backend.from_numpy(array) for name, array in constants.items()}
         self.rates = iter(rates.tolist())
         self.adam = paddle.optimizer.Adam(
             parameters=list(self.parameters.values()), beta1=ADAM.beta1, beta2=ADAM.beta2, epsilon=ADAM.epsilon
@@ -25,22 +24,22 @@ class Trainer:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """All arrays, by name."""
+        """All arrays by name."""
         return {**self.constants, **self.parameters}
 
     def step(self, *batch: Any) -> float:
-        """Train on a batch, at the next rate; the loss before."""
+        """Train on a batch at the next learning rate; return the loss before the step."""
         self.adam.set_lr(next(self.rates))
-        loss = self.loss(self.weights, *map(arrays.from_numpy, batch))
+        loss = self.loss(self.weights, *map(backend.from_numpy, batch))
         loss.backward()
         self.adam.step()
         self.adam.clear_grad()
         return loss.item()
 
     def run(self, function: Function, *batch: Any) -> Any:
-        """`function(weights, *batch)`, without derivatives."""
+        """Return `function(weights, *batch)`, without gradients."""
         with paddle.no_grad():
-            return arrays.to_numpy(function(self.weights, *map(arrays.from_numpy, batch)))
+            return backend.to_numpy(function(self.weights, *map(backend.from_numpy, batch)))
 
 
 def _parameter(array: Any) -> paddle.Tensor:

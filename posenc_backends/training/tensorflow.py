@@ -1,4 +1,4 @@
-"""Training in TensorFlow: its own derivatives, as one graph, and its Adam, which is that of Keras."""
+"""Train in TensorFlow with gradient tape, `tf.function` and the Adam of Keras."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from posenc_backends.training import ADAM, Function, Numbers, Rates
-
-from ..tensorflow import backend as arrays
+from .. import tensorflow as backend
+from . import ADAM, Function, Numbers, Rates
 
 
 class Trainer:
-    """Parameters, and a step that makes `loss(weights, *batch)` smaller."""
+    """Train parameters so that `loss(weights, *batch)` falls; see `posenc_backends.training.Trainer`."""
 
     def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
         self.parameters = {name: tf.Variable(array) for name, array in parameters.items()}
-        self.constants = {name: arrays.from_numpy(array) for name, array in constants.items()}
+        self.constants = {name: backend.from_numpy(array) for name, array in constants.items()}
         self.rates = iter(rates.tolist())
         self.adam = tf.keras.optimizers.Adam(beta_1=ADAM.beta1, beta_2=ADAM.beta2, epsilon=ADAM.epsilon)
         variables = list(self.parameters.values())
@@ -34,14 +33,14 @@ class Trainer:
 
     @property
     def weights(self) -> dict[str, Any]:
-        """All arrays, by name."""
-        return {**self.constants, **{name: tf.convert_to_tensor(given) for name, given in self.parameters.items()}}
+        """All arrays by name."""
+        return {**self.constants, **{name: tf.convert_to_tensor(value) for name, value in self.parameters.items()}}
 
     def step(self, *batch: Any) -> float:
-        """Train on a batch, at the next rate; the loss before."""
+        """Train on a batch at the next learning rate; return the loss before the step."""
         self.adam.learning_rate.assign(next(self.rates))
-        return float(self._step(*map(arrays.from_numpy, batch)))
+        return float(self._step(*map(backend.from_numpy, batch)))
 
     def run(self, function: Function, *batch: Any) -> Any:
-        """`function(weights, *batch)`, without derivatives."""
-        return arrays.to_numpy(function(self.weights, *map(arrays.from_numpy, batch)))
+        """Return `function(weights, *batch)`, without gradients."""
+        return backend.to_numpy(function(self.weights, *map(backend.from_numpy, batch)))

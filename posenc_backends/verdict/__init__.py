@@ -1,5 +1,7 @@
-"""The former name of `posenc_backends.check`."""
+"""The former name of `posenc_backends.check`, kept so that imports from it still work."""
 
-from posenc_backends.check import DEFAULT, Verdict, check
+from posenc_backends.check import DEFAULT, CheckResult, check
 
-__all__ = ["DEFAULT", "Verdict", "check"]
+Verdict = CheckResult
+
+__all__ = ["DEFAULT", "CheckResult", "Verdict", "check"]

@@ -1,21 +1,33 @@
-"""Checks that say, in one sentence, which argument is wrong, what it was and how to mend it."""
+"""Check arguments: each error is one sentence that names the argument, its value and the fix."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any
 
-from .namespace import A, Array, dtype_name, is_floating, namespace_of
+from .namespace import A, Array, dtype_name, dtype_of, is_floating, namespace_of
 
 
 def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
-    """Raise unless `value` is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    """Raise unless `value` is an integer of at least `minimum`; an array must have no axes."""
+    number = value if type(value) is int else _as_int(value)
+    if number is None:
         raise TypeError(f"`{name}` must be an integer, got {value!r}.")
-    if operator.index(value) < minimum:
+    if number < minimum:
         raise ValueError(f"`{name}` must be at least {minimum}, got {value!r}.")
+
+
+def _as_int(value: Any) -> int | None:
+    """Return `value` as an int, or None if it is a boolean, an array with axes or not an integer at all."""
+    is_of_other_type = dtype_of(value) is not None and not dtype_name(value).startswith(("int", "uint"))
+    if isinstance(value, bool) or is_of_other_type or getattr(value, "ndim", 0) != 0:
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def check_even(name: str, value: object) -> None:
@@ -36,16 +48,19 @@ def check_number(name: str, value: object, *, above: float = -math.inf, minimum:
 
 
 def check_known(name: str, value: object, known: Sequence[str]) -> None:
-    """Raise unless `value` is one of the `known` words; the message lists them."""
-    if value not in known:
-        words = ", ".join(repr(word) for word in known)
-        raise ValueError(f"`{name}` must be one of {words}, got {value!r}.")
+    """Raise unless `value` is one of the strings `known`; the error lists them."""
+    if not isinstance(value, str) or value not in known:  # `in` alone would compare an array entry by entry
+        choices = ", ".join(repr(choice) for choice in known)
+        raise ValueError(f"`{name}` must be one of {choices}, got {value!r}.")
 
 
 def check_floating(name: str, x: Array) -> None:
-    """Raise unless `x` holds floating-point numbers."""
-    if not is_floating(x):
-        raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
+    """Raise unless `x` is an array of floating-point numbers."""
+    if is_floating(x):
+        return
+    if dtype_of(x) is None:
+        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
 
 
 def check_rank(name: str, x: Array, *, minimum: int, maximum: float = math.inf, axes: str) -> None:
@@ -63,7 +78,7 @@ def check_width(name: str, x: Array, width: int) -> None:
 
 
 def check_sized(name: str, x: Array) -> None:
-    """Raise if a size of `x` is NaN, which is how libraries that compute later say that they do not know it yet."""
+    """Raise if a size of `x` is NaN, which is how lazy libraries mark a size that is not computed yet."""
     if any(isinstance(size, float) for size in x.shape):
         raise ValueError(
             f"`{name}` must have known sizes, got shape {_sizes(x)}; call its `compute_chunk_sizes` first."
@@ -81,7 +96,7 @@ def check_alike(name: str, x: Array, y: Array) -> None:
 
 
 def write(name: str, to: A, result: Any) -> A:
-    """The result, written to an array; errors if that cannot be."""
+    """Copy `result` into the array `to`, which is called `name`, and return `to`; raise if it is read-only."""
     try:
         to[...] = result  # type: ignore[index]
     except (TypeError, ValueError) as error:
@@ -92,7 +107,7 @@ def write(name: str, to: A, result: Any) -> A:
 
 
 def check_as_long(name: str, x: Array, other: str, y: Array) -> None:
-    """Raise unless `x` and `y`, called `other`, have one length, on the axis before the last."""
+    """Raise unless `x` and `y`, which is called `other`, have the same size on the axis before the last."""
     check_sized(name, x)
     check_sized(other, y)
     if x.shape[-2] != y.shape[-2]:
@@ -100,24 +115,41 @@ def check_as_long(name: str, x: Array, other: str, y: Array) -> None:
 
 
 def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
-    """Raise unless `x` broadcasts to `shape`, as far as a tracer knows the sizes, without making it larger."""
+    """Raise unless `x` broadcasts to `shape` without enlarging it; sizes that a tracer does not know pass."""
     sizes = _sizes(x)
-    both = zip(reversed(sizes), reversed(shape), strict=False)
-    pairs = ((size, wanted) for size, wanted in both if is_static(size) and is_static(wanted))
-    fits = all(size == 1 or size == wanted for size, wanted in pairs)  # noqa: PLR1714 - symbols have no hash
+    pairs = zip(reversed(sizes), reversed(shape), strict=False)
+    known = ((size, wanted) for size, wanted in pairs if is_static(size) and is_static(wanted))
+    fits = all(size == 1 or size == wanted for size, wanted in known)  # noqa: PLR1714 - symbols have no hash
     if len(sizes) > len(shape) or not fits:
         raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
 
 
+def check_positions_shape(name: str, sizes: tuple[Any, ...], tail: tuple[Any, ...], batch: Any) -> None:
+    """Raise unless positions of these `sizes` fit tokens: `tail`, or that after 1 or the `batch`, which may be None."""
+    heads = [()] if batch is None else [(), (1,), (batch,)]
+    if not any(sizes_match(sizes, (*head, *tail)) for head in heads):
+        wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
+        raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
+
+
+def sizes_match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether two shapes agree, as far as a tracer knows their sizes."""
+    pairs = zip(sizes, wanted, strict=False)
+    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
+
+
 def is_static(size: Any) -> bool:
-    """Whether a tracer knows the size of an axis; frameworks that do not say None say -1, or give an array."""
+    """Return whether the size of an axis is known; for an unknown size, frameworks give None, -1 or an array."""
     return isinstance(size, int) and size >= 0
 
 
 def is_specialized(size: Any, like: Array) -> bool:
-    """Whether the size is known and stays; tracers whose integers change have a namespace that tells which do."""
-    stays = getattr(namespace_of(like), "is_specialized", None)
-    return is_static(size) and (stays is None or stays(size))
+    """Return whether the compiled program has `size` as a constant.
+
+    Tracers that also have symbolic integers provide `is_specialized` in the namespace of `like`.
+    """
+    check = getattr(namespace_of(like), "is_specialized", None)
+    return is_static(size) and (check is None or check(size))
 
 
 def _sizes(x: Array) -> tuple[Any, ...]:

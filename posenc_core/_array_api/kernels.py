@@ -1,4 +1,4 @@
-"""Kernels: what turns the arrays of one library faster than its operators do, to the same bits."""
+"""Kernels: faster rotations of the arrays of one library, bit-identical to its operators."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .namespace import Array
 
 
 class Kernel(NamedTuple):
-    """What a room offers for its arrays.
+    """A fused rotation for the arrays of one library.
 
     Attributes:
-        takes: whether the kernel may turn this array of floating-point numbers: its library would compute at once, here,
-            and nobody records or changes what it computes.
-        rotate: `x`, turned by checked tables, `(x, cos, sin, pairing, out)`, into `out` unless that is None; None where the
-            formula is to be used: for any reason, at any time.
+        supports: `(x) -> bool`: whether the kernel may rotate this floating-point array: its library would compute now, in
+            this process, and nothing traces or intercepts its operators.
+        rotate: `(x, cos, sin, pairing, out)` -> rotated `x`, written to `out` unless that is None. It returns None, for any
+            reason and before it changes anything, if the operators are to be used instead. The arrays fit each other.
     """
 
     supports: Callable[[Any], bool]
@@ -26,11 +26,14 @@ _kernels: dict[type, Kernel] = {}
 
 
 def register_kernel(kind: type, kernel: Kernel) -> None:
-    """Turn arrays of this very class, and of none that is derived from it, by `kernel`."""
+    """Rotate arrays of exactly this class, not of its subclasses, by `kernel`.
+
+    Only backends register kernels, each for its own arrays, and only if the kernel can run here.
+    """
     _kernels[kind] = kernel
 
 
 def kernel_for(x: Array) -> Kernel | None:
-    """The kernel of the class of `x`, if there is one and it takes `x`."""
+    """Return the kernel of the class of `x`, if there is one and it supports `x`."""
     kernel = _kernels.get(type(x))
     return kernel if kernel is not None and kernel.supports(x) else None

@@ -1,4 +1,4 @@
-"""The door: which array library an array belongs to, and the little that differs between them."""
+"""Find the array library of an array, and bridge the little that differs between libraries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 from array_api_compat import array_namespace
 
 Namespace: TypeAlias = ModuleType
@@ -35,103 +36,76 @@ class Array(Protocol):
 
 A = TypeVar("A", bound=Array)
 
-_namespaces: dict[type, Namespace] = {}
+_namespaces: dict[type, Namespace] = {np.ndarray: array_namespace(np.empty(0))}
 
 
-def register_namespace(kind: type, namespace: Namespace) -> None:
-    """Answer `namespace_of` for arrays of `kind` and its subclasses with `namespace`.
+def register_namespace(cls: type, namespace: Namespace) -> None:
+    """Let `namespace_of` return `namespace` for arrays of this class and its subclasses.
 
     A framework outside the array API standard calls this once, with the base class of its arrays.
     """
-    _namespaces[kind] = namespace
+    _namespaces[cls] = namespace
 
 
 def namespace_of(*arrays: object) -> Namespace:
-    """The array library of the first array that a room has registered, else the standard's answer.
+    """Return the array library of the first array whose class is registered, else that of the array API standard.
 
     Raises:
         TypeError: if an array belongs to no known library.
     """
     for array in arrays:
-        for kind, namespace in _namespaces.items():
-            if isinstance(array, kind):
+        found = _namespaces.get(type(array))
+        if found is not None:
+            return found
+    for array in arrays:
+        for cls, namespace in _namespaces.items():
+            if isinstance(array, cls):
                 return namespace
     try:
         return array_namespace(*arrays)
     except TypeError as error:
-        kinds = ", ".join(sorted({type(array).__name__ for array in arrays}))
+        names = ", ".join(sorted({type(array).__name__ for array in arrays}))
         raise TypeError(
-            f"No array library is known for {kinds}; pass arrays, "
-            "or import the framework's room of `posenc_backends` first."
+            f"No array library is known for {names}; pass arrays, or import `posenc_backends.<framework>` first."
         ) from error
 
 
 def shape_of(x: Array) -> tuple[int, ...]:
-    """The sizes of `x`; where a tracer does not know a size, what the namespace offers in its place, or -1 for None."""
+    """Return the sizes of `x`; for a size that a tracer does not know, an integer of its framework, or -1."""
     xp = namespace_of(x)
     sizes: tuple[Any, ...] = xp.shape(x) if hasattr(xp, "shape") else x.shape
     return tuple(-1 if size is None else size for size in sizes)
 
 
 def dtype_of(x: Array) -> Any:
-    """The dtype of `x`; None where a symbol stands in for it, which does not tell."""
+    """Return the dtype of `x`; None if it has none."""
     return getattr(x, "dtype", None)
 
 
 def dtype_name(x: Array) -> str:
-    """`"float32"`, `"bfloat16"`, `"int64"` …: the one spelling that all frameworks share."""
+    """Return `"float32"`, `"bfloat16"`, `"int64"` …, the one spelling that all frameworks share."""
     found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype_of(x)))
     return found.group() if found else str(dtype_of(x))
 
 
 def is_floating(x: Array) -> bool:
-    """Whether `x` holds real floating-point numbers of any width."""
+    """Return whether `x` holds real floating-point numbers of any width."""
     return dtype_name(x).startswith(("float", "bfloat"))
 
 
 def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
-    """`operation(x, *others)`, one array or a tuple, in float32, or in float64 where `x` is, rounded once to the dtype of `x`."""
+    """Return `operation(x, *others)`, an array or a tuple, computed in float32 and rounded once to the dtype of `x`.
+
+    Where `x` is float64, it is computed in float64.
+    """
     xp = namespace_of(x)
-    wide = x.dtype if dtype_name(x) == "float64" else xp.float32
-    result = operation(_cast(x, wide, xp), *(_cast(other, wide, xp) for other in others))
+    wide = x.dtype if x.dtype == xp.float32 or dtype_name(x) == "float64" else xp.float32
+    result = operation(_cast(x, wide, xp), *[_cast(other, wide, xp) for other in others])
     if x.dtype == wide:
         return result
     if isinstance(result, tuple):
-        return tuple(xp.astype(each, x.dtype) for each in result)
+        return tuple(xp.astype(part, x.dtype) for part in result)
     return xp.astype(result, x.dtype)
-
-
-def split_pairs(x: A, layout: str) -> tuple[A, A]:
-    """The first and the second channels of pairs; a library whose slices have costly derivatives has a way of its own."""
-    split = getattr(namespace_of(x), "split_pairs", None)
-    if split is not None:
-        return split(x, layout)
-    middle = x.shape[-1] // 2
-    firsts, seconds = (
-        (slice(None, None, 2), slice(1, None, 2)) if layout == "interleaved" else (slice(middle), slice(middle, None))
-    )
-    return x[..., firsts], x[..., seconds]  # type: ignore[return-value]
-
-
-def join_pairs(first: A, second: A, layout: str) -> A:
-    """Channels whose pairs these are."""
-    xp = namespace_of(first)
-    if layout == "half":
-        return xp.concat([first, second], axis=-1)
-    *outer, pairs = shape_of(first)
-    return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
-
-
-def partners(x: A, layout: str) -> A | None:
-    """The other channel of each pair, in its place, where the compiler of the library does best with whole rows; or None."""
-    swapped = getattr(namespace_of(x), "partners", None)
-    return None if swapped is None else swapped(x, layout)
-
-
-def rounds_parts(x: Array, split: str, join: str) -> bool:
-    """Whether its library wants parts of a result to be rounded before they are put together, as its compiler does best."""
-    asked = getattr(namespace_of(x), "rounds_parts", None)
-    return asked is not None and asked(x, split, join)
 
 
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:

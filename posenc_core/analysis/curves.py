@@ -1,4 +1,4 @@
-"""Curves: the numbers that pictures of an encoding show: its rows, their products, its waves, its scores by distance."""
+"""Curves: the numbers behind the pictures of an encoding: rows, dot products, frequencies, scores by distance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..encodings import (
     RandomFourierFeatures,
     Rotary,
 )
-from ..encodings.additive.waves import Waves
+from ..encodings.additive.base import SinusoidalColumns
 from ..positions.grids import grid, normalized_grid
 
 Float32s = npt.NDArray[np.float32]
@@ -26,12 +26,16 @@ Float64s = npt.NDArray[np.float64]
 
 
 def rows(encoding: Encoding, length: int) -> Float32s:
-    """The table of an encoding; of a rotary one, the pairs (1, 0) turned, which are (cos, sin).
+    """Return the table of an encoding, one row for each position.
+
+    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation.
 
     Args:
         encoding: an additive or rotary encoding with a fixed table.
-        length: number of positions. Where the encoding has several axes, about as many cells of a square or cube, row by
-            row; coordinates of Fourier features go from -1 to 1.
+        length: number of positions. For an encoding of several axes: about as many cells of a square or cube, row by
+            row. Coordinates of Fourier features go from -1 to 1.
+    Returns:
+        Shape `(length, columns)`, float32.
     Raises:
         TypeError: if the encoding has no fixed table.
 
@@ -53,15 +57,17 @@ def rows(encoding: Encoding, length: int) -> Float32s:
 
 
 def products(table: Float32s) -> Float32s:
-    """The dot product of each row of a table with the one in the middle, shape `(length,)`."""
+    """Return the dot product of each row of a table with the middle row, shape `(length,)`."""
     return table @ table[len(table) // 2]
 
 
 def plain_rope(encoding: Encoding) -> Rotary | None:
-    """The plain rotation by the frequencies of an encoding, one pair for each, the highest first; None if it has none.
+    """Return the plain RoPE with the frequencies of an encoding, or None if the encoding has no frequencies.
 
     Args:
         encoding: a rotary encoding, or one whose columns are sines and cosines of positions on one axis.
+    Returns:
+        One pair for each frequency, the highest first.
 
     >>> from posenc_core import Sinusoidal
     >>> rotary = plain_rope(Sinusoidal(dim=4))
@@ -69,25 +75,26 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     array([1.  , 0.01])
     """
     if isinstance(encoding, Rotary):
-        plain = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
-        return Rotary.from_dict(plain | {"kind": "Rotary"})
-    if not isinstance(encoding, Waves) or encoding.num_axes > 1:
+        fields = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
+        return Rotary.from_dict(fields | {"kind": "Rotary"})
+    if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
         return None
-    rates = np.unique(encoding.angular_frequencies())[::-1]
-    frequencies = rates[rates > 0]
+    frequencies = np.unique(encoding.angular_frequencies())[::-1]
+    frequencies = frequencies[frequencies > 0]
     return Rotary(head_dim=2 * len(frequencies), layout="interleaved", frequencies=frequencies)
 
 
 def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float64s:
-    """The score of a query and a key of ones over their width, for each distance of the query after the key.
+    """Return the attention score for each distance of the query after the key.
 
-    Scoring encodings add to scores: of them, that alone.
+    With a rotary encoding, the score is the dot product of a query and a key of ones, divided by their width. With a
+    scoring encoding, it is the bias.
 
     Args:
-        encoding: a rotary encoding of sequences, or a scoring one that has learned nothing.
+        encoding: a rotary encoding of sequences, or a scoring encoding without learned parameters.
         length: number of distances, from 0 on.
     Returns:
-        Shape `(heads, length)`; a rotary encoding is the same for all heads and has one.
+        Shape `(heads, length)`; a rotary encoding is the same for all heads and has one row.
 
     >>> scores_by_distance(Rotary(head_dim=2, layout="half"), 3).round(3)
     array([[ 1.   ,  0.54 , -0.416]])
@@ -100,10 +107,10 @@ def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float
 
 
 def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
-    """A bound of scores by distance, over its value at distance 0, shape `(length,)`.
+    """Return the upper bound of RoPE scores by distance, divided by the bound at distance 0, shape `(length,)`.
 
-    It is the mean over pairs of the absolute sum of all turns up to that pair, times how much queries × keys differ at
-    most from pair to pair, which does not depend on the distance.
+    For each pair, add up the rotations of all pairs up to it as complex numbers: the bound is proportional to the mean of
+    the absolute values. Its other factor, the largest change of q · k from pair to pair, is the same at every distance.
 
     Source: Su et al. 2021, section 3.4.3 (arXiv:2104.09864).
 

@@ -1,4 +1,4 @@
-"""Explanation: what a Hugging Face config says of positions, as plain values to print, draw or write as JSON."""
+"""Explanation: the RoPE that a Hugging Face config describes, as plain values to print, draw or write as JSON."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from .._array_api.checks import check_integer
 from ..encodings import Rotary
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import LENGTHS, read, stated
+from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
 from ..scaling import DynamicNTK, YaRN
-from .pairs import Pair, pairs_of, slowing
+from .pairs import Pair, describe_scaling, pairs_of
 from .precision import ARITHMETICS, Loss, loss
 
 LAYOUT_KEYS = ("rope_interleave", "rotary_emb_interleaved")
 
-# Whose attention multiplies the softmax scale by the square of YaRN's growth: `yarn_apply_mscale` in transformers 5.23;
-# and kimi_k2, which is deepseek_v3 there.
+# Models whose attention multiplies the softmax scale by the square of YaRN's factor: `yarn_apply_mscale` in
+# transformers 5.23, which runs kimi_k2 as deepseek_v3.
 SQUARED = {
     "axk1", "axk2", "bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa",
     "hy_v4", "kimi_k2", "longcat_flash", "minicpm3", "mistral4", "mistral_large4", "youtu",
@@ -27,16 +27,16 @@ SQUARED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Regime:
-    """What holds for sequences of some lengths.
+    """The RoPE of sequences in one range of lengths.
 
     Attributes:
-        lengths: which, in a few words.
-        seq_len: one of them; None if all, or those that the model was trained on.
-        attention_factor: what cos and sin are multiplied by.
-        score_factor: what scores are multiplied by therefore, its square.
-        slowing: which pairs are kept, blended or divided, in words.
-        pairs: all of them, those that stand still, too.
-        losses: of tables computed in float32, and in bfloat16.
+        lengths: the range, in words.
+        seq_len: a length in the range; None for all lengths, or for the lengths that the model was trained on.
+        attention_factor: the factor of cos and sin.
+        score_factor: the factor of attention scores that follows, `attention_factor ** 2`.
+        slowing: which pairs keep their frequency, and which are blended or divided, in words.
+        pairs: all pairs, including those that are not rotated.
+        losses: the errors of tables computed in float32, and in bfloat16.
     """
 
     lengths: str
@@ -50,17 +50,17 @@ class Regime:
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """What holds for the layers of one type; without position, `kind` is None, as is all that is said of a rotation.
+    """The RoPE of the layers of one type; without RoPE, `kind` and all that describes a rotation are None.
 
     Attributes:
-        layer_type: their name in the config; None if all layers are alike.
-        kind: the name of the encoding.
+        layer_type: the name of the type in the config; None if all layers are alike.
+        kind: the name of the encoding class.
         layout, head_dim, rotary_dim, placement, direction, base: as in `Rotary`.
-        layout_from: the key of the config that tells the layout; None if it is only assumed.
-        scaling: as Python writes it.
-        original_length, longest_length: positions that the model was first trained on, and that it is for.
-        softmax_factor: what the softmax scale is multiplied by, beside the attention factor.
-        regimes: one, or two where frequencies depend on the length.
+        layout_from: the key of the config that determines the layout; None if the layout is only assumed.
+        scaling: the `repr` of the scaling.
+        original_length, longest_length: the number of positions of the first training, and of the longest sequence.
+        softmax_factor: the factor of the softmax scale, in addition to the attention factor.
+        regimes: one, or two if the frequencies depend on the length.
     """
 
     layer_type: str | None
@@ -80,34 +80,36 @@ class Layers:
 
 
 def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]:
-    """What a Hugging Face config says of positions, for each of its layer types, or for one.
+    """Explain the RoPE of a Hugging Face config, for each of its layer types or for one.
 
     Args:
         config: a `config.json`, its folder, a dict or a config object of transformers, as in `load_rope`.
         layer_type: the layers to explain; all by default.
+    Returns:
+        One `Layers` for each layer type.
     Raises:
-        TypeError, ValueError, OSError: as `load_rope`.
+        TypeError, ValueError, OSError: as in `load_rope`.
     Warns:
-        UserWarning: as `load_rope`.
+        UserWarning: as in `load_rope`.
 
     >>> (layers,) = explain({"model_type": "llama", "head_dim": 128, "rope_theta": 5e5})
     >>> layers.layout, layers.layout_from, round(layers.regimes[0].pairs[63].wavelength)
     ('half', 'model_type', 2559196)
     """
-    types: tuple[str | None, ...] = layer_types(config) or (None,)
-    return tuple(_layers(config, each) for each in (types if layer_type is None else (layer_type,)))
+    all_types: tuple[str | None, ...] = layer_types(config) or (None,)
+    return tuple(_layers(config, name) for name in (all_types if layer_type is None else (layer_type,)))
 
 
 def _layers(config: Any, layer_type: str | None) -> Layers:
-    rotary, text = load_rope(config, layer_type=layer_type), read(config)
+    rotary, text_config = load_rope(config, layer_type=layer_type), read(config)
     if rotary is None:
         return Layers(layer_type=layer_type)
-    original, longest = _lengths(rotary, text)
+    original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,
         kind=type(rotary).__name__,
         layout=rotary.layout,
-        layout_from=_layout_from(text),
+        layout_from=_layout_from(text_config),
         head_dim=rotary.head_dim,
         rotary_dim=2 * rotary.pairs,
         placement=rotary.placement,
@@ -116,23 +118,23 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
         scaling=repr(rotary.scaling),
         original_length=original,
         longest_length=longest,
-        softmax_factor=_softmax_factor(rotary, text),
+        softmax_factor=_softmax_factor(rotary, text_config),
         regimes=tuple(
-            _regime(rotary.at(seq_len), words, seq_len, (original, longest))
-            for seq_len, words in _seq_lens(rotary, longest)
+            _regime(rotary.at(seq_len), description, seq_len, (original, longest))
+            for seq_len, description in _seq_lens(rotary, longest)
         ),
     )
 
 
-def _layout_from(text: dict[str, Any]) -> str | None:
-    known = ("model_type",) if model_type(text) in MODELS else ()
-    return next(iter((*stated(text, LAYOUT_KEYS), *known)), None)
+def _layout_from(config: dict[str, Any]) -> str | None:
+    known = ("model_type",) if model_type(config) in MODELS else ()
+    return next(iter((*values_of(config, LAYOUT_KEYS), *known)), None)
 
 
-def _lengths(rotary: Rotary, text: dict[str, Any]) -> tuple[int | None, int | None]:
-    """The original length, if the scaling has one, and the longest, if it is stated or follows from the scaling."""
+def _lengths(rotary: Rotary, config: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return the original length and the longest length; None where the config does not determine it."""
     original = getattr(rotary.scaling, "original_max_position_embeddings", None)
-    name, longest = next(iter(stated(text, LENGTHS).items()), ("", None))
+    name, longest = next(iter(values_of(config, LENGTHS).items()), ("", None))
     if longest is not None:
         check_integer(name, longest)
     factor = getattr(rotary.scaling, "factor", None)
@@ -141,14 +143,14 @@ def _lengths(rotary: Rotary, text: dict[str, Any]) -> tuple[int | None, int | No
     return original, longest
 
 
-def _softmax_factor(rotary: Rotary, text: dict[str, Any]) -> float:
-    if not isinstance(rotary.scaling, YaRN) or model_type(text) not in SQUARED:
+def _softmax_factor(rotary: Rotary, config: dict[str, Any]) -> float:
+    if not isinstance(rotary.scaling, YaRN) or model_type(config) not in SQUARED:
         return 1.0
     return float(rotary.scaling.growth(rotary.scaling.mscale_all_dim or 0)) ** 2
 
 
 def _seq_lens(rotary: Rotary, longest: int | None) -> Iterator[tuple[int | None, str]]:
-    """A length of each regime, and in words which it stands for."""
+    """Yield for each regime a length, and the range of lengths in words."""
     if rotary.max_seq_len is None:
         yield None, "any length"
         return
@@ -160,17 +162,17 @@ def _seq_lens(rotary: Rotary, longest: int | None) -> Iterator[tuple[int | None,
         yield rotary.max_seq_len + 1, "longer"
 
 
-def _regime(rotary: Rotary, words: str, seq_len: int | None, lengths: tuple[int | None, int | None]) -> Regime:
+def _regime(rotary: Rotary, description: str, seq_len: int | None, lengths: tuple[int | None, int | None]) -> Regime:
     original, longest = lengths
     if longest is not None and rotary.max_seq_len is not None and longest > rotary.max_seq_len:
-        longest = None  # there, other frequencies hold
+        longest = None  # sequences of that length have other frequencies
     factor, pairs = rotary.attention_factor, pairs_of(rotary, original=original, longest=longest)
     return Regime(
-        lengths=words,
+        lengths=description,
         seq_len=seq_len,
         attention_factor=factor,
         score_factor=factor**2,
-        slowing=slowing(rotary, pairs),
+        slowing=describe_scaling(rotary, pairs),
         pairs=pairs,
         losses=tuple(loss(rotary, arithmetic=arithmetic) for arithmetic in ARITHMETICS),
     )

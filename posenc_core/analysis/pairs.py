@@ -1,4 +1,4 @@
-"""Pairs: how fast each pair of channels turns, and what a scaling did to it, as plain values."""
+"""Pairs: the frequency of each RoPE pair and what a scaling did to it, as plain values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ AXES = ("time", "height", "width")
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One pair of channels; None stands for what is infinite, or not known.
+    """One pair of channels; None stands for an infinite or unknown number.
 
     Attributes:
-        index: its place among the frequencies.
+        index: the index of its frequency.
         channels: the two channels of a head.
-        axis: of positions on several axes the one that it turns by.
+        axis: the axis whose position rotates it, if positions have several axes.
         frequency: radians per position.
-        wavelength: positions per turn.
-        plain_wavelength: the same by the base alone.
-        slowed_by: how many times longer the one is than the other.
-        turns_in_original, turns_in_longest: turns within the original and within the longest length.
+        wavelength: positions per turn of 2π.
+        plain_wavelength: positions per turn without the scaling.
+        slowed_by: `wavelength / plain_wavelength`.
+        turns_in_original, turns_in_longest: number of turns within the original and within the longest length.
     """
 
     index: int
@@ -40,50 +40,50 @@ class Pair:
 
 
 def pairs_of(rotary: Rotary, *, original: int | None = None, longest: int | None = None) -> tuple[Pair, ...]:
-    """The pairs of an encoding, those that stand still, too.
+    """Return all pairs of an encoding, including pairs of frequency 0, which are not rotated.
 
     Args:
-        rotary: the encoding, for the length that it is at.
-        original, longest: lengths within which turns are counted.
+        rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.
+        original, longest: the lengths in which turns are counted.
 
     >>> [pair.wavelength for pair in pairs_of(Rotary(head_dim=4, layout="half"))]
     [6.283185307179586, 628.3185307179587]
     """
-    plain, slow = replace(rotary, scaling=None).frequencies().tolist(), rotary.frequencies().tolist()
-    first, second = channel_pairs(rotary.head_dim, len(slow), rotary.pairing, rotary.pairing.split).tolist()
-    axes = [AXES[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(slow)
+    plain, scaled = replace(rotary, scaling=None).frequencies().tolist(), rotary.frequencies().tolist()
+    first, second = channel_pairs(rotary.head_dim, len(scaled), rotary.pairing, rotary.pairing.split).tolist()
+    axes = [AXES[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(scaled)
     return tuple(
         Pair(
             index=i,
             channels=(first[i], second[i]),
             axis=axes[i],
-            frequency=slow[i],
-            wavelength=math.tau / slow[i] if slow[i] else None,
+            frequency=scaled[i],
+            wavelength=math.tau / scaled[i] if scaled[i] else None,
             plain_wavelength=math.tau / plain[i],
-            slowed_by=plain[i] / slow[i] if slow[i] else None,
-            turns_in_original=original and original * slow[i] / math.tau,
-            turns_in_longest=longest and longest * slow[i] / math.tau,
+            slowed_by=plain[i] / scaled[i] if scaled[i] else None,
+            turns_in_original=original and original * scaled[i] / math.tau,
+            turns_in_longest=longest and longest * scaled[i] / math.tau,
         )
-        for i in range(len(slow))
+        for i in range(len(scaled))
     )
 
 
-def slowing(rotary: Rotary, pairs: tuple[Pair, ...]) -> str:
-    """Which of the pairs are kept, blended or divided, in words.
+def describe_scaling(rotary: Rotary, pairs: tuple[Pair, ...]) -> str:
+    """Return in words which pairs keep their frequency, and which are blended or divided.
 
     >>> from posenc_core import Linear
     >>> rotary = Rotary(head_dim=4, layout="half", scaling=Linear(factor=8))
-    >>> slowing(rotary, pairs_of(rotary))
+    >>> describe_scaling(rotary, pairs_of(rotary))
     'divided by 8: pairs 0–1'
     """
     runs = [(treatment, list(run)) for treatment, run in groupby(pairs, lambda pair: _treatment(rotary, pair))]
-    return "; ".join(f"{treatment}{_range(treatment, run)}: {_numbers(run)}" for treatment, run in runs)
+    return "; ".join(f"{treatment}{_divisors(treatment, run)}: {_indices(run)}" for treatment, run in runs)
 
 
 def _treatment(rotary: Rotary, pair: Pair) -> str:
-    """What the scaling did to a pair, in words."""
+    """Return in words what the scaling did to a pair."""
     if pair.slowed_by is None:
-        return "standing still"
+        return "not rotated"
     if math.isclose(pair.slowed_by, 1, rel_tol=1e-12):
         return "kept"
     if isinstance(rotary.scaling, Linear | Llama3 | Proportional | YaRN):
@@ -92,14 +92,14 @@ def _treatment(rotary: Rotary, pair: Pair) -> str:
     return ""
 
 
-def _range(treatment: str, run: list[Pair]) -> str:
-    """Between which numbers pairs are divided, where each is by its own."""
+def _divisors(treatment: str, run: list[Pair]) -> str:
+    """Return the divisors of pairs that have a divisor each."""
     if treatment not in ("", "blended, "):
         return ""
     divisors = [f"{divisor:.3g}" for divisor in sorted(pair.slowed_by or 0 for pair in run)]
     return f"divided by {divisors[0]}" + (f" to {divisors[-1]}" if divisors[0] != divisors[-1] else "")
 
 
-def _numbers(run: list[Pair]) -> str:
+def _indices(run: list[Pair]) -> str:
     first, last = run[0].index, run[-1].index
     return f"pair {first}" if first == last else f"pairs {first}–{last}"

@@ -1,7 +1,4 @@
-"""Pictures of an encoding: its table as a heat map, columns as curves, rows as points, rows against the middle one.
-
-And of a config: how long the turns of each pair are, and how far tables of narrow numbers are off.
-"""
+"""Figures: of an encoding, of the RoPE that a config describes, and of attention weights."""
 
 from __future__ import annotations
 
@@ -12,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer
+from .._array_api.checks import check_integer, check_rank
 from ..encodings import Additive, Alibi, Encoding
-from .curves import products as products_of
-from .curves import rows as rows_of
+from .curves import products, rows
 from .explain import Layers
 from .pairs import Pair
 
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart by everyone: Okabe and Ito 2008, "Color Universal Design".
+# Colours that colour-blind readers can tell apart: Okabe and Ito 2008, "Color Universal Design".
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
 BELOW: dict[str, Any] = {"xytext": (4, -14)}
 ABOVE: dict[str, Any] = {"xytext": (-4, 6), "ha": "right"}
@@ -31,12 +27,14 @@ MARKS = {"time": ("o", GREEN), "height": ("s", ORANGE), "width": ("^", PURPLE)}
 
 
 def plot(encoding: Encoding, *, length: int = 60) -> Figure:
-    """A figure of the first `length` positions of an encoding.
+    """Draw the first `length` positions of an encoding.
+
+    A table is drawn as a heat map, columns as curves, rows as points, and as the dot products with the middle row.
 
     Args:
         encoding: an additive or rotary encoding with a fixed table, or `Alibi`.
-        length: number of positions; no more are drawn than the encoding has. Where it has several axes, about as many
-            cells of a square or cube, row by row; coordinates of Fourier features go from -1 to 1.
+        length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
+            cells of a square or cube, row by row. Coordinates of Fourier features go from -1 to 1.
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
@@ -53,36 +51,62 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     if isinstance(encoding, Alibi):
         _plot_bias(panels, encoding, length)
     else:
-        _plot_table(panels, rows_of(encoding, length))
+        _plot_table(panels, rows(encoding, length))
         if isinstance(encoding, Additive) and encoding.num_axes == 2:
-            _plot_square(panels[3], rows_of(encoding, length))
+            _plot_square(panels[3], rows(encoding, length))
     return figure
 
 
 def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
-    """A figure of what a config says of positions: a column for each layer type.
+    """Draw the RoPE that a config describes, a column for each layer type.
 
-    Above, how many positions a turn of each pair takes; below, how far tables are off if computed in narrow numbers.
+    The upper panel shows the wavelength of each pair, the lower one the errors of tables computed in low precision.
 
     Args:
         layers: from `posenc_core.analysis.explain.explain`.
-        title: what the figure is called.
+        title: the title of the figure.
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
         ImportError: if matplotlib is not installed.
     """
-    turned = [each for each in layers if each.rotary_dim]
-    still = ", ".join(each.layer_type or "all layers" for each in layers if not each.rotary_dim)
-    figure = _figure(1 + 5.5 * max(len(turned), 1), 8 if turned else 1)
-    figure.suptitle(title + (f"\nnot turned: {still}" if still else ""), parse_math=False)
-    if turned:
-        panels = figure.subplots(2, len(turned), squeeze=False, sharey="row")
+    with_rope = [one for one in layers if one.rotary_dim]
+    without = ", ".join(one.layer_type or "all layers" for one in layers if not one.rotary_dim)
+    figure = _figure(1 + 5.5 * max(len(with_rope), 1), 8 if with_rope else 1)
+    figure.suptitle(title + (f"\nwithout RoPE: {without}" if without else ""), parse_math=False)
+    if with_rope:
+        panels = figure.subplots(2, len(with_rope), squeeze=False, sharey="row")
         panels[0, 0].set_ylabel("positions per turn")
         panels[1, 0].set_ylabel("largest error of cos and sin so far")
-        for (upper, lower), each in zip(panels.T, turned, strict=True):
-            _plot_wavelengths(upper, each)
-            _plot_losses(lower, each)
+        for (upper, lower), one in zip(panels.T, with_rope, strict=True):
+            _plot_wavelengths(upper, one)
+            _plot_losses(lower, one)
+    return figure
+
+
+def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str) -> Figure:
+    """Draw the attention weights of each head: the answer from top to bottom, the question from left to right.
+
+    Args:
+        weights: attention weights, shape `(heads, answer, question)`.
+        question, answer: one character for each column and each row.
+    Returns:
+        A matplotlib figure; `savefig` writes it.
+    Raises:
+        ValueError: if the shape of `weights` does not fit the characters.
+        ImportError: if matplotlib is not installed.
+    """
+    check_rank("weights", weights, minimum=3, maximum=3, axes="(heads, answer, question)")
+    if weights.shape[1:] != (len(answer), len(question)):
+        raise ValueError(f"`weights` must have shape (heads, {len(answer)}, {len(question)}), got {weights.shape}.")
+    figure = _figure(2 + 0.2 * len(question), (0.3 + 0.22 * len(answer)) * len(weights))
+    for head, panel in enumerate(figure.subplots(len(weights), 1, sharex=True, squeeze=False)[:, 0]):
+        image = panel.imshow(weights[head], cmap="viridis", vmin=0, vmax=1, aspect="auto")
+        panel.set_yticks(range(len(answer)), answer)
+        panel.set_xticks(range(len(question)), question)
+        panel.tick_params(length=0, labelbottom=True, labelsize="small")
+        panel.set_ylabel(f"head {head + 1}")
+    figure.colorbar(image, ax=figure.axes, label="share of the attention", fraction=0.03)
     return figure
 
 
@@ -90,34 +114,34 @@ def _figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError('matplotlib is not installed; run `pip install "posenc[plots]"`.') from error
+        raise ImportError('`matplotlib` is not installed; run `pip install "posenc[plots]"`.') from error
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _plot_table(panels: Any, rows: npt.NDArray[np.float32]) -> None:
-    heat, curves, points, products = panels
-    _heat_map(heat, rows, "column", "position")
-    for column in _spread(rows.shape[1], 4):
-        curves.plot(rows[:, column], label=f"column {column}")
+def _plot_table(panels: Any, table: npt.NDArray[np.float32]) -> None:
+    heat, curves, points, middle = panels
+    _heat_map(heat, table, "column", "position")
+    for column in _evenly_spaced(table.shape[1], 4):
+        curves.plot(table[:, column], label=f"column {column}")
     curves.set(title="columns", xlabel="position", ylabel="value")
     curves.legend(loc="upper right")
-    across = rows[:, 1] if rows.shape[1] > 1 else np.zeros(len(rows))
-    points.plot(rows[:, 0], across, "o-", linewidth=0.5, alpha=0.6)
-    for position in range(min(len(rows), 12)):
-        points.annotate(str(position), (rows[position, 0], across[position]))
+    second = table[:, 1] if table.shape[1] > 1 else np.zeros(len(table))
+    points.plot(table[:, 0], second, "o-", linewidth=0.5, alpha=0.6)
+    for position in range(min(len(table), 12)):
+        points.annotate(str(position), (table[position, 0], second[position]))
     points.set_aspect("equal", adjustable="datalim")
     points.set(title="rows, in the plane of the first two columns", xlabel="column 0", ylabel="column 1")
-    products.plot(products_of(rows))
-    products.axvline(len(rows) // 2, color="gray", linewidth=0.5)
-    products.set(title=f"dot product with row {len(rows) // 2}", xlabel="position", ylabel="dot product")
+    middle.plot(products(table))
+    middle.axvline(len(table) // 2, color="gray", linewidth=0.5)
+    middle.set(title=f"dot product with row {len(table) // 2}", xlabel="position", ylabel="dot product")
 
 
-def _plot_square(axes: Axes, rows: npt.NDArray[np.float32]) -> None:
-    """The products with the cell in the middle, where they lie."""
-    side = math.isqrt(len(rows))
+def _plot_square(axes: Axes, table: npt.NDArray[np.float32]) -> None:
+    """Draw the dot products of the cells of a square with the middle cell."""
+    side = math.isqrt(len(table))
     middle = (side + 1) * (side // 2)
     axes.clear()
-    _heat_map(axes, (rows @ rows[middle]).reshape(side, side), "second axis", "first axis")
+    _heat_map(axes, (table @ table[middle]).reshape(side, side), "second axis", "first axis")
     axes.set_title(f"dot product with row {middle}, in the middle")
 
 
@@ -126,7 +150,7 @@ def _plot_bias(panels: Any, encoding: Alibi, length: int) -> None:
     bias = encoding.bias(np.arange(length), np.arange(length))
     _heat_map(heat, bias[0], "key", "query")
     heat.set_title("bias of head 0")
-    for head in _spread(encoding.num_heads, 4):
+    for head in _evenly_spaced(encoding.num_heads, 4):
         curves.plot(bias[head, -1, ::-1], label=f"head {head}")
         middle.plot(bias[head, length // 2], label=f"head {head}")
     curves.set(title="bias by distance", xlabel="distance", ylabel="bias")
@@ -142,19 +166,19 @@ def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
     axes.set_title(title, parse_math=False)
     axes.set(xlabel="pair", yscale="log", ymargin=0.12)
     pairs = layers.regimes[0].pairs
-    slowed = any(pair.slowed_by not in (1, None) for regime in layers.regimes for pair in regime.pairs)
-    if slowed:
+    is_scaled = any(pair.slowed_by not in (1, None) for regime in layers.regimes for pair in regime.pairs)
+    if is_scaled:
         plain = [pair.plain_wavelength for pair in pairs if pair.frequency]
         axes.plot(range(len(plain)), plain, "--", color=GRAY, zorder=3, label="by the base")
     for regime, color in zip(layers.regimes, (BLUE, ORANGE), strict=False):
-        label = regime.lengths if len(layers.regimes) > 1 else "scaled" if slowed else "by the base"
-        axes.plot(*_turns(regime.pairs), color=color, label=label)
+        label = regime.lengths if len(layers.regimes) > 1 else "scaled" if is_scaled else "by the base"
+        axes.plot(*_wavelengths(regime.pairs), color=color, label=label)
     for axis, (mark, color) in MARKS.items():
-        if own := [pair for pair in pairs if pair.axis == axis]:
-            axes.plot(*_turns(own), mark, color=color, markersize=4, label=f"turned by {axis}")
-    still = [pair.index for pair in pairs if not pair.frequency]
-    if still:
-        axes.axvspan(still[0] - 0.5, still[-1] + 0.5, color="#EEEEEE", label="standing still")
+        if on_axis := [pair for pair in pairs if pair.axis == axis]:
+            axes.plot(*_wavelengths(on_axis), mark, color=color, markersize=4, label=f"rotated by {axis}")
+    unrotated = [pair.index for pair in pairs if not pair.frequency]
+    if unrotated:
+        axes.axvspan(unrotated[0] - 0.5, unrotated[-1] + 0.5, color="#EEEEEE", label="not rotated")
     for length, which in ((layers.original_length, "originally"), (layers.longest_length, "at most")):
         if length:
             axes.axhline(length, color="black", linewidth=0.8, linestyle=":")
@@ -162,23 +186,23 @@ def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
     axes.legend(loc="lower right", fontsize="small")
 
 
-def _turns(pairs: Sequence[Pair]) -> tuple[list[int], list[float]]:
-    """The pairs that turn, and in how many positions they do."""
-    turning = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
-    return [index for index, _ in turning], [wavelength for _, wavelength in turning]
+def _wavelengths(pairs: Sequence[Pair]) -> tuple[list[int], list[float]]:
+    """Return the indices and the wavelengths of the pairs that are rotated."""
+    rotated = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
+    return [index for index, _ in rotated], [wavelength for _, wavelength in rotated]
 
 
 def _plot_losses(axes: Axes, layers: Layers) -> None:
     axes.set(xlabel="position", xscale="log", yscale="log")
-    for regime, line, beside in zip(layers.regimes, ("-", "--"), (BELOW, ABOVE), strict=False):
+    for regime, line, place in zip(layers.regimes, ("-", "--"), (BELOW, ABOVE), strict=False):
         for loss, color in zip(regime.losses, (BLUE, ORANGE), strict=True):
-            among = f", {regime.lengths}" if len(layers.regimes) > 1 else ""
-            axes.plot(*zip(*loss.growing, strict=True), line, color=color, label=f"{loss.arithmetic}{among}")
-            by, first = loss.first_off[0]
-            axes.axhline(by, color=GRAY, linewidth=0.8)
+            suffix = f", {regime.lengths}" if len(layers.regimes) > 1 else ""
+            axes.plot(*zip(*loss.growing, strict=True), line, color=color, label=f"{loss.arithmetic}{suffix}")
+            bound, first = loss.first_off[0]
+            axes.axhline(bound, color=GRAY, linewidth=0.8)
             if first is not None:
-                axes.plot(first, by, "o", color=color)
-                axes.annotate(f"{first:,}", (first, by), color=color, textcoords="offset points", **beside)
+                axes.plot(first, bound, "o", color=color)
+                axes.annotate(f"{first:,}", (first, bound), color=color, textcoords="offset points", **place)
     axes.legend(loc="lower right", fontsize="small", title="computed in", title_fontsize="small")
 
 
@@ -188,6 +212,6 @@ def _heat_map(axes: Axes, values: npt.NDArray[np.float32], across: str, down: st
     axes.figure.colorbar(image, ax=axes)
 
 
-def _spread(count: int, wanted: int) -> list[int]:
-    """At most `wanted` numbers below `count`, evenly spread from 0 on."""
-    return list(range(0, count, -(-count // wanted)))
+def _evenly_spaced(count: int, most: int) -> range:
+    """Return at most `most` numbers below `count`, evenly spaced from 0 on."""
+    return range(0, count, -(-count // most))

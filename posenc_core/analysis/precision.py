@@ -1,4 +1,4 @@
-"""Precision: how far tables are off whose angles are multiplied in float32 or bfloat16, and from which position on."""
+"""Precision: the errors of tables whose angles are computed in float32 or bfloat16, and where they begin."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Float64s = npt.NDArray[np.float64]
 
 ARITHMETICS = ("float32", "bfloat16")
 BOUNDS = (1e-3, 1e-2, 1e-1)
-LIMIT = 2**22  # positions: integers that float32 has
-_BLOCK = 2**18  # entries: temporaries that the cache holds
+LIMIT = 2**22  # positions: float32 represents all integers up to here
+_BLOCK = 2**18  # entries: temporaries of this size stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """What a table loses whose angles are computed in narrow numbers, see `errors`.
+    """The errors of a table whose angles are computed in low precision, see `errors`.
 
     Attributes:
-        arithmetic: the numbers: `"float32"` or `"bfloat16"`.
-        searched: how many positions were looked at.
-        first_off: by how much an entry is off, and the first position where one is; None if there is none.
-        growing: positions, and the largest error up to each, see `growing_errors`.
+        arithmetic: `"float32"` or `"bfloat16"`.
+        searched: the number of positions that were searched.
+        first_off: pairs of an error bound and the first position that reaches it; None if no position does.
+        growing: pairs of a position and the largest error up to it, see `growing_errors`.
     """
 
     arithmetic: str
@@ -38,12 +38,12 @@ class Loss:
 
 
 def loss(rotary: RotaryEncoding, *, arithmetic: str = "float32", bounds: Sequence[float] = BOUNDS) -> Loss:
-    """What the table of an encoding loses at the positions it is for, of those below 2**22.
+    """Measure the errors of the table of an encoding, at its valid positions below 2**22.
 
     Args:
-        rotary: the encoding, for the length that it is at.
+        rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.
         arithmetic: `"float32"` or `"bfloat16"`.
-        bounds: the errors whose first positions are looked for, ascending.
+        bounds: the errors whose first positions are searched for, ascending.
     Raises:
         ValueError: if `arithmetic` is unknown.
 
@@ -52,31 +52,31 @@ def loss(rotary: RotaryEncoding, *, arithmetic: str = "float32", bounds: Sequenc
     ((0.001, 20121), (0.01, 160983), (0.1, 2086516))
     """
     limit = min(rotary.max_seq_len or LIMIT, LIMIT)
-    firsts, start = [], 0
-    for by in bounds:
-        first = first_off(rotary, by=by, arithmetic=arithmetic, start=start, limit=limit)
-        firsts.append((by, first))
-        start = limit if first is None else first
+    found, start = [], 0
+    for bound in bounds:
+        position = first_off(rotary, by=bound, arithmetic=arithmetic, start=start, limit=limit)
+        found.append((bound, position))
+        start = limit if position is None else position
     return Loss(
         arithmetic=arithmetic,
         searched=limit,
-        first_off=tuple(firsts),
+        first_off=tuple(found),
         growing=growing_errors(rotary, arithmetic=arithmetic, limit=limit),
     )
 
 
 def errors(rotary: RotaryEncoding, positions: npt.NDArray[np.int64], *, arithmetic: str = "float32") -> Float64s:
-    """How far the table is off at each position, in its worst entry, if angles are computed in narrow numbers.
+    """Return the largest error of a table row at each position, if angles are computed in low precision.
 
-    Positions and frequencies are rounded once, and so is their product, the angle; cosine, sine and attention factor
-    are exact. Models that round on the way to the frequencies, too, as most do, are off by more, and earlier.
+    Positions, frequencies and angles, their products, are rounded once; cosine, sine and attention factor are exact.
+    Most models also round while they compute the frequencies: their errors are larger, and begin earlier.
 
     Args:
-        rotary: the encoding, for the length that it is at.
+        rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.
         positions: integers, shape `(length,)`.
         arithmetic: `"float32"` or `"bfloat16"`.
     Returns:
-        The largest distance of a cosine or sine from the exact one, shape `(length,)`.
+        The largest absolute error of a cosine or sine, shape `(length,)`.
     Raises:
         ValueError: if `arithmetic` is unknown.
 
@@ -89,22 +89,22 @@ def errors(rotary: RotaryEncoding, positions: npt.NDArray[np.int64], *, arithmet
     angles = _angles(_radians(rotary), positions, arithmetic)
     rows = rotary.rows(positions)
     cos, sin = np.cos(angles), np.sin(-angles if rotary.direction == "inverse" else angles)
-    off = [np.abs(rotary.attention_factor * value - rows[name]) for name, value in (("cos", cos), ("sin", sin))]
-    return np.maximum(*off).max(axis=-1, initial=0)
+    both = [np.abs(rotary.attention_factor * value - rows[name]) for name, value in (("cos", cos), ("sin", sin))]
+    return np.maximum(*both).max(axis=-1, initial=0)
 
 
 def first_off(
     rotary: RotaryEncoding, *, by: float = 1e-3, arithmetic: str = "float32", start: int = 0, limit: int = LIMIT
 ) -> int | None:
-    """The first position at which a table is off by so much, its angles being computed in narrow numbers; see `errors`.
+    """Find the first position where the table has an error of at least `by`, see `errors`.
 
     Args:
-        rotary: the encoding, for the length that it is at.
-        by: how far an entry is from the exact one, at least 1e-5.
+        rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.
+        by: the error, at least 1e-5.
         arithmetic: `"float32"` or `"bfloat16"`.
-        start, limit: the first position to look at, and the one to stop before, at most 2**22.
+        start, limit: the first position of the search, and the position before which it ends, at most 2**22.
     Returns:
-        The position, or None if there is none.
+        The position, or None if the error is smaller everywhere.
     Raises:
         TypeError, ValueError: if a number is out of range, or `arithmetic` is unknown.
 
@@ -120,21 +120,21 @@ def first_off(
         raise ValueError(f"`limit` must be at most {LIMIT}, got {limit!r}.")
     radians, enough = _radians(rotary), 0.99 * by / rotary.attention_factor
     for positions in _blocks(start, limit, most=_BLOCK // max(rotary.pairs, 1)):
-        fast = radians[radians * positions[-1] * _REACH[arithmetic] > enough]
-        beyond = np.abs(_angles(fast, positions, arithmetic) - np.outer(positions, fast)).max(axis=-1, initial=0)
-        suspects = positions[beyond > enough]  # no cosine or sine is off by more than its angle
-        off = suspects[errors(rotary, suspects, arithmetic=arithmetic) >= by] if suspects.size else suspects
-        if off.size:
-            return int(off[0])
+        fast = radians[radians * positions[-1] * _RELATIVE_ERROR[arithmetic] > enough]
+        angle_errors = np.abs(_angles(fast, positions, arithmetic) - np.outer(positions, fast)).max(axis=-1, initial=0)
+        candidates = positions[angle_errors > enough]  # the error of a cosine or sine is at most that of its angle
+        found = candidates[errors(rotary, candidates, arithmetic=arithmetic) >= by] if candidates.size else candidates
+        if found.size:
+            return int(found[0])
     return None
 
 
 def growing_errors(
     rotary: RotaryEncoding, *, arithmetic: str = "float32", limit: int = LIMIT
 ) -> tuple[tuple[int, float], ...]:
-    """The largest error up to a position, for positions ever further apart, eight to the octave; see `errors`.
+    """Return pairs of a position and the largest error up to it, eight positions for each doubling; see `errors`.
 
-    Not every position is looked at: of those up to each, runs of sixteen.
+    The errors are sampled: sixteen consecutive positions that end at each of these positions.
 
     >>> from posenc_core import Rotary
     >>> [position for position, _ in growing_errors(Rotary(head_dim=2, layout="half"), limit=10)]
@@ -142,12 +142,12 @@ def growing_errors(
     """
     ends = np.unique(np.rint(2 ** np.arange(0, np.log2(max(limit - 1, 1)) + 1e-9, 1 / 8)).astype(np.int64))
     runs = np.unique(np.maximum(ends[:, None] - np.arange(16), 0))
-    off = np.maximum.accumulate(errors(rotary, runs, arithmetic=arithmetic))
-    return tuple((int(end), float(off[place])) for end, place in zip(ends, np.searchsorted(runs, ends), strict=True))
+    largest = np.maximum.accumulate(errors(rotary, runs, arithmetic=arithmetic))
+    return tuple((int(end), float(largest[i])) for end, i in zip(ends, np.searchsorted(runs, ends), strict=True))
 
 
 def _blocks(start: int, limit: int, *, most: int) -> Iterator[npt.NDArray[np.int64]]:
-    """All positions in order, in blocks that double up to `most`, or a few more."""
+    """Yield all positions in order, in blocks that double in size up to about `most`."""
     size = 16
     while start < limit:
         yield np.arange(start, min(start + size, limit))
@@ -160,7 +160,7 @@ def _radians(rotary: RotaryEncoding) -> Float64s:
 
 def _angles(radians: Float64s, positions: npt.NDArray[np.int64], arithmetic: str) -> Float64s:
     rounded = ROUNDED[arithmetic]
-    product = rounded(positions)[:, None] * rounded(radians)  # float32: exact for numbers of bfloat16
+    product = rounded(positions)[:, None] * rounded(radians)  # in float32, which is exact for bfloat16 factors
     return rounded(product).astype(np.float64)
 
 
@@ -169,7 +169,7 @@ def _float32(numbers: Any) -> npt.NDArray[np.float32]:
 
 
 def _bfloat16(numbers: Any) -> npt.NDArray[np.float32]:
-    """The nearest numbers with eight bits, of two the even one."""
+    """Round to the nearest bfloat16, ties to even."""
     bits = _float32(numbers).view(np.uint32)
     return ((bits + (0x7FFF + ((bits >> 16) & 1))) & 0xFFFF0000).view(np.float32)
 
@@ -179,8 +179,8 @@ def _float16(numbers: Any) -> npt.NDArray[np.float32]:
         return np.asarray(numbers, np.float64).astype(np.float16).astype(np.float32)
 
 
-_REACH = {"float32": 2.0**-22, "bfloat16": 2.0**-7}  # no angle is off by so great a part of itself
-ROUNDED: dict[str, Callable[[Any], npt.NDArray[np.float32]]] = {  # the nearest numbers of these dtypes
+_RELATIVE_ERROR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}  # more than that of any angle
+ROUNDED: dict[str, Callable[[Any], npt.NDArray[np.float32]]] = {  # rounding to these dtypes, results as float32
     "float32": _float32,
     "bfloat16": _bfloat16,
     "float16": _float16,

@@ -1,4 +1,4 @@
-"""Attention: every query takes the mean of the values, weighted by how well it matches their keys."""
+"""Scaled dot-product attention, with positional encodings inside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dropout = Callable[[Array], Array]
 
 
 class AttentionInputs(NamedTuple):
-    """What attention has computed before its softmax.
+    """Queries, keys and scores, before the softmax.
 
     Attributes:
         q: queries, shape `(..., heads, queries, width)`.
@@ -29,20 +29,20 @@ class AttentionInputs(NamedTuple):
 
 
 class Position(Protocol):
-    """What an encoding does inside attention, at positions that it was told."""
+    """What an encoding does inside attention, at given positions."""
 
     @property
     def needs_scores(self) -> bool:
-        """Whether it needs the scores or the weights themselves, which a fused kernel does not show."""
+        """Whether it needs the scores or the weights, which a fused kernel does not show."""
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Queries and keys, rotated if the encoding rotates."""
+        """Return queries and keys, rotated if the encoding rotates."""
 
     def scores(self, content: AttentionInputs) -> Array | None:
-        """What is added to the scores, if anything."""
+        """Return what is added to the scores, or None."""
 
     def values(self, attention: Array) -> Array | None:
-        """What is added to the result, given the attention weights, if anything."""
+        """Return what is added to the result, given the attention weights, or None."""
 
 
 def attend(
@@ -55,10 +55,10 @@ def attend(
     mask: Array | None = None,
     dropout: Dropout | None = None,
 ) -> A:
-    """softmax(q kᵀ / √width + bias) v; a query that sees no key gives zeros.
+    """Return softmax(q kᵀ / √width + bias) v; zeros for a query that sees no key.
 
-    Where the framework has a kernel of its own for that, it computes `(batch, heads, length, width)`, unless there is a
-    bias or a dropout, or the encoding looks at the scores.
+    The framework's own kernel, if it has one, computes this for `(batch, heads, length, width)`, unless there is a bias or a
+    dropout, or the encoding needs the scores.
 
     Args:
         q: queries, shape `(..., queries, width)`.
@@ -79,6 +79,10 @@ def attend(
     >>> import numpy as np
     >>> attend(np.ones((1, 4)), np.ones((2, 4)), np.array([[1.0], [3.0]]))
     array([[2.]])
+    >>> from posenc_core import Placed, Rotary, attend
+    >>> x, rotary = np.ones((1, 2, 3, 8), np.float32), Rotary(head_dim=8, layout="half")
+    >>> attend(x, x, x, position=Placed(rotary, range(3), range(3))).shape
+    (1, 2, 3, 8)
     """
     check_as_long("v", v, "k", k)
     q, k = fitted(q, k, position, bias, mask)
@@ -92,7 +96,9 @@ def attend(
 def attention_weights(
     q: A, k: A, *, position: Position | None = None, bias: Array | None = None, mask: Array | None = None
 ) -> A:
-    """What `attend` weighs the values by, `(..., queries, keys)`: rows add up to 1, or to 0 where no key is seen.
+    """Return the weights by which `attend` multiplies the values, `(..., queries, keys)`.
+
+    Rows add up to 1, or to 0 where all keys are hidden.
 
     Arguments and errors are those of `attend`.
 
@@ -106,7 +112,7 @@ def attention_weights(
 
 
 def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:
-    """Queries and keys, rotated if the encoding rotates, once it is clear that everything fits."""
+    """Check that all arguments fit, and return queries and keys, rotated if the encoding rotates."""
     check_floating("q", q)
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"`k` must be as wide as `q`, got shapes {tuple(k.shape)} and {tuple(q.shape)}.")
@@ -123,17 +129,17 @@ def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Arra
 
 
 def check_mask(mask: Array, scores: tuple[Any, ...]) -> None:
-    """Raise unless a mask is of bools and broadcasts to scores of this shape."""
+    """Raise unless a mask is bool and broadcasts to scores of this shape."""
     if not dtype_name(mask).startswith("bool"):
         raise TypeError(f"`mask` must be bool, True where a query sees a key, got {dtype_name(mask)}.")
     check_broadcasts("mask", mask, scores)
 
 
 def grouped(x: A, q: Array) -> A:
-    """Keys or values with each head repeated until there are as many as `q` has: `(..., heads, length, width)`.
+    """Repeat each head of keys or values until there are as many as `q` has: `(..., heads, length, width)`.
 
     Raises:
-        ValueError: if that does not come out even.
+        ValueError: if their heads do not divide those of `q`.
     """
     if len(q.shape) < 3 or len(x.shape) < 3 or not is_static(q.shape[-3]) or q.shape[-3] == x.shape[-3]:
         return x
@@ -146,7 +152,7 @@ def grouped(x: A, q: Array) -> A:
 
 
 def _kernel(q: Array, k: Array, v: Array, position: Position | None) -> Callable[..., Array] | None:
-    """The framework's own attention, if it has one that computes this."""
+    """Return the framework's own attention, if it computes this, or None."""
     if any(len(x.shape) != 4 for x in (q, k, v)) or (position is not None and position.needs_scores):
         return None
     if dtype_name(q) == "float64":  # which JAX's rounds to float32 on the way
@@ -200,7 +206,7 @@ def _attended(
 
 
 def _unweighted(q: Array, k: Array) -> Array:
-    """The weights of no queries or no keys, where there is no maximum to subtract, and nothing to add up."""
+    """Return the empty weights of no queries or no keys, which have no maximum to subtract."""
     return namespace_of(q).matmul(q, namespace_of(k).matrix_transpose(k))
 
 
@@ -213,14 +219,14 @@ def weigh(
     bias: Array | None = None,
     mask: Array | None = None,
 ) -> Array:
-    """Attention weights: `(..., queries, width) x (..., keys, width) -> (..., queries, keys)`; rows add up to 1, or to 0."""
+    """Return attention weights: `(..., queries, width) x (..., keys, width) -> (..., queries, keys)`; rows add up to 1, or to 0."""
     return softmax(scored(q, k, scale, position=position, bias=bias, mask=mask))
 
 
 def scored(
     q: Array, k: Array, scale: float, *, position: Position | None, bias: Array | None, mask: Array | None
 ) -> Array:
-    """The scores, with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
+    """Return the scores with everything that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
     xp = namespace_of(q)
     scores: Array = xp.matmul(q, xp.matrix_transpose(k)) * scale
     if bias is not None:
@@ -232,7 +238,7 @@ def scored(
 
 
 def split_heads(x: A, num_heads: int) -> A:
-    """`(batch, length, heads * width) -> (batch, heads, length, width)`."""
+    """Split heads: `(batch, length, heads * width) -> (batch, heads, length, width)`."""
     xp = namespace_of(x)
     batch, length, _ = shape_of(x)
     heads = xp.reshape(x, (batch, length, num_heads, x.shape[-1] // num_heads))
@@ -240,7 +246,7 @@ def split_heads(x: A, num_heads: int) -> A:
 
 
 def merge_heads(x: A) -> A:
-    """`(batch, heads, length, width) -> (batch, length, heads * width)`."""
+    """Merge heads: `(batch, heads, length, width) -> (batch, length, heads * width)`."""
     xp = namespace_of(x)
     batch, heads, length, width = shape_of(x)
     tokens = xp.permute_dims(x, (0, 2, 1, 3))

@@ -1,4 +1,4 @@
-"""Bias: what a distance of two positions adds to an attention score."""
+"""Biases: what the distance between two positions adds to an attention score."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SlopeOrder: TypeAlias = Literal["press", "geometric"]
 Sides: TypeAlias = Literal["both", "past"]
 SLOPE_ORDERS = ("press", "geometric")
 SIDES = ("both", "past")
-_NOWHERE = -1e5  # in place of the logarithm of distance 0: a hundredth of it has an exponential of 0, and a gradient
+_LOG_OF_ZERO = -1e5  # of distance 0, finite, so that it has a gradient; times 0.01 its exponential is still 0
 
 
 def alibi_slopes(num_heads: int, *, order: SlopeOrder = "press", max_bias: float = 8) -> npt.NDArray[np.float32]:
-    """One slope per head, correctly rounded; of a power of two of heads, `2 ** (-max_bias * i / heads)`.
+    """Return one slope per head, correctly rounded; for a power of two of heads, `2 ** (-max_bias * i / heads)`.
 
     Args:
         num_heads: number of heads.
@@ -49,7 +49,7 @@ def _power_of_two(exponent: Fraction) -> np.float32:
 
 
 def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "both") -> Array:
-    """How far keys are from queries, float32: `(queries,) x (keys,) -> (1, queries, keys)`, or with a batch first.
+    """Return how far keys are from queries, float32: `(queries,) x (keys,) -> (1, queries, keys)`, or with a batch first.
 
     Args:
         query_positions: shape `(queries,)` or `(batch, queries)`.
@@ -59,105 +59,98 @@ def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "b
     >>> distances(np.array([1]), np.array([0, 1, 3]), sides="past")
     array([[[1., 0., 0.]]], dtype=float32)
     """
-    xp = namespace_of(query_positions)
-    queries, keys = paired(query_positions, key_positions)
-    far = distance(queries, keys)
-    far = far if sides == "both" else xp.where(queries > keys, far, xp.zeros_like(far))
-    return xp.astype(xp.expand_dims(far, axis=-3), xp.float32)
+    far = distance_of(*paired(query_positions, key_positions), sides=sides)
+    return namespace_of(far).expand_dims(far, axis=-3)
 
 
-def linear(slopes: Array, distances: Array) -> Array:
-    """Minus slope × distance: `(heads,) x (..., 1, queries, keys) -> (..., heads, queries, keys)`.
+def per_head(x: Array) -> Array:
+    """Return one number for each head with the axes of scores: `(heads,) -> (heads, 1, 1)`."""
+    xp = namespace_of(x)
+    return xp.expand_dims(xp.expand_dims(x, axis=-1), axis=-1)
+
+
+# The formulas below are elementwise: their arrays may have any shapes that broadcast against each other.
+
+
+def distance_of(query: Array, key: Array, *, sides: Sides) -> Array:
+    """Return how far positions of keys are from those of queries, float32; `sides` as in `distances`."""
+    xp = namespace_of(query)
+    far = distance(query, key)
+    return xp.astype(far if sides == "both" else xp.where(query > key, far, xp.zeros_like(far)), xp.float32)
+
+
+def linear_bias(slope: Array, distance: Array) -> Array:
+    """Return minus slope × distance.
 
     Source: Press et al. 2022, section 3 (arXiv:2108.12409).
 
-    >>> linear(np.array([0.5]), np.array([[[0.0, 3.0]]]))
-    array([[[-0. , -1.5]]])
+    >>> linear_bias(np.array([0.5]), np.array([0.0, 3.0]))
+    array([-0. , -1.5])
     """
-    return -_per_head(slopes) * distances
+    return -slope * distance
 
 
-def logarithmic(size: Array, rate: Array, distances: Array) -> Array:
-    """Minus size × log(1 + rate × distance): `(heads,) x (..., 1, queries, keys) -> (..., heads, queries, keys)`.
+def logarithmic_bias(size: Array, rate: Array, distance: Array) -> Array:
+    """Return minus size × log(1 + rate × distance).
 
     Source: Chi et al. 2022, the logarithmic variant (arXiv:2205.09921).
 
-    >>> logarithmic(np.array([2.0]), np.array([1.0]), np.array([[[0.0, 1.0]]])).round(4)
-    array([[[-0.    , -1.3863]]])
+    >>> logarithmic_bias(np.array([2.0]), np.array([1.0]), np.array([0.0, 1.0])).round(4)
+    array([-0.    , -1.3863])
     """
-    xp = namespace_of(distances)
-    return -_per_head(size) * xp.log(_per_head(rate) * distances + 1)
+    return -size * namespace_of(distance).log(rate * distance + 1)
 
 
-def power(size: Array, exponent: Array, distances: Array) -> Array:
-    """Minus size × distance ** exponent: `(heads,) x (..., 1, queries, keys) -> (..., heads, queries, keys)`.
+def power_bias(size: Array, exponent: Array, distance: Array) -> Array:
+    """Return minus size × distance ** exponent.
 
     It is computed as an exponential, which is off by up to 2**-19 of its size at distances to 2**20.
 
     Source: Chi et al. 2022, the power variant (arXiv:2205.09921).
 
-    >>> power(np.array([2.0]), np.array([0.5]), np.array([[[0.0, 1.0, 4.0]]])).round(4)
-    array([[[-0., -2., -4.]]])
+    >>> power_bias(np.array([2.0]), np.array([0.5]), np.array([0.0, 1.0, 4.0])).round(4)
+    array([-0., -2., -4.])
     """
-    xp = namespace_of(distances)
-    away = distances > 0
-    logarithms = xp.log(xp.where(away, distances, xp.ones_like(distances)))
-    logarithms = xp.where(away, logarithms, xp.full_like(logarithms, _NOWHERE))
-    return -_per_head(size) * xp.exp(_per_head(exponent) * logarithms)
+    xp = namespace_of(distance)
+    away = distance > 0
+    logarithms = xp.log(xp.where(away, distance, xp.ones_like(distance)))
+    logarithms = xp.where(away, logarithms, xp.full_like(logarithms, _LOG_OF_ZERO))
+    return -size * xp.exp(exponent * logarithms)
 
 
-def progressive(rate: Array, threshold: Array, query_positions: Array, key_positions: Array) -> Array:
-    """Distances on a logarithmic scale, as shares of the farthest that a query could look back: mostly from 0 to 1.
+def normalized_distance(rate: Array, threshold: Array, query: Array, key: Array) -> Array:
+    """Return distances on a logarithmic scale, as shares of the farthest that a query could look back: mostly 0 to 1.
 
     `log(1 + |rate * distance|) / (log(1 + |rate * max(query, threshold)|) + 1e-6)`.
 
     Args:
-        rate: how fast the scale bends, shape `(1,)`.
-        threshold: queries before it count as there, shape `(1,)`.
-        query_positions: shape `(queries,)` or `(batch, queries)`.
-        key_positions: shape `(keys,)` or `(batch, keys)`.
-    Returns:
-        Array of shape `(queries, keys)`, or `(batch, queries, keys)`.
+        rate: how fast the scale bends.
+        threshold: queries before it count as if they stood there.
+        query, key: positions.
     Source: Li et al. 2024 (arXiv:2310.04418); the 1e-6 is that of their program.
 
     >>> one = np.ones(1, np.float32)
-    >>> progressive(one, 4 * one, np.array([3, 9]), np.array([0])).round(4)
-    array([[0.8614],
-           [1.    ]], dtype=float32)
+    >>> normalized_distance(one, 4 * one, np.array([3, 9]), np.array([0])).round(4)
+    array([0.8614, 1.    ], dtype=float32)
     """
-    xp = namespace_of(query_positions)
-    queries, keys = paired(query_positions, key_positions)
-    far = xp.astype(distance(queries, keys), xp.float32)
-    farthest = xp.maximum(xp.astype(queries, xp.float32), threshold)
-    return _bent(rate * far) / (_bent(rate * farthest) + 1e-6)
+    xp = namespace_of(query)
+    farthest = xp.maximum(xp.astype(query, xp.float32), threshold)
+    return _log_scale(rate * distance_of(query, key, sides="both")) / (_log_scale(rate * farthest) + 1e-6)
 
 
-def _bent(x: Array) -> Array:
+def _log_scale(x: Array) -> Array:
     xp = namespace_of(x)
     return xp.log(xp.abs(x) + 1)
 
 
-def perceived(x: Array, hidden: tuple[Array, Array], heads: tuple[Array, Array]) -> Array:
-    """Each number by a perceptron with one hidden layer: `(..., queries, keys) -> (..., heads, queries, keys)`.
-
-    Args:
-        x: the numbers.
-        hidden: weights and biases of the hidden units, shape `(units,)` each; what is negative there counts as 0.
-        heads: weights, shape `(heads, units)`, and biases, shape `(heads,)`, of the result.
-
-    >>> perceived(np.array([[-1.0, 3.0]]), (np.ones(1), np.ones(1)), (np.full((1, 1), 2.0), np.zeros(1)))
-    array([[[0., 8.]]])
-    """
-    xp = namespace_of(x)
-    columns = [xp.expand_dims(given, axis=-1) for given in (*hidden, heads[1])]
-    units = columns[0] * xp.expand_dims(x, axis=-2) + columns[1]
-    units = xp.maximum(units, xp.zeros_like(units))
-    result = xp.matmul(heads[0], units) + columns[2]  # (..., queries, heads, keys)
-    return xp.permute_dims(result, (0, 2, 1, 3) if len(getattr(x, "shape", ())) == 3 else (1, 0, 2))
+def hidden_unit(x: Array, weight: Array, bias: Array) -> Array:
+    """Return the output of a hidden unit of a perceptron: weight × x + bias, or 0 where that is negative."""
+    unit = weight * x + bias
+    return namespace_of(x).maximum(unit, namespace_of(x).zeros_like(unit))
 
 
 def clamped(x: Array, *, minimum: float, maximum: float | None = None) -> Array:
-    """`x` in float32, from `minimum` up to `maximum`; what lies outside has no gradient.
+    """Return `x` in float32, from `minimum` up to `maximum`; numbers outside have no gradient.
 
     >>> clamped(np.array([-1.0, 0.5, 3.0]), minimum=0.25, maximum=2.0)
     array([0.25, 0.5 , 2.  ], dtype=float32)
@@ -168,6 +161,19 @@ def clamped(x: Array, *, minimum: float, maximum: float | None = None) -> Array:
     return raised if maximum is None else xp.minimum(raised, xp.full_like(raised, maximum))
 
 
-def _per_head(x: Array) -> Array:
+def perceptron(x: Array, hidden: tuple[Array, Array], heads: tuple[Array, Array]) -> Array:
+    """Apply a perceptron with one hidden layer to each number: `(..., queries, keys) -> (..., heads, queries, keys)`.
+
+    Args:
+        x: the numbers.
+        hidden: weights and biases of the hidden units, shape `(units,)` each; their outputs below 0 become 0.
+        heads: weights, shape `(heads, units)`, and biases, shape `(heads,)`, of the result.
+
+    >>> perceptron(np.array([[-1.0, 3.0]]), (np.ones(1), np.ones(1)), (np.full((1, 1), 2.0), np.zeros(1)))
+    array([[[0., 8.]]])
+    """
     xp = namespace_of(x)
-    return xp.expand_dims(xp.expand_dims(x, axis=-1), axis=-1)
+    weight, bias, of_heads = (xp.expand_dims(given, axis=-1) for given in (*hidden, heads[1]))
+    units = hidden_unit(xp.expand_dims(x, axis=-2), weight, bias)
+    result = xp.matmul(heads[0], units) + of_heads  # (..., queries, heads, keys)
+    return xp.permute_dims(result, (0, 2, 1, 3) if len(getattr(x, "shape", ())) == 3 else (1, 0, 2))

@@ -1,23 +1,55 @@
-"""Blockwise: attention of long sequences, whose scores are never all in memory."""
+"""Attention of long sequences block by block, so that the scores are never all in memory."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from .._array_api.checks import check_as_long, check_integer, check_rank, check_width, is_specialized
 from .._array_api.namespace import A, Array, in_float32, namespace_of
-from ..encodings import Cope, Placed
 from ..positions.sequences import arange_like
-from .attend import attend, check_mask, fitted, grouped, scored
+from .attend import Position, attend, check_mask, fitted, grouped, scored
 from .masks import causal
-from .softmax import OnlineSoftmaxState, mean, merge, partial_softmax
+from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Mask: TypeAlias = Callable[[Any, Any], Any]
+
+
+class BlockPosition(Position, Protocol):
+    """A `Position` that can be cut into blocks of queries and keys."""
+
+    @property
+    def encoding(self) -> Any:
+        """The encoding, for messages."""
+
+    @property
+    def query_positions(self) -> Any:
+        """The positions of the queries: a range, or an array `(..., queries)`."""
+
+    @property
+    def key_positions(self) -> Any:
+        """The positions of the keys: a range, or an array `(..., keys)`."""
+
+    @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own."""
+
+    @property
+    def has_points(self) -> bool:
+        """Whether a token has a position on each of several axes."""
+
+    def with_weights(self, x: Array) -> Self:
+        """Return the same with all arrays that scores are computed from, in the library of `x`."""
+
+    def part(self, queries: slice, keys: slice) -> Self:
+        """Return the same for some of the queries and some of the keys."""
 
 
 def attend_by_block(
@@ -25,25 +57,25 @@ def attend_by_block(
     k: A,
     v: A,
     *,
-    position: Placed | None = None,
+    position: BlockPosition | None = None,
     bias: Array | None = None,
     mask: Array | Mask | None = None,
     block: int = 512,
 ) -> A:
-    """What `attend` gives, with the scores of `block` queries and `block` keys in memory at a time.
+    """Return what `attend` returns, with the scores of `block` queries and `block` keys in memory at a time.
 
-    Sums over the keys of a block are joined with those before, weighed by the largest scores of both. What an encoding adds
-    is made for the positions of one block. Blocks of which no query sees a key are left out where that is known: under
-    `causal`, of plain sequences, and by any mask in NumPy. Memory grows with queries + keys. So does that of gradients where
-    a library computes blocks again when it needs them; elsewhere they keep all weights.
+    Online softmax joins the sums over the keys of a block with those of the blocks before. An encoding adds its scores for
+    the positions of one block. Blocks in which no query sees a key are skipped where that is known: under `causal` for
+    plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need as much in a library that
+    computes blocks again for them; elsewhere they keep all weights.
 
     Args:
         q, k, v: as in `attend`.
-        position: likewise; any encoding but `Cope`, which counts along whole rows.
+        position: likewise; any encoding but `Cope`, which adds up gates along whole rows.
         bias: likewise.
-        mask: likewise; or a function of the positions of some queries and keys that makes it, like `causal`, whose
-            result is never there as a whole. They are those of `position`, integers in the library of `q`, and count
-            from 0 without it, or where a token has one on each of several axes.
+        mask: likewise; or a function, like `causal`, that computes the mask of a block from the positions of its queries
+            and keys. It receives those of `position`, integers in the library of `q`; without `position`, or where a
+            token has a position on each of several axes, it receives the numbers of the tokens, counted from 0.
         block: how many queries, and how many keys.
     Raises:
         TypeError, ValueError: as in `attend`; if `block` is not positive, or compiled code does not know the lengths.
@@ -63,88 +95,98 @@ def attend_by_block(
     if 0 in (q.shape[-2], k.shape[-2]):
         return attend(q, k, v)
     k, v = (grouped(x, q) for x in (k, v))
-    return in_float32(partial(_attended, told=_Told(position, bias, mask), block=block), q, k, v)
+    return in_float32(partial(_attend_by_block, additions=_Additions(position, bias, mask), block=block), q, k, v)
 
 
-def _check_can_be_cut(q: Array, k: Array, position: Placed | None) -> None:
+def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> None:
     if not all(is_specialized(x.shape[-2], x) for x in (q, k)):
         raise ValueError(
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
-    if position is not None and isinstance(position.encoding, Cope):
+    if position is not None and position.needs_all_keys:
         raise ValueError(f"`position` must look at one key at a time, got {position.encoding!r}; call `attend`.")
 
 
-class _Told(NamedTuple):
-    """What attention is told besides queries, keys and values: of all of them, or of a block."""
+class _Additions(NamedTuple):
+    """What attention adds to scores, and which keys it hides: of all queries and keys, or of a block."""
 
-    position: Placed | None
+    position: BlockPosition | None
     bias: Array | None
     mask: Any
 
-    def part(self, queries: slice, keys: slice, mask: Any) -> _Told:
-        """The same of a block, whose mask is this."""
+    def part(self, queries: slice, keys: slice, mask: Any) -> _Additions:
+        """Return the same for a block with this mask."""
         position = None if self.position is None else self.position.part(queries, keys)
-        return _Told(position, _part(self.bias, queries, keys), mask)
+        return _Additions(position, _part(self.bias, queries, keys), mask)
 
 
-def _attended(q: Array, k: Array, v: Array, *, told: _Told, block: int) -> Array:
-    if told.position is not None:
-        told = told._replace(position=told.position.with_weights(q))
+def _attend_by_block(q: Array, k: Array, v: Array, *, additions: _Additions, block: int) -> Array:
+    if additions.position is not None:
+        additions = additions._replace(position=additions.position.with_weights(q))
     rows = []
-    for queries in _cut(q, block):
-        blocks = _seen(told, queries, q, _cut(k, block))
-        rows.append(_recomputed(partial(_rows, blocks=blocks), q[..., queries, :], k, v))
+    for queries in _blocks_of(q, block):
+        blocks = _visible_blocks(additions, queries, q, _blocks_of(k, block))
+        rows.append(_checkpoint(partial(_attend_queries, blocks=blocks), q[..., queries, :], k, v))
     return rows[0] if len(rows) == 1 else namespace_of(q).concat(rows, axis=-2)
 
 
-def _cut(x: Array, block: int) -> list[slice]:
-    """The sequence of `x` in blocks."""
+def _blocks_of(x: Array, block: int) -> list[slice]:
+    """Return the slices that cut the sequence of `x` into blocks."""
     length = x.shape[-2]
     return [slice(first, min(first + block, length)) for first in range(0, length, block)]
 
 
-def _seen(told: _Told, queries: slice, q: Array, blocks: list[slice]) -> list[tuple[slice, _Told]]:
-    """The blocks of keys that some of these queries see, as far as that is known, and what is told of them; at least one."""
-    before = [keys for keys in blocks if not _comes_after(told, queries, keys)]
-    masks = [(keys, _mask(told, queries, keys, q)) for keys in before or blocks[:1]]
-    shown = [pair for pair in masks if not isinstance(pair[1], np.ndarray) or pair[1].any()]
-    return [(keys, told.part(queries, keys, mask)) for keys, mask in shown or masks[:1]]
+def _visible_blocks(
+    additions: _Additions, queries: slice, q: Array, blocks: list[slice]
+) -> list[tuple[slice, _Additions]]:
+    """Return the blocks of keys that these queries may see, at least one, and what attention adds there."""
+    before = [keys for keys in blocks if not _comes_after(additions, queries, keys)]
+    masks = [(keys, _mask(additions, queries, keys, q)) for keys in before or blocks[:1]]
+    visible = [pair for pair in masks if not isinstance(pair[1], np.ndarray) or pair[1].any()]
+    return [(keys, additions.part(queries, keys, mask)) for keys, mask in visible or masks[:1]]
 
 
-def _comes_after(told: _Told, queries: slice, keys: slice) -> bool:
-    """Whether it is known that order hides these keys from these queries."""
-    at_queries, at_keys = _places(told.position, queries, keys)
-    return told.mask is causal and _are_plain(at_queries, at_keys) and at_queries[-1] < at_keys[0]
+def _comes_after(additions: _Additions, queries: slice, keys: slice) -> bool:
+    """Whether the causal mask is known to hide all of these keys from all of these queries."""
+    query_positions, key_positions = _positions_of(additions.position, queries, keys)
+    return (
+        additions.mask is causal
+        and _are_ranges(query_positions, key_positions)
+        and query_positions[-1] < key_positions[0]
+    )
 
 
-def _mask(told: _Told, queries: slice, keys: slice, q: Array) -> Array | None:
-    """The mask of a block; None where it is known that order shows all."""
-    if not callable(told.mask):
-        return _part(told.mask, queries, keys)
-    at_queries, at_keys = _places(told.position, queries, keys)
-    if told.mask is causal and _are_plain(at_queries, at_keys) and at_queries[0] >= at_keys[-1]:
+def _mask(additions: _Additions, queries: slice, keys: slice, q: Array) -> Array | None:
+    """Return the mask of a block; None where the causal mask is known to hide nothing."""
+    if not callable(additions.mask):
+        return _part(additions.mask, queries, keys)
+    query_positions, key_positions = _positions_of(additions.position, queries, keys)
+    if (
+        additions.mask is causal
+        and _are_ranges(query_positions, key_positions)
+        and query_positions[0] >= key_positions[-1]
+    ):
         return None
-    mask: Array = told.mask(_numbers(at_queries, q), _numbers(at_keys, q))
+    mask: Array = additions.mask(_as_array(query_positions, q), _as_array(key_positions, q))
     check_mask(mask, (*q.shape[:-2], queries.stop - queries.start, keys.stop - keys.start))
     return mask
 
 
-def _places(position: Placed | None, queries: slice, keys: slice) -> tuple[Any, Any]:
-    """Where some queries and keys stand, as far as a mask is concerned."""
+def _positions_of(position: BlockPosition | None, queries: slice, keys: slice) -> tuple[Any, Any]:
+    """Return the positions of some queries and keys that a mask compares."""
     if position is None or position.has_points:
         return range(queries.start, queries.stop), range(keys.start, keys.stop)
     part = position.part(queries, keys)
     return part.query_positions, part.key_positions
 
 
-def _are_plain(*positions: Any) -> bool:
+def _are_ranges(*positions: Any) -> bool:
     return all(isinstance(each, range) for each in positions)
 
 
-def _numbers(positions: Any, q: Array) -> Any:
-    """Positions as integers in the library of `q`."""
+def _as_array(positions: Any, q: Array) -> Any:
+    """Return positions as an array of the library of `q`."""
     if isinstance(positions, range):
         return arange_like(len(positions), like=q) + positions.start
     if isinstance(q, np.ndarray) or not isinstance(positions, np.ndarray):
@@ -153,7 +195,7 @@ def _numbers(positions: Any, q: Array) -> Any:
 
 
 def _part(x: Array | None, queries: slice, keys: slice) -> Array | None:
-    """What belongs to a block of an array that broadcasts to the scores."""
+    """Return the block of an array that broadcasts to the scores."""
     if x is None:
         return None
     sizes = (1, 1, *x.shape)
@@ -161,25 +203,28 @@ def _part(x: Array | None, queries: slice, keys: slice) -> Array | None:
     return x if sizes[-2] == 1 else x[..., queries, :]
 
 
-def _recomputed(function: Callable[..., Any], *arrays: Array) -> Any:
-    """`function(*arrays)`, of which a framework that can computes what gradients need when they do."""
+def _checkpoint(function: Callable[..., Any], *arrays: Array) -> Any:
+    """Return `function(*arrays)`; its gradient computes it again, in a framework that can (gradient checkpointing)."""
     own = getattr(namespace_of(*arrays), "recomputed", None)
     return function(*arrays) if own is None else own(function, *arrays)
 
 
-def _rows(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _Told]]) -> Array:
-    """The result of some queries."""
-    each = (_recomputed(partial(_summed, told=told), q, k[..., keys, :], v[..., keys, :]) for keys, told in blocks)
-    return mean(reduce(merge, (OnlineSoftmaxState(*sums) for sums in each)))
+def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _Additions]]) -> Array:
+    """Return the result of some queries."""
+    each = (
+        _checkpoint(partial(_attend_block, additions=additions), q, k[..., keys, :], v[..., keys, :])
+        for keys, additions in blocks
+    )
+    return weighted_mean(reduce(merge, (OnlineSoftmaxState(*sums) for sums in each)))
 
 
-def _summed(q: Array, k: Array, v: Array, *, told: _Told) -> tuple[Array, Array, Array]:
-    """The sums of a block."""
+def _attend_block(q: Array, k: Array, v: Array, *, additions: _Additions) -> tuple[Array, Array, Array]:
+    """Return the fields of the `OnlineSoftmaxState` of one block."""
     xp = namespace_of(q)
-    peak, parts = partial_softmax(scored(q, k, 1 / math.sqrt(q.shape[-1]), **told._asdict()))
-    mixed = xp.matmul(parts, v)
-    added = None if told.position is None else told.position.values(parts)
+    max_score, weights = partial_softmax(scored(q, k, 1 / math.sqrt(q.shape[-1]), **additions._asdict()))
+    values = xp.matmul(weights, v)
+    added = None if additions.position is None else additions.position.values(weights)
     if added is not None:
         check_width("v", v, added.shape[-1])
-        mixed = mixed + added
-    return peak, xp.sum(parts, axis=-1, keepdims=True), mixed
+        values = values + added
+    return max_score, xp.sum(weights, axis=-1, keepdims=True), values

@@ -1,4 +1,4 @@
-"""Buckets: rows of a learned table that pairs of positions share; found with integers alone, once, on the host."""
+"""Buckets: rows of a learned table that pairs of positions share, computed with integers alone, once, on the host."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Integers = npt.NDArray[np.int32]
 
 
 def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> Integers:
-    """The bucket of each offset (key less query) from `-max_distance` to `max_distance`, where the last ones begin.
+    """Return the bucket of each offset (key less query) from `-max_distance` to `max_distance`, where the last ones begin.
 
-    The first half of the buckets of a side are for one distance each, the others for ever more; frameworks that take
-    logarithms in float32 do not agree where. Distances at which a bucket begins are compared as integers here.
+    The first half of the buckets of a side have one distance each, each later one has more than the one before. Frameworks
+    that compute the borders by logarithms in float32 do not agree; integers are compared here.
 
     Args:
         num_buckets: number of buckets; where both sides have some, half of them are for keys after the query.
-        max_distance: from where on all distances share a bucket.
+        max_distance: the distance from which on all share a bucket.
         sides: `"past"` has keys after a query in the bucket of distance 0.
     Returns:
         Array of shape `(2 * max_distance + 1,)`.
@@ -34,7 +34,7 @@ def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> I
 
 
 def _starts(per_side: int, max_distance: int) -> list[int]:
-    """Where the buckets after the first begin."""
+    """Return the distances at which the buckets after the first begin."""
     single = per_side // 2
     shared = per_side - single
     starts = list(range(1, single + 1))
@@ -44,7 +44,7 @@ def _starts(per_side: int, max_distance: int) -> list[int]:
 
 
 def _first(step: int, shared: int, single: int, max_distance: int) -> int:
-    """The first distance n with log(n / single) / log(max_distance / single) >= step / shared, both sides as powers."""
+    """Return the first distance n with log(n / single) / log(max_distance / single) >= step / shared, comparing powers."""
     wanted = max_distance**step * single ** (shared - step)
     below, first = 0, max_distance
     while first - below > 1:
@@ -54,15 +54,15 @@ def _first(step: int, shared: int, single: int, max_distance: int) -> int:
 
 
 def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers:
-    """The row of a table that belongs to each query and key of a window, whose cells are counted row by row.
+    """Return the row of a table for each query and key of a window, whose cells are numbered row by row.
 
     Args:
         height, width: of the window, in tokens.
-        prefix_tokens: 1 where a class token stands before them: it has three rows more, as it looks at the cells, as they
-            look at it, and as it looks at itself.
+        prefix_tokens: 1 where a class token stands before them; it has three more rows: for its scores with the cells, for
+            theirs with it, and for its score with itself.
     Returns:
-        Array of shape `(tokens, tokens)`: the row of `(2 * height - 1) * (2 * width - 1)` that belongs to the cell of the query
-        less that of the key, row by row from the most negative.
+        Array of shape `(tokens, tokens)`. The `(2 * height - 1) * (2 * width - 1)` rows are in the order of the cell of the
+        query less that of the key, row by row from the most negative.
     Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.
 
     >>> window_index(1, 3)
@@ -80,8 +80,8 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
     return index.astype(np.int32)
 
 
-def by_offset(index: Array, query_positions: Array, key_positions: Array, *, reach: int) -> Array:
-    """The entry of an index for the offset (key less query) of each query and key; those beyond it have its ends.
+def index_by_offset(index: Array, query_positions: Array, key_positions: Array, *, reach: int) -> Array:
+    """Return the entry of an index for the offset (key less query) of each query and key; its ends for larger offsets.
 
     Args:
         index: integers for the offsets from `-reach` to `reach`, shape `(2 * reach + 1,)`.
@@ -90,18 +90,21 @@ def by_offset(index: Array, query_positions: Array, key_positions: Array, *, rea
     Returns:
         Integers, shape `(queries, keys)`, or `(batch, queries, keys)`.
 
-    >>> by_offset(np.array([7, 8, 9]), np.array([0, 5]), np.array([0, 1]), reach=1)
+    >>> index_by_offset(np.array([7, 8, 9]), np.array([0, 5]), np.array([0, 1]), reach=1)
     array([[8, 9],
            [7, 7]])
     """
-    xp = namespace_of(query_positions)
-    queries, keys = paired(query_positions, key_positions)
-    near = difference(keys, queries, limit=reach)
-    return _taken(index, xp.astype(near, xp.int32) + reach, axis=0)
+    return _taken(index, offset_row(*paired(query_positions, key_positions), reach=reach), axis=0)
 
 
-def by_pair(index: Array, query_positions: Array, key_positions: Array, *, tokens: int) -> Array:
-    """The entry of an index for each query and key, by their numbers; those of other numbers have its frame.
+def offset_row(query: Array, key: Array, *, reach: int) -> Array:
+    """Return the place of offsets (key less query) from `-reach` to `reach`, counted from 0; elementwise."""
+    xp = namespace_of(query)
+    return xp.astype(difference(key, query, limit=reach), xp.int32) + reach
+
+
+def index_by_pair(index: Array, query_positions: Array, key_positions: Array, *, tokens: int) -> Array:
+    """Return the entry of an index for each query and key, by their numbers; its border for other numbers.
 
     Args:
         index: integers for the tokens from -1 to `tokens`, queries × keys, flat, shape `((tokens + 2) ** 2,)`.
@@ -110,27 +113,32 @@ def by_pair(index: Array, query_positions: Array, key_positions: Array, *, token
     Returns:
         Integers, shape `(queries, keys)`, or `(batch, queries, keys)`.
 
-    >>> by_pair(np.array([9, 9, 9, 9, 0, 9, 9, 9, 9]), np.array([0, 1]), np.array([0]), tokens=1)
+    >>> index_by_pair(np.array([9, 9, 9, 9, 0, 9, 9, 9, 9]), np.array([0, 1]), np.array([0]), tokens=1)
     array([[0],
            [9]])
     """
-    queries, keys = (_framed(positions, tokens) for positions in paired(query_positions, key_positions))
-    return _taken(index, queries * (tokens + 2) + keys, axis=0)
+    return _taken(index, pair_row(*paired(query_positions, key_positions), tokens=tokens), axis=0)
 
 
-def _framed(positions: Array, tokens: int) -> Array:
-    """Token numbers counted from 1; 0 and `tokens + 1` for others."""
+def pair_row(query: Array, key: Array, *, tokens: int) -> Array:
+    """Return the place of pairs of tokens in the flat index of `index_by_pair`; elementwise."""
+    return _bordered(query, tokens) * (tokens + 2) + _bordered(key, tokens)
+
+
+def _bordered(positions: Array, tokens: int) -> Array:
+    """Return token numbers counted from 1; 0 and `tokens + 1` for others."""
     xp = namespace_of(positions)
     last = xp.full_like(positions, tokens + 1)
     return xp.astype(xp.minimum(xp.maximum(positions + 1, xp.zeros_like(positions)), last), xp.int32)
 
 
-def gathered(table: Array, index: Array) -> Array:
-    """Rows of a table, a column for each head: `(rows, heads) x (..., queries, keys) -> (..., heads, queries, keys)`.
+def gather_by_head(table: Array, index: Array) -> Array:
+    """Gather rows of a table that has a column for each head.
 
-    The table is turned, not the result, which is there once.
+    `(rows, heads) x (..., queries, keys) -> (..., heads, queries, keys)`. The table is transposed, not the result, of which
+    there is one copy.
 
-    >>> gathered(np.array([[0, 5], [1, 6]]), np.array([[1, 1, 0]]))
+    >>> gather_by_head(np.array([[0, 5], [1, 6]]), np.array([[1, 1, 0]]))
     array([[[1, 1, 0]],
     <BLANKLINE>
            [[6, 6, 5]]])
@@ -141,7 +149,7 @@ def gathered(table: Array, index: Array) -> Array:
 
 
 def _taken(x: Array, index: Array, *, axis: int) -> Array:
-    """`take` by an index of several axes, which the standard does not have; a symbol, which tells no shape, has it."""
+    """Return `take` by an index of several axes, which the standard lacks; symbols without a shape have it."""
     xp = namespace_of(x)
     if not hasattr(index, "shape"):
         return xp.take(x, index, axis=axis)

@@ -6,7 +6,7 @@ from .._array_api.namespace import Array, namespace_of, paired
 
 
 def causal(query_positions: Array, key_positions: Array) -> Array:
-    """No key after its query: `(queries,) x (keys,) -> (queries, keys)`, or with a batch `(batch, 1, queries, keys)`.
+    """Hide the keys after each query: `(queries,) x (keys,) -> (queries, keys)`, or with a batch `(batch, 1, queries, keys)`.
 
     >>> import numpy as np
     >>> causal(np.arange(2), np.arange(3))
@@ -20,7 +20,7 @@ def causal(query_positions: Array, key_positions: Array) -> Array:
 
 
 def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
-    """The first keys of each row, or of each query of each row.
+    """Show the first keys of each row, or of each query of each row.
 
     Args:
         valid_lens: numbers of keys, shape `(batch,)` or `(batch, queries)`.
@@ -39,13 +39,13 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
 
 
 def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
-    """`valid_lengths` for `(batch, 1 or queries)` alone, which asks for no shape."""
+    """Return `valid_lengths` for `(batch, 1 or queries)` alone, without asking for a shape."""
     lengths, keys = paired(valid_lens, key_positions)
     return namespace_of(lengths).expand_dims(lengths > keys, axis=1)
 
 
 def padding(tokens: Array, pad: int) -> Array:
-    """The keys that are not padding: `(batch, keys) -> (batch, 1, 1, keys)`.
+    """Show the keys that are not padding: `(batch, keys) -> (batch, 1, 1, keys)`.
 
     >>> import numpy as np
     >>> padding(np.array([[5, 7, 0]]), 0)[:, 0, 0]
@@ -57,7 +57,7 @@ def padding(tokens: Array, pad: int) -> Array:
 
 
 def same_sequence(query_ids: Array, key_ids: Array) -> Array:
-    """The keys of a query's own sequence, where several are packed into a row; negative ids are of none.
+    """Show the keys of a query's own sequence, where several are packed into a row; negative ids belong to none.
 
     Args:
         query_ids: the sequence of each token, as `sequence_ids` numbers them, shape `(queries,)` or `(batch, queries)`.
@@ -80,7 +80,7 @@ def same_sequence(query_ids: Array, key_ids: Array) -> Array:
 
 
 def all_of(first: Array, *others: Array) -> Array:
-    """The keys that all masks show, which broadcast against each other: `&`, which MXNet does not have for bools.
+    """Show the keys that all masks show, which broadcast against each other: `&`, which MXNet does not have for bools.
 
     >>> import numpy as np
     >>> all_of(np.array([[True], [False]]), np.array([True, False]))

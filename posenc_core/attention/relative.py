@@ -1,4 +1,4 @@
-"""Relative: from one number per offset of key and query to one per query and key, and back."""
+"""Relative positions: from one number per offset (key less query) to one per query and key, and back."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from .._array_api.namespace import Array, cut_off, difference, dtype_name, is_floating, namespace_of, paired, shape_of
 
-Stated: TypeAlias = Array | range
+Positions: TypeAlias = Array | range
 
 
 def expand_offsets(by_offset: Array, *, queries: Any, keys: Any) -> Array:
-    """What belongs to each query and key, from what belongs to each offset: one result in memory.
+    """Return a number for each query and key, from one number for each offset: one result in memory.
 
-    Where rows of a view may overlap it is one copy of such a view; elsewhere it is looked up, by an index that heads share.
+    Where rows of a view may overlap, the result is a copy of such a view; elsewhere an index that heads share gathers it.
 
     Args:
-        by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the first key as the last query
-            sees it, at offset `-(queries - 1)` from the first query.
-        queries, keys: how many there are.
+        by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the last query and the first key, at
+            offset `-(queries - 1)`.
+        queries, keys: their numbers.
     Returns:
         Array of shape `(heads, queries, keys)`: for query i and key j, column `j - i + queries - 1`.
 
@@ -46,17 +46,17 @@ def expand_offsets(by_offset: Array, *, queries: Any, keys: Any) -> Array:
 
 
 def rows_that_overlap(by_offset: npt.NDArray[Any], queries: int, keys: int) -> npt.NDArray[Any]:
-    """`spread` as a view: in memory each row begins a number before that of the query before."""
+    """Return `expand_offsets` as a view: in memory, the row of each query begins one number before that of the last."""
     backwards = sliding_window_view(by_offset, keys, axis=-1)[:, :queries]  # the last query's row first
     return backwards[:, ::-1]
 
 
 def relative_shift(by_offset: Array, *, keys: Any) -> Array:
-    """What belongs to each query and key, where every query has its own numbers for the offsets; nothing is indexed.
+    """Return a number for each query and key, where every query has its own numbers for the offsets, by reshaping alone.
 
     Args:
         by_offset: shape `(..., queries, queries + keys + 1)`, from offset `-queries` on.
-        keys: how many there are.
+        keys: their number.
     Returns:
         Array of shape `(..., queries, keys)`; `[..., i, j]` is `by_offset[..., i, j - i + queries]`.
     Source: Dai et al. 2019, appendix B (arXiv:1901.02860), from the first offset to the last.
@@ -73,7 +73,7 @@ def relative_shift(by_offset: Array, *, keys: Any) -> Array:
 
 
 def relative_unshift(by_key: Array) -> Array:
-    """`relative_shift` undone: every query's numbers for the keys, moved to the columns of their offsets, and 0 elsewhere.
+    """Undo `relative_shift`: move every query's numbers for the keys to the columns of their offsets, with 0 elsewhere.
 
     Args:
         by_key: shape `(..., queries, keys)`, neither of them 0.
@@ -94,11 +94,11 @@ def relative_unshift(by_key: Array) -> Array:
     return xp.reshape(flat[..., : queries * width], (*lead, queries, width))
 
 
-def picked(by_column: Array, columns: Array) -> Array:
-    """For each row some of its columns: `(*more, *rows, width), (*rows, keys) -> (*more, *rows, keys)`.
+def pick_columns(by_column: Array, columns: Array) -> Array:
+    """Return for each row some of its columns: `(*more, *rows, width), (*rows, keys) -> (*more, *rows, keys)`.
 
     >>> import numpy as np
-    >>> picked(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[2, 2, 0, 1], [0, 0, 1, 2]]))
+    >>> pick_columns(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[2, 2, 0, 1], [0, 0, 1, 2]]))
     array([[3, 3, 1, 2],
            [4, 4, 5, 6]])
     """
@@ -114,69 +114,69 @@ def picked(by_column: Array, columns: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ContiguousOffsets:
-    """The offsets of plain sequences, from that of the first key as a query after the last one would see it.
+    """The offsets of two ranges, in order; the first is that of the first key from one position after the last query.
 
     Attributes:
-        rows: for each of them the row of a table that it is looked up in, shape `(queries + keys + 1,)`.
-        keys: how many there are.
+        rows: the row of a table that belongs to each offset, shape `(queries + keys + 1,)`.
+        keys: the number of keys.
     """
 
     rows: Array
     keys: int
 
     def expand_offsets(self, by_offset: Array) -> Array:
-        """`(..., queries, rows) -> (..., queries, keys)`; what is given is twice as large, and not copied."""
+        """Return the number at the offset of each key: `(..., queries, rows) -> (..., queries, keys)`; no copy is made."""
         return relative_shift(by_offset, keys=self.keys)
 
-    def gathered(self, by_key: Array) -> Array:
-        """Each key's number at its offset: `(..., queries, keys) -> (..., queries, rows)`; three times the memory, at most."""
+    def sum_by_offset(self, by_key: Array) -> Array:
+        """Return each key's number at its offset: `(..., queries, keys) -> (..., queries, rows)`; at most three times the memory."""
         return relative_unshift(by_key)
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralOffsets:
-    """The offsets of any positions.
+    """The offsets of arrays of positions.
 
     Attributes:
-        rows: all rows of the table that they are looked up in, shape `(rows,)`.
-        columns: which of them each query and key has, shape `(queries, keys)` or `(batch, queries, keys)`.
+        rows: the numbers of all rows of a table with one row per offset, shape `(rows,)`.
+        columns: the row that belongs to each query and key, shape `(queries, keys)` or `(batch, queries, keys)`.
     """
 
     rows: Array
     columns: Array
 
     def expand_offsets(self, by_offset: Array) -> Array:
-        """`(..., queries, rows) -> (..., queries, keys)`: one result in memory, and an index that the heads share."""
+        """Return the number at the offset of each key: `(..., queries, rows) -> (..., queries, keys)`; heads share an index."""
         if len(self.columns.shape) == 2:
-            return picked(by_offset, self.columns)
+            return pick_columns(by_offset, self.columns)
         xp = namespace_of(by_offset)
         sizes = shape_of(by_offset)[-3:]  # a batch may be missing
         of_batch = xp.broadcast_to(by_offset, (shape_of(self.columns)[0], *sizes))
-        return xp.permute_dims(picked(xp.permute_dims(of_batch, (1, 0, 2, 3)), self.columns), (1, 0, 2, 3))
+        return xp.permute_dims(pick_columns(xp.permute_dims(of_batch, (1, 0, 2, 3)), self.columns), (1, 0, 2, 3))
 
-    def gathered(self, by_key: Array) -> Array:
-        """The sums over the keys of one row: `(..., queries, keys) -> (..., queries, rows)`, one row at a time."""
+    def sum_by_offset(self, by_key: Array) -> Array:
+        """Return the sums over the keys of each row: `(..., queries, keys) -> (..., queries, rows)`, one row at a time."""
         xp = namespace_of(by_key)
         columns = self.columns if len(self.columns.shape) == 2 else xp.expand_dims(self.columns, axis=-3)
-        nothing = xp.zeros_like(by_key)
+        zeros = xp.zeros_like(by_key)
 
         def total(row: int) -> Array:
-            kept = xp.where((columns >= row) & (columns <= row), by_key, nothing)
+            kept = xp.where((columns >= row) & (columns <= row), by_key, zeros)
             return xp.sum(kept, axis=-1, keepdims=False)
 
         return xp.stack([total(row) for row in range(self.rows.shape[0])], axis=-1)
 
 
 def offsets(
-    query_positions: Stated, key_positions: Stated, *, limit: int, like: Array
+    query_positions: Positions, key_positions: Positions, *, limit: int, like: Array
 ) -> ContiguousOffsets | GeneralOffsets:
-    """Key minus query position, cut off at `±limit`, as rows of a table that has `2 * limit + 1` of them.
+    """Return key minus query position, clipped to `±limit`, as rows of a table that has `2 * limit + 1` of them.
 
     Args:
         query_positions: shape `(queries,)` or `(batch, queries)`, or a range of step 1.
         key_positions: shape `(keys,)` or `(batch, keys)`, or a range of step 1.
-        limit: the farthest offset that the table tells apart.
-        like: an array of the library and on the device to work with.
+        limit: the largest offset with a row of its own.
+        like: an array of the library and on the device of the result.
     Raises:
         TypeError: if positions are not integers.
 
@@ -187,10 +187,10 @@ def offsets(
     xp, device = namespace_of(like), getattr(like, "device", None)
     if isinstance(query_positions, range) and isinstance(key_positions, range):
         steps = xp.arange(len(query_positions) + len(key_positions) + 1, device=device)
-        apart = cut_off(steps + (key_positions.start - query_positions.stop), limit=limit)
-        return ContiguousOffsets(apart + limit, len(key_positions))
+        clipped = cut_off(steps + (key_positions.start - query_positions.stop), limit=limit)
+        return ContiguousOffsets(clipped + limit, len(key_positions))
     queries, keys = paired(
-        _whole("query_positions", query_positions, like), _whole("key_positions", key_positions, like)
+        _integers("query_positions", query_positions, like), _integers("key_positions", key_positions, like)
     )
     columns = difference(keys, queries, limit=limit) + limit
     if len(columns.shape) == 3 and columns.shape[0] == 1:
@@ -198,7 +198,7 @@ def offsets(
     return GeneralOffsets(xp.arange(2 * limit + 1, device=device), columns)
 
 
-def _whole(name: str, positions: Stated, like: Array) -> Array:
+def _integers(name: str, positions: Positions, like: Array) -> Array:
     if isinstance(positions, range):
         return namespace_of(like).arange(len(positions), device=getattr(like, "device", None)) + positions.start
     if is_floating(positions):

@@ -1,4 +1,4 @@
-"""Softmax: of rows that are there as a whole, and of rows that come block by block."""
+"""Softmax: of whole rows, and of rows that are computed block by block (online softmax)."""
 
 from __future__ import annotations
 
@@ -9,54 +9,56 @@ from .._array_api.namespace import Array, namespace_of
 
 
 def softmax(scores: Array) -> Array:
-    """Weights that add up to 1 on the last axis, or to 0 where all scores are -inf."""
+    """Return weights that add up to 1 on the last axis, or to 0 where all scores are -inf."""
     xp = namespace_of(scores)
     parts = xp.exp(scores - _finite(xp.max(scores, axis=-1, keepdims=True)))
     return parts / _not_zero(xp.sum(parts, axis=-1, keepdims=True))
 
 
 class OnlineSoftmaxState(NamedTuple):
-    """What is known of a row after some of its keys.
+    """The state of online softmax for some queries, after some of the keys.
 
     Attributes:
-        peak: the largest score, `(..., queries, 1)`.
-        total: the sum of the weights, as multiples of that of the peak, `(..., queries, 1)`.
-        mixed: the sum of the values by these weights, `(..., queries, width)`.
+        max_score: the largest score, `(..., queries, 1)`.
+        sum_of_weights: the sum of the weights `exp(score - max_score)`, `(..., queries, 1)`.
+        weighted_values: the sum of the values, multiplied by these weights, `(..., queries, width)`.
     """
 
-    peak: Array
-    total: Array
-    mixed: Array
+    max_score: Array
+    sum_of_weights: Array
+    weighted_values: Array
 
 
 def partial_softmax(scores: Array) -> tuple[Array, Array]:
-    """The largest score of each row, and the weights of its keys as multiples of that one's."""
+    """Return the largest score of each row, and the weights `exp(score - max_score)` of its keys."""
     xp = namespace_of(scores)
-    peak = xp.max(scores, axis=-1, keepdims=True)
-    return peak, xp.exp(scores - _finite(peak))
+    max_score = xp.max(scores, axis=-1, keepdims=True)
+    return max_score, xp.exp(scores - _finite(max_score))
 
 
 def merge(before: OnlineSoftmaxState, after: OnlineSoftmaxState) -> OnlineSoftmaxState:
-    """What is known after the keys of both.
+    """Return the state after the keys of both.
 
     Source: Milakov and Gimelshein 2018, algorithm 3 (arXiv:1805.02867).
     """
-    xp = namespace_of(before.peak)
-    peak = xp.maximum(before.peak, after.peak)
-    left, right = (xp.exp(each.peak - _finite(peak)) for each in (before, after))
+    xp = namespace_of(before.max_score)
+    max_score = xp.maximum(before.max_score, after.max_score)
+    left, right = (xp.exp(each.max_score - _finite(max_score)) for each in (before, after))
     return OnlineSoftmaxState(
-        peak, before.total * left + after.total * right, before.mixed * left + after.mixed * right
+        max_score,
+        before.sum_of_weights * left + after.sum_of_weights * right,
+        before.weighted_values * left + after.weighted_values * right,
     )
 
 
-def mean(sums: OnlineSoftmaxState) -> Array:
-    """The weighted mean of the values, `(..., queries, width)`; 0 where no key was seen."""
-    return sums.mixed / _not_zero(sums.total)
+def weighted_mean(state: OnlineSoftmaxState) -> Array:
+    """Return the weighted mean of the values, `(..., queries, width)`; 0 where all keys are hidden."""
+    return state.weighted_values / _not_zero(state.sum_of_weights)
 
 
-def _finite(peak: Array) -> Array:
-    xp = namespace_of(peak)
-    return xp.where(peak > -math.inf, peak, xp.zeros_like(peak))
+def _finite(max_score: Array) -> Array:
+    xp = namespace_of(max_score)
+    return xp.where(max_score > -math.inf, max_score, xp.zeros_like(max_score))
 
 
 def _not_zero(total: Array) -> Array:

@@ -1,14 +1,17 @@
 """The catalogue: each encoding is a value, in a few lines that compose the stages."""
 
+import sys
+
+from . import additive
+from .additive.base import Additive
 from .additive.fourier import FourierFeatures, RandomFourierFeatures
 from .additive.grid_sinusoidal import GridSinusoidal
 from .additive.integer import Binary, Integer, Normalized
-from .additive.learned import Learned
-from .additive.learned_sinusoidal import LearnedSinusoidal
+from .additive.learned import Learned, LearnedSinusoidal
 from .additive.sinusoidal import Sine, Sinusoidal
 from .additive.timestep import Timestep
 from .at_positions import Placed
-from .base import Additive, ContentScoring, Encoding, Parameter, PositionScoring, Scoring, Tabular
+from .base import Encoding, Parameter, Tabular
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
@@ -16,6 +19,7 @@ from .rotary.multimodal import MultimodalRotary
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
 from .scoring.alibi import Alibi
+from .scoring.base import ContentScoring, PositionScoring, Scoring
 from .scoring.cope import Cope
 from .scoring.fire import Fire
 from .scoring.kerple import Kerple
@@ -59,3 +63,12 @@ __all__ = [
     "TransformerXLBias",
     "XPos",
 ]
+
+# Pickles of encodings name the module of a class. Those of version 0.1 name modules that have moved into folders since;
+# the classes are all here, and `Series`, which sinusoidal encodings keep, in `additive`.
+_FORMER = (
+    "alibi axial cope fire fourier grid_sinusoidal kerple learned learned_rotary learned_sinusoidal multimodal placed "
+    "shaw sinusoidal swin t5 timestep transformer_xl xpos"
+)
+sys.modules.update({f"{__name__}.{name}": sys.modules[__name__] for name in _FORMER.split()})
+sys.modules[f"{__name__}.waves"] = additive

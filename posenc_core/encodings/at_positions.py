@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_rank, check_width, is_static
+from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
-from ..attention.relative import Stated, expand_offsets
+from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
-from .base import ContentScoring, Encoding, PositionScoring, Scoring
+from .base import Encoding
 from .rotary.base import RotaryEncoding
-from .rotary.learned import LearnedRotary
+from .scoring.base import ContentScoring, PositionScoring, Scoring
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,7 @@ class Placed:
         ValueError: if `weights` lack what is learned or have it in another shape, or the encoding has no such position;
             in `attend`, if positions, heads or widths do not fit the queries and keys.
 
-    >>> from ..attention import attend
-    >>> from .rotary import Rotary
+    >>> from posenc_core import Placed, Rotary, attend
     >>> x = np.ones((1, 2, 3, 4), np.float32)
     >>> attend(x, x, x, position=Placed(Rotary(head_dim=4, layout="half"), range(3), range(3))).shape
     (1, 2, 3, 4)
@@ -60,6 +59,11 @@ class Placed:
     def needs_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights themselves, which a fused kernel does not show."""
         return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
+
+    @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own."""
+        return isinstance(self.encoding, Scoring) and self.encoding.needs_all_keys
 
     @property
     def has_points(self) -> bool:
@@ -104,12 +108,7 @@ class Placed:
         sizes = (len(positions),) if isinstance(positions, range) else tuple(positions.shape)
         if several and len(sizes) > 1:
             sizes = sizes[1:]
-        length, batch = x.shape[-2], (1, shape_of(x)[0]) if len(x.shape) > 3 else ()
-        wanted = [(length,), *((rows, length) for rows in batch)]
-        if not any(_match(sizes, shape) for shape in wanted):
-            raise ValueError(
-                f"`{name}` must have shape {' or '.join(dict.fromkeys(map(str, wanted)))} to fit the tokens, got {sizes}."
-            )
+        check_positions_shape(name, sizes, (x.shape[-2],), shape_of(x)[0] if len(x.shape) > 3 else None)
 
     def scores(self, content: AttentionInputs) -> Array | None:
         """What is added to the scores, if anything."""
@@ -131,7 +130,7 @@ class Placed:
 
     def _tables(self, encoding: RotaryEncoding, x: Array, positions: Any) -> tuple[Array, ...]:
         """Cosine and sine, and those of keys after those of queries where they are others."""
-        if isinstance(encoding, LearnedRotary):
+        if encoding.computes_rows:
             return encoding.rows_of(self._weights(x), _like(positions, x))
         several = encoding.num_axes > 1
         rows = encoding.cos_sin(positions) if several else tables_by_block(partial(_rows, encoding), positions)
@@ -144,7 +143,7 @@ class Placed:
         by_offset = encoding.score(self._weights(x), _like(range(1), x), _like(offsets, x))[:, 0, :]
         return expand_offsets(by_offset, queries=len(queries), keys=len(keys))
 
-    def _stated(self, x: Array) -> tuple[Stated, Stated]:
+    def _stated(self, x: Array) -> tuple[Positions, Positions]:
         return self._ranges() or self._arrays(x)
 
     def _ranges(self) -> tuple[range, range] | None:
@@ -183,12 +182,6 @@ def _stated(encoding: Encoding, name: str, positions: Any) -> Any:
     if isinstance(encoding, Scoring):  # tables of a rotation check for themselves
         encoding.check_positions(name, stated)
     return stated
-
-
-def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    """Whether sizes agree, as far as a tracer knows them."""
-    pairs = list(zip(sizes, wanted, strict=False))
-    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
 
 
 def _turned(x: A, tables: tuple[Array, ...], pairing: Pairing) -> A:

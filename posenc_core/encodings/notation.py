@@ -1,4 +1,4 @@
-"""Notation: encodings written as Python writes them, `Sinusoidal(dim=32)`, read without running anything."""
+"""Notation: read an encoding that is written as a Python call, like `Sinusoidal(dim=32)`, without evaluating it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,36 @@ from . import Encoding
 
 
 def parse(text: str) -> Encoding:
-    """The encoding that `repr` wrote.
+    """Return the encoding that `repr` wrote.
 
+    Args:
+        text: the name of an encoding, and keyword arguments in parentheses.
     Raises:
-        ValueError: if the text is not the name of an encoding with keyword arguments in parentheses.
+        ValueError: if the text has another form, or the encoding does not exist.
 
     >>> parse("Rotary(head_dim=64, layout='half')").frequencies().shape
     (32,)
     """
     try:
-        described = _described(ast.parse(text.strip(), mode="eval").body)
+        data = _to_dict(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}: {error}.") from error
-    if not isinstance(described, dict):
+    except (RecursionError, MemoryError) as error:
+        raise ValueError(
+            "`encoding` must be written like 'Sinusoidal(dim=32)', got a text nested too deeply."
+        ) from error
+    if not isinstance(data, dict):
         raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}.")  # noqa: TRY004
-    return Encoding.from_dict(described)
+    return Encoding.from_dict(data)
 
 
-def _described(node: ast.expr) -> Any:
-    """What `to_dict` would write: a call as its kind and fields, a literal as it is."""
+def _to_dict(node: ast.expr) -> Any:
+    """Return what `Value.to_dict` would: a dict for a call, and a literal itself."""
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
     names = [keyword.arg for keyword in node.keywords]
     if not isinstance(node.func, ast.Name) or node.args or None in names or "kind" in names:
         raise ValueError("not a name with keyword arguments")
-    return {"kind": node.func.id} | {keyword.arg: _described(keyword.value) for keyword in node.keywords}
+    if repeated := [name for index, name in enumerate(names) if name in names[:index]]:
+        raise ValueError(f"`{repeated[0]}` is given twice")
+    return {"kind": node.func.id} | {keyword.arg: _to_dict(keyword.value) for keyword in node.keywords}

@@ -1,4 +1,4 @@
-"""Hugging Face configs: the rotary encoding that a `config.json` describes, and the way back."""
+"""Hugging Face configs: load the RoPE that a `config.json` describes, and write it back."""
 
 from .export import to_config
 from .layer_types import layer_types

@@ -1,4 +1,4 @@
-"""What a config says of its text model, as a dict: from a file, a folder, a dict or a config object."""
+"""Configs: read the text part of a Hugging Face config, from a file, a folder, a dict or a config object, as a dict."""
 
 from __future__ import annotations
 
@@ -20,82 +20,80 @@ TEXTS = (
     "thinker_config", "vlm_config", "text_config", "llm_config", "language_config", "language_model_config",
     "lm_config",
 )  # fmt: skip
-_ROTARY = re.compile(r"(?<!p)rope|rotary|theta", re.IGNORECASE)  # but no properties
+_ROTARY = re.compile(r"(?<!p)rope|rotary|theta", re.IGNORECASE)  # not "properties"
 _NO_TEXT = re.compile(r"vision|visual|vit_|image|img|video|audio|speech|wav|codec", re.IGNORECASE)
 
 
 def read(config: Any) -> dict[str, Any]:
-    """The config of the text model: of a nested config the innermost of its parts for text.
+    """Read the config of the text model: for a nested config, its innermost text part.
 
     Raises:
-        TypeError: if it is no config.
-        ValueError: if a file holds no JSON, or parts contradict each other.
+        TypeError: if `config` is not a config.
+        ValueError: if a file is not JSON, or parts contradict each other.
         FileNotFoundError: if there is no such file.
     """
-    given = config
+    content = config
     if isinstance(config, str | PathLike):
-        given = _from_file(Path(config))
+        content = _from_file(Path(config))
     elif hasattr(config, "to_dict"):
-        given = config.to_dict()
-    if not isinstance(given, Mapping):
+        content = config.to_dict()
+    if not isinstance(content, Mapping):
         raise TypeError(
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
-    _check_printable(given)
+    _check_printable(content)
     try:
-        return _text_part(dict(given))
+        return _text_part(dict(content))
     except RecursionError as error:
-        raise ValueError("`config` must not be nested so deeply that Python cannot follow it.") from error
+        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
 
 
 def is_rotary_key(key: object) -> bool:
-    """Whether a key sounds as if it said something of a rotation, however it is spelled."""
+    """Return whether the name of a key suggests that it concerns RoPE, in any spelling."""
     return _ROTARY.search(str(key)) is not None
 
 
-def is_said(value: object) -> bool:
-    """Whether a value is more than the absence of what its key names."""
+def is_set(value: object) -> bool:
+    """Return whether a value is set: neither None nor False."""
     return value is not None and value is not False
 
 
-def agreed(candidates: Mapping[str, Any]) -> Any:
-    """The value that all of the keys have that have one; None if none has.
+def common_value(candidates: Mapping[str, Any]) -> Any:
+    """Return the value of the keys that have one, or None if none has.
 
     Raises:
-        ValueError: if two of them differ.
+        ValueError: if two of the values differ.
     """
-    stated = [(key, value) for key, value in candidates.items() if value is not None]
-    for key, value in stated[1:]:
-        if value != stated[0][1]:
-            raise ValueError(
-                f"`{stated[0][0]}` is {stated[0][1]!r}, but `{key}` is {value!r}: leave one of the two out."
-            )
-    return stated[0][1] if stated else None
+    (first, common), *rest = values_of(candidates, candidates).items() or [("", None)]
+    for key, value in rest:
+        if value != common:
+            raise ValueError(f"`{first}` is {common!r}, but `{key}` is {value!r}: leave one of the two out.")
+    return common
 
 
-def stated(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    """Those of the keys that have a value."""
+def values_of(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the keys, without those that are missing or None."""
     return {key: config[key] for key in keys if config.get(key) is not None}
 
 
 def _from_file(path: Path) -> Any:
     path = path / "config.json" if path.is_dir() else path
     try:
-        given = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"`config` must be a path to config.json, its folder, a dict or a config object; there is no file {path}, "
+            f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file {path}, "
             "and nothing is downloaded from the Hub."
         ) from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"`config` must be a file of JSON, but {path} is not: {error}.") from error
-    if not isinstance(given, dict):
-        raise TypeError(f"`config` must hold a JSON object, but {path} holds {type(given).__name__}.")
-    return given
+    if not isinstance(content, dict):
+        raise TypeError(f"`config` must hold a JSON object, but {path} holds {type(content).__name__}.")
+    return content
 
 
 def _check_printable(config: Mapping[str, Any]) -> None:
-    """Raise if messages could not say what the config holds."""
+    """Raise unless the config can be printed, as error messages do."""
     try:
         repr(config)
     except (RecursionError, ValueError) as error:
@@ -103,16 +101,16 @@ def _check_printable(config: Mapping[str, Any]) -> None:
 
 
 def _text_part(config: dict[str, Any]) -> dict[str, Any]:
-    """The innermost config for text, with what only the outer ones say of its rotation."""
+    """Return the innermost text config, with the RoPE keys that only the outer configs have."""
     _check_nested(config)
     for name in TEXTS:
         part = config.get(name)
         if not isinstance(part, Mapping | None):
             raise TypeError(f"`{name}` must be a dict or None, got {part!r}.")
         if part is not None:
-            outer = stated(config, ("model_type", *filter(is_rotary_key, config)))
+            outer = values_of(config, ("model_type", *filter(is_rotary_key, config)))
             for key in {*BASES, *SHARES} & outer.keys():
-                agreed({key: outer[key], f"{name}.{key}": part.get(key)})
+                common_value({key: outer[key], f"{name}.{key}": part.get(key)})
             return _text_part(
                 outer | {key: value for key, value in part.items() if value is not None or key not in outer}
             )
@@ -120,28 +118,30 @@ def _text_part(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_attention(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with what DBRX and MPT say of positions in a dict of their own."""
+    """Return the config with the position keys of `attn_config`, where DBRX and MPT have them."""
     attention = config.get("attn_config")
     if not isinstance(attention, Mapping):
         return config
     for key in filter(lambda key: key == "alibi" or is_rotary_key(key), attention):
-        config = {**config, key: agreed({key: config.get(key), f"attn_config.{key}": attention[key]})}
+        config = {**config, key: common_value({key: config.get(key), f"attn_config.{key}": attention[key]})}
     return config
 
 
 def _check_nested(config: Mapping[str, Any]) -> None:
-    """Raise if a dict that is neither a part of its own nor one for the rotation says something of one."""
+    """Raise if a RoPE key is set in a dict that is not read."""
     for name, part in config.items():
         if isinstance(part, Mapping) and name not in (*TEXTS, *ROPES, "attn_config"):
             for path, value in _rotary_paths(str(name), part):
-                raise ValueError(f"`{path}` is not looked for there, got {value!r}: move it out, or leave it out.")
+                raise ValueError(
+                    f"`{path}` is not read there, got {value!r}: move it to the top level, or leave it out."
+                )
 
 
 def _rotary_paths(path: str, part: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if _NO_TEXT.search(path) or "model_type" in part:
         return
     for key, value in part.items():
-        if is_rotary_key(key) and is_said(value):
+        if is_rotary_key(key) and is_set(value):
             yield f"{path}.{key}", value
         elif isinstance(value, Mapping):
             yield from _rotary_paths(f"{path}.{key}", value)

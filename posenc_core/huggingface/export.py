@@ -1,4 +1,4 @@
-"""From a rotary encoding to the config that describes it."""
+"""Export: the Hugging Face config that describes a RoPE."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ TYPES: dict[type[Scaling], str] = {
 
 
 def to_config(rotary: Rotary) -> dict[str, Any]:
-    """What a Hugging Face config says of this encoding, in the spelling of transformers 5 and in types that JSON keeps.
+    """Return the Hugging Face config of an encoding, with the keys of transformers 5 and values that JSON preserves.
 
-    `load_rope(to_config(rotary), layout=rotary.layout)` is the encoding again: configs do not say the layout, and
-    `rotary_dim` is left out where it is `head_dim`.
+    `load_rope(to_config(rotary), layout=rotary.layout)` is the same encoding: configs do not contain the layout.
+    `rotary_dim` is left out if it is `head_dim`.
 
     Args:
-        rotary: the encoding, not `at` a length.
+        rotary: the encoding, without `at(length)`.
+    Returns:
+        The keys `head_dim`, `rope_parameters` and, if the scaling determines it, `max_position_embeddings`.
     Raises:
-        TypeError: if it is no `Rotary`.
-        ValueError: if it has a field that configs cannot say.
+        TypeError: if `rotary` is not a `Rotary`.
+        ValueError: if a config cannot express one of its fields.
     Source: `RopeParameters` of transformers 5.23.
 
     >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16))["rope_parameters"]
@@ -39,7 +41,7 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
     """
     if not isinstance(rotary, Rotary):
         raise TypeError(f"`rotary` must be a Rotary, got {type(rotary).__name__}.")
-    _check_sayable(rotary)
+    _check_expressible(rotary)
     parameters = {
         "rope_type": "default" if rotary.scaling is None else TYPES[type(rotary.scaling)],
         "rope_theta": rotary.base,
@@ -48,33 +50,32 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
     return {"head_dim": rotary.head_dim, **_length(rotary.scaling), "rope_parameters": parameters}
 
 
-def _check_sayable(rotary: Rotary) -> None:
-    """Raise unless a config can say every field."""
+def _check_expressible(rotary: Rotary) -> None:
+    """Raise unless a config can express every field."""
     if rotary.own is not None:
         raise ValueError(
-            "`frequencies` of their own cannot be said in a config: give the encoding a base and a scaling."
+            f"`frequencies` must be left out, as a config cannot express them, got {len(rotary.frequencies())}: "
+            "give the encoding a base and a scaling."
         )
-    usual = {"direction": "forward", "precision": "exact", "placement": "lead"}
+    defaults = {"direction": "forward", "precision": "exact", "placement": "lead"}
     if isinstance(rotary.scaling, Proportional):
-        usual["placement"] = "spread"
-    for name, word in usual.items():
-        if getattr(rotary, name) != word:
-            raise ValueError(f"`{name}` must be {word!r}, a config cannot say another, got {getattr(rotary, name)!r}.")
+        defaults["placement"] = "spread"
+    for name, default in defaults.items():
+        if getattr(rotary, name) != default:
+            raise ValueError(f"`{name}` must be {default!r} in a config, got {getattr(rotary, name)!r}.")
     if type(rotary.scaling) not in (*TYPES, type(None)):
-        names = ", ".join(each.__name__ for each in TYPES)
-        raise ValueError(
-            f"`scaling` must be None or one of {names}, a config cannot say another, got {rotary.scaling!r}."
-        )
+        names = ", ".join(cls.__name__ for cls in TYPES)
+        raise ValueError(f"`scaling` must be None or one of {names} in a config, got {rotary.scaling!r}.")
     if getattr(rotary.scaling, "seq_len", None) is not None:
-        raise ValueError(f"`seq_len` of `scaling` must be None, a config cannot say another, got {rotary.scaling!r}.")
+        raise ValueError(f"`seq_len` of `scaling` must be None in a config, got {rotary.scaling!r}.")
     if isinstance(rotary, MultimodalRotary):
         check_known("arrangement", rotary.arrangement, ("chunked", "interleaved"))
         if len(rotary.sections) != 3:
-            raise ValueError(f"`sections` must be three, a config cannot say another number, got {rotary.sections!r}.")
+            raise ValueError(f"`sections` must be three numbers in a config, got {rotary.sections!r}.")
 
 
 def _share(rotary: Rotary) -> dict[str, float]:
-    """The share of the head that turns, such that the whole part of their product is `rotary_dim`."""
+    """Return the partial rotary factor: its product with the head, rounded down, is exactly `rotary_dim`."""
     if rotary.rotary_channels == rotary.head_dim:
         return {}
     share = rotary.rotary_channels / rotary.head_dim
@@ -91,17 +92,17 @@ def _sections(rotary: Rotary) -> dict[str, Any]:
 
 
 def _scaling(scaling: Scaling | None) -> dict[str, Any]:
-    """The fields of a scaling, which are the keys that configs have for it."""
+    """Return the fields of a scaling, which have the same names as the keys of configs."""
     if scaling is None:
         return {}
     fields = {name: value for name, value in scaling.to_dict().items() if name != "kind" and value is not None}
     if isinstance(scaling, DynamicNTK):
-        del fields[L0]  # there it is `max_position_embeddings`
+        del fields[L0]  # configs have it as `max_position_embeddings`
     return {"factor": 1.0} | fields if isinstance(scaling, NTKAlpha) else fields
 
 
 def _length(scaling: Scaling | None) -> dict[str, int]:
-    """The longest length, where the scaling tells it."""
+    """Return the longest length, if the scaling determines it."""
     if isinstance(scaling, DynamicNTK):
         return {LENGTH: scaling.original_max_position_embeddings}
     if not isinstance(scaling, YaRN | LongRoPE) or scaling.factor is None:

@@ -1,11 +1,11 @@
-"""How wide the heads of a model are, and how many of their channels turn."""
+"""Heads: their width, and the number of their channels that are rotated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from .config import agreed, stated
+from .config import common_value, values_of
 from .keys import check_size
 from .layer_types import types_of
 from .models import Model
@@ -16,65 +16,65 @@ COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_num_
 BY_LAYER = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
 
 
-def head_of(config: Mapping[str, Any], model: Model, layer_type: str | None) -> int:
-    """How wide a head is.
+def head_width(config: Mapping[str, Any], model: Model, layer_type: str | None) -> int:
+    """Return the width of a head.
 
-    With multi-head latent attention the channels that turn are a tensor of their own, which counts as the head; but
-    where they are the last of a whole head, the head is the head.
+    With multi-head latent attention, the rotated channels are a separate tensor: its width counts as that of the head,
+    unless the model rotates the last channels of a whole head.
 
     Raises:
-        TypeError, ValueError: if nothing tells, or it is no positive integer.
+        TypeError, ValueError: if no key determines the width, or it is not a positive integer.
     """
-    if latent_of(config) and model.placement == "lead":
-        given = {"qk_rope_head_dim": latent_of(config)}
+    if latent_width(config) and model.placement == "lead":
+        widths = {"qk_rope_head_dim": latent_width(config)}
     else:
-        given = _of_layer(config, model, layer_type) or _of_all(config, model) or _shared_out(config)
-    for name, head in given.items():
-        check_size(name, head)
-    return agreed(given)
+        widths = _width_of_layer(config, model, layer_type) or _width_of_all(config, model) or _from_hidden_size(config)
+    for name, width in widths.items():
+        check_size(name, width)
+    return common_value(widths)
 
 
-def latent_of(config: Mapping[str, Any]) -> Any:
-    """The channels that turn with multi-head latent attention; None without, which some configs say by 0."""
+def latent_width(config: Mapping[str, Any]) -> Any:
+    """Return the number of rotated channels in multi-head latent attention; None without it, 0 in some configs."""
     return None if config.get("use_mla") is False else config.get("qk_rope_head_dim") or None
 
 
-def _of_layer(config: Mapping[str, Any], model: Model, layer_type: str | None) -> dict[str, Any]:
-    """The width in layers of this type, if they have one of their own."""
+def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | None) -> dict[str, Any]:
+    """Return the width in layers of this type, if it differs from that in others."""
     name = BY_LAYER.get(layer_type or "", "")
     if config.get(name) is not None:
         return {name: config[name]}
     for index, one in enumerate(types_of(config)):
-        if one == layer_type and index in (own := _by_index(config)):
-            return own[index]
-    usual = dict(model.heads).get(layer_type or "")
-    return {"head_dim": usual} if usual else {}
+        if one == layer_type and index in (widths := _by_index(config)):
+            return widths[index]
+    default = dict(model.heads).get(layer_type or "")
+    return {"head_dim": default} if default else {}
 
 
 def _by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """The widths that single layers have for themselves, by their index, under the name that tells it."""
-    given = config.get("per_layer_config")
-    if not isinstance(given, Mapping | None):
-        raise TypeError(f"`per_layer_config` must be a dict or None, got {given!r}.")
-    for index, one in (given or {}).items():
+    """Return the keys for the width of a head that single layers have, by the index of the layer."""
+    layers = config.get("per_layer_config")
+    if not isinstance(layers, Mapping | None):
+        raise TypeError(f"`per_layer_config` must be a dict or None, got {layers!r}.")
+    for index, one in (layers or {}).items():
         if not str(index).isdecimal() or not isinstance(one, Mapping | None):
             raise TypeError(f"`per_layer_config` must have a dict for the index of a layer, got {index!r}: {one!r}.")
-    said = {int(index): stated(one or {}, ("head_dim",)) for index, one in (given or {}).items()}
-    return {index: one for index, one in said.items() if one}
+    widths = {int(index): values_of(one or {}, ("head_dim",)) for index, one in (layers or {}).items()}
+    return {index: one for index, one in widths.items() if one}
 
 
-def _of_all(config: Mapping[str, Any], model: Model) -> dict[str, Any]:
+def _width_of_all(config: Mapping[str, Any], model: Model) -> dict[str, Any]:
     if model.head_key and config.get(model.head_key) is None and config.get("head_dim") is None:
         raise ValueError(f"`{model.head_key}` is missing: add it to the config.")
-    given = stated(config, HEADS if model.head_key is None else ("head_dim", model.head_key))
-    return {"head_dim": model.head_dim} if model.head_dim and not config.keys() & set(HEADS) else given
+    widths = values_of(config, HEADS if model.head_key is None else ("head_dim", model.head_key))
+    return {"head_dim": model.head_dim} if model.head_dim and not config.keys() & set(HEADS) else widths
 
 
-def _shared_out(config: Mapping[str, Any]) -> dict[str, Any]:
-    sizes, counts = (stated(config, names) for names in (SIZES, COUNTS))
+def _from_hidden_size(config: Mapping[str, Any]) -> dict[str, Any]:
+    sizes, counts = (values_of(config, names) for names in (SIZES, COUNTS))
     for name, value in (sizes | counts).items():
         check_size(name, value)
-    size, count = agreed(sizes), agreed(counts)
+    size, count = common_value(sizes), common_value(counts)
     if size is None or count is None:
         raise ValueError(
             "`head_dim` is missing, and so is `hidden_size` or `num_attention_heads`: add it to the config."
@@ -85,24 +85,24 @@ def _shared_out(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rotary_channels_of(config: Mapping[str, Any], parameters: Mapping[str, Any], model: Model, head: int) -> int:
-    """How many channels of a head turn: of a share of them, the whole part.
+    """Return the number of rotated channels of a head: a share of the head is rounded down.
 
     Raises:
-        ValueError: if keys contradict each other, or it is no even number of at most all.
+        ValueError: if keys contradict each other, or the number is odd or larger than the head.
     """
-    share, latent = parameters.get("partial_rotary_factor"), latent_of(config)
-    turning = agreed({"qk_rope_head_dim": latent, "rotary_dim": parameters.get("rotary_dim")})
-    wholes = {head}
-    if latent:  # the share may be one of the whole head, of which that tensor is a part
-        wholes |= {config.get("head_dim") or head, latent + (config.get("qk_nope_head_dim") or 0)}
-    shares = {int(whole * (model.share if share is None else share)) for whole in wholes}
-    if turning is None:
-        (turning,) = shares
-    elif share is not None and turning not in shares:
+    share, latent = parameters.get("partial_rotary_factor"), latent_width(config)
+    rotary_dim = common_value({"qk_rope_head_dim": latent, "rotary_dim": parameters.get("rotary_dim")})
+    widths = {head}
+    if latent:  # the share may refer to the whole head, of which the rotated tensor is a part
+        widths |= {config.get("head_dim") or head, latent + (config.get("qk_nope_head_dim") or 0)}
+    shares = {int(width * (model.share if share is None else share)) for width in widths}
+    if rotary_dim is None:
+        (rotary_dim,) = shares
+    elif share is not None and rotary_dim not in shares:
         raise ValueError(
-            f"`partial_rotary_factor` {share!r} of {head} channels is not {turning}: leave one of the two out."
+            f"`partial_rotary_factor` {share!r} of {head} channels is not {rotary_dim}: leave one of the two out."
         )
-    if turning != head and (turning % 2 or turning > head):
+    if rotary_dim != head and (rotary_dim % 2 or rotary_dim > head):
         name = "rotary_dim" if share is None else "partial_rotary_factor"
-        raise ValueError(f"`{name}` must turn an even number of at most {head} channels, got {turning}.")
-    return turning
+        raise ValueError(f"`{name}` must select an even number of at most {head} channels, got {rotary_dim}.")
+    return rotary_dim

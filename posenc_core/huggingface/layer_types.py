@@ -1,20 +1,20 @@
-"""Which rotary parameters a config has for which layers."""
+"""Layer types: the RoPE parameters that a config has for each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .config import BASES, LOCAL_BASES, ROPES, agreed, read, stated
-from .kinds import KEYS, changes_nothing
-from .models import SCHEMES, Series, model_of
+from .config import BASES, LOCAL_BASES, ROPES, common_value, read, values_of
+from .models import SCHEMES, LayerBase, model_of
+from .scalings import KEYS, changes_nothing
 
 Parameters = dict[str, Any]
 NOT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 
 
 def layer_types(config: Any) -> tuple[str, ...]:
-    """The layer types that `load_rope` tells apart; none if all layers turn alike.
+    """Return the layer types with different RoPE, the valid `layer_type` of `load_rope`; none if all layers are alike.
 
     Args:
         config: as in `load_rope`.
@@ -23,117 +23,126 @@ def layer_types(config: Any) -> tuple[str, ...]:
     >>> layer_types({"head_dim": 64, "rope_parameters": rope})
     ('full_attention', 'sliding_attention')
     """
-    text = read(config)
-    only = _only(text)
-    return tuple(_each(text, _rope(text))) or ((*only, "full_attention") if only else ())
+    text_config = read(config)
+    return tuple(_by_layer_type(text_config, _rope(text_config))) or _partly_rotated(text_config)
 
 
 def attention_types(config: dict[str, Any]) -> tuple[str, ...]:
-    """The layer types of attention that a config names, or the model knows of.
+    """Return the types of attention layers that a config or its model has.
 
     Raises:
-        ValueError: if some of them are not among those that the rotary parameters are told apart by.
+        ValueError: if the RoPE parameters are given by layer type, and a layer has another type.
     """
-    each, only = _each(config, _rope(config)), _only(config)
-    named = [name for name in dict.fromkeys(types_of(config)) if name not in NOT_ATTENTION]
-    if each and not each.keys() >= set(named):
-        raise ValueError(f"`layer_type` must be one of {_list(each)}, which not all layers are, got None.")
-    return tuple(each or named or ((*only, "full_attention") if only else ()))
+    by_type = _by_layer_type(config, _rope(config))
+    names = [name for name in dict.fromkeys(types_of(config)) if name not in NOT_ATTENTION]
+    if by_type and not by_type.keys() >= set(names):
+        raise ValueError(f"`layer_type` must be one of {_list(by_type)} as other layers have other types, got None.")
+    return tuple(by_type or names) or _partly_rotated(config)
 
 
 def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The type of each layer, where the config says it."""
-    given = config.get("layer_types")
-    if given is None:
+    """Return the type of each layer, or nothing if the config does not list them."""
+    names = config.get("layer_types")
+    if names is None:
         return ()
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise TypeError(f"`layer_types` must be a list of strings or None, got {given!r}.")
-    return tuple(given)
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"`layer_types` must be a list of strings or None, got {names!r}.")
+    return tuple(names)
 
 
 def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Parameters | None, bool]:
-    """The rotary parameters of these layers, None if they do not turn; and whether others have others.
+    """Return the RoPE parameters of one layer type, and whether the config has others for other layer types.
+
+    The parameters are None if these layers have no RoPE.
 
     Raises:
-        ValueError: if the config does not have the layer type, or has several and none is asked for.
+        ValueError: if the config does not have the layer type, or has several and `layer_type` is None.
     """
-    rope, only = _rope(config), _only(config)
-    each = _each(config, rope)
-    known = {*each, *types_of(config), *((*only, "full_attention") if only else ())}
+    rope, rotated = _rope(config), _rotated_types(config)
+    by_type = _by_layer_type(config, rope)
+    known = {*by_type, *types_of(config), *_partly_rotated(config)}
     if layer_type is not None and not known:
-        raise ValueError(f"`layer_type` must be left out, all layers of this config being alike, got {layer_type!r}.")
-    if layer_type not in known and (layer_type is not None or each):
-        raise ValueError(f"`layer_type` must be one of {_list(each or known)}, got {layer_type!r}.")
-    if layer_type in NOT_ATTENTION or (only and layer_type not in (None, *only)):
+        raise ValueError(f"`layer_type` must be left out, as all layers of this config are alike, got {layer_type!r}.")
+    if layer_type not in known and (layer_type is not None or by_type):
+        raise ValueError(f"`layer_type` must be one of {_list(by_type or known)}, got {layer_type!r}.")
+    if layer_type in NOT_ATTENTION or (rotated and layer_type not in (None, *rotated)):
         return None, False
-    if not each:
+    if not by_type:
         return rope, False
-    if layer_type not in each:
-        raise ValueError(f"`layer_type` must be one of {_list(each)}, which turn differently, got {layer_type!r}.")
-    return each[layer_type], True
+    if layer_type not in by_type:
+        raise ValueError(
+            f"`layer_type` must be one of {_list(by_type)}, which have different RoPE, got {layer_type!r}."
+        )
+    return by_type[layer_type], True
 
 
 def _rope(config: Mapping[str, Any]) -> Parameters:
-    """What `rope_parameters` and `rope_scaling` say, one of which most configs have."""
+    """Return the keys of `rope_parameters` and `rope_scaling` together; most configs have one of the two."""
     rope: Parameters = {}
     for name in ROPES:
-        given = config.get(name)
-        if not isinstance(given, Mapping | None):
-            raise TypeError(f"`{name}` must be a dict or None, got {given!r}.")
-        for key, value in (given or {}).items():
-            rope[key] = agreed({key: rope.get(key), f"{name}.{key}": value})
+        part = config.get(name)
+        if not isinstance(part, Mapping | None):
+            raise TypeError(f"`{name}` must be a dict or None, got {part!r}.")
+        for key, value in (part or {}).items():
+            rope[key] = common_value({key: rope.get(key), f"{name}.{key}": value})
     return rope
 
 
-def _each(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
-    """The parameters by layer type; empty if all layers have the same."""
-    local = stated(config, LOCAL_BASES)
+def _by_layer_type(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
+    """Return the parameters of each layer type; empty if all layers have the same ones."""
+    local = values_of(config, LOCAL_BASES)
     if any(_is_layer(key, value, types_of(config)) for key, value in rope.items()):
         nested = _nested(rope)
-        _check_used(
-            {key: base in [(own or {}).get("rope_theta") for own in nested.values()] for key, base in local.items()}
-        )
+        bases = [(parameters or {}).get("rope_theta") for parameters in nested.values()]
+        _check_used({key: base in bases for key, base in local.items()})
         return nested
     scheme = SCHEMES.get(model_of(config).scheme or next(iter(local), ""), {})
-    _check_used({key: key in [series.key for series in scheme.values()] for key in local})
-    return {layer_type: _spelled_out(config, rope, series) for layer_type, series in scheme.items()}
+    _check_used({key: key in [base.key for base in scheme.values()] for key in local})
+    return {layer_type: _from_base_keys(config, rope, base) for layer_type, base in scheme.items()}
 
 
 def _is_layer(key: str, value: Any, names: tuple[str, ...]) -> bool:
-    """Whether a key among the rotary parameters is a layer type."""
+    """Return whether a key of the RoPE parameters is a layer type."""
     return isinstance(value, Mapping) or key in names or (value is None and str(key).endswith("_attention"))
 
 
 def _check_used(used: Mapping[str, bool]) -> None:
-    for key, is_used in used.items():
-        if not is_used:
+    for key in used:
+        if not used[key]:
             raise ValueError(f"`{key}` is the base of no layer type of this config: leave it out.")
 
 
 def _nested(rope: Parameters) -> dict[str, Parameters | None]:
-    each = {key: value for key, value in rope.items() if key not in KEYS}
-    for key, layer in each.items():
+    """Return the dicts of `rope_parameters` by layer type."""
+    by_type = {key: value for key, value in rope.items() if key not in KEYS}
+    for key, layer in by_type.items():
         if not isinstance(layer, Mapping | None):
-            raise TypeError(f"`{key}` must be a dict or None beside {_list(each.keys() - {key})}, got {layer!r}.")
-    for key in rope.keys() & KEYS:  # what each layer type says itself may be left over
-        if not changes_nothing(key, rope[key]) and not all(layer is None or key in layer for layer in each.values()):
-            raise ValueError(f"`{key}` must be said of each of {_list(each)}, not beside them, got {rope[key]!r}.")
-    return {key: None if layer is None else dict(layer) for key, layer in each.items()}
+            raise TypeError(f"`{key}` must be a dict or None beside {_list(by_type.keys() - {key})}, got {layer!r}.")
+    for key in rope.keys() & KEYS:  # a key that each layer type has itself may be left over
+        if not changes_nothing(key, rope[key]) and not all(layer is None or key in layer for layer in by_type.values()):
+            raise ValueError(f"`{key}` must be inside each of {_list(by_type)}, not beside them, got {rope[key]!r}.")
+    return {key: None if layer is None else dict(layer) for key, layer in by_type.items()}
 
 
-def _spelled_out(config: Mapping[str, Any], rope: Parameters, series: Series) -> Parameters:
-    """The parameters of one layer type as `rope_parameters` has them, from keys for one base each."""
-    names = (series.key,) if series.key else BASES
-    own = None if series.key else rope.get("rope_theta")
-    base = agreed({"rope_parameters.rope_theta": own} | {name: config.get(name) for name in names})
-    kept = rope if series.scaled else stated(rope, ("partial_rotary_factor",))
-    attention = {"attention_factor": 1.0} if series.key == "compress_rope_theta" else {}  # DeepSeek-V4 leaves it out
-    return attention | kept | {"rope_theta": series.base if base is None else base}
+def _from_base_keys(config: Mapping[str, Any], rope: Parameters, layer: LayerBase) -> Parameters:
+    """Return the parameters of one layer type, as in `rope_parameters`, from a config with a key for each base."""
+    names = (layer.key,) if layer.key else BASES
+    inner = None if layer.key else rope.get("rope_theta")
+    base = common_value({"rope_parameters.rope_theta": inner} | {name: config.get(name) for name in names})
+    kept = rope if layer.scaled else values_of(rope, ("partial_rotary_factor",))
+    attention = {"attention_factor": 1.0} if layer.key == "compress_rope_theta" else {}  # DeepSeek-V4 leaves it out
+    return attention | kept | {"rope_theta": layer.base if base is None else base}
 
 
-def _only(config: dict[str, Any]) -> tuple[str, ...]:
-    """The layer types that turn, if the model knows of some; where there is no window, all do."""
+def _rotated_types(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return the layer types with RoPE, if the model has others without; none if there is no sliding window."""
     return model_of(config).only if config.get("sliding_window", 1) is not None else ()
+
+
+def _partly_rotated(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return the layer types with and without RoPE, if the model has both."""
+    rotated = _rotated_types(config)
+    return (*rotated, "full_attention") if rotated else ()
 
 
 def _list(names: Iterable[Any]) -> str:

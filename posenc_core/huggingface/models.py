@@ -1,7 +1,9 @@
-"""What a model's code knows and its config does not say: facts by `model_type`, where they are not the usual ones.
+"""Models: the facts about RoPE that are in a model's code and not in its config, by `model_type`.
 
-Source: defaults of the config classes and the code of the models in transformers 5.23; chatglm and kimi_k2, which are
-not there, as in vLLM 0.33. Text models only. `"name"` stands for `"name_text"`, too.
+Only text models are listed; `"name"` also stands for `"name_text"`.
+
+Source: defaults of the config classes and the code of the models in transformers 5.23. chatglm and kimi_k2 are not in
+transformers; they follow vLLM 0.33.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ from ..rotation import Layout, Placement
 
 
 class Model(NamedTuple):
-    """What holds for a model unless its config says otherwise.
+    """The defaults of a model, for keys that its config leaves out.
 
     Attributes:
         layout, placement, direction: as in `Rotary`.
-        base: of the frequencies, where the config names none.
-        share: of each head that turns, where the config names none.
-        head_dim: where the config has no such key; by default it follows from the hidden size and the number of heads.
-        heads: the same for single layer types.
-        sections, arrangement: how pairs are dealt to time, height and width.
-        scheme: how configs before `rope_parameters` spelled one base for each layer type.
-        only: the layer types that turn, where others do not and the config does not say so.
-        word: the `position_embedding_type` without which nothing turns, if it decides.
-        head_key: what alone tells the width of a head, where the config has other keys of such names.
+        base: the base of the frequencies.
+        share: the partial rotary factor.
+        head_dim: the width of a head; None if it is the hidden size divided by the number of heads.
+        heads: pairs of a layer type and its width of a head, if layer types differ.
+        sections, arrangement: as in `MultimodalRotary`.
+        scheme: the entry of `SCHEMES` for configs without `rope_parameters`, if layer types have different bases.
+        only: the layer types with RoPE, if others have none.
+        position_embedding_type: the value of that key which turns RoPE on, if the model reads it.
+        head_key: the only key for the width of a head, if similar keys of the config mean something else.
     """
 
     layout: Layout = "half"
@@ -41,17 +43,17 @@ class Model(NamedTuple):
     arrangement: Sections = "chunked"
     scheme: str | None = None
     only: tuple[str, ...] = ()
-    word: str | None = None
+    position_embedding_type: str | None = None
     head_key: str | None = None
 
 
-class Series(NamedTuple):
-    """One of several bases, as configs spelled them before `rope_parameters`.
+class LayerBase(NamedTuple):
+    """The base of one layer type, in configs that are older than `rope_parameters`.
 
     Attributes:
-        key: what names the base; None: the names that other models have for theirs.
+        key: the key of the base; None for the usual keys, `BASES`.
         base: the default.
-        scaled: whether `rope_scaling` is for these layers.
+        scaled: whether `rope_scaling` applies to these layers.
     """
 
     key: str | None
@@ -61,24 +63,24 @@ class Series(NamedTuple):
 
 SCHEMES = {
     "rope_local_base_freq": {
-        "full_attention": Series(None, 1_000_000, scaled=True),
-        "sliding_attention": Series("rope_local_base_freq", 10000, scaled=False),
+        "full_attention": LayerBase(None, 1_000_000, scaled=True),
+        "sliding_attention": LayerBase("rope_local_base_freq", 10000, scaled=False),
     },
     "local_rope_theta": {
-        "full_attention": Series(None, 160_000, scaled=True),
-        "sliding_attention": Series("local_rope_theta", 10000, scaled=True),
+        "full_attention": LayerBase(None, 160_000, scaled=True),
+        "sliding_attention": LayerBase("local_rope_theta", 10000, scaled=True),
     },
     "swa_rope_theta": {
-        "full_attention": Series(None, 5_000_000, scaled=True),
-        "sliding_attention": Series("swa_rope_theta", 10000, scaled=False),
+        "full_attention": LayerBase(None, 5_000_000, scaled=True),
+        "sliding_attention": LayerBase("swa_rope_theta", 10000, scaled=False),
     },
     "compress_rope_theta": {
-        "main": Series(None, 10000, scaled=False),
-        "compress": Series("compress_rope_theta", 160_000, scaled=True),
+        "main": LayerBase(None, 10000, scaled=False),
+        "compress": LayerBase("compress_rope_theta", 160_000, scaled=True),
     },
     "olmo3": {
-        "full_attention": Series(None, 500_000, scaled=True),
-        "sliding_attention": Series(None, 500_000, scaled=False),
+        "full_attention": LayerBase(None, 500_000, scaled=True),
+        "sliding_attention": LayerBase(None, 500_000, scaled=False),
     },
 }
 
@@ -124,7 +126,7 @@ MODELS = {
     "moonshine_streaming": Model(layout="interleaved", share=0.8),
     "openai_privacy_filter": Model(layout="interleaved", base=150_000, head_dim=64),
     "roformer": Model(layout="interleaved"),
-    # Pairs come in adjacent and go out in halves; `rope_interleave` says whether, where a config has it.
+    # Adjacent channels form a pair on input; the output has the pairs in halves. `rope_interleave` overrides this.
     "axk1": Model(layout="interleaved_to_half"),
     "axk2": Model(layout="interleaved_to_half"),
     "bailing_hybrid": Model(layout="interleaved_to_half", base=6_000_000),
@@ -138,9 +140,9 @@ MODELS = {
     "mistral4": Model(layout="interleaved_to_half"),
     "mistral_large4": Model(layout="interleaved_to_half"),
     "youtu": Model(layout="interleaved_to_half"),
-    # The other way round.
+    # Inverse rotation.
     "nanochat": Model(direction="inverse"),
-    # Time, height and width.
+    # Three axes: time, height and width.
     "cosmos3_edge": _multimodal("qwen3", base=100_000_000, head_dim=128),
     "glm4v_moe": _multimodal("glm", share=0.5),
     "glm_image": _multimodal("glm"),
@@ -163,19 +165,19 @@ MODELS = {
     "modernbert-decoder": Model(scheme="local_rope_theta"),
     "olmo3": Model(scheme="olmo3"),
     "t5gemma2": Model(head_dim=256, scheme="rope_local_base_freq"),
-    # Some layers without.
+    # Some layers have no RoPE.
     "afmoe": Model(head_dim=128, only=_SLIDING),
     "exaone4": Model(only=_SLIDING),
     "exaone_moe": Model(only=_SLIDING),
     "kolibri1": Model(head_dim=128, only=_SLIDING),
-    # A share, a base or a head of their own.
+    # Another partial rotary factor, base or width of a head.
     "apertus": Model(base=12_000_000),
     "bamba": Model(share=0.5),
     "bitnet": Model(base=500_000),
     "csm": Model(base=500_000),
     "cwm": Model(base=1_000_000, head_dim=128),
     "emu3": Model(base=1_000_000),
-    "esm": Model(word="rotary"),
+    "esm": Model(position_embedding_type="rotary"),
     "evolla": Model(base=500_000),
     "flex_olmo": Model(base=500_000),
     "fuyu": Model(base=25000, share=0.5),
@@ -188,7 +190,7 @@ MODELS = {
     "gpt_oss": Model(base=150_000, head_dim=64),
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128),
-    "granitemoehybrid": Model(word="rope"),
+    "granitemoehybrid": Model(position_embedding_type="rope"),
     "hy_v3": Model(base=11_158_840, head_dim=128),
     "internlm3": Model(head_dim=128),
     "iquestcoder": Model(head_dim=128),
@@ -223,15 +225,15 @@ _USUAL = (
     "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2",
 )  # fmt: skip
 MODELS |= dict.fromkeys(_USUAL, Model())
-SCALED = {"apertus", "cwm", "gemma4", "gpt_oss", "laguna", "mellum", "ministral3", "zaya"}  # even where no key says so
-NEVER = {"kimi_linear", "nemotron_h"}  # do not turn, whatever their configs say
+SCALED = {"apertus", "cwm", "gemma4", "gpt_oss", "laguna", "mellum", "ministral3", "zaya"}  # without a key for it
+NEVER = {"kimi_linear", "nemotron_h"}  # no RoPE, although their configs have keys for it
 
 
 def model_type(config: Mapping[str, Any]) -> str:
-    """The name under which a model is known here."""
+    """Return the name of the model in `MODELS`."""
     return str(config.get("model_type") or "").removesuffix("_text")
 
 
 def model_of(config: Mapping[str, Any]) -> Model:
-    """What is known of the model of a config."""
+    """Return the defaults of the model of a config."""
     return MODELS.get(model_type(config), Model())

@@ -1,33 +1,96 @@
-"""From the parameters of a rope type to its scaling."""
+"""Rope types: the keys of each, and the scaling that its parameters describe."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from .._array_api.checks import check_integer, check_number
-from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, YaRN
-from .config import stated
+from .._array_api.checks import check_integer, check_known, check_number
+from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
+from .config import common_value, values_of
 
 L0 = "original_max_position_embeddings"
 LENGTH = "max_position_embeddings"
 MSCALES = ("mscale", "mscale_all_dim")
+COMMON = {
+    "rope_type", "type", "rope_theta", "partial_rotary_factor", "rotary_dim", "rope_dim", LENGTH, L0, "mrope_section",
+    "mrope_interleaved", "llama_4_scaling_beta",
+}  # fmt: skip
+FACTORS = {"factor", "alpha", "attention_factor", "attn_factor", "extrapolation_factor", *MSCALES}
+WITH_ALPHA = "dynamic with alpha"
+ALIASES = {"su": "longrope", "mrope": "default"}
+REFUSED = {
+    "ntk": "it stands for three different formulas; make an `NTK` or an `NTKAlpha`",
+    "xdrope": "no encoding has its four axes",
+    "axial": "it belongs to a vision tower; make an `AxialRotary`",
+}
 Parameters = Mapping[str, Any]
 
 
-def default(_: Parameters) -> None:
-    """No scaling."""
+class RopeType(NamedTuple):
+    """The keys of one rope type.
+
+    Attributes:
+        scaling: returns the scaling of the parameters.
+        required: keys that must have a value.
+        optional: keys that may have a value, in addition to `COMMON`.
+    """
+
+    scaling: Callable[[Parameters], Scaling | None]
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
-def linear(parameters: Parameters) -> Linear:
-    """The frequencies divided by a factor."""
+def rope_type_of(parameters: Parameters) -> RopeType:
+    """Return the rope type of the parameters.
+
+    Raises:
+        ValueError: if the type is unknown, or the parameters lack one of its keys or have a key of another type.
+    """
+    names = values_of(parameters, ("rope_type", "type"))
+    name = common_value({key: ALIASES.get(str(name), name) for key, name in names.items()})
+    name = "default" if name is None else name
+    if str(name) in REFUSED:
+        raise ValueError(f"`rope_type` {name!r} cannot be loaded: {REFUSED[name]}.")
+    check_known("rope_type", name, [known for known in ROPE_TYPES if known != WITH_ALPHA])
+    if name == "dynamic" and parameters.get("alpha") is not None:
+        name = WITH_ALPHA
+    _check_keys(parameters, name)
+    return ROPE_TYPES[name]
+
+
+def changes_nothing(key: str, value: Any) -> bool:
+    """Return whether a key has no effect in any rope type: no value, a factor of 1, or the type without scaling."""
+    return value is None or (key in FACTORS and value == 1) or (key in ("rope_type", "type") and value == "default")
+
+
+def _check_keys(parameters: Parameters, name: str) -> None:
+    rope_type = ROPE_TYPES[name]
+    for key in rope_type.required:
+        if parameters.get(key) is None:
+            raise ValueError(f"`{key}` is missing: `rope_type` {name!r} needs {', '.join(rope_type.required)}.")
+    known = COMMON.union(rope_type.required, rope_type.optional)
+    for key in parameters.keys() - known:
+        value = parameters[key]
+        owners = [owner for owner, other in ROPE_TYPES.items() if key in other.required + other.optional]
+        hint = f"it belongs to {' and '.join(owners)}" if owners else f"its keys are {', '.join(sorted(known))}"
+        if not changes_nothing(key, value):
+            raise ValueError(f"`{key}` is no key of `rope_type` {name!r}, got {value!r}: {hint}.")
+
+
+def warn(message: str) -> None:
+    """Issue a UserWarning."""
+    warnings.warn(message, UserWarning, stacklevel=2)
+
+
+def _linear(parameters: Parameters) -> Linear:
     return Linear(factor=parameters["factor"])
 
 
-def dynamic(parameters: Parameters) -> DynamicNTK:
-    """From `max_position_embeddings` on, as in transformers, whatever the original length is said to be."""
+def _dynamic(parameters: Parameters) -> DynamicNTK:
+    """Return dynamic NTK scaling that starts from `max_position_embeddings`, as in transformers."""
     original, longest = parameters.get(L0), parameters.get(LENGTH)
     if original is not None and longest not in (None, original):
         warn(
@@ -40,72 +103,72 @@ def dynamic(parameters: Parameters) -> DynamicNTK:
     return DynamicNTK(factor=parameters["factor"], original_max_position_embeddings=start)
 
 
-def alpha(parameters: Parameters) -> NTKAlpha:
-    """Hunyuan's fixed base, which it calls dynamic."""
+def _alpha(parameters: Parameters) -> NTKAlpha:
+    """Return the fixed NTK scaling of Hunyuan, whose configs call it dynamic."""
     return NTKAlpha(alpha=parameters["alpha"])
 
 
-def llama3(parameters: Parameters) -> Llama3:
-    """Wavelengths kept, blended and stretched."""
+def _llama3(parameters: Parameters) -> Llama3:
     return Llama3(**{key: parameters[key] for key in ("factor", "low_freq_factor", "high_freq_factor", L0)})
 
 
-def proportional(parameters: Parameters) -> Proportional:
-    """The first share of the frequencies of the whole head."""
-    return Proportional(**stated(parameters, ("partial_rotary_factor", "factor")))
+def _proportional(parameters: Parameters) -> Proportional:
+    return Proportional(**values_of(parameters, ("partial_rotary_factor", "factor")))
 
 
-def longrope(parameters: Parameters) -> LongRoPE:
-    """A list of factors for short sequences and one for long ones."""
-    fields = stated(parameters, ("short_factor", "long_factor", L0, "attention_factor", "short_mscale", "long_mscale"))
+def _longrope(parameters: Parameters) -> LongRoPE:
+    fields = values_of(
+        parameters, ("short_factor", "long_factor", L0, "attention_factor", "short_mscale", "long_mscale")
+    )
     if parameters.get("factor") is not None or not fields.keys() & {"attention_factor", "short_mscale", "long_mscale"}:
         fields["factor"] = _factor(parameters)
     return LongRoPE(**fields)
 
 
-def yarn(parameters: Parameters) -> YaRN:
-    """Frequencies kept, blended and divided by how often they turn."""
-    fields = _fields(parameters) | stated(parameters, MSCALES)
-    said = fields.keys() & {*MSCALES, "attention_factor"}
-    if parameters.get("attn_factor") not in (None, 1):  # it multiplies the usual factor, and is not one in its place
+def _yarn(parameters: Parameters) -> YaRN:
+    fields = _yarn_fields(parameters) | values_of(parameters, MSCALES)
+    given = fields.keys() & {*MSCALES, "attention_factor"}
+    if parameters.get("attn_factor") not in (None, 1):  # it multiplies the default attention factor
         check_number("attn_factor", parameters["attn_factor"], above=0)
-        if said:
-            raise ValueError(f"`attn_factor` must be left out beside `{min(said)}`, got {parameters['attn_factor']!r}.")
+        if given:
+            raise ValueError(
+                f"`attn_factor` must be left out beside `{min(given)}`, got {parameters['attn_factor']!r}."
+            )
         fields["attention_factor"] = parameters["attn_factor"] * _growth(fields["factor"], 0.1)
-    if said in ({"mscale"}, {"mscale_all_dim"}):
-        warn(f"`{said.pop()}` has no effect alone: `rope_type` 'yarn' takes both of `mscale` and `mscale_all_dim`.")
+    if given in ({"mscale"}, {"mscale_all_dim"}):
+        warn(f"`{given.pop()}` has no effect alone: `rope_type` 'yarn' takes both of `mscale` and `mscale_all_dim`.")
     return YaRN(**fields)
 
 
-def deepseek_yarn(parameters: Parameters) -> YaRN:
-    """YaRN where one `mscale` counts without the other."""
-    fields = _fields(parameters)
-    mscales = {"mscale": 1, "mscale_all_dim": 0} | stated(parameters, MSCALES)
+def _deepseek_yarn(parameters: Parameters) -> YaRN:
+    """Return YaRN in which one `mscale` has an effect without the other."""
+    fields = _yarn_fields(parameters)
+    mscales = {"mscale": 1, "mscale_all_dim": 0} | values_of(parameters, MSCALES)
     for key, value in mscales.items():
         check_number(key, value, minimum=0)
     if all(mscales.values()):
         return YaRN(**fields | mscales)
-    over, under = (_growth(fields["factor"], 0.1 * mscale) for mscale in mscales.values())
-    return YaRN(**{"attention_factor": over / under} | fields)
+    numerator, denominator = (_growth(fields["factor"], 0.1 * mscale) for mscale in mscales.values())
+    return YaRN(**{"attention_factor": numerator / denominator} | fields)
 
 
-def telechat_yarn(parameters: Parameters) -> YaRN:
-    """YaRN with an attention factor that grows more slowly."""
-    fields = _fields(parameters)
+def _telechat_yarn(parameters: Parameters) -> YaRN:
+    """Return YaRN with an attention factor that grows more slowly."""
+    fields = _yarn_fields(parameters)
     return YaRN(**{"attention_factor": _growth(fields["factor"], 0.07)} | fields)
 
 
-def _fields(parameters: Parameters) -> dict[str, Any]:
-    """What all of YaRN's types have."""
+def _yarn_fields(parameters: Parameters) -> dict[str, Any]:
+    """Return the fields that all YaRN types have."""
     if parameters.get("extrapolation_factor") not in (None, 1):
         raise ValueError(f"`extrapolation_factor` must be 1, got {parameters['extrapolation_factor']!r}.")
-    fields = stated(parameters, (L0, "beta_fast", "beta_slow", "attention_factor", "truncate"))
+    fields = values_of(parameters, (L0, "beta_fast", "beta_slow", "attention_factor", "truncate"))
     fields["factor"] = _factor(parameters)
     return fields
 
 
 def _factor(parameters: Parameters) -> float:
-    """How many times longer sequences may become: the factor given, or the longest length over the original."""
+    """Return the factor of the length: `factor`, or the longest length divided by the original one."""
     factor, longest, original = parameters.get("factor"), parameters.get(LENGTH), parameters[L0]
     check_integer(L0, original, minimum=2)
     if longest is not None:
@@ -113,12 +176,12 @@ def _factor(parameters: Parameters) -> float:
     if factor is not None:
         check_number("factor", factor, minimum=1)
         if longest not in (None, original, factor * original):
-            warn(
-                f"`factor` {factor!r} is used, though `{LENGTH}` {longest!r} is not as many times `{L0}` {original!r}."
-            )
+            warn(f"`factor` {factor!r} is used; `{LENGTH}` {longest!r} is another multiple of `{L0}` {original!r}.")
         return float(factor)
     if longest is None or longest < original:
-        raise ValueError(f"`factor` is missing, and `{LENGTH}` {longest!r} over `{L0}` {original!r} is none.")
+        raise ValueError(
+            f"`factor` is missing, and does not follow from `{LENGTH}` {longest!r} and `{L0}` {original!r}."
+        )
     return float(longest / original)
 
 
@@ -126,6 +189,19 @@ def _growth(factor: float, rate: float) -> float:
     return rate * math.log(factor) + 1
 
 
-def warn(message: str) -> None:
-    """Warn the caller of `load_rope`."""
-    warnings.warn(message, UserWarning, stacklevel=2)
+_BETAS = ("beta_fast", "beta_slow")
+_YARN = ("factor", "attention_factor", "extrapolation_factor", *_BETAS, "truncate", "finetuned")
+_LONGROPE = ("factor", "attention_factor", "short_mscale", "long_mscale")
+ROPE_TYPES = {
+    "default": RopeType(lambda _: None),
+    "linear": RopeType(_linear, ("factor",)),
+    "dynamic": RopeType(_dynamic, ("factor",)),
+    WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan: keys of YaRN without effect
+    "yarn": RopeType(_yarn, (L0,), (*_YARN, *MSCALES, "attn_factor")),
+    "deepseek_yarn": RopeType(_deepseek_yarn, (L0,), (*_YARN, *MSCALES)),
+    "telechat3-yarn": RopeType(_telechat_yarn, (L0,), _YARN),
+    "llama3": RopeType(_llama3, ("factor", "low_freq_factor", "high_freq_factor", L0)),
+    "longrope": RopeType(_longrope, ("short_factor", "long_factor", L0), _LONGROPE),
+    "proportional": RopeType(_proportional, (), ("factor",)),
+}
+KEYS = COMMON.union(*(rope_type.required + rope_type.optional for rope_type in ROPE_TYPES.values()))

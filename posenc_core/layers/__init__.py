@@ -1,25 +1,19 @@
-"""Layers: what the public layers of every room do, so that a room only adds its framework's shell."""
+"""The four layers, once for every framework; a backend's adapter makes them its own."""
 
-from .attention_bias import Bias, check_scoring
-from .multi_head_attention import Attention
-from .options import AttentionOutput, Options, check_attention, check_valid_lens
-from .positional_encoding import Addition, additive_for, check_dropout
-from .rotary_embedding import Rotation, check_rotary
-from .sharing import encoding_of, layer_of
+from .attention_bias import AttentionBias
+from .base import Backend, BaseLayer
+from .multi_head_attention import AttentionOutput, MultiHeadAttention
+from .positional_encoding import PositionalEncoding
+from .rotary_embedding import RotaryEmbedding
+from .tables import TableLayer
 
 __all__ = [
-    "Addition",
-    "Attention",
+    "AttentionBias",
     "AttentionOutput",
-    "Bias",
-    "Options",
-    "Rotation",
-    "additive_for",
-    "check_attention",
-    "check_dropout",
-    "check_rotary",
-    "check_scoring",
-    "check_valid_lens",
-    "encoding_of",
-    "layer_of",
+    "Backend",
+    "BaseLayer",
+    "MultiHeadAttention",
+    "PositionalEncoding",
+    "RotaryEmbedding",
+    "TableLayer",
 ]

@@ -1,42 +1,89 @@
-"""What `AttentionBias` does."""
+"""The layer that adds a scoring encoding to attention scores."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, is_specialized, is_static
-from .._array_api.namespace import A, in_float32, namespace_of, shape_of
-from ..attention.attend import AttentionInputs
-from ..encodings import ContentScoring, Encoding, Placed, Scoring
-from .base import BaseLayer, host_values
+from .._array_api.namespace import in_float32, namespace_of, shape_of
+from ..attention import AttentionInputs
+from ..encodings import ContentScoring, Placed, Scoring
+from .base import BaseLayer, check_encoding
+from .inputs import host_values
 
 
-class Bias(BaseLayer):
-    """What `AttentionBias` does."""
+class AttentionBias(BaseLayer):
+    """Adds to attention scores the bias of a scoring encoding.
+
+    Args:
+        encoding: a scoring encoding.
+        native: options of the framework's layer, see `Layer` of the backend.
+
+    >>> import numpy as np
+    >>> from posenc_backends.numpy import AttentionBias
+    >>> from posenc_core import Alibi
+    >>> AttentionBias(Alibi(num_heads=1))(np.zeros((1, 2, 2), np.float32))
+    array([[[ 0.        , -0.00390625],
+            [-0.00390625,  0.        ]]], dtype=float32)
+    """
 
     encoding: Scoring
 
-    def biased(
-        self, scores: A, start: Any, query_positions: Any, key_positions: Any, q: Any = None, k: Any = None
-    ) -> A:
-        """`scores` plus what the encoding makes of their positions, and of `q` and `k` if it looks at them."""
-        self.check(scores, q, k)
-        placed = self._placed(scores, start, query_positions, key_positions)
+    def __init__(self, encoding: Scoring, **native: Any) -> None:
+        check_encoding(encoding, Scoring, "a scoring")
+        super().__init__(encoding, **native)  # type: ignore[call-arg] # of the adapter's layer
 
-        def added(wide: Any, q: Any, k: Any) -> Any:
-            return wide + namespace_of(wide).astype(placed.scores(AttentionInputs(q, k, wide)), wide.dtype)
+    def bias(
+        self,
+        scores: Any,
+        start: Any = 0,
+        query_positions: Any = None,
+        key_positions: Any = None,
+        q: Any = None,
+        k: Any = None,
+    ) -> Any:
+        """Return `scores` plus the bias.
 
-        if q is None:  # who does not look at them takes anything
-            return in_float32(lambda wide: added(wide, wide, wide), scores)
-        return in_float32(added, scores, q, k)
+        Args:
+            scores: `(batch, heads, queries, keys)`, or without the batch; floating-point.
+            start: the position of the first query, an integer, or one for each batch row; keys count from 0.
+            query_positions: in place of `start`, `(queries,)` or `(batch, queries)`.
+            key_positions: in place of counting from 0, `(keys,)` or `(batch, keys)`.
+            q, k: queries and keys, `(batch, heads, length, head_dim)`, for encodings that use them, and only for those.
+        Returns:
+            An array of the shape and dtype of `scores`.
+        Raises:
+            TypeError: if `scores` are not a floating-point array of the framework, or `q` and `k` are missing or not used.
+            ValueError: if sizes do not fit, or the encoding has no such position.
+        """
+        scores = self._check_scores("scores", scores)
+        q, k = self._check_content(scores, q, k)
+        with self.backend.call_context(scores):
+            at_positions = self._at_scores(scores, start, query_positions, key_positions)
+
+            def add(wide: Any, q: Any, k: Any) -> Any:
+                bias = at_positions.scores(AttentionInputs(q, k, wide))
+                return wide + namespace_of(wide).astype(bias, wide.dtype)
+
+            if q is None:  # encodings that do not use them take anything
+                return in_float32(lambda wide: add(wide, wide, wide), scores)
+            return in_float32(add, scores, q, k)
 
     def values(self, attention: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
-        """What is added to the result of attention with these weights, `(batch, heads, queries, head_dim)`, if anything."""
-        self._check_scores("attention", attention)
-        placed = self._placed(attention, start, query_positions, key_positions)
-        return in_float32(placed.values, attention) if self.encoding.adds_values else None
+        """Return what is added to the result of attention, given its weights; None if the encoding adds nothing there.
 
-    def _placed(self, scores: Any, start: Any, query_positions: Any, key_positions: Any) -> Placed:
+        Args:
+            attention: weights, `(batch, heads, queries, keys)`.
+            start, query_positions, key_positions: as of a call of the layer.
+        Returns:
+            `(batch, heads, queries, head_dim)`, or None.
+        """
+        attention = self._check_scores("attention", attention)
+        if not self.encoding.adds_values:
+            return None
+        return in_float32(self._at_scores(attention, start, query_positions, key_positions).values, attention)
+
+    def _at_scores(self, scores: Any, start: Any, query_positions: Any, key_positions: Any) -> Placed:
         *_, queries, keys = sizes = shape_of(scores)
         return self.at(queries, keys, sizes[0] if len(sizes) > 3 else None, start, query_positions, key_positions)
 
@@ -49,52 +96,50 @@ class Bias(BaseLayer):
         query_positions: Any = None,
         key_positions: Any = None,
     ) -> Placed:
-        """The encoding with what the layer holds and the positions given; they count from `start`, and keys from 0."""
+        """Return the encoding with the layer's arrays at the positions given, or counted from `start`, keys from 0."""
         at_queries = self._positions("query_positions", query_positions, queries, start, batch)
         at_keys = self._positions("key_positions", key_positions, keys, 0, batch)
-        return Placed(self.encoding, at_queries, at_keys, self.held)
+        return Placed(self.encoding, at_queries, at_keys, self.arrays)
 
     def _positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
-        """A range where that says it all, for which less has to be computed."""
+        """Return positions, checked: a range if they are consecutive, for which less has to be computed."""
         positions = self.positions(name, given, length, start, batch)
-        like = next(iter(self.held.values()))
-        plain = (
-            given is None and type(start) is int and is_specialized(abs(start), like) and is_specialized(length, like)
-        )
-        stated = range(start, start + length) if plain else positions
-        host = stated if isinstance(stated, range) else host_values(stated, self.backend)
+        like = self._any_array
+        consecutive = given is None and type(start) is int
+        if consecutive and is_specialized(abs(start), like) and is_specialized(length, like):
+            positions = range(start, start + length)
+        host = positions if isinstance(positions, range) else host_values(positions, self.backend)
         if host is not None:
             self.encoding.check_positions(name, host)
-        return stated
+        return positions
 
-    def check(self, scores: Any, q: Any = None, k: Any = None) -> None:
-        """Raise unless `scores` are scores of as many heads as the encoding has, and `q` and `k` what it asks for."""
-        self._check_scores("scores", scores)
-        if isinstance(self.encoding, ContentScoring):
-            self._check_content(self.encoding, scores, q, k)
-        elif q is not None or k is not None:
-            raise TypeError(f"`q` and `k` must be left out for {self.encoding!r}, which looks at positions alone.")
+    def _check_scores(self, name: str, scores: Any) -> Any:
+        """Return scores prepared; raise unless they are scores of as many heads as the encoding has."""
+        scores = self.prepare(scores, None)
+        self._check_framework(name, scores)
+        check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
+        check_floating(name, scores)
+        if is_static(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
+            raise ValueError(f"`{name}` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
+        return scores
 
-    def _check_content(self, encoding: ContentScoring, scores: Any, q: Any, k: Any) -> None:
+    def _check_content(self, scores: Any, q: Any, k: Any) -> tuple[Any, Any]:
+        """Return queries and keys prepared, if the encoding uses them; raise unless they fit the scores."""
+        encoding = self.encoding
+        if not isinstance(encoding, ContentScoring):
+            if q is not None or k is not None:
+                raise TypeError(f"`q` and `k` must be left out for {encoding!r}, which looks at positions alone.")
+            return None, None
         if q is None or k is None:
             raise TypeError(f"`q` and `k` must be given to {encoding!r}, which looks at them.")
-        for name, x, length in (("q", q, scores.shape[-2]), ("k", k, scores.shape[-1])):
-            self.check_array(name, x)
+        prepared = []
+        for name, given, length in (("q", q, scores.shape[-2]), ("k", k, scores.shape[-1])):
+            x = self.prepare(given, encoding.head_dim)
+            self._check_framework(name, x)
             check_rank(name, x, minimum=3, maximum=4, axes="(heads, length, head_dim), with a batch or without")
             check_width(name, x, encoding.head_dim)
             check_broadcasts(name, x, (*scores.shape[:-2], length, x.shape[-1]))
             if is_static(length) and is_static(x.shape[-2]) and x.shape[-2] != length:
                 raise ValueError(f"`{name}` must be {length} long, as `scores` say, got shape {tuple(x.shape)}.")
-
-    def _check_scores(self, name: str, scores: Any) -> None:
-        self.check_array(name, scores)
-        check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
-        check_floating(name, scores)
-        if is_static(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
-            raise ValueError(f"`{name}` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
-
-
-def check_scoring(encoding: Encoding) -> None:
-    """Raise unless it is a scoring encoding."""
-    if not isinstance(encoding, Scoring):
-        raise TypeError(f"`encoding` must be a scoring encoding, got {encoding!r}.")
+            prepared.append(x)
+        return prepared[0], prepared[1]

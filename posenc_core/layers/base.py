@@ -1,230 +1,173 @@
-"""Holders: what every layer that holds the arrays of an encoding asks of its room, and of what it is called with."""
+"""The base of every layer, and the contract of a backend: what the layers need of a framework.
+
+A layer has a `Backend` (composition) and the arrays of one encoding. The classes of this package hold all logic; a
+framework's adapter adds its base class, a few hooks and one alias per layer (`forward = RotaryEmbedding.rotate`).
+"""
 
 from __future__ import annotations
 
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-from .._array_api.checks import is_specialized, is_static
-from .._array_api.namespace import Array, dtype_name, is_floating, namespace_of, shape_of
+from .._array_api.checks import check_floating, check_rank, check_width, is_specialized
+from .._array_api.namespace import is_floating
 from ..encodings import Encoding
 from ..encodings.base import Tables
-from ..positions.sequences import LIMIT, arange_like, counted_from, from_array, sequence
+from ..positions.sequences import arange_like, counted_from, from_array, sequence
+from ..rotation import rotate_checked
+from .inputs import Host, as_integers, check_positions, host_values, parse_start
 
-Host = npt.NDArray[Any]
 
+class Backend(ABC):
+    """What the layers need of a framework. Only the first four methods have no default.
 
-class Backend(Protocol):
-    """What a room tells about its framework's arrays."""
+    Attributes:
+        namespace: the framework's names of the array API standard, as the core uses them.
+        array_types: the classes of its arrays, traced ones included, for `isinstance`.
+        rotate: rotates tokens by rows of tables that fit them, `(x, cos, sin, pairing)`.
+    """
 
+    namespace: ClassVar[ModuleType]
+    array_types: ClassVar[Any]
+    rotate: ClassVar[Callable[..., Any]] = staticmethod(rotate_checked)
+
+    @abstractmethod
     def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
-        """The framework's array of the same numbers, on the device of `like`."""
+        """Return the framework's array of the same numbers, on the device of `like`."""
 
+    @abstractmethod
     def to_numpy(self, array: Any, /) -> Host:
-        """The numbers of the framework's array."""
+        """Return the numbers of the framework's array; float32 for a dtype that NumPy lacks."""
 
+    @abstractmethod
     def is_traced(self, array: Any, /) -> bool:
-        """Whether a tracer stands in for the array, so that its numbers are not known."""
+        """Return whether the values of the array are unknown, because a tracer stands for it."""
 
+    @abstractmethod
     def stop_gradient(self, array: Any, /) -> Any:
-        """The same numbers, through which no gradient flows; the array itself where none can."""
+        """Return the same numbers without a gradient; the array itself if it has none."""
+
+    def is_recorded(self, x: Any, /) -> bool:
+        """Return whether this call with `x` is recorded to run later; a mere `vmap` or `grad` is not."""
+        return self.is_traced(x)
+
+    def is_floating(self, x: Any, /) -> bool:
+        """Return whether `x` holds floating-point numbers."""
+        return is_floating(x)
+
+    def shape(self, x: Any, /) -> tuple[Any, ...]:
+        """Return the sizes of `x`: an int, or an integer of the framework where a tracer does not know a size."""
+        return x.shape
+
+    def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
+        """Return the rows from `start` to `stop` of each table."""
+        return tuple([table[start:stop, ...] for table in tables])
+
+    def hoist(self, operation: Callable[..., Any], /, *arrays: Any) -> Any:
+        """Return `operation(*arrays)`, computed once where the framework compiles, since it depends on constants alone."""
+        return operation(*arrays)
+
+    def eager(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Return `function(*arguments)`, computed outside of what the framework compiles."""
+        return function(*arguments)
+
+    def beside(self, rows: tuple[Any, ...], x: Any, /) -> tuple[Any, ...]:
+        """Return rows of tables that can be combined with `x`, for instance replicated if `x` is distributed."""
+        return rows
+
+    def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:  # noqa: B027
+        """Have a symbolic `stop` checked against the limit that the function returns, where the tracer can."""
+
+    def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
+        """Return a context in which to compute with `x`, for instance without autocast."""
+        return nullcontext()
+
+    def check_shared(self, layer: Any, /) -> None:  # noqa: B027
+        """Raise if a layer of positions cannot be shared by several blocks of attention."""
+
+    def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Any:
+        """Return a learned projection, `(..., width) -> (..., out)`."""
+        raise NotImplementedError
+
+    def dropout(self, rate: float, /) -> Any:
+        """Return what a layer keeps as its `dropout`: a layer of the framework, or the rate itself."""
+        return rate
 
 
 class BaseLayer:
-    """A layer that holds the arrays of one encoding; a room says how.
+    """A layer that holds the arrays of one encoding.
+
+    A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the bases.
 
     Attributes:
-        room: the room.
+        backend: the adapter's `Backend`.
         encoding: the encoding.
-        held: its constants and parameters, by name.
+        arrays: its constants and parameters, by name.
+        initial_arrays: those that the layer was made with, before calls grew its tables: for traced positions, so that
+            their result does not depend on calls before.
     """
 
     backend: Backend
-    encoding: Encoding
+    encoding: Any
+    arrays: Mapping[str, Any]
+    initial_arrays: Mapping[str, Any]
+    set_tables: Callable[[Tables], None]  # replaces the constants, all at once
+    prepare: Callable[
+        [Any, int | None], Any
+    ]  # (x, width) -> tokens as the layer computes with them: cast, of known width
+    active_dropout: Callable[
+        ..., Callable[[Any], Any] | None
+    ]  # the dropout of this call, or None where nothing is dropped
 
-    if TYPE_CHECKING:
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the class of an adapter have the docstring of the core's."""
+        super().__init_subclass__(**options)
+        cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
 
-        @property
-        def held(self) -> Mapping[str, Any]: ...
+    def check_tokens(self, name: str, x: Any, width: int | None, minimum: int = 2) -> Any:
+        """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""
+        x = self.prepare(x, width)
+        self._check_framework(name, x)
+        sizes = x.shape
+        if len(sizes) < minimum:
+            check_rank(name, x, minimum=minimum, axes="(..., length, width)")
+        if width is not None and sizes[-1] != width:
+            check_width(name, x, width)
+        if not self.backend.is_floating(x):
+            check_floating(name, x)
+        return x
 
-    @property
-    def initial_arrays(self) -> Mapping[str, Any]:
-        """What is held, for positions that only a tracer knows; where calls have grown it, what was there before them.
-
-        So what the end of a table makes of such a position does not depend on the calls before.
-        """
-        return self.held
-
-    def hold(self, constants: Tables) -> None:
-        """Hold these constants in place of those before."""
-        raise NotImplementedError
-
-    def is_recorded(self, x: Any) -> bool:
-        """Whether a call with these tokens is recorded, to run later; where a tracer stands for them but once, it is not."""
-        return self.backend.is_traced(x)
-
-    def settled(self, operation: Callable[..., Any], *arrays: Any) -> Any:
-        """What follows from what is held and known; a room that records calls works it out before it does."""
-        return operation(*arrays)
-
-    def ensured(self, stop: Any, bound: Callable[[], tuple[int, Callable[[Any], str]]]) -> None:
-        """Have it checked that a length that a tracer leaves open keeps within a bound; a room whose tracer can does so."""
-
-    def exact_rows(self, positions: Host, encoding: Any) -> Tables:
-        """Rows by an encoding itself; a room keeps its compiler out of here."""
-        rows: Tables = encoding.rows(positions)
-        return rows
-
-    def computed_there(self, encoding: Any, *positions: Any) -> tuple[Any, ...]:
-        """Rows of real positions that only a tracer knows; a room whose compiler does not get through refuses."""
-        rows: tuple[Any, ...] = encoding.traced_rows(*positions)
-        return rows
-
-    def check_array(self, name: str, x: Any) -> None:
-        """Raise unless `x` is an array of the framework."""
-        if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(next(iter(self.held.values()))):
+    def _check_framework(self, name: str, x: Any) -> None:
+        if not isinstance(x, self.backend.array_types):
             raise TypeError(f"`{name}` must be an array of the layer's framework, got {type(x).__name__}.")
 
     def to_backend(self, given: Any) -> Any:
-        """A number, a list or an array as an array of the framework."""
+        """Return a number, a list or an array as an array of the framework."""
         host = host_values(given, self.backend)
-        return given if host is None else self.backend.from_numpy(host, like=next(iter(self.held.values())))
+        return given if host is None else self.backend.from_numpy(host, like=self._any_array)
 
     def positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
-        """The positions given, checked; or `length` of them from `start` on, or from each start on."""
+        """Return the positions given, checked; or `length` of them from `start` on, or from each start on."""
         if given is not None:
             host = host_values(given, self.backend)
-            check_stated(name, given if host is None else host, (length,), batch)
-            return given if host is None else self.to_backend(whole(from_array(host)))
-        start = stated_start(start, batch, self.backend)
+            check_positions(name, given if host is None else host, (length,), batch)
+            return given if host is None else self.to_backend(as_integers(from_array(host)))
+        start = parse_start(start, batch, self.backend)
         if isinstance(start, int):
-            if is_specialized(length, next(iter(self.held.values()))):
+            if is_specialized(length, self._any_array):
                 sequence(length, start=start)  # raises past 2**31
-            return arange_like(length, like=next(iter(self.held.values()))) + start
+            return arange_like(length, like=self._any_array) + start
         return counted_from(self.to_backend(start), length)
 
-
-def host_values(given: Any, backend: Backend) -> Host | None:
-    """A number, a list or an array as a NumPy array, or None where only a tracer knows it.
-
-    Raises:
-        TypeError: if it is none of these; if it is in half precision; if a tracer's numbers are no wide integers, which
-            may not be counted on.
-    """
-    _check_unrounded(given)
-    if isinstance(given, (int, float, list, tuple, range, np.ndarray, np.generic)):
-        return np.asarray(given)
-    if not hasattr(given, "shape"):
-        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
-    if not backend.is_traced(given):
-        return backend.to_numpy(given)
-    if dtype_name(given) not in ("int32", "int64", "None"):
-        raise TypeError(f"Traced positions and lengths must be int32 or int64, got {_with_advice(given)}.")
-    return None
+    @property
+    def _any_array(self) -> Any:
+        return next(iter(self.arrays.values()))
 
 
-def _with_advice(given: Array) -> str:
-    """The dtype of a tracer, and what to do about it."""
-    if is_floating(given):
-        return f"{dtype_name(given)}; real positions must be known when code is traced: give them as a NumPy array"
-    return f"{dtype_name(given)}; cast them to int32 first"
-
-
-def learned_by(encoding: Encoding) -> str:
-    """The name of an encoding in states of what it learned: all of it but what that started from."""
-    return re.sub(", std=[^,)]*", "", repr(encoding))
-
-
-def is_real(given: Any) -> bool:
-    """Whether it is a framework's array of floating-point numbers, which may have a gradient; NumPy's have none."""
-    return hasattr(given, "shape") and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
-
-
-def whole(array: Host) -> Host:
-    """Integers where all numbers are whole, as some frameworks hold integers in floats; else the array itself."""
-    is_whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.rint(array)).all())
-    return array.astype(np.int64) if is_whole else array
-
-
-def stated_start(start: Any, batch: Any, backend: Backend) -> Any:
-    """An int, or integers for each row of the batch: a NumPy array, or a tracer's array.
-
-    Raises:
-        TypeError, ValueError: if it is neither.
-    """
-    if type(start) is not int:
-        host = host_values(start, backend)
-        check_stated("start", start if host is None else host, (), batch)
-        if host is None:
-            return start
-        starts = whole(host)
-        if starts.dtype.kind != "i":
-            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
-        start = starts if starts.ndim else int(starts)
-    farthest = abs(start) if type(start) is int else np.abs(start).max(initial=0)
-    if farthest >= LIMIT:
-        raise ValueError(f"`start` must be below 2**31 in size, got {start!r}.")
-    return start
-
-
-def batch_of(x: Array, sequence: int) -> Any:
-    """The size of the first axis of `x` that is neither its sequence nor its last; None where there is none."""
-    return shape_of(x)[0 if sequence else 1] if len(x.shape) > 2 else None
-
-
-def check_stated(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
-    """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
-    _check_unrounded(given)
-    sizes = given.shape if isinstance(given, np.ndarray) else shape_of(given)
-    heads = [()] if batch is None else [(), (1,), (batch,)]
-    if not any(_match(sizes, (*head, *tail)) for head in heads):
-        wanted = " or ".join(dict.fromkeys(str((*head, *tail)) for head in heads))
-        raise ValueError(f"`{name}` must have shape {wanted} to fit the tokens, got {sizes}.")
-
-
-def bound(held: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
-    """Where the positions end that recorded code can have, and what to say of code that goes on to some `stop`."""
-    longest = getattr(encoding, "max_seq_len", None)
-    if longest is None or held < longest:
-        return held, lambda stop: too_far(held, stop)
-    return longest, lambda stop: past_frequencies(encoding, stop - 1)
-
-
-def too_far(held: int, stop: Any) -> str:
-    """What to say where code that is traced goes past tables of so many rows."""
-    return (
-        f"`max_len` is {held}, but position {stop - 1} is asked for while the layer is traced; "
-        f"make it with `max_len={stop}` or more."
-    )
-
-
-def past_frequencies(encoding: Any, last: Any) -> str:
-    """What to say where code that is traced goes past the length that frequencies are for."""
-    return (
-        f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
-        "make the layer with `encoding.at(seq_len)`."
-    )
-
-
-def other_tables(encoding: Encoding) -> str:
-    """What to say where code that is traced asks for the rows of another encoding than its layer's."""
-    return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
-
-
-def _check_unrounded(given: Any) -> None:
-    """Raise for numbers in half precision, as mixed policies make them of all that floats: 1001 is 1000 in bfloat16."""
-    if hasattr(given, "shape") and dtype_name(given) in ("float16", "bfloat16"):
-        raise TypeError(
-            f"Positions and lengths must be integers or float32, got {dtype_name(given)}, which rounds them; "
-            "make them integers before a mixed policy casts them."
-        )
-
-
-def _match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    """Whether the sizes agree, as far as a tracer knows them."""
-    pairs = zip(sizes, wanted, strict=False)
-    return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
+def check_encoding(encoding: Encoding, family: type | tuple[type, ...], word: str) -> None:
+    """Raise unless the encoding is of this family."""
+    if not isinstance(encoding, family):
+        raise TypeError(f"`encoding` must be {word} encoding, got {encoding!r}.")

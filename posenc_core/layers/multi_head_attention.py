@@ -1,59 +1,210 @@
-"""What `MultiHeadAttention` does."""
+"""Multi-head attention, with positions inside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, is_static
-from .._array_api.namespace import namespace_of, shape_of
-from ..attention.attend import attend, attention_weights, check_mask, merge_heads, split_heads
-from ..attention.masks import all_of, valid_lengths
-from ..encodings import XPos
-from ..positions.sequences import arange_like
-from .attention_bias import Bias
-from .base import Backend, host_values, stated_start
-from .options import AttentionOutput, Options, cached_length, check_valid_lens
-from .places import TokenPositions, stated_positions, to_backend
+import numpy as np
+
+from .._array_api.checks import (
+    check_broadcasts,
+    check_floating,
+    check_integer,
+    check_rank,
+    check_width,
+    is_static,
+)
+from .._array_api.namespace import Array, namespace_of, shape_of
+from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
+from ..attention.masks import all_of, causal, valid_lengths
+from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
+from ..positions.sequences import arange_like, counted_from
+from .attention_bias import AttentionBias
+from .base import Backend
+from .inputs import cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
+from .positional_encoding import check_dropout
+from .rotary_embedding import RotaryEmbedding
 
 Function = Callable[..., Any]
 
 
-class Attention:
-    """What `MultiHeadAttention` does, between its projections `W_q`, `W_k`, `W_v` and `W_o`."""
+class AttentionOutput(NamedTuple):
+    """The result of `MultiHeadAttention` where weights or a cache are asked for.
+
+    Attributes:
+        result: shape `(batch, queries, num_hiddens)`.
+        weights: of the keys, before any dropout, `(batch, num_heads, queries, keys)`; () where not asked for.
+        cache: keys, rotated where positions rotate them, and values of all tokens so far, each of shape
+            `(batch, num_kv_heads, length, head_dim)`; () where not asked for.
+    """
+
+    result: Any
+    weights: Any = ()
+    cache: Any = ()
+
+
+class TokenPositions(NamedTuple):
+    """Positions of one call: queries count from `start` and keys from 0, those of the cache first, unless they are given.
+
+    Attributes:
+        sizes: batch, number of queries, number of keys, those of the cache included.
+        start: of the queries, an integer, or one for each row.
+        cached: the number of keys that are in the cache.
+        positions: of the queries, `(queries,)` or `(batch, queries)`, an axis before where an encoding has several; or None.
+        key_positions: of all keys, likewise; or None.
+        axes: the number of axes that a position has.
+    """
+
+    sizes: tuple[Any, Any, Any]
+    start: Any
+    cached: int
+    positions: Any
+    key_positions: Any
+    axes: int
+
+    @property
+    def new_key_positions(self) -> Any:
+        """The positions of the keys that are not in the cache, if they were given."""
+        return None if self.key_positions is None else self.key_positions[..., self.cached :]
+
+    @property
+    def seq_len(self) -> int:
+        """The length of the sequence, as far as its numbers are known where code is traced."""
+        _, queries, keys = self.sizes
+        return max(end_of(self.positions, self.start, queries), end_of(self.key_positions, 0, keys))
+
+
+class MultiHeadAttention:
+    """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
+
+    Args:
+        num_hiddens: width of queries, keys, values and result.
+        num_heads: number of heads; divides `num_hiddens`.
+        dropout: probability that an attention weight is dropped in training.
+        bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
+        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
+        max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given; eager
+            calls beyond it grow them.
+        native: options of the framework's layer, see `Layer` of the backend.
+
+    >>> import numpy as np
+    >>> from posenc_backends.numpy import MultiHeadAttention
+    >>> tokens = np.ones((2, 4, 100), np.float32)
+    >>> MultiHeadAttention(100, 5, 0.5)(tokens, tokens, tokens, np.array([3, 2])).shape
+    (2, 4, 100)
+    """
 
     backend: Backend
-    num_hiddens: int
-    num_heads: int
-    num_kv_heads: int
-    W_q: Function
-    W_k: Function
-    W_v: Function
-    W_o: Function
-    rotary: Any
-    scoring: Bias | None
+    prepare: Callable[[Any, int | None], Any]  # as of every layer
+    active_dropout: Callable[..., Function | None]  # likewise
+    part_options: Callable[..., dict[str, dict[str, Any]]]  # of native options, those of each part, by its name
+    rotary_layer: type[RotaryEmbedding]
+    scoring_layer: type[AttentionBias]
 
-    def attended(
-        self, queries: Any, keys: Any, values: Any, options: Options, dropout: Function | None, keys_mask: Any = None
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the class of an adapter have the docstring of the core's."""
+        super().__init_subclass__(**options)
+        cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = False,
+        *,
+        position: Any = None,
+        num_kv_heads: int | None = None,
+        max_len: int = 2048,
+        **native: Any,
+    ) -> None:
+        super().__init__(**native)  # of the adapter's module
+        shared = position if isinstance(position, RotaryEmbedding | AttentionBias) else None
+        if shared is not None and type(shared.backend) is not type(self.backend):
+            raise TypeError(
+                f"`position` must be a layer of the framework that attends, got {position!r} of another; "
+                "give its `encoding`."
+            )
+        if shared is not None:
+            self.backend.check_shared(shared)
+        encoding = position if shared is None else shared.encoding
+        self.num_kv_heads = check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
+        check_dropout(dropout)
+        self.num_hiddens, self.num_heads, self.position = num_hiddens, num_heads, encoding
+        narrow = self.num_kv_heads * num_hiddens // num_heads
+        parts = self.part_options(**native)
+        for name, out in (("W_q", num_hiddens), ("W_k", narrow), ("W_v", narrow), ("W_o", num_hiddens)):
+            setattr(self, name, self.backend.linear(num_hiddens, out, bias, **parts.get(name, {})))
+        self.dropout = self.backend.dropout(dropout)
+        rotary = scoring = None
+        if isinstance(encoding, RotaryEncoding):
+            rotary = shared or self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
+        elif isinstance(encoding, Scoring):
+            scoring = shared or self.scoring_layer(encoding, **parts.get("scoring", {}))
+        self.rotary, self.scoring = rotary, scoring
+
+    def attend(  # noqa: PLR0913 - all that can be said of a call
+        self,
+        queries: Any,
+        keys: Any,
+        values: Any,
+        valid_lens: Any = None,
+        start: Any = 0,
+        *,
+        positions: Any = None,
+        key_positions: Any = None,
+        mask: Any = None,
+        causal: bool = False,
+        cache: Any = None,
+        weights: bool = False,
+        **native: Any,
     ) -> Any:
-        """Multi-head attention, `(batch, queries, num_hiddens)`, or `AttentionOutput`; `keys_mask` is True for keys that count."""
-        self.check(queries, keys, values)
-        q = self._heads("W_q", queries, self.num_heads)  # (batch, heads, queries, head_dim)
-        k = self._heads("W_k", keys, self.num_kv_heads)
-        v = self._heads("W_v", values, self.num_kv_heads)
-        places = self._places(q, k, options)
-        q, k = self.turned(q, k, places)
-        if places.cached:
-            k, v = (namespace_of(k).concat(list(pair), axis=2) for pair in zip(options.cache, (k, v), strict=True))
-        position, mask = self._scoring_at(places), self._visible(options, places, keys_mask, q)
-        result = self.W_o(merge_heads(attend(q, k, v, position=position, mask=mask, dropout=dropout)))
-        if options.cache is None and not options.weights:
-            return result
-        weights = attention_weights(q, k, position=position, mask=mask) if options.weights else ()
-        return AttentionOutput(result, weights, () if options.cache is None else (k, v))
+        """Return multi-head attention, `(batch, queries, num_hiddens)`.
 
-    def check(self, queries: Any, keys: Any, values: Any) -> None:
-        """Raise unless all are tokens of one batch, and there is a value for every key."""
+        Args:
+            queries, keys, values: `(batch, length, num_hiddens)`; keys and values have one length.
+            valid_lens: the number of keys that count, those of the cache included, `(batch,)` or `(batch, queries)`.
+            start: the position of the first query, or of that of each row; with a cache, the number of tokens in it.
+            positions: of the queries, `(queries,)` or `(batch, queries)`, in place of counting from `start`.
+            key_positions: of the keys, those of the cache included, in place of counting from 0.
+            mask: True where a query sees a key, broadcasts to `(batch, num_heads, queries, keys)`.
+            causal: whether keys after a query are hidden from it.
+            cache: keys and values of the tokens before, as the call before returned them, or `()` to begin with.
+            weights: whether the attention weights are returned.
+            native: options of the framework's dropout, such as JAX's `key`.
+        Returns:
+            An array, or `AttentionOutput` where `weights` or a `cache` are asked for.
+        Raises:
+            TypeError: if tokens are not floating-point arrays, or a position is no number.
+            ValueError: if sizes do not fit one another, or traced code goes past the tables.
+        """
+        queries, keys, values = (self.prepare(x, self.num_hiddens) for x in (queries, keys, values))
+        self.check_tokens(queries, keys, values)
+        with self.backend.call_context(self.W_q):
+            q = self._heads("W_q", queries, self.num_heads)  # (batch, heads, queries, head_dim)
+            k = self._heads("W_k", keys, self.num_kv_heads)
+            v = self._heads("W_v", values, self.num_kv_heads)
+            at = self._token_positions(q, k, start, positions, key_positions, cache)
+            q, k = self._rotate(q, k, at)
+            if at.cached:
+                k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
+            scoring = self.scoring
+            if scoring is not None:
+                batch, length, count = at.sizes
+                scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
+                scoring = scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
+            visible = self._visible(q, at, valid_lens, mask, causal, native.pop("keys_mask", None))
+            dropout = self.active_dropout(**native)
+            result = self.W_o(merge_heads(attend(q, k, v, position=scoring, mask=visible, dropout=dropout)))
+            if cache is None and not weights:
+                return result
+            shares = attention_weights(q, k, position=scoring, mask=visible) if weights else ()
+            return AttentionOutput(result, shares, () if cache is None else (k, v))
+
+    def check_tokens(self, queries: Any, keys: Any, values: Any) -> None:
+        """Raise unless all are tokens of one batch, with a value for every key."""
         for name, tokens in (("queries", queries), ("keys", keys), ("values", values)):
             check_rank(name, tokens, minimum=3, maximum=3, axes="(batch, length, num_hiddens)")
             check_floating(name, tokens)
@@ -63,63 +214,104 @@ class Attention:
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
     def _heads(self, name: str, tokens: Any, heads: int) -> Any:
-        """Tokens, projected; a projection that gave one process's share of them would be cut into other heads."""
+        """Return projected tokens by head; a projection that returns one process's share of them is refused."""
         projected = getattr(self, name)(tokens)
         check_width(f"{name}(…)", projected, heads * self.num_hiddens // self.num_heads)
         return split_heads(projected, heads)
 
-    def _places(self, q: Any, k: Any, options: Options) -> TokenPositions:
-        """Where queries and keys stand, `(batch, heads, length, head_dim)`, the new keys after those of the cache."""
+    def _token_positions(
+        self, q: Any, k: Any, start: Any, positions: Any, key_positions: Any, cache: Any
+    ) -> TokenPositions:
+        """Return the positions of queries and keys, `(batch, heads, length, head_dim)`; new keys follow the cache."""
         batch, _, queries, _ = shape_of(q)
-        start = stated_start(options.start, batch, self.backend)
-        cached = cached_length(options.cache, start, k)
+        start = parse_start(start, batch, self.backend)
+        cached = cached_length(cache, start, k)
         keys, axes = shape_of(k)[2] + cached, 1 if self.rotary is None else self.rotary.encoding.num_axes
-        if options.positions is not None and options.key_positions is None:
+        if positions is not None and key_positions is None:
             raise ValueError("`key_positions` must be given with `positions`; those of self-attention are the same.")
-        at_queries = stated_positions("positions", options.positions, (batch, queries), axes, self.backend)
-        at_keys = stated_positions("key_positions", options.key_positions, (batch, keys), axes, self.backend)
+        at_queries = parse_positions("positions", positions, (batch, queries), axes, self.backend)
+        at_keys = parse_positions("key_positions", key_positions, (batch, keys), axes, self.backend)
         return TokenPositions((batch, queries, keys), start, cached, at_queries, at_keys, axes)
 
-    def turned(self, q: Any, k: Any, places: TokenPositions) -> tuple[Any, Any]:
-        """Queries and new keys, `(batch, heads, length, head_dim)`, rotated, by frequencies for the whole sequence."""
+    def _rotate(self, q: Any, k: Any, at: TokenPositions) -> tuple[Any, Any]:
+        """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated by frequencies for the whole sequence."""
         if self.rotary is None:
             return q, k
-        longest = self.rotary.encoding.max_seq_len
-        told = {} if longest is None or places.reach <= longest else {"seq_len": places.reach}
-        at_keys = {"start": places.cached, "positions": places.new_key_positions, **told}
-        turned = self.rotary(q, start=places.start, positions=places.positions, **told)
-        as_keys = isinstance(self.rotary.encoding, XPos)
-        return turned, self.rotary(k, k, **at_keys)[1] if as_keys else self.rotary(k, **at_keys)
+        limit = self.rotary.encoding.max_seq_len
+        options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
+        of_keys = {"start": at.cached, "positions": at.new_key_positions, **options}
+        rotated = self.rotary(q, start=at.start, positions=at.positions, **options)
+        if self.rotary.encoding.key_tables:
+            return rotated, self.rotary(k, k, **of_keys)[1]
+        return rotated, self.rotary(k, **of_keys)
 
-    def _scoring_at(self, places: TokenPositions) -> Any:
-        if self.scoring is None:
-            return None
-        batch, queries, keys = places.sizes
-        return self.scoring.at(queries, keys, batch, places.start, places.positions, places.key_positions)
-
-    def _visible(self, options: Options, places: TokenPositions, keys_mask: Any, q: Any) -> Any:
-        """All that hides keys from queries, as one mask that broadcasts to `(batch, heads, queries, keys)`, if anything."""
-        batch, queries, keys = places.sizes
+    def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
+        """Return one mask of all that hides keys from queries, `(batch, heads, queries, keys)` or broadcasting; or None."""
+        batch, queries, keys = at.sizes
         masks = []
-        if options.valid_lens is not None:
-            masks.append(self._counting(options.valid_lens, places, q))
-        if options.causal:
-            masks.append(places.causal(self.backend, q))
-        if options.mask is not None:
-            masks.append(to_backend(options.mask, self.backend, q))
+        if valid_lens is not None:
+            host = host_values(valid_lens, self.backend)
+            lengths = valid_lens if host is None else self.backend.from_numpy(host, like=q)
+            check_valid_lens(shape_of(lengths), host, at.sizes)
+            masks.append(valid_lengths(lengths, arange_like(keys, like=q)))
+        if is_causal:
+            masks.append(self._causal(at, q))
+        if mask is not None:
+            masks.append(self._like(mask, q))
             check_mask(masks[-1], (batch, self.num_heads, queries, keys))
-        if keys_mask is not None and not (places.cached and options.mask is not None):
-            if places.cached:
+        if keys_mask is not None and not (at.cached and mask is not None):
+            if at.cached:
                 raise ValueError(
-                    "`mask` must say which keys count, those of the `cache` too, got that of new tokens alone."
+                    "`mask` must say which keys count, those of the `cache` included, got that of new tokens alone."
                 )
             check_broadcasts("keys_mask", keys_mask, (batch, keys))
             xp = namespace_of(q)
             masks.append(xp.expand_dims(xp.expand_dims(keys_mask, axis=1), axis=1))
         return all_of(*masks) if masks else None
 
-    def _counting(self, valid_lens: Any, places: TokenPositions, q: Any) -> Any:
-        host = host_values(valid_lens, self.backend)
-        lengths = valid_lens if host is None else self.backend.from_numpy(host, like=q)
-        check_valid_lens(shape_of(lengths), host, places.sizes)
-        return valid_lengths(lengths, arange_like(places.sizes[2], like=q))
+    def _causal(self, at: TokenPositions, q: Any) -> Array:
+        """Return a mask without keys after a query; in the order of the sequence where positions are points."""
+        given = [x for x in (at.positions, at.key_positions) if x is not None]
+        are_points = at.axes > 1 and any(len(x.shape) > 1 for x in given)
+        positions, key_positions = (None, None) if are_points else (at.positions, at.key_positions)
+        _, queries, keys = at.sizes
+        if positions is not None:
+            at_queries = self._like(positions, q)
+        elif type(at.start) is int:
+            at_queries = arange_like(queries, like=q) + at.start
+        else:
+            at_queries = counted_from(self._like(at.start, q), queries)
+        at_keys = arange_like(keys, like=q) if key_positions is None else self._like(key_positions, q)
+        return causal(at_queries, at_keys)
+
+    def _like(self, given: Any, q: Any) -> Any:
+        """Return a list or a NumPy array as an array of the framework; others as they are."""
+        is_host = isinstance(given, (list, tuple, np.ndarray, np.generic))
+        return self.backend.from_numpy(np.asarray(given), like=q) if is_host else given
+
+
+def check_attention(
+    num_hiddens: int, num_heads: int, position: Encoding | None, num_kv_heads: int | None = None
+) -> int:
+    """Return the number of heads of keys and values, after checking that sizes divide and the encoding fits them."""
+    check_integer("num_hiddens", num_hiddens)
+    check_integer("num_heads", num_heads)
+    if num_hiddens % num_heads:
+        raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
+    head_dim = num_hiddens // num_heads
+    if not isinstance(position, RotaryEncoding | Scoring | None):
+        raise TypeError(
+            f"`position` must be a rotary or scoring encoding or None, got {position!r}; "
+            "PositionalEncoding adds the others to tokens."
+        )
+    if isinstance(position, Scoring) and position.num_heads != num_heads:
+        raise ValueError(f"`position` must have `num_heads` {num_heads}, got {position!r}.")
+    if isinstance(position, RotaryEncoding | ContentScoring) and position.head_dim != head_dim:
+        raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {position!r}.")
+    if num_kv_heads is None:
+        return num_heads
+    check_integer("num_kv_heads", num_kv_heads)
+    if num_heads % num_kv_heads:
+        divisors = ", ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
+        raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
+    return num_kv_heads

@@ -1,4 +1,4 @@
-"""What `PositionalEncoding` does."""
+"""The layer that adds an encoding to tokens."""
 
 from __future__ import annotations
 
@@ -6,94 +6,112 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_floating, check_integer, check_known, check_number, check_rank, check_width
-from .._array_api.kernels import kernel_for
-from .._array_api.namespace import A, shape_of
-from ..addition import COMBINES, Combine, combine
-from ..encodings import Additive, Encoding, LearnedSinusoidal, Sinusoidal
+from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.namespace import shape_of
+from ..addition import COMBINES, Combine, combine_checked
+from ..encodings import Additive, Encoding, Sinusoidal
 from ..positions.sequences import from_array
-from .base import batch_of, check_stated, is_real
-from .tables import TableLookup, check_axes
+from .inputs import batch_size, check_axes, check_positions, is_real
+from .tables import TableLayer
 
 
-class Addition(TableLookup):
-    """What `PositionalEncoding` does."""
+class PositionalEncoding(TableLayer):
+    """Adds (or appends) the rows of an additive encoding to tokens; without `encoding`, the paper's sinusoids.
+
+    Args:
+        num_hiddens: width of the encoding; also of the tokens, unless `combine="concat"`.
+        dropout: probability that a number of the result is dropped in training.
+        max_len: number of rows in the table from the start; eager calls beyond it grow the table.
+        encoding: an additive encoding of `dim` `num_hiddens`.
+        combine: `"add"`, or `"concat"` to append the columns.
+        native: options of the framework's layer, see `Layer` of the backend.
+
+    >>> import numpy as np
+    >>> from posenc_backends.numpy import PositionalEncoding
+    >>> PositionalEncoding(4)(np.zeros((1, 2, 4), np.float32)).round(4)
+    array([[[0.    , 1.    , 0.    , 1.    ],
+            [0.8415, 0.5403, 0.01  , 1.    ]]], dtype=float32)
+    """
 
     encoding: Additive
     combine: Combine
 
-    def added(self, x: A, start: Any, positions: Any) -> A:
-        """`x` with the rows of its positions."""
-        rows = self._rows_at_once(x, start) if positions is None and self.combine == "add" else None
-        return combine(x, self.looked_up(x, start, positions), how=self.combine) if rows is None else x + rows
-
-    def _rows_at_once(self, x: Any, start: Any) -> Any:
-        """The rows of the call that models make most, of which all is known that the others are asked; else None."""
-        arange_like = type(start) is int and start >= 0 and self.encoding.num_axes == 1
-        kernel = kernel_for(x) if arange_like else None
-        tables = () if kernel is None else self.tables
-        if kernel is None or len(tables) != 1:
-            return None
-        (table,), sizes = tables, x.shape
-        if type(table) is not type(x) or table.dtype != x.dtype or not kernel.supports(table):
-            return None
-        if len(sizes) < 2 or sizes[-2] is None or sizes[-1] != table.shape[-1] or start + sizes[-2] > table.shape[0]:
-            return None
-        return table[start : start + sizes[-2]]
-
-    def looked_up(self, x: Any, start: Any = 0, positions: Any = None) -> Any:
-        """The rows of the tokens in `x`, once it is clear that they fit."""
-        self.check_array("x", x)
-        check_rank("x", x, minimum=2, axes="(..., length, width)")
-        check_floating("x", x)
-        if self.combine == "add":
-            check_width("x", x, self.encoding.dim)
-        self.check_start(positions)
-        (rows,) = self._rows(x, start, positions)
-        return rows
-
-    def check_start(self, positions: Any) -> None:
-        """Raise if positions can be no count from a start and are not given."""
-        axes = self.encoding.num_axes
-        if axes > 1 and positions is None:
-            raise ValueError(f"`positions` must be given to {self.encoding!r}: ({axes}, length), as `grid` makes them.")
+    def __init__(
+        self,
+        num_hiddens: int,
+        dropout: float = 0.0,
+        max_len: int = 1000,
+        *,
+        encoding: Additive | None = None,
+        combine: Combine = "add",
+        **native: Any,
+    ) -> None:
+        check_dropout(dropout)
+        super().__init__(additive_for(num_hiddens, encoding, combine), max_len, **native)  # type: ignore[call-arg]
+        self.combine = combine
+        self.dropout = self.backend.dropout(dropout)
 
     @property
-    def held_table(self) -> Any:
-        """The rows held, `(positions, dim)`."""
+    def P(self) -> Any:  # noqa: N802
+        """The table, `(1, max_len, num_hiddens)`, to read, not to write."""
         if not self.tables:
             raise TypeError(
                 f"`P` is a table, and a layer of {self.encoding!r} holds none: it computes what it is asked for."
             )
-        return self.tables[0]
+        return self.tables[0][None, ...]
 
-    def _rows(self, x: Any, start: Any, positions: Any) -> tuple[Any, ...]:
-        if isinstance(self.encoding, LearnedSinusoidal):
-            return self.encoding.rows_of(self.held, self.positions_of(x, start, positions))
-        if positions is None:
-            return self.rows(x, start=start)
-        return self._mixed_rows(x, positions) if self.encoding.mixes_axes else self.rows_by_axis(x, positions)
+    def add(self, x: Any, start: Any = 0, positions: Any = None, **native: Any) -> Any:
+        """Return tokens with the encoding of their positions.
 
-    def _mixed_rows(self, x: Any, positions: Any) -> tuple[Any, ...]:
-        """Rows whose columns change with all axes at once; no table can have them."""
-        length, batch, axes = shape_of(x)[-2], batch_of(x, len(x.shape) - 2), self.encoding.num_axes
+        Args:
+            x: tokens, `(..., length, num_hiddens)`; floating-point.
+            start: the first position, an integer, or one for each batch row.
+            positions: all positions in place of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
+                `(axes, batch, length)` where the encoding has several axes.
+            native: options of the framework's dropout, such as JAX's `key`.
+        Returns:
+            An array of the dtype of `x`, as wide, or wider by the encoding with `combine="concat"`.
+        Raises:
+            TypeError: if `x` is not a floating-point array of the framework, or positions are no numbers.
+            ValueError: if sizes do not fit, or traced code goes past the table.
+        """
+        encoding = self.encoding
+        x = self.check_tokens("x", x, encoding.dim if self.combine == "add" else None)
+        if positions is None and encoding.needs_positions:
+            raise ValueError(
+                f"`positions` must be given to {encoding!r}: ({encoding.num_axes}, length), as `grid` makes them."
+            )
+        if encoding.computes_rows:
+            rows = encoding.rows_of(self.arrays, self.traced_positions(x, start, positions))
+            rows = self.backend.beside(rows, x)
+        elif encoding.mixes_axes and positions is not None:
+            rows = self.backend.beside(self._rows_of_mixed_axes(x, positions), x)
+        else:
+            rows = self.lookup(x, start, positions)
+        result = combine_checked(x, rows[0], self.combine)
+        dropout = self.active_dropout(**native)
+        return result if dropout is None else dropout(result)
+
+    def _rows_of_mixed_axes(self, x: Any, positions: Any) -> tuple[Any, ...]:
+        """Return rows whose columns change with all axes at once, which no table can have."""
+        length, batch, axes = shape_of(x)[-2], batch_size(x, len(x.shape) - 2), self.encoding.num_axes
         given = positions if hasattr(positions, "shape") else np.asarray(positions)
         check_axes(given, axes)
-        each = [given[axis, ...] for axis in range(axes)]
-        check_stated("positions", each[0], (length,), batch)
+        by_axis = [given[axis, ...] for axis in range(axes)]
+        check_positions("positions", by_axis[0], (length,), batch)
         if not isinstance(given, np.ndarray) and self.backend.is_traced(given):
-            return self.computed_there(self.encoding, *each)
+            rows: tuple[Any, ...] = self.backend.eager(self.encoding.traced_rows, *by_axis)
+            return rows
         host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))
-        rows = self.to_backend(self.exact_rows(host, self.encoding)["table"])
+        row = self.to_backend(self.backend.eager(self.encoding.rows, host)["table"])
         if is_real(given) and self.backend.stop_gradient(given) is not given:
-            rows = self.followed(
-                rows, each, self.encoding.derivatives(host)["table"], self.encoding.angular_frequencies()
-            )
-        return (rows,)
+            derivatives = self.encoding.derivatives(host)["table"]
+            row = self.follow_positions(row, by_axis, derivatives, self.encoding.angular_frequencies())
+        return (row,)
 
 
 def additive_for(num_hiddens: int, encoding: Encoding | None, combine: str) -> Additive:
-    """The encoding of a `PositionalEncoding`: the one given, if it fits, or else the paper's."""
+    """Return the encoding of a `PositionalEncoding`: the one given, if it fits, or else the paper's."""
     check_integer("num_hiddens", num_hiddens)
     check_known("combine", combine, COMBINES)
     if encoding is None:

@@ -1,43 +1,41 @@
-"""What `RotaryEmbedding` does."""
+"""The layer that rotates queries and keys (RoPE)."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from .._array_api.checks import check_floating, check_rank, check_width
-from .._array_api.kernels import kernel_for
-from .._array_api.namespace import A, aligned
-from ..encodings import AxialRotary, Encoding, LearnedRotary, RotaryEncoding
-from ..rotation import rotate_pairs, turned
-from .base import past_frequencies
-from .tables import TableLookup
+from .._array_api.namespace import aligned
+from ..encodings import RotaryEncoding
+from .base import check_encoding
+from .inputs import past_frequencies
+from .tables import TableLayer
 
 
-class Rotation(TableLookup):
-    """What `RotaryEmbedding` does."""
+class RotaryEmbedding(TableLayer):
+    """Rotates queries and keys by the angles of their positions (RoPE).
+
+    Args:
+        encoding: a rotary encoding.
+        max_len: number of positions in the tables from the start; eager calls beyond it grow them.
+        native: options of the framework's layer, see `Layer` of the backend.
+
+    >>> import numpy as np
+    >>> from posenc_backends.numpy import RotaryEmbedding
+    >>> from posenc_core import Rotary
+    >>> rope = RotaryEmbedding(Rotary(head_dim=2, layout="half"))
+    >>> rope(np.ones((1, 1, 2, 2), np.float32)).round(4)
+    array([[[[ 1.    ,  1.    ],
+             [-0.3012,  1.3818]]]], dtype=float32)
+    """
 
     encoding: RotaryEncoding
 
-    def rotated(
-        self,
-        q: A,
-        k: A | None = None,
-        start: Any = 0,
-        positions: Any = None,
-        seq_axis: int = -2,
-        seq_len: int | None = None,
-    ) -> A | tuple[A, A]:
-        """`q`, or `q` and `k`, turned by the angles of their positions."""
-        if positions is None and seq_len is None:
-            turned = self._turned_at_once(q, k, start, seq_axis)
-            if turned is not None:
-                return turned
-        tables = self.looked_up(q, k, start, positions, seq_axis, seq_len)
-        turned_q = self.turned_by(q, tables[:2], seq_axis)
-        return turned_q if k is None else (turned_q, self.turned_by(k, tables[-2:], seq_axis))
+    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048, **native: Any) -> None:
+        check_encoding(encoding, RotaryEncoding, "a rotary")
+        super().__init__(encoding, max_len, **native)  # type: ignore[call-arg] # of the adapter's layer
 
-    def looked_up(
+    def rotate(
         self,
         q: Any,
         k: Any = None,
@@ -45,89 +43,63 @@ class Rotation(TableLookup):
         positions: Any = None,
         seq_axis: int = -2,
         seq_len: int | None = None,
-    ) -> tuple[Any, ...]:
-        """The rows of the tokens in `q`, once it is clear that they fit it and `k`."""
-        self._check("q", q)
+    ) -> Any:
+        """Return `q`, or `q` and `k`, rotated by the angles of their positions.
+
+        Args:
+            q: queries, `(batch, heads, length, head_dim)`, or any shape `(..., length, head_dim)`; floating-point.
+            k: keys of the same length, if they are to be rotated as well.
+            start: the first position, an integer, or one for each batch row.
+            positions: all positions in place of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
+                `(axes, batch, length)` where the encoding has several axes.
+            seq_axis: the axis of the sequence.
+            seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
+        Returns:
+            An array, or two, of the shape and dtype of what was given; half precision is rotated in float32, rounded once.
+        Raises:
+            TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are no numbers.
+            ValueError: if sizes do not fit, or traced code goes past the tables.
+        """
+        encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
+        q = self.check_tokens("q", q, encoding.head_dim)
         if k is not None:
-            self._check("k", k)
+            k = self.check_tokens("k", k, encoding.head_dim)
             if k.shape[seq_axis] != q.shape[seq_axis]:
                 raise ValueError(
                     f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
                     "rotate them in two calls, each with its own `start`."
                 )
-        self.check_start(positions)
-        encoding = self.encoding.at(seq_len)
-        if isinstance(encoding, LearnedRotary):
-            if encoding is not self.encoding and encoding != self.encoding:
-                raise ValueError(f"`seq_len` {seq_len} asks for other frequencies than are learned; use {encoding!r}.")
-            return encoding.rows_of(self.held, self.positions_of(q, start, positions, seq_axis))
-        if positions is None:
-            return self.rows(q, seq_axis=seq_axis, start=start, encoding=encoding)
-        return self.rows_by_axis(q, positions, seq_axis=seq_axis, encoding=encoding)
+        if positions is None and encoding.needs_positions:
+            raise ValueError(
+                f"`positions` must be given to {encoding!r}: ({encoding.num_axes}, length), as `grid` makes them."
+            )
+        if encoding.computes_rows:
+            rows = self._rows_of_parameters(q, start, positions, seq_axis, encoding)
+        else:
+            rows = self.lookup(q, start, positions, seq_axis, encoding)
+        rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
+        return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
 
-    def _turned_at_once(self, q: Any, k: Any, start: Any, seq_axis: int) -> Any:
-        """What the call that decoders make most returns, of which all is known that the others are asked; else None."""
-        arange_like = type(start) is int and start >= 0 and seq_axis == -2 and self._counts
-        kernel = kernel_for(q) if arange_like else None
-        if kernel is None:
-            return None
-        tables, sizes = self.tables, q.shape
-        if len(sizes) < 2 or sizes[-2] is None or sizes[-1] != self.encoding.head_dim or type(tables[0]) is not type(q):
-            return None
-        if k is not None and (type(k) is not type(q) or k.dtype != q.dtype or not _as_long(k.shape, sizes)):
-            return None
-        stop = start + sizes[-2]
-        if min(table.shape[0] for table in tables) < stop:
-            return None
-        rows = [table[start:stop] for table in tables]
-        turned_q = kernel.rotate(q, rows[0], rows[1], self.encoding.pairing)
-        if k is None or turned_q is None:
-            return turned_q
-        turned_k = kernel.rotate(k, rows[-2], rows[-1], self.encoding.pairing) if kernel.supports(k) else None
-        return None if turned_k is None else (turned_q, turned_k)
+    def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
+        """Return tokens rotated by rows of tables."""
+        if seq_axis != -2 or len(cos.shape) > 2:
+            cos, sin = aligned(cos, x, seq_axis=seq_axis), aligned(sin, x, seq_axis=seq_axis)
+        return self.backend.rotate(x, cos, sin, self.encoding.pairing)
 
-    @property
-    def _counts(self) -> bool:
-        """Whether tokens are turned by where they are counted to stand, whatever the length."""
-        encoding = self.encoding
-        return encoding.max_seq_len is None and not isinstance(encoding, (AxialRotary, LearnedRotary))
+    def _rows_of_parameters(self, q: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
+        """Return rows that the framework computes from learned frequencies."""
+        if encoding is not self.encoding and encoding != self.encoding:
+            raise ValueError(f"`seq_len` asks for other frequencies than are learned; use {encoding!r}.")
+        rows: tuple[Any, ...] = encoding.rows_of(self.arrays, self.traced_positions(q, start, positions, seq_axis))
+        return self.backend.beside(rows, q)
 
-    def _check(self, name: str, x: Any) -> None:
-        self.check_array(name, x)
-        check_rank(name, x, minimum=2, axes="(..., length, head_dim)")
-        check_width(name, x, self.encoding.head_dim)
-        check_floating(name, x)
-
-    def check_start(self, positions: Any) -> None:
-        """Raise if positions can be no count from a start and are not given."""
-        axes, on_a_grid = self.encoding.num_axes, isinstance(self.encoding, AxialRotary)
-        if on_a_grid and positions is None:
-            raise ValueError(f"`positions` must be given to {self.encoding!r}: ({axes}, length), as `grid` makes them.")
-
-    def turned_by(self, x: A, tables: tuple[Any, ...], seq_axis: int) -> A:
-        """`x`, turned by rows of tables; a room may have an operator for it."""
-        if seq_axis == -2 and len(tables[0].shape) == 2:  # which fit all tokens of that length
-            return turned(x, tables[0], tables[1], self.encoding.pairing)
-        cos, sin = (aligned(table, x, seq_axis=seq_axis) for table in tables)
-        return rotate_pairs(x, cos, sin, pairing=self.encoding.pairing)
-
-    def reached(self, x: Any, last: float, encoding: Any) -> None:
+    def warn_past_limit(self, x: Any, last: float, encoding: Any) -> None:
         if encoding.max_seq_len is None or last < encoding.max_seq_len:
             return
-        if self.is_recorded(x):
+        if self.backend.is_recorded(x):
             raise ValueError(past_frequencies(encoding, last))
         warnings.warn(
             f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
             "give `seq_len`, the length of the whole sequence.",
             stacklevel=2,
         )
-
-
-def _as_long(shape: Any, other: Any) -> bool:
-    return shape == other or shape[-2:] == other[-2:]
-
-
-def check_rotary(encoding: Encoding) -> None:
-    """Raise unless it is a rotary encoding."""
-    if not isinstance(encoding, RotaryEncoding):
-        raise TypeError(f"`encoding` must be a rotary encoding, got {encoding!r}.")

@@ -1,4 +1,4 @@
-"""Build positions: sequences, masks of padding, packed batches, shards and grids."""
+"""Position builders for sequences, padded and packed batches, shards and grids."""
 
 from .grids import By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
 from .sequences import (

@@ -1,4 +1,4 @@
-"""Grids: where the patches of images and videos stand, alone or among text. Positions of several axes, `(axes, length)`."""
+"""Positions on several axes, `(axes, length)`: patches of images and videos, alone or within text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float]
 
 
 class Multimodal(NamedTuple):
-    """Positions of text and vision, and where decoding goes on.
+    """Positions of text and vision tokens, and the delta that gives the positions of decoded tokens.
 
     Attributes:
-        positions: on the axes time, height and width, shape `(3, length)`, or `(3, batch, length)` for rows together.
-        delta: the next token's position is the number of tokens before it plus `delta`, on all axes; for rows together
-            an array, one for each, where that number includes the padding. `rope_deltas` elsewhere.
+        positions: on the axes time, height and width, shape `(3, length)`, or `(3, batch, length)` for a batch.
+        delta: the position of the next token is the number of tokens before it plus `delta`, on all axes. For a batch it
+            is an array `(batch,)`, and the number of tokens includes the padding. Called `rope_deltas` in transformers.
     """
 
     positions: npt.NDArray[np.int64]
@@ -28,19 +28,20 @@ class Multimodal(NamedTuple):
 
 
 def grid(*sizes: int, start: int | Sequence[int] = 0, merge: int = 1) -> npt.NDArray[np.int64]:
-    """The positions of the cells of a grid, on each of its axes, in the order in which the cells come.
+    """Return the positions of the cells of a grid on each axis, in row-major order.
 
     Args:
-        sizes: how many cells on each axis, the slowest first: `height, width`, or `frames, height, width`.
-        start: the first position on all axes, or one for each axis. Images counted from their middle (Qwen-Image)
+        sizes: the number of cells on each axis, slowest first: `height, width`, or `frames, height, width`.
+        start: the first position on all axes, or one for each axis. Images whose positions are centered (Qwen-Image)
             start at minus half their size, rounded away from 0: `start=(0, -height // 2, -width // 2)`.
-        merge: the cells come block by block, of `merge` × `merge` cells on the last two axes: 2 where a vision model
-            merges 2 × 2 patches (Qwen2-VL).
+        merge: order the cells in blocks of `merge` × `merge` cells of the last two axes; 2 for vision models that
+            merge 2 × 2 patches (Qwen2-VL).
     Returns:
-        Integers, shape `(axes, product of sizes)`. They may be scaled, as by the seconds between frames, and other
-        tokens set before them: at position 0 of every axis a prefix token such as `[CLS]` does not turn.
+        int64, shape `(axes, product of sizes)`. You may scale them, for example by the seconds between frames, and put
+        other tokens before them: RoPE does not rotate a prefix token such as `[CLS]` at position 0 of every axis.
     Raises:
-        ValueError: if a size is below 1, or `merge` does not divide the last two.
+        TypeError: if a size, `start` or `merge` is not an integer.
+        ValueError: if a size is below 1, or `merge` does not divide the last two sizes.
 
     >>> grid(2, 3)
     array([[0, 0, 0, 1, 1, 1],
@@ -63,17 +64,18 @@ def grid(*sizes: int, start: int | Sequence[int] = 0, merge: int = 1) -> npt.NDA
 
 
 def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDArray[np.float64]:
-    """The centres of the cells of a grid that spans −1 … 1: `2 (i + ½) / size − 1`, in the order of `grid`.
+    """Return the centers of the cells of a grid that spans −1 … 1: `2 (i + ½) / size − 1`, in the order of `grid`.
 
     Args:
-        sizes: how many cells on each axis, the slowest first.
-        by: what spans −1 … 1: each axis (`"separate"`), or as many cells of every axis as the longest (`"max"`) or the
-            shortest (`"min"`) has, so that cells are square.
+        sizes: the number of cells on each axis, slowest first.
+        by: the `size` of the formula: that of each axis (`"separate"`), or that of the longest (`"max"`) or the shortest
+            axis (`"min"`) for all, which keeps cells square.
         merge: as in `grid`.
     Returns:
-        Numbers correctly rounded to float64, shape `(axes, product of sizes)`.
+        float64, correctly rounded, shape `(axes, product of sizes)`.
     Raises:
-        ValueError: if a size is below 1, `merge` does not divide the last two, or `by` is unknown.
+        TypeError: if a size or `merge` is not an integer.
+        ValueError: if a size is below 1, `merge` does not divide the last two sizes, or `by` is unknown.
     Source: `normalize_coords` of DINOv3 (Siméoni et al. 2025, arXiv:2508.10104).
 
     >>> normalized_grid(1, 4)
@@ -85,26 +87,26 @@ def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDA
     """
     check_known("by", by, ("separate", "max", "min"))
     cells = grid(*sizes, merge=merge)
-    spans = {"separate": sizes, "max": [max(sizes)], "min": [min(sizes)]}[by]
-    span = np.reshape(spans, (-1, 1))
-    return (2 * cells + 1 - span) / span
+    size = np.reshape({"separate": sizes, "max": [max(sizes)], "min": [min(sizes)]}[by], (-1, 1))
+    return (2 * cells + 1 - size) / size
 
 
 def multimodal(segments: Iterable[Segment]) -> Multimodal:
-    """The positions (time, height, width) of text and vision in one sequence, and the delta for decoding.
+    """Return the positions (time, height, width) of text and vision in one sequence, and the delta for decoding.
 
-    Text stands at the same position on all axes. An image or a video is a grid, shifted to begin after all positions
-    before it; what follows begins after the largest of its positions, so that positions run behind the tokens.
+    A text token has the same position on all axes. An image or a video is a grid that starts after all positions before
+    it, and the next segment starts after the largest position of the grid; so positions grow more slowly than tokens.
 
     Args:
-        segments: in the order of the sequence, a length for text, for vision the grid `(frames, height, width)` of the
-            tokens that the language model sees, after merging. A fourth number is the time from frame to frame, in
-            positions: `second_per_grid_t * tokens_per_second` in Qwen2.5-VL; frames stand at whole positions,
-            rounded down. Where text with timestamps parts the frames (Qwen3-VL), each is a grid of one frame.
+        segments: in the order of the sequence, a length for text, or for vision the grid `(frames, height, width)` of
+            the tokens that the language model receives, after merging. An optional fourth number is the time between
+            frames in positions, `second_per_grid_t * tokens_per_second` in Qwen2.5-VL; frames have integer positions,
+            rounded down. If text with timestamps separates the frames (Qwen3-VL), pass each frame as its own grid.
     Returns:
-        Positions, shape `(3, length)`, and the delta: `positions.max() + 1 - length`.
+        Positions, int64, shape `(3, length)`, and the delta, `positions.max() + 1 - length`.
     Raises:
-        TypeError, ValueError: if a segment is neither a length of at least 0 nor a grid of sizes of at least 1.
+        TypeError: if a length or a size is not an integer, or an interval is not a number.
+        ValueError: if a length is below 0, a size below 1, an interval negative, or a grid has not 3 or 4 numbers.
     Source: Qwen2-VL, section 2.1 (arXiv:2409.12191); Qwen2.5-VL, section 2.1.3 (arXiv:2502.13923); `get_rope_index`
         in transformers, which counts padding in the length.
 
@@ -126,13 +128,15 @@ def multimodal(segments: Iterable[Segment]) -> Multimodal:
 
 
 def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
-    """Rows of different lengths as one batch, padded on the left; padding has position 0.
+    """Combine rows of different lengths into one batch with padding on the left; padding has position 0.
 
     Args:
-        rows: what `multimodal` answered for each, at least one.
+        rows: the result of `multimodal` for each row, at least one.
     Returns:
-        Positions, shape `(3, batch, length)`, and one delta for each row, shape `(batch,)`, for numbers of tokens that
-        include the padding, as those of a cache do.
+        Positions, int64, shape `(3, batch, length)`, and one delta for each row, shape `(batch,)`. Add it to a number of
+        tokens that includes the padding, such as the length of a KV cache.
+    Raises:
+        ValueError: if there are no rows.
 
     >>> batch = left_padded([multimodal([3]), multimodal([(1, 1, 2)])])
     >>> batch.positions[2]
@@ -142,7 +146,7 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     array([ 0, -1])
     """
     if not rows:
-        raise ValueError("`rows` must name at least one row, got none.")
+        raise ValueError("`rows` must have at least one row, got none.")
     lengths = np.array([row.positions.shape[1] for row in rows], np.int64)
     padding = lengths.max(initial=0) - lengths
     padded = [np.pad(row.positions, ((0, 0), (count, 0))) for row, count in zip(rows, padding.tolist(), strict=True)]
@@ -151,7 +155,7 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
 
 def _check_sizes(sizes: tuple[int, ...], merge: int) -> None:
     if not sizes:
-        raise ValueError("`sizes` must name at least one axis, got none.")
+        raise ValueError("`sizes` must have at least one axis, got none.")
     for size in sizes:
         check_integer("sizes", size)
     check_integer("merge", merge)
@@ -173,14 +177,14 @@ def _text(length: Any) -> npt.NDArray[np.int64]:
     return np.tile(np.arange(length, dtype=np.int64), (3, 1))
 
 
-def _vision(*given: Any) -> npt.NDArray[np.int64]:
-    if len(given) not in (3, 4):
-        raise ValueError(f"`segments` must be lengths or (frames, height, width[, interval]), got {given}.")
-    for size in given[:3]:
+def _vision(*segment: Any) -> npt.NDArray[np.int64]:
+    if len(segment) not in (3, 4):
+        raise ValueError(f"`segments` must be lengths or (frames, height, width[, interval]), got {segment}.")
+    for size in segment[:3]:
         check_integer("segments", size)
-    cells = grid(*given[:3])
-    if len(given) == 4:
-        check_number("segments", given[3], minimum=0)
-        # The product in float32 is the model's: in float64 other frames would fall just below a whole position.
-        cells[0] = np.floor(cells[0].astype(np.float32) * np.float32(given[3]))
+    cells = grid(*segment[:3])
+    if len(segment) == 4:
+        check_number("segments", segment[3], minimum=0)
+        # The model multiplies in float32; in float64 some products would fall just below an integer.
+        cells[0] = np.floor(cells[0].astype(np.float32) * np.float32(segment[3]))
     return cells

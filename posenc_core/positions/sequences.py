@@ -1,4 +1,4 @@
-"""Positions: where tokens stand. Integers or reals; the first stage of every encoding."""
+"""Positions of tokens in sequences, padded and packed batches, and shards: integers or real numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ LIMIT = 2**31
 
 
 def sequence(length: int, *, start: int = 0) -> npt.NDArray[np.int64]:
-    """The positions `start … start + length - 1`, shape `(length,)`.
+    """Return the positions `start … start + length - 1`, int64, shape `(length,)`.
 
     Raises:
-        ValueError: if `length` is negative, or a position not below 2**31 in size.
+        TypeError: if `length` is not an integer.
+        ValueError: if `length` is negative, or a position is not below 2**31 in size.
 
     >>> sequence(3, start=5)
     array([5, 6, 7])
@@ -30,43 +31,45 @@ def sequence(length: int, *, start: int = 0) -> npt.NDArray[np.int64]:
 
 
 def from_array(positions: Any) -> npt.NDArray[Any]:
-    """Positions given as numbers, as a NumPy array of int64 or float64, shape `(..., length)`.
+    """Convert positions to a NumPy array of int64 or float64, shape `(..., length)`.
 
+    Args:
+        positions: integers or real numbers, a list or an array that NumPy can read.
     Raises:
         TypeError: if they are not real numbers.
-        ValueError: if one is not finite, or not below 2**31 in size.
+        ValueError: if they are a single number, or one is not finite or not below 2**31 in size.
 
     >>> from_array([0, 7, -3])
     array([ 0,  7, -3])
     """
-    given = np.asarray(positions)
-    if given.dtype.kind not in "iuf":
-        kind = type(positions) if given.dtype.kind == "O" else given.dtype  # what NumPy cannot read is named
-        raise TypeError(f"`positions` must be integers or real numbers, got {kind}.")
-    if given.ndim == 0:
-        raise ValueError(f"`positions` must have shape (..., length), got the single number {given}.")
-    given = given.astype(np.float64, copy=False) if given.dtype.kind == "f" else given
-    outside = given[~((given > -LIMIT) & (given < LIMIT))]
+    array = np.asarray(positions)
+    if array.dtype.kind not in "iuf":
+        found = type(positions) if array.dtype.kind == "O" else array.dtype
+        raise TypeError(f"`positions` must be integers or real numbers, got {found}.")
+    if array.ndim == 0:
+        raise ValueError(f"`positions` must have shape (..., length), got the single number {array}.")
+    array = array.astype(np.float64, copy=False) if array.dtype.kind == "f" else array
+    outside = array[~((array > -LIMIT) & (array < LIMIT))]
     if outside.size:
         raise ValueError(f"`positions` must be finite and below 2**31 in size, got {outside[0]}.")
-    return given.astype(np.float64 if given.dtype.kind == "f" and given.size else np.int64, copy=False)
+    return array.astype(np.float64 if array.dtype.kind == "f" and array.size else np.int64, copy=False)
 
 
 def from_mask(mask: Any) -> Array:
-    """The positions of padded rows: each counts from 0 at its first token that counts, wherever the padding is.
+    """Return the positions of padded rows: each row counts its real tokens from 0, wherever the padding is.
 
-    Padded tokens have position 0, which every table holds; they do not move the tokens after them. To decode with a
-    cache, take the last columns of the longer mask's positions.
+    Padding has position 0, which every table has, and does not shift the tokens after it. To decode with a KV cache,
+    take the last columns of the positions of the extended mask.
 
     Args:
-        mask: 1 or True where a token counts, 0 or False where it is padding, shape `(length,)` or `(batch, length)`:
-            `attention_mask` elsewhere. A list, or an array of any library, traced or not.
+        mask: 1 or True for a real token, 0 or False for padding, shape `(length,)` or `(batch, length)`; it is
+            `attention_mask` in transformers. A list, or an array of any library, traced or not.
     Returns:
-        Integers in the library of `mask`, and of its shape; a NumPy array for a list.
+        Integers of the library and shape of `mask`; a NumPy array for a list.
     Raises:
-        TypeError: if `mask` holds neither booleans nor integers, as one that is added to scores does.
-        ValueError: if it has more than two axes.
-    Source: `attention_mask.cumsum(-1) - 1`, as generation in transformers counts; padding has position 1 there.
+        TypeError: if `mask` is neither boolean nor integer; a mask that is added to scores is rejected.
+        ValueError: if it has no axes or more than two.
+    Source: `attention_mask.cumsum(-1) - 1` in the generation of transformers, where padding has position 1.
 
     >>> from_mask([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
     array([[0, 0, 0, 1, 2],
@@ -75,29 +78,29 @@ def from_mask(mask: Any) -> Array:
     array([[3],
            [5]])
     """
-    mask = _array(mask)
-    if hasattr(mask, "shape"):  # a symbol tells neither that nor its dtype
+    mask = _as_array(mask)
+    if hasattr(mask, "shape"):  # symbols have neither shape nor dtype
         check_rank("mask", mask, minimum=1, maximum=2, axes="(length,) or (batch, length)")
         _check_integers("mask", mask, or_booleans=True)
     xp = namespace_of(mask)
-    counts = xp.abs(xp.astype(mask, xp.int32)) > 0
-    positions = xp.cumulative_sum(xp.astype(counts, xp.int32), axis=-1) - 1
-    return xp.where(counts, positions, xp.zeros_like(positions))
+    is_real = xp.abs(xp.astype(mask, xp.int32)) > 0
+    positions = xp.cumulative_sum(xp.astype(is_real, xp.int32), axis=-1) - 1
+    return xp.where(is_real, positions, xp.zeros_like(positions))
 
 
 def from_cu_seqlens(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[np.int64]:
-    """The positions of a packed batch: sequences one after the other, each counted from 0.
+    """Return the positions of a packed batch: sequences one after the other, each counted from 0.
 
     Args:
-        cu_seqlens: where sequences begin and the last one ends, `[0, n1, n1 + n2, …]`, shape `(sequences + 1,)`;
-            a list, or an array that NumPy can read. A sequence may be empty. Where each is padded, the padded bounds.
-        length: of the buffer that the batch lies in, in tokens; tokens after the last sequence have position 0.
-            The default is the end of the last sequence.
+        cu_seqlens: cumulative sequence lengths, `[0, n1, n1 + n2, …]`, shape `(sequences + 1,)`; a list, or an array
+            that NumPy can read. A sequence may be empty. If sequences are padded, pass the padded lengths.
+        length: the length of the buffer in tokens; tokens after the last sequence have position 0. The default is the
+            end of the last sequence.
     Returns:
-        NumPy array, shape `(length,)`.
+        int64, NumPy array, shape `(length,)`.
     Raises:
-        TypeError: if `cu_seqlens` are not integers.
-        ValueError: if they do not start at 0, decrease, or exceed `length`.
+        TypeError: if `cu_seqlens` or `length` is not made of integers.
+        ValueError: if `cu_seqlens` does not start at 0, decreases, or exceeds `length`.
     Source: `cu_seqlens` of FlashAttention's `flash_attn_varlen_func` (Dao et al. 2022, arXiv:2205.14135).
 
     >>> from_cu_seqlens([0, 3, 5], length=6)
@@ -115,9 +118,12 @@ def from_cu_seqlens(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArra
 
 
 def sequence_ids(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[np.int64]:
-    """Which sequence of a packed batch each token is of, counted from 0; -1 after the last one: for `same_sequence`.
+    """Return the index of the sequence that each token of a packed batch belongs to; pass it to `same_sequence`.
 
     Arguments and errors are those of `from_cu_seqlens`.
+
+    Returns:
+        int64, NumPy array, shape `(length,)`; -1 for tokens after the last sequence.
 
     >>> sequence_ids([0, 3, 5], length=6)
     array([ 0,  0,  0,  1,  1, -1])
@@ -130,14 +136,14 @@ def sequence_ids(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[n
 
 
 def counted_from(start: Any, length: Any) -> Array:
-    """`length` positions for each row, the first of them in `start`: `(batch,) -> (batch, length)`.
+    """Return `length` consecutive positions for each row: `(batch,) -> (batch, length)`.
 
     Args:
-        start: the first position of each row, for example how many tokens its cache holds; a list, or an array of any
-            library, traced or not.
-        length: how many positions, an integer or a scalar of the library.
+        start: the first position of each row, for example the number of tokens in its KV cache; a list, or an array of
+            any library, traced or not.
+        length: the number of positions, an integer or a scalar of the library.
     Returns:
-        Integers, at least 32 bits wide, in the library of `start`; a NumPy array for a list.
+        Integers of at least 32 bits in the library of `start`; a NumPy array for a list.
     Raises:
         TypeError: if `start` is not made of integers.
 
@@ -145,7 +151,7 @@ def counted_from(start: Any, length: Any) -> Array:
     array([[0, 1, 2],
            [5, 6, 7]])
     """
-    start = _array(start)
+    start = _as_array(start)
     _check_integers("start", start)
     xp = namespace_of(start)
     first = start if dtype_name(start) == "int64" else xp.astype(start, xp.int32)
@@ -154,26 +160,28 @@ def counted_from(start: Any, length: Any) -> Array:
 
 
 def arange_like(length: Any, *, like: Array) -> Array:
-    """The positions `0 … length - 1` in the library and on the device of `like`, shape `(length,)`."""
+    """Return the positions `0 … length - 1` in the library and on the device of `like`, shape `(length,)`."""
     return namespace_of(like).arange(length, device=getattr(like, "device", None))
 
 
 def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contiguous") -> Array:
-    """The part of the positions that one rank of a context-parallel group computes; all parts make up the whole.
+    """Return the positions that one rank of a context-parallel group computes.
 
-    Rows of a packed batch are cut sequence by sequence: concatenate the parts of each.
+    Shard each sequence of a packed batch by itself and concatenate the results.
 
     Args:
-        positions: of all tokens, shape `(..., length)`, or anything else with the tokens on its last axis: token
-            numbers, labels, masks of keys. A list, or an array of any library, traced or not.
-        rank: which part, `0 … world_size - 1`.
-        world_size: how many ranks share the sequence.
-        order: `"contiguous"` gives rank r the r-th of `world_size` equal chunks; `"zigzag"` the r-th and the r-th from
-            the end of `2 * world_size`, so that under a causal mask all ranks have the same work.
+        positions: the positions of all tokens, shape `(..., length)`, or any other array with the tokens on its last
+            axis: token ids, labels, masks of keys. A list, or an array of any library, traced or not.
+        rank: the rank, `0 … world_size - 1`.
+        world_size: the number of ranks that share the sequence.
+        order: `"contiguous"` gives rank r the r-th of `world_size` equal chunks; `"zigzag"` gives it the r-th from the
+            start and the r-th from the end of `2 * world_size` chunks, so that causal attention is balanced.
     Returns:
         Array of the library of `positions`, shape `(..., length / world_size)`.
     Raises:
-        ValueError: if `length` cannot be cut into equal chunks, or there is no such rank.
+        TypeError: if `positions` is not an array, or `rank` or `world_size` not an integer.
+        ValueError: if `length` is not a multiple of the number of chunks or is unknown, or the rank is not below
+            `world_size`.
     Source: Llama 3, section 3.3.2 (arXiv:2407.21783); `get_batch_on_this_cp_rank` of Megatron-LM.
 
     >>> [shard(np.arange(8), rank, 2, order="zigzag").tolist() for rank in range(2)]
@@ -184,7 +192,7 @@ def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contigu
     check_known("order", order, ("contiguous", "zigzag"))
     if rank >= world_size:
         raise ValueError(f"`rank` must be below the `world_size` {world_size}, got {rank}.")
-    array = _array(positions)
+    array = _as_array(positions)
     check_rank("positions", array, minimum=1, axes="(..., length)")
     chunks = [rank] if order == "contiguous" else [rank, 2 * world_size - 1 - rank]
     size = _chunk_size(array.shape[-1], len(chunks) * world_size)
@@ -192,38 +200,39 @@ def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contigu
     return parts[0] if len(parts) == 1 else namespace_of(array).concat(parts, axis=-1)
 
 
-def _array(given: Any) -> Any:
-    return np.asarray(given) if isinstance(given, (list, tuple, range)) else given
+def _as_array(values: Any) -> Any:
+    return np.asarray(values) if isinstance(values, (list, tuple, range)) else values
 
 
 def _check_integers(name: str, array: Array, *, or_booleans: bool = False) -> None:
-    kind = dtype_name(array)
-    if not kind.startswith(("int", "uint", "bool") if or_booleans else ("int", "uint")):
+    dtype = dtype_name(array)
+    if not dtype.startswith(("int", "uint", "bool") if or_booleans else ("int", "uint")):
         wanted = "booleans or integers" if or_booleans else "integers"
-        raise TypeError(f"`{name}` must be {wanted}, got {kind}; cast it first.")
+        raise TypeError(f"`{name}` must be {wanted}, got {dtype}; cast it first.")
 
 
 def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:
-    given = np.asarray(cu_seqlens)
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"`cu_seqlens` must be a list or a NumPy array of integers, got {given.dtype}.")
-    if given.ndim != 1 or not given.size:
-        raise ValueError(f"`cu_seqlens` must have shape (sequences + 1,), got {given.shape}.")
-    if given[0] != 0:
-        raise ValueError(f"`cu_seqlens` must start with 0, where the first sequence begins, got {given[0]}.")
-    falls = np.flatnonzero(given[1:] < given[:-1])
-    if falls.size:
-        before, after = given[falls[0]], given[falls[0] + 1]
-        raise ValueError(f"`cu_seqlens` must not decrease, got {after} after {before}; it holds sums of lengths.")
-    return given.astype(np.int64)
+    """Return the bounds of the sequences as int64, or raise what `from_cu_seqlens` promises."""
+    bounds = np.asarray(cu_seqlens)
+    if bounds.dtype.kind not in "iu":
+        raise TypeError(f"`cu_seqlens` must be a list or a NumPy array of integers, got {bounds.dtype}.")
+    if bounds.ndim != 1 or not bounds.size:
+        raise ValueError(f"`cu_seqlens` must have shape (sequences + 1,), got {bounds.shape}.")
+    if bounds[0] != 0:
+        raise ValueError(f"`cu_seqlens` must start with 0, where the first sequence begins, got {bounds[0]}.")
+    decreases = np.flatnonzero(bounds[1:] < bounds[:-1])
+    if decreases.size:
+        before, after = bounds[decreases[0]], bounds[decreases[0] + 1]
+        raise ValueError(f"`cu_seqlens` must not decrease, got {after} after {before}; pass cumulative lengths.")
+    return bounds.astype(np.int64)
 
 
 def _chunk_size(length: Any, chunks: int) -> int:
     if not is_static(length):
-        raise ValueError(f"`positions` must have a known length to be cut, got {length}.")
+        raise ValueError(f"`positions` must have a known length, got {length}.")
     if length % chunks:
         padded = -(-length // chunks) * chunks
         raise ValueError(
-            f"`positions` must be cut into {chunks} equal chunks, got length {length}; pad the sequence to {padded}."
+            f"`positions` must split into {chunks} equal chunks, got length {length}; pad the sequence to {padded}."
         )
     return length // chunks

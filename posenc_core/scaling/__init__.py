@@ -1,7 +1,7 @@
-"""Scaling: how the frequencies of a rotary encoding are slowed for contexts longer than it was trained on.
+"""Scalings: lower the frequencies of RoPE for contexts longer than those of training.
 
-Every formula is written for the frequencies that it is given, `f[i] = base ** (-2i / d)`, highest first, `d` being twice
-their number: to raise a base to `base * g ** (d / (d - 2))` is to multiply `f[i]` by `g ** (-2i / (d - 2))`.
+A scaling takes the frequencies `f[i] = base ** (-2i / d)`, highest first, where `d` is twice their number. To raise the
+base to `base * g ** (d / (d - 2))`, it multiplies `f[i]` by `g ** (-2i / (d - 2))`.
 """
 
 from .bands import Llama3, YaRN

@@ -1,4 +1,4 @@
-"""Scalings by how many turns a frequency makes within the original length."""
+"""Scalings that treat frequencies by the number of turns that they make within the original length."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from .base import Scaling, check_lengths
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class YaRN(Scaling):
-    """Frequencies that make many turns within the original length are kept, those that make few are divided by `factor`.
+    """Keep frequencies that make many turns within the original length, and divide those that make few by `factor`.
 
     Args:
         factor: at least 1.
         original_max_position_embeddings: the length L0 that the model was trained on.
-        beta_fast: turns within L0 from which on a frequency is kept.
-        beta_slow: turns within L0 up to which a frequency is divided by `factor`.
-        mscale, mscale_all_dim: if neither is missing or 0, the attention factor is `g(mscale) / g(mscale_all_dim)` with
-            `g(m) = 0.1 * m * ln(factor) + 1`; else it is `g(1)`.
-        attention_factor: if given, the attention factor whatever the others say.
-        truncate: whether the bounds of the ramp between the two are widened to whole indices.
+        beta_fast: frequencies with at least this number of turns within L0 are kept.
+        beta_slow: frequencies with at most this number of turns within L0 are divided by `factor`. Between the two a
+            linear ramp blends both.
+        mscale, mscale_all_dim: if both are given and not 0, the attention factor is `g(mscale) / g(mscale_all_dim)`
+            with `g(m) = 0.1 * m * ln(factor) + 1`; otherwise it is `g(1)`.
+        attention_factor: overrides the attention factor.
+        truncate: whether to widen the ramp to whole indices.
     Raises:
+        TypeError: if `truncate` is not a boolean, or a number is of another type.
         ValueError: if a number is not finite or too small, or `beta_fast` is below `beta_slow`.
     Source: Peng et al. 2023, sections 3.2 and 3.3 (arXiv:2309.00071v3); ramp, bounds and factors as in Hugging Face's
         `yarn`.
@@ -57,12 +59,12 @@ class YaRN(Scaling):
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             low, high = self.ramp(len(frequencies), base)
-            slow = [min(max((i - low) / (high - low), Decimal(0)), Decimal(1)) for i in range(len(frequencies))]
+            weights = [min(max((i - low) / (high - low), Decimal(0)), Decimal(1)) for i in range(len(frequencies))]
             factor = Decimal(self.factor)
-            return tuple(f / factor * s + f * (1 - s) for f, s in zip(frequencies, slow, strict=True))
+            return tuple(f / factor * w + f * (1 - w) for f, w in zip(frequencies, weights, strict=True))
 
     def ramp(self, pairs: int, base: float) -> tuple[Decimal, Decimal]:
-        """The index up to which frequencies are kept, and that from which on they are divided by `factor`."""
+        """Return the index up to which frequencies are kept, and the one from which they are divided by `factor`."""
         with high_precision():
             low, high = (self._index_of(turns, pairs, base) for turns in (self.beta_fast, self.beta_slow))
             if self.truncate:
@@ -71,9 +73,9 @@ class YaRN(Scaling):
             return low, high + Decimal("0.001") if low == high else high
 
     def _index_of(self, turns: float, pairs: int, base: float) -> Decimal:
-        """The index, not rounded, of the frequency that makes this many turns within the original length."""
-        longest = self.original_max_position_embeddings / (TWO_PI * Decimal(turns))
-        return pairs * longest.ln() / Decimal(base).ln()
+        """Return the fractional index of the frequency that makes this number of turns within the original length."""
+        inverse_frequency = self.original_max_position_embeddings / (TWO_PI * Decimal(turns))
+        return pairs * inverse_frequency.ln() / Decimal(base).ln()
 
     def exact_attention_factor(self) -> Decimal:
         with high_precision():
@@ -84,20 +86,20 @@ class YaRN(Scaling):
             return self.growth(1)
 
     def growth(self, scale: float) -> Decimal:
-        """`0.1 * scale * ln(factor) + 1`: what the attention factors of the paper and of DeepSeek are made of."""
+        """Return `0.1 * scale * ln(factor) + 1`, from which the paper and DeepSeek compute the attention factor."""
         with high_precision():
             return Decimal(scale) * Decimal(self.factor).ln() / 10 + 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Llama3(Scaling):
-    """Wavelengths above `L0 / low_freq_factor` are stretched by `factor`, those below `L0 / high_freq_factor` kept.
+    """Multiply wavelengths above `L0 / low_freq_factor` by `factor`, and keep those below `L0 / high_freq_factor`.
 
-    Between the two, frequencies are blended; where the two factors are equal there is no between.
+    Frequencies between the two are blended.
 
     Args:
         factor: at least 1.
-        low_freq_factor, high_freq_factor: above 0, the first not above the second.
+        low_freq_factor, high_freq_factor: above 0, the first at most the second.
         original_max_position_embeddings: the length L0 that the model was trained on.
     Source: `apply_scaling` of Meta's code of Llama 3.1, as in Hugging Face's `llama3`.
     """
@@ -116,10 +118,10 @@ class Llama3(Scaling):
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
-            return tuple(frequency * self._share(frequency) for frequency in frequencies)
+            return tuple(frequency * self._weight(frequency) for frequency in frequencies)
 
-    def _share(self, frequency: Decimal) -> Decimal:
-        """What is left of a frequency: all, `1 / factor`, or a blend."""
+    def _weight(self, frequency: Decimal) -> Decimal:
+        """Return the number that multiplies a frequency: 1, `1 / factor`, or a blend of the two."""
         turns = self.original_max_position_embeddings * frequency / TWO_PI  # within the original length
         low, high, factor = map(Decimal, (self.low_freq_factor, self.high_freq_factor, self.factor))
         if turns > high:

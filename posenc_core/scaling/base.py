@@ -1,4 +1,4 @@
-"""What every scaling is."""
+"""The base class of scalings, and checks of their lengths."""
 
 from __future__ import annotations
 
@@ -18,47 +18,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Scaling(Value):
-    """A rule from frequencies to slower frequencies, and the factor that goes with it.
+    """A rule that maps frequencies to lower ones, and its attention factor.
 
-    A scaling keeps no state. One that depends on the length of the sequence says so by `max_seq_len`, and is another one
-    `at` another length.
+    A scaling has no state. If it depends on the length of the sequence, `max_seq_len` is the longest for which it is
+    valid, and `at` returns the scaling for another length.
     """
 
     @property
     def max_seq_len(self) -> int | None:
-        """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
+        """The longest sequence for which these frequencies are valid; None if unlimited."""
         return None
 
     def at(self, seq_len: int) -> Self:
-        """The scaling for sequences of `seq_len` positions."""
+        """Return the scaling for sequences of `seq_len` positions."""
         check_integer("seq_len", seq_len)
         return self
 
     def check(self, pairs: int) -> None:
-        """Raise unless the scaling fits an encoding of so many frequencies."""
+        """Raise ValueError unless the scaling fits an encoding with this number of frequencies, `pairs`."""
 
     def num_rotating_pairs(self, pairs: int) -> int:
-        """How many of so many frequencies are not 0; they come first."""
+        """Return how many of `pairs` frequencies are not 0; they come first."""
         return pairs
 
     @abstractmethod
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
-        """The frequencies to use in place of those given, radians per position."""
+        """Return the frequencies to use instead, in radians per position.
+
+        Args:
+            frequencies: those of the unscaled encoding, highest first.
+            base: the base of the encoding, `rope_theta`.
+        """
 
     def exact_attention_factor(self) -> Decimal:
-        """The attention factor, which multiplies cos and sin, so that scores grow by its square; to 110 digits."""
+        """Return the attention factor to 110 digits; it multiplies cos and sin, so scores grow by its square."""
         return Decimal(1)
 
 
-def told(scaling: V, seq_len: int) -> V:
-    """The scaling with this `seq_len`; itself where that changes nothing."""
+def with_seq_len(scaling: V, seq_len: int) -> V:
+    """Return the scaling with this `seq_len`, or `scaling` itself if the two are equal."""
     check_integer("seq_len", seq_len)
-    other = replace(scaling, seq_len=operator.index(seq_len))  # type: ignore[call-arg]  # its callers have it
+    other = replace(scaling, seq_len=operator.index(seq_len))  # type: ignore[call-arg]  # the callers have this field
     return scaling if other == scaling else other
 
 
 def check_lengths(original: int, seq_len: int | None) -> None:
-    """Raise unless both are lengths; the second may be missing."""
+    """Raise unless the original length is at least 2 and `seq_len` at least 1 or None."""
     check_integer("original_max_position_embeddings", original, minimum=2)
     if seq_len is not None:
         check_integer("seq_len", seq_len)

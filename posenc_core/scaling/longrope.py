@@ -1,4 +1,4 @@
-"""The scaling by lists of numbers that were searched for."""
+"""LongRoPE: scaling by two lists of divisors that were found by search."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from decimal import Decimal
 
 from .._array_api.checks import check_number
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_lengths, told
+from .base import Scaling, check_lengths, with_seq_len
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LongRoPE(Scaling):
-    """Each frequency divided by a number of its own: one of two lists, by the length of the sequence.
+    """Divide each frequency by its own divisor, from one of two lists that the length of the sequence selects.
 
     Args:
-        short_factor, long_factor: what the frequencies are divided by, one number for each; the second list for
-            sequences strictly longer than the original.
+        short_factor, long_factor: the divisors, one for each frequency; `long_factor` is for sequences strictly longer
+            than the original length.
         original_max_position_embeddings: the length L0 that the model was trained on.
-        factor: the longest length over L0; the attention factor is `sqrt(1 + ln(factor) / ln(L0))`.
-        attention_factor: if given, the attention factor in place of that.
-        short_mscale, long_mscale: if given, the attention factor of each of the two cases in place of both (Phi-MoE).
-        seq_len: the length of the sequences that the frequencies are for; without it, those of at most L0.
+        factor: the longest length divided by L0; the attention factor is `sqrt(1 + ln(factor) / ln(L0))`.
+        attention_factor: overrides the attention factor that follows from `factor`.
+        short_mscale, long_mscale: override the attention factor, one for each list (Phi-MoE).
+        seq_len: the length of the sequences; the default None selects `short_factor`.
     Raises:
-        ValueError: if a number is not finite or too small, or nothing tells the attention factor.
+        TypeError: if a list is not a list of numbers.
+        ValueError: if a number is not finite or too small, or the attention factor is not given in any of these ways.
     Source: Ding et al. 2024 (arXiv:2402.13753), as in Hugging Face's `longrope`.
     """
 
@@ -42,7 +43,9 @@ class LongRoPE(Scaling):
         for name in ("short_factor", "long_factor"):
             _check_divisors(name, getattr(self, name))
         check_lengths(self.original_max_position_embeddings, self.seq_len)
-        beyond = self.original_max_position_embeddings + 1  # stands for all lengths that share its frequencies
+        beyond = (
+            self.original_max_position_embeddings + 1
+        )  # represents all longer sequences: their frequencies are equal
         object.__setattr__(self, "seq_len", beyond if self.seq_len is not None and self.seq_len >= beyond else None)
         if self.factor is not None:
             check_number("factor", self.factor, minimum=1)
@@ -50,15 +53,15 @@ class LongRoPE(Scaling):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), above=0)
         if (self.short_mscale is None) != (self.long_mscale is None):
-            raise ValueError("`short_mscale` and `long_mscale` go together: give both or neither.")
+            raise ValueError("`short_mscale` and `long_mscale` go together: pass both or neither.")
         if self.factor is self.attention_factor is self.short_mscale:
             raise ValueError(
-                "`factor` must be given where `attention_factor` is not: the longest length over the original."
+                "`factor` must be given where `attention_factor` is not: the longest length divided by the original."
             )
 
     @property
     def is_long(self) -> bool:
-        """Whether the frequencies are those of `long_factor`."""
+        """Whether the frequencies are divided by `long_factor`."""
         return self.seq_len is not None
 
     @property
@@ -66,7 +69,7 @@ class LongRoPE(Scaling):
         return None if self.is_long else self.original_max_position_embeddings
 
     def at(self, seq_len: int) -> LongRoPE:
-        return told(self, seq_len)
+        return with_seq_len(self, seq_len)
 
     def check(self, pairs: int) -> None:
         for name in ("short_factor", "long_factor"):
@@ -91,7 +94,7 @@ class LongRoPE(Scaling):
 
 
 def _check_divisors(name: str, given: object) -> None:
-    """Raise unless it is a tuple, as every list has become, of numbers above 0."""
+    """Raise unless it is a tuple, into which `Value` converts lists, of numbers above 0."""
     if not isinstance(given, tuple):
         raise TypeError(f"`{name}` must be a list of numbers, got {given!r}.")
     for number in given:

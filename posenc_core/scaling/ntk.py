@@ -1,4 +1,4 @@
-"""Scalings by one number: position interpolation, a higher base, a share that turns."""
+"""Scalings by one number: position interpolation, NTK-aware bases, partial rotation."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from decimal import Decimal
 
 from .._array_api.checks import check_number
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_lengths, told
+from .base import Scaling, check_lengths, with_seq_len
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AttentionFactor(Scaling):
-    """Frequencies as they are, cos and sin multiplied: for frequencies that are given as a model has them.
+    """Keep the frequencies and multiply cos and sin by a number, for frequencies that are copied from a model.
 
     Args:
-        attention_factor: what cos and sin are multiplied by.
+        attention_factor: the multiplier of cos and sin, above 0.
     """
 
     attention_factor: float
@@ -34,8 +34,10 @@ class AttentionFactor(Scaling):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Linear(Scaling):
-    """Position interpolation: every frequency divided by `factor`, at least 1.
+    """Position interpolation: divide every frequency by `factor`.
 
+    Args:
+        factor: at least 1.
     Source: Chen et al. 2023 (arXiv:2306.15595).
     """
 
@@ -52,8 +54,10 @@ class Linear(Scaling):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NTK(Scaling):
-    """The base raised to `base * factor ** (d / (d - 2))`: the slowest frequency divided by `factor`, the fastest kept.
+    """Raise the base to `base * factor ** (d / (d - 2))`: divide the lowest frequency by `factor`, keep the highest.
 
+    Args:
+        factor: at least 1.
     Source: bloc97 2023, "NTK-Aware Scaled RoPE"; Peng et al. 2023, section 3.1 (arXiv:2309.00071).
     """
 
@@ -64,12 +68,16 @@ class NTK(Scaling):
         check_number("factor", self.factor, minimum=1)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
-        return _rebased(frequencies, self.factor)
+        return _raise_base(frequencies, self.factor)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NTKAlpha(Scaling):
-    """`NTK` as Hunyuan writes it: the base raised to `base * alpha ** (d / (d - 2))`, `alpha` at least 1."""
+    """`NTK` with Hunyuan's name of the factor: raise the base to `base * alpha ** (d / (d - 2))`.
+
+    Args:
+        alpha: at least 1.
+    """
 
     alpha: float
 
@@ -78,18 +86,18 @@ class NTKAlpha(Scaling):
         check_number("alpha", self.alpha, minimum=1)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
-        return _rebased(frequencies, self.alpha)
+        return _raise_base(frequencies, self.alpha)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DynamicNTK(Scaling):
-    """`NTK` by `factor * seq_len / original - (factor - 1)` for sequences longer than the original; none for others.
+    """`NTK` with the factor `factor * seq_len / L - (factor - 1)`, for sequences longer than the original length L.
 
     Args:
         factor: at least 1.
         original_max_position_embeddings: the length L that the model was trained on.
-        seq_len: the length of the sequences that the frequencies are for; without it, those of at most L.
-    Source: emozilla 2023, as in Hugging Face's `dynamic`; for a factor of 1 Peng et al. 2023, section 3.4
+        seq_len: the length of the sequences; the default None, and lengths up to L, keep the frequencies.
+    Source: emozilla 2023, as in Hugging Face's `dynamic`; a factor of 1 is Peng et al. 2023, section 3.4
         (arXiv:2309.00071v3).
     """
 
@@ -102,28 +110,28 @@ class DynamicNTK(Scaling):
         check_number("factor", self.factor, minimum=1)
         check_lengths(self.original_max_position_embeddings, self.seq_len)
         if self.seq_len is not None and self.seq_len <= self.original_max_position_embeddings:
-            object.__setattr__(self, "seq_len", None)  # all of them have the same frequencies
+            object.__setattr__(self, "seq_len", None)  # equal frequencies, so that these are one value
 
     @property
     def max_seq_len(self) -> int:
         return max(self.original_max_position_embeddings, self.seq_len or 0)
 
     def at(self, seq_len: int) -> DynamicNTK:
-        return told(self, seq_len)
+        return with_seq_len(self, seq_len)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             factor = Decimal(self.factor)
             growth = factor * self.max_seq_len / self.original_max_position_embeddings - (factor - 1)
-        return _rebased(frequencies, growth)
+        return _raise_base(frequencies, growth)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Proportional(Scaling):
-    """The first share of the frequencies of the whole head, divided by `factor`; the others stand still (Gemma 4).
+    """Keep the first frequencies of the whole head, divided by `factor`, and set the others to 0 (Gemma 4).
 
     Args:
-        partial_rotary_factor: the share that turns, above 0 and at most 1; of their number, the whole part.
+        partial_rotary_factor: the fraction of frequencies to keep, above 0 and at most 1; their number is rounded down.
         factor: at least 1.
     """
 
@@ -143,12 +151,12 @@ class Proportional(Scaling):
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         count = self.num_rotating_pairs(len(frequencies))
         with high_precision():
-            slow = tuple(frequency / Decimal(self.factor) for frequency in frequencies[:count])
-        return slow + (Decimal(0),) * (len(frequencies) - count)
+            scaled = tuple(frequency / Decimal(self.factor) for frequency in frequencies[:count])
+        return scaled + (Decimal(0),) * (len(frequencies) - count)
 
 
-def _rebased(frequencies: Frequencies, growth: float | Decimal) -> Frequencies:
-    """`f[i] * growth ** (-i / (pairs - 1))`; one frequency alone is 1 whatever the base."""
+def _raise_base(frequencies: Frequencies, growth: float | Decimal) -> Frequencies:
+    """Return `f[i] * growth ** (-i / (pairs - 1))`; a single frequency is independent of the base."""
     with high_precision():
         step = -Decimal(growth).ln() / max(len(frequencies) - 1, 1)
         return tuple(frequency * (step * i).exp() for i, frequency in enumerate(frequencies))

@@ -1,5 +1,5 @@
-"""Compute exact tables of sines and cosines."""
+"""Frequencies, angles, and exact tables of cosines and sines."""
 
-from .sincos import cos_sin, cos_sin_of_float32, write_cos_sin, write_derivatives
+from .sincos import Envelope, Positions, Table, cos_sin, cos_sin_of_float32, write_cos_sin, write_derivatives
 
-__all__ = ["cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
+__all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]

@@ -1,13 +1,13 @@
-"""Numbers finer than float64: frequencies as 110-digit decimals, angles as 256-bit fractions of a turn.
+"""Arithmetic finer than float64: frequencies as 110-digit decimals, angles as 256-bit fractions of a turn.
 
-A turn is a whole rotation, 2π radians. Counting angles in turns makes their reduction exact: the whole turns
-of an integer product fall off the left end of the machine word by themselves.
+A turn is 2π radians. In turns the reduction of angles is exact: integer products overflow the machine word by whole
+turns.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -22,7 +22,7 @@ Float64s: TypeAlias = npt.NDArray[np.float64]
 TURN_BITS = 256
 VALUE_BITS = 200
 VALUE_ERROR = 2**20  # in units of 2**-200: generous for thirty rounded terms of a series
-TWO_PI = Decimal(  # written out: at import, arithmetic would have the caller's precision
+TWO_PI = Decimal(  # a literal: arithmetic at import would have the precision of the caller's context
     "6.283185307179586476925286766559005768394338798750211641949889184615632812572417"
     "99725606965068423413596429617302656461329418768921910116446345071881626"
 )
@@ -31,7 +31,7 @@ _RADIANS_PER_TURN = int(Fraction(TWO_PI) * 2**TURN_BITS)  # in units of 2**-256
 
 @contextmanager
 def high_precision(digits: int = 110) -> Iterator[None]:
-    """A `with` block in which decimal arithmetic carries so many digits, whatever the caller's settings."""
+    """Compute decimals with so many digits inside a `with` block, whatever the caller's context is."""
     with localcontext(Context(prec=digits)):
         yield
 
@@ -39,14 +39,14 @@ def high_precision(digits: int = 110) -> Iterator[None]:
 class TurnFractions(NamedTuple):
     """Frequencies in turns per position: as big integers, and cut into the words that NumPy multiplies."""
 
-    exact: tuple[int, ...]  # 2**256 is one turn
+    exact: tuple[int, ...]  # in units of 2**-256 turn
     high: npt.NDArray[np.uint64]  # the 64 bits after the point
     low: npt.NDArray[np.int64]  # the 32 bits after those
     radians: Float64s  # radians per position, rounded once
 
 
 def turns_of(frequencies: Frequencies) -> TurnFractions:
-    """The frequencies, given in radians per position, in turns per position."""
+    """Convert frequencies from radians per position to turns per position."""
     with high_precision():
         exact = tuple(int(frequency / TWO_PI * 2**TURN_BITS) for frequency in frequencies)
     return TurnFractions(
@@ -58,45 +58,45 @@ def turns_of(frequencies: Frequencies) -> TurnFractions:
 
 
 def wrapped_angles(positions: npt.NDArray[Any], turns: TurnFractions) -> tuple[Float64s, Float64s, Float64s]:
-    """Angles of positions, less whole turns, in radians, and how far they may be off.
+    """Compute angles modulo whole turns, in radians, and bounds on their errors.
 
     Args:
         positions: int64 or float64, below 2**31 in size, shape `(n, 1)`.
     Returns:
-        Angles and reach, each `(n, pairs)`, and floor, `(pairs,)`: an angle is off by less than
-        `reach * 2**-51 + floor`. The reach is its size, and that of what was added to it, each float64 operation being
-        off by half a last place. The floor is 1.5 units of 2**-64 turn, or 0 for a frequency so low that no position makes
-        a turn and the plain product will do.
+        Angles and sizes, each `(n, pairs)`, and floor, `(pairs,)`: the error of an angle is below
+        `sizes * 2**-51 + floor`. The size of an angle includes that of each summand, because every float64 operation
+        errs by up to half an ulp. The floor is 1.5 units of 2**-64 turn, or 0 for a frequency so low that no position
+        completes a turn, for which the float64 product is precise enough.
     """
     whole = np.rint(positions).astype(np.int64) if positions.dtype.kind == "f" else positions
     carry = (whole * turns.low) >> 32
     wrapped = (whole.view(np.uint64) * turns.high + carry.view(np.uint64)).view(np.int64)
     angles: Float64s = wrapped * np.float64(math.tau * 2.0**-64)
-    reach = np.abs(angles)
+    sizes = np.abs(angles)
     if positions.dtype.kind == "f":
-        beyond = (positions - whole) * turns.radians
-        angles += beyond
-        reach += np.abs(beyond)
-    slow = np.max(np.abs(positions), initial=0) * turns.radians < 1
-    if slow.any():
-        angles[:, slow] = positions * turns.radians[slow]
-        reach[:, slow] = np.abs(angles[:, slow])
-    return angles, reach, np.where(slow, 0, 2.0**-60)
+        fractional = (positions - whole) * turns.radians
+        angles += fractional
+        sizes += np.abs(fractional)
+    is_low = np.max(np.abs(positions), initial=0) * turns.radians < 1
+    if is_low.any():
+        angles[:, is_low] = positions * turns.radians[is_low]
+        sizes[:, is_low] = np.abs(angles[:, is_low])
+    return angles, sizes, np.where(is_low, 0, 2.0**-60)
 
 
 def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
-    """Cosine and sine of `position` × `turn` as integers in units of 2**-200, off by less than 2**20 units."""
+    """Compute cosine and sine of `position` × `turn` in units of 2**-200, with an error below 2**20 units."""
     numerator, denominator = position.as_integer_ratio()
     angle = (numerator * turn // denominator) % 2**TURN_BITS
     quarter = (angle + 2 ** (TURN_BITS - 3)) >> (TURN_BITS - 2)
-    rest = angle - (quarter << (TURN_BITS - 2))  # at most an eighth of a turn either way
+    rest = angle - (quarter << (TURN_BITS - 2))  # from -1/8 to 1/8 turn
     radians = rest * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)
     cos, sin = _series(2**VALUE_BITS, 0, radians), _series(radians, 1, radians)
     return ((cos, sin), (-sin, cos), (-cos, -sin), (sin, -cos))[quarter % 4]
 
 
 def _series(term: int, order: int, radians: int) -> int:
-    """The Taylor series of cosine (from order 0) or sine (from order 1), in units of 2**-200."""
+    """Sum the Taylor series of cosine (from order 0) or sine (from order 1), in units of 2**-200."""
     square = radians * radians >> VALUE_BITS
     total = 0
     while term not in (0, -1):  # a right shift rounds negative terms to -1, never to 0
@@ -106,21 +106,11 @@ def _series(term: int, order: int, radians: int) -> int:
     return total
 
 
-def round_or_recompute(
-    out: npt.NDArray[np.float32], value: Float64s, slack: Float64s, exact: Callable[[Any, Any], np.float32]
-) -> None:
-    """Write values that are known up to a slack, rounded to float32; where that leaves two, ask for `exact(row, column)`."""
-    upper = (value + slack).astype(np.float32)
-    np.subtract(value, slack, out=out, casting="same_kind")
-    for row, column in zip(*np.nonzero(out != upper), strict=True):
-        out[row, column] = exact(row, column)
-
-
 def nearest_float32(value: int, *, error: int = VALUE_ERROR) -> np.float32:
-    """`value` × 2**-200, known up to `error`, rounded once to float32; if exact, a tie goes to the even number.
+    """Round `value` × 2**-200, known up to `error`, once to float32; if it is exact, a tie goes to the even number.
 
     Raises:
-        ArithmeticError: if the error does not let it tell between two float32 numbers.
+        ArithmeticError: if the error does not decide between two float32 numbers.
     """
     size = abs(value)
     shift = max(size.bit_length() - 24, VALUE_BITS - 149)  # a float32 has no bits below 2**-149

@@ -1,7 +1,8 @@
-"""Drafts: tables of cosine and sine that are being written, and their entries that float64 cannot decide."""
+"""Round to float32 once: from float64 if its error bound decides the entry, otherwise from big integers (Ziv's test)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,52 +24,60 @@ Table: TypeAlias = npt.NDArray[np.float32]
 
 
 class Envelope(NamedTuple):
-    """What a table grows or shrinks by along positions: column j by `exp((position - center) * rates[j])`."""
+    """The growth of a table along positions: column j is multiplied by `exp((position - center) * rates[j])`."""
 
     rates: Frequencies
     center: float = 0
 
 
 class TableSpec(NamedTuple):
-    """Rows to be written, each of the two tables taking the first of the frequencies, or being None."""
+    """The tables to write and the arguments of their entries; a table of fewer columns takes the first frequencies."""
 
     positions: Positions  # (rows,)
-    cos: Table | None
+    cos: Table | None  # None: not wanted
     sin: Table | None
     turns: TurnFractions
     factors: Frequencies  # one for each frequency
     envelope: Envelope | None
 
     def part(self, rows: slice) -> TableSpec:
-        """Some of the rows."""
+        """Return the spec of some of the rows."""
         cos, sin = (None if table is None else table[rows] for table in (self.cos, self.sin))
         return self._replace(positions=self.positions[rows], cos=cos, sin=sin)
 
-    def exact(self, row: int, column: int, kind: int) -> np.float32:
-        """An entry of the cosine (0) or the sine (1), by big integers; where the angle is 0, it is 0 or the factor itself."""
+    def exact(self, row: int, column: int, function_index: int) -> np.float32:
+        """Compute an entry of the cosine (0) or the sine (1) by big integers, rounded once."""
         position, turn, factor = self.positions[row].item(), self.turns.exact[column], self.factors[column]
-        if kind and not position * turn:
+        if function_index and not position * turn:
             return np.float32(0)
-        exact = exact_cos_sin(position, turn)[kind]
+        exact = exact_cos_sin(position, turn)[function_index]
         with high_precision():
-            if self.envelope is None:
+            if self.envelope is None:  # the cosine of 0 is exact, so the entry may be a tie
                 return nearest_float32(int(exact * factor), error=VALUE_ERROR if position * turn else 0)
             distance = Decimal(position) - Decimal(self.envelope.center)
-            grown = factor * (distance * self.envelope.rates[column]).exp()
-            return nearest_float32(int(exact * grown), error=VALUE_ERROR * int(grown + 1))
+            scale = factor * (distance * self.envelope.rates[column]).exp()
+            return nearest_float32(int(exact * scale), error=VALUE_ERROR * int(scale + 1))
 
 
 def float_factors(spec: TableSpec) -> Float64s | None:
-    """What each column is multiplied by, rounded to float64; None where that is 1."""
+    """Return the factor of each column, rounded to float64, or None if all are 1."""
     if all(factor == 1 for factor in spec.factors):
         return None
     return np.array([float(factor) for factor in spec.factors])
 
 
 def growth(envelope: Envelope, distances: npt.NDArray[Any]) -> tuple[Float64s, Float64s]:
-    """How much columns grow over distances, `(n, columns)`, and how far that may be off, in shares of itself.
+    """Return the envelope at distances from its center, `(n, columns)`, and a bound on its relative error.
 
-    An exponent is off by two roundings, `exp` by four last places.
+    The error of an exponent is two roundings, that of `exp` 4 ulp.
     """
     exponents = distances[:, None] * np.array([float(rate) for rate in envelope.rates])
     return np.exp(exponents), (np.abs(exponents) + 8) * 2.0**-50
+
+
+def round_or_recompute(out: Table, value: Float64s, error: Float64s, exact: Callable[[Any, Any], np.float32]) -> None:
+    """Write `value`, rounded to float32; write `exact(row, column)` where `value ± error` rounds to two numbers."""
+    upper = (value + error).astype(np.float32)
+    np.subtract(value, error, out=out, casting="same_kind")
+    for row, column in zip(*np.nonzero(out != upper), strict=True):
+        out[row, column] = exact(row, column)

@@ -1,7 +1,7 @@
-"""Angles: positions × frequencies, in radians. The readable form, in the precision of its inputs.
+"""Angles: positions × frequencies in radians, as the papers write them, in the precision of the inputs.
 
-Tables that are kept come from `tables`, which rounds the true sine once; this is the same product as the papers
-write it, for reading, for drawing and for positions that are only known while a program is traced.
+They are for teaching, for plots and for traced positions. Tables come from `posenc_core.tables.sincos` instead, which
+reduces angles exactly and rounds each entry once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from .._array_api.namespace import Array, dtype_name, namespace_of
 
 
 def angles(positions: Array, frequencies: Array) -> Array:
-    """Outer product, radians: `(..., length) x (pairs,) -> (..., length, pairs)`, both of one float dtype.
+    """Compute the outer product of positions and frequencies, in radians.
 
+    Args:
+        positions: floating-point, shape `(..., length)`.
+        frequencies: radians per position, of the dtype of `positions`, shape `(pairs,)`.
+    Returns:
+        Angles of that dtype, shape `(..., length, pairs)`.
     Source: Su et al. 2021, equation 15 (arXiv:2104.09864).
 
     >>> import numpy as np
@@ -28,12 +33,15 @@ def angles(positions: Array, frequencies: Array) -> Array:
 
 
 def angles_of(positions: Array, frequencies: npt.NDArray[np.float64]) -> Array:
-    """`angles` in the library of `positions`, of frequencies that are known: in float64 where positions are, else float32.
+    """Compute `angles` in the library of `positions` from frequencies that are NumPy's.
+
+    Returns:
+        Angles, shape `(..., length, pairs)`: float64 if the positions are float64, otherwise float32.
 
     >>> angles_of(np.array([2**20], np.float32), np.array([1.0, 0.5]))
     array([[1.048576e+06, 5.242880e+05]], dtype=float32)
     """
     xp = namespace_of(positions)
-    wide = "float64" if dtype_name(positions) == "float64" else "float32"
-    known = xp.asarray(frequencies.astype(wide), device=getattr(positions, "device", None))
-    return angles(xp.astype(positions, known.dtype), known)
+    dtype = "float64" if dtype_name(positions) == "float64" else "float32"
+    converted = xp.asarray(frequencies.astype(dtype), device=getattr(positions, "device", None))
+    return angles(xp.astype(positions, converted.dtype), converted)

@@ -1,4 +1,4 @@
-"""Frequencies: radians per position, highest first, as 110-digit decimals that later stages round once."""
+"""Frequencies: radians per position, highest first, as 110-digit decimals, so that tables are rounded only once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._fixed_point import Float64s, Frequencies, high_precision
 
 
 def geometric(dim: int, *, base: float = 10000, count: int | None = None) -> Frequencies:
-    """`base ** (-2i / dim)` for `i = 0 … count - 1`; by default `count` is `dim / 2`, rounded up.
+    """Return `base ** (-2i / dim)` for `i = 0 … count - 1`; the default of `count` is `dim / 2`, rounded up.
 
     Source: Vaswani et al. 2017, section 3.5 (arXiv:1706.03762).
 
@@ -26,7 +26,7 @@ def geometric(dim: int, *, base: float = 10000, count: int | None = None) -> Fre
 
 
 def endpoint(count: int, *, base: float = 10000) -> Frequencies:
-    """`base ** (-i / (count - 1))`: the first is 1, the last is exactly `1 / base`; one alone is 1.
+    """Return `base ** (-i / (count - 1))`: the first is 1, the last exactly `1 / base`; a single one is 1.
 
     Source: tensor2tensor `get_timing_signal_1d`.
 
@@ -37,7 +37,7 @@ def endpoint(count: int, *, base: float = 10000) -> Frequencies:
 
 
 def spaced(count: int, *, spans: Fraction, base: float = 10000) -> Frequencies:
-    """`base ** (-i / spans)` for `i = 0 … count - 1`: of diffusion timesteps.
+    """Return `base ** (-i / spans)` for `i = 0 … count - 1`, the frequencies of diffusion timesteps.
 
     >>> as_float64(spaced(3, spans=Fraction(1, 2), base=10))
     array([1.e+00, 1.e-02, 1.e-04])
@@ -46,7 +46,7 @@ def spaced(count: int, *, spans: Fraction, base: float = 10000) -> Frequencies:
 
 
 def powers_of_two(count: int) -> Frequencies:
-    """`2 ** -i`: each column takes twice as long as the one before it.
+    """Return `2 ** -i` for `i = 0 … count - 1`: each wavelength is twice the one before.
 
     >>> as_float64(powers_of_two(3))
     array([1.  , 0.5 , 0.25])
@@ -55,30 +55,31 @@ def powers_of_two(count: int) -> Frequencies:
 
 
 def chosen(frequencies: Iterable[float]) -> Frequencies:
-    """The frequencies given, unrounded.
+    """Return the given frequencies without rounding.
 
     Raises:
-        TypeError, ValueError: if one is not a number from 0 up to 2**31.
+        TypeError: if one is not a number.
+        ValueError: if one is not finite, is negative, or is 2**31 or more.
 
     >>> as_float64(chosen([1.0, 0.5, 0.2]))
     array([1. , 0.5, 0.2])
     """
-    given = tuple(frequencies)
-    for frequency in given:
+    frequencies = tuple(frequencies)
+    for frequency in frequencies:
         check_number("frequencies", frequency)
         if not 0 <= frequency < 2**31:
             raise ValueError(f"`frequencies` must be from 0 up to 2**31 radians per position, got {frequency!r}.")
     with high_precision():
-        return tuple(Decimal(frequency) for frequency in given)
+        return tuple(Decimal(frequency) for frequency in frequencies)
 
 
 def as_float64(frequencies: Frequencies) -> Float64s:
-    """Each frequency rounded once to float64."""
+    """Return the frequencies as a float64 array, each rounded once."""
     return np.array([float(frequency) for frequency in frequencies], np.float64)
 
 
 def _powers(base: float, step: Fraction, count: int) -> Frequencies:
-    """`base ** (-step * i)` for `i = 0 … count - 1`, each from the one before it, with digits to spare."""
+    """Return `base ** (-step * i)` for `i = 0 … count - 1`; 30 extra digits cover the errors of repeated products."""
     with high_precision(140):
         ratio = (-Decimal(base).ln() * step.numerator / step.denominator).exp()
         powers = list(accumulate(repeat(ratio, count - 1), mul, initial=Decimal(1)))[:count]

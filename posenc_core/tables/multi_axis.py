@@ -1,7 +1,7 @@
-"""Sums: cosine and sine of angles to which several axes contribute, every float32 entry rounded once.
+"""Cosine and sine of angles that are sums over several axes: every float32 entry is rounded once.
 
-As in `tables`, float64 decides what it can, and big integers the rest: products and sums of float64 numbers are
-fractions, whose whole turns fall off.
+Float64 with an error bound decides most entries, big integers the rest: products and sums of float64 numbers are
+fractions, whose whole turns can be removed exactly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +22,21 @@ from ._fixed_point import (
     exact_cos_sin,
     high_precision,
     nearest_float32,
-    round_or_recompute,
 )
+from ._rounding import Table, round_or_recompute
 
-Table: TypeAlias = npt.NDArray[np.float32]
-
-_BLOCK = 2**14  # products: float64 temporaries of this size stay in the second-level cache
+_BLOCK = 2**14  # products: float64 temporaries of this size fit into the second-level cache
 
 
 def cos_sin_of_sums(
     positions: npt.NDArray[Any], turns: Float64s, *, factors: Frequencies | None = None
 ) -> tuple[Table, Table]:
-    """Cosine and sine of `sum(positions[a] * turns[a])` turns, each `(..., length, features)`.
+    """Compute cosine and sine of `sum(positions[a] * turns[a])` turns, each `(..., length, features)`.
 
     Args:
         positions: int64 or float64, shape `(axes, ..., length)`, below 2**31 in size.
         turns: turns per position, shape `(axes, features)`.
-        factors: what to multiply them by, one number for each feature.
+        factors: one for each feature, which multiplies its cosine and sine; the default is 1.
     Returns:
         Two float32 arrays, correctly rounded.
     Source: Tancik et al. 2020, section 5 (arXiv:2006.10739).
@@ -58,25 +56,27 @@ def cos_sin_of_sums(
 
 
 def _write(tables: Table, flat: Float64s, turns: Float64s, factors: Frequencies) -> None:
-    """Write both functions of a block of positions, `(axes, rows) -> (2, rows, features)`."""
+    """Write cosine and sine of a block of positions, `(axes, rows) -> (2, rows, features)`."""
     products = flat[..., None] * turns[:, None, :]
-    part = (products - np.rint(products)).sum(axis=0)
-    angles = (part - np.rint(part)) * math.tau
-    # A product is off by half a last place, a sum by one, and libraries promise 4 of 1 for what they make of it.
-    slack = (np.abs(products).sum(axis=0) + 1) * (len(flat) * 2.0**-48) * products.any(axis=0)
-    own = np.array([float(factor) for factor in factors])
-    for kind, function in enumerate((np.cos, np.sin)):
-        exact = _exact(flat, turns, kind, factors)
-        round_or_recompute(tables[kind], function(angles) * own, slack * np.abs(own), exact)
+    fractions = (products - np.rint(products)).sum(axis=0)
+    angles = (fractions - np.rint(fractions)) * math.tau
+    # A product errs by up to half an ulp, a sum by one, and cosine and sine in libraries by 4 ulp of 1.
+    error = (np.abs(products).sum(axis=0) + 1) * (len(flat) * 2.0**-48) * products.any(axis=0)
+    scales = np.array([float(factor) for factor in factors])
+    for index, function in enumerate((np.cos, np.sin)):
+        exact = _exact(flat, turns, index, factors)
+        round_or_recompute(tables[index], function(angles) * scales, error * np.abs(scales), exact)
 
 
-def _exact(positions: Float64s, turns: Float64s, kind: int, factors: Frequencies) -> Callable[[int, int], np.float32]:
-    """What tells one entry of a table by big integers."""
+def _exact(
+    positions: Float64s, turns: Float64s, function_index: int, factors: Frequencies
+) -> Callable[[int, int], np.float32]:
+    """Return the function that computes an entry of the cosine (0) or the sine (1) by big integers."""
 
-    def golden_case(row: int, column: int) -> np.float32:
-        each = zip(positions[:, row].tolist(), turns[:, column].tolist(), strict=True)
-        angle = sum((Fraction(position) * Fraction(turn) for position, turn in each), Fraction(0)) % 1
+    def entry(row: int, column: int) -> np.float32:
+        pairs = zip(positions[:, row].tolist(), turns[:, column].tolist(), strict=True)
+        angle = sum((Fraction(position) * Fraction(turn) for position, turn in pairs), Fraction(0)) % 1
         with high_precision():
-            return nearest_float32(int(exact_cos_sin(1, int(angle * 2**TURN_BITS))[kind] * factors[column]))
+            return nearest_float32(int(exact_cos_sin(1, int(angle * 2**TURN_BITS))[function_index] * factors[column]))
 
-    return golden_case
+    return entry

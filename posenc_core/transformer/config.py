@@ -1,4 +1,4 @@
-"""Architecture: the sizes of a Transformer, its encoding, and the arrays that it is made of."""
+"""Config: the sizes of a Transformer, its encoding, and its arrays."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from .._values import Value
 from ..encodings import Additive, ContentScoring, Encoding, Parameter, RotaryEncoding, Scoring
 from ..encodings.base import Tables
 
-PAD, START, END = 0, 1, 2  # tokens that are no characters
-RESIDUAL = 0.3  # what layers add to tokens starts small: rounding errors grow slowly, and learning is steadier
+PAD, START, END = 0, 1, 2  # special tokens
+RESIDUAL = 0.3  # residual branches start small: rounding errors grow slowly, and training is steadier
 SIZES = ("vocabulary", "max_len", "num_hiddens", "ffn_hiddens", "num_heads", "num_blocks")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Transformer(Value):
-    """The sizes of a Transformer, and how it is told positions.
+    """The sizes of a Transformer, and its position encoding.
 
     Args:
-        vocabulary: number of tokens, of questions and answers alike; 0 is padding, 1 comes before an answer, 2 after it.
-        max_len: length of the longest sequence; frequencies that depend on a length are those for this one.
-        position: an additive, rotary or scoring encoding; without one, the encoder does not see the order of its tokens.
+        vocabulary: number of tokens of questions and answers; 0 is padding, 1 starts an answer, 2 ends it.
+        max_len: length of the longest sequence; frequencies that depend on a length are those of this one.
+        position: an additive, rotary or scoring encoding; None for no positions: the encoder cannot see the order of
+            tokens.
         num_hiddens: width of tokens.
         ffn_hiddens: width inside the feed-forward layers.
-        num_heads: number of heads; divides `num_hiddens`.
+        num_heads: number of heads, a divisor of `num_hiddens`.
         num_blocks: number of blocks of the encoder, and of the decoder.
     Raises:
-        TypeError: if `position` is no encoding.
+        TypeError: if `position` is not an encoding.
         ValueError: if a size is not positive, the heads do not divide the width, or `position` does not fit them.
-    Source: Vaswani et al. 2017, section 3 (arXiv:1706.03762). Projections have no bias: that of keys would not change
-        the result, and Adam would blow up the rounding errors of its gradient.
+    Source: Vaswani et al. 2017, section 3 (arXiv:1706.03762). Projections have no bias: a bias of the keys would not
+        change the result, and Adam would amplify the rounding errors of its gradient.
 
     >>> Transformer(vocabulary=5, max_len=4).parameters()["embedding"]
     Parameter(shape=(5, 64), std=0.125, mean=0.0)
@@ -53,7 +54,7 @@ class Transformer(Value):
         if self.num_hiddens % self.num_heads:
             raise ValueError(f"`num_heads` must divide the `num_hiddens` {self.num_hiddens}, got {self.num_heads}.")
         if self.position is not None:
-            self._check(self.position)
+            self._check_position(self.position)
 
     @property
     def head_dim(self) -> int:
@@ -66,68 +67,68 @@ class Transformer(Value):
         return self.position.at(self.max_len) if isinstance(self.position, RotaryEncoding) else self.position
 
     def parameters(self) -> dict[str, Parameter]:
-        """The arrays that are trained, by name. Encoder and decoder learn their positions apart, their blocks together."""
-        named = {"embedding": Parameter(shape=(self.vocabulary, self.num_hiddens), std=self.num_hiddens**-0.5)}
+        """Return the trained arrays, by name. Each side has its own position parameters; its blocks share them."""
+        parameters = {"embedding": Parameter(shape=(self.vocabulary, self.num_hiddens), std=self.num_hiddens**-0.5)}
         learned = {} if self.position is None else self.position.parameters()
         for side, attentions in (("encoder", ("attention",)), ("decoder", ("attention", "cross"))):
-            named |= {f"{side}.position.{name}": parameter for name, parameter in learned.items()}
+            parameters |= {f"{side}.position.{name}": parameter for name, parameter in learned.items()}
             for block in range(self.num_blocks):
-                named |= {f"{side}.{block}.{name}": p for name, p in self._block(attentions).items()}
-        return named
+                parameters |= {f"{side}.{block}.{name}": p for name, p in self._block(attentions).items()}
+        return parameters
 
     def _block(self, attentions: tuple[str, ...]) -> dict[str, Parameter]:
-        wide, inner = self.num_hiddens, self.ffn_hiddens
-        named = {}
+        width, inner = self.num_hiddens, self.ffn_hiddens
+        parameters = {}
         for layer in attentions:
             for matrix in ("query", "key", "value"):
-                named[f"{layer}.{matrix}"] = Parameter(shape=(wide, wide), std=wide**-0.5)
-            named[f"{layer}.output"] = Parameter(shape=(wide, wide), std=RESIDUAL * wide**-0.5)
-        named["feed_forward.inner"] = Parameter(shape=(wide, inner), std=wide**-0.5)
-        named["feed_forward.inner_bias"] = Parameter(shape=(inner,), std=0.0)
-        named["feed_forward.outer"] = Parameter(shape=(inner, wide), std=RESIDUAL * inner**-0.5)
-        named["feed_forward.outer_bias"] = Parameter(shape=(wide,), std=0.0)
+                parameters[f"{layer}.{matrix}"] = Parameter(shape=(width, width), std=width**-0.5)
+            parameters[f"{layer}.output"] = Parameter(shape=(width, width), std=RESIDUAL * width**-0.5)
+        parameters["feed_forward.inner"] = Parameter(shape=(width, inner), std=width**-0.5)
+        parameters["feed_forward.inner_bias"] = Parameter(shape=(inner,), std=0.0)
+        parameters["feed_forward.outer"] = Parameter(shape=(inner, width), std=RESIDUAL * inner**-0.5)
+        parameters["feed_forward.outer_bias"] = Parameter(shape=(width,), std=0.0)
         for layer in (*attentions, "feed_forward"):
-            named[f"{layer}.scale"] = Parameter(shape=(wide,), std=0.0, mean=1.0)
-            named[f"{layer}.shift"] = Parameter(shape=(wide,), std=0.0)
-        return named
+            parameters[f"{layer}.scale"] = Parameter(shape=(width,), std=0.0, mean=1.0)
+            parameters[f"{layer}.shift"] = Parameter(shape=(width,), std=0.0)
+        return parameters
 
     def initial(self, *, seed: int) -> Tables:
-        """What training starts from, float32: the same numbers on every machine, for every framework."""
-        numbers = np.random.RandomState(seed)
+        """Return the initial values of the parameters, float32: the same on every machine, for every framework."""
+        random = np.random.RandomState(seed)
         return {
-            name: (p.mean + p.std * numbers.standard_normal(p.shape)).astype(np.float32)
+            name: (p.mean + p.std * random.standard_normal(p.shape)).astype(np.float32)
             for name, p in self.parameters().items()
         }
 
     def constants(self) -> Tables:
-        """The arrays that are not trained: those of the encoding, and for each token a row that has a 1 in its column."""
+        """Return the arrays that are not trained: the tables of the encoding, and one-hot rows for the tokens."""
         labels = np.eye(self.vocabulary, dtype=np.float32)
-        labels[PAD] = 0  # padding is no answer, and adds nothing to a loss
-        return {"labels": labels} | {f"position.{name}": table for name, table in self._fixed().items()}
+        labels[PAD] = 0  # padding adds nothing to the loss
+        return {"labels": labels} | {f"position.{name}": table for name, table in self._tables().items()}
 
-    def _fixed(self) -> Tables:
+    def _tables(self) -> Tables:
         encoding = self.encoding
         if encoding is None:
             return {}
-        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1:  # words count the same on all of them
+        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1:  # a token has the same position on all axes
             return dict(zip(("cos", "sin"), encoding.cos_sin(range(self.max_len)), strict=True))
         return encoding.constants(self.max_len)
 
-    def _check(self, position: Encoding) -> None:
+    def _check_position(self, position: Encoding) -> None:
         if not isinstance(position, Additive | RotaryEncoding | Scoring):
             raise TypeError(f"`position` must be an additive, rotary or scoring encoding, or None, got {position!r}.")
-        fits: tuple[tuple[type, str, int], ...] = (
+        sizes: tuple[tuple[type, str, int], ...] = (
             (Additive, "dim", self.num_hiddens),
             (RotaryEncoding, "head_dim", self.head_dim),
             (Scoring, "num_heads", self.num_heads),
             (ContentScoring, "head_dim", self.head_dim),
         )
-        for kind, name, size in fits:
-            if isinstance(position, kind) and getattr(position, name) != size:
+        for cls, name, size in sizes:
+            if isinstance(position, cls) and getattr(position, name) != size:
                 raise ValueError(f"`position` must have `{name}` {size} to fit the other sizes, got {position!r}.")
         if isinstance(position, Additive) and position.num_axes > 1:
-            raise ValueError(f"`position` must count along one axis, as words stand, got {position!r}.")
+            raise ValueError(f"`position` must have one axis, as tokens have, got {position!r}.")
         if position.limit < self.max_len:
             raise ValueError(
-                f"`max_len` must be at most {position.limit}, all that {position!r} has, got {self.max_len}."
+                f"`max_len` must be at most {position.limit}, the length of {position!r}, got {self.max_len}."
             )

@@ -1,4 +1,4 @@
-"""Decoding: writing answers token by token, with the keys and values of what is written kept; numbers are compared on the host."""
+"""Decoding: write answers token by token, with a cache of keys and values; tokens are chosen on the host."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import numpy.typing as npt
 from .._array_api.checks import check_integer
 from .._array_api.namespace import Array, namespace_of
 from .config import END, PAD, START, Transformer
-from .model import Memory, decode, read
-from .placing import Weights
+from .model import Memory, Weights, decode, read
 
 Host = npt.NDArray[Any]
 
 
-class Arrays(Protocol):
-    """What decoding asks of a room."""
+class Backend(Protocol):
+    """The functions of a backend that decoding uses."""
 
     def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
-        """The framework's array of the same numbers, on the device of `like`."""
+        """Return the framework's array of the same numbers, on the device of `like`."""
 
     def to_numpy(self, array: Any, /) -> Host:
-        """The numbers of the framework's array."""
+        """Return the numbers of the framework's array."""
 
 
 class Beams(NamedTuple):
-    """Answers found by `beam`, the best first.
+    """The answers of `beam`, the best first.
 
     Attributes:
-        tokens: each with `END` after it, then `PAD`, shape `(batch, width, length)`.
-        scores: the logarithm of how likely each is, in nats, shape `(batch, width)`.
+        tokens: each answer ends with `END`, then `PAD`, shape `(batch, width, length)`.
+        scores: the log-likelihood of each answer, in nats, shape `(batch, width)`.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -39,58 +38,61 @@ class Beams(NamedTuple):
 
 
 def greedy(
-    model: Transformer, weights: Weights, source: Array, *, backend: Arrays, length: int | None = None
+    model: Transformer, weights: Weights, source: Array, *, backend: Backend, length: int | None = None
 ) -> npt.NDArray[np.int32]:
-    """Answers made of the likeliest token each time.
+    """Write answers by greedy decoding: each token is the likeliest one.
 
     Args:
-        model: the sizes.
-        weights: parameters and constants, by name, as arrays of one framework.
+        model: the sizes and the encoding.
+        weights: parameters and constants by name, all of one framework.
         source: questions, integers, shape `(batch, source_len)`.
-        room: the framework's room.
-        length: the most tokens to write; `model.max_len` by default.
+        backend: `from_numpy` and `to_numpy` of that framework, such as the module `posenc_backends.torch`.
+        length: the maximum number of tokens; `model.max_len` by default.
     Returns:
         Integers, shape `(batch, length)`: tokens up to `END`, then `PAD`.
     Raises:
-        ValueError: if `length` is not positive, or longer than `model.max_len`.
+        ValueError: if `length` is not positive, or greater than `model.max_len`.
 
-    >>> from posenc_backends import load
+    >>> from types import SimpleNamespace
+    >>> backend = SimpleNamespace(from_numpy=lambda array, like=None: array, to_numpy=lambda array: array)
     >>> model = Transformer(vocabulary=5, max_len=4, num_hiddens=8, num_heads=2)
-    >>> greedy(model, model.initial(seed=0) | model.constants(), np.array([[3, 4, 0]]), backend=load("numpy")).shape
+    >>> greedy(model, model.initial(seed=0) | model.constants(), np.array([[3, 4, 0]]), backend=backend).shape
     (1, 4)
     """
     return beam(model, weights, source, backend=backend, width=1, length=length).tokens[:, 0]
 
 
 def beam(
-    model: Transformer, weights: Weights, source: Array, *, backend: Arrays, width: int = 4, length: int | None = None
+    model: Transformer, weights: Weights, source: Array, *, backend: Backend, width: int = 4, length: int | None = None
 ) -> Beams:
-    """The likeliest answers found by keeping the best `width` beginnings at each step.
+    """Write answers by beam search: keep the `width` likeliest beginnings at each step.
 
-    Arguments and errors are those of `greedy`. Likelihoods are multiplied as they are, without a favour to long answers.
+    Other arguments and errors are those of `greedy`. There is no length penalty.
 
     Source: Graves 2012 (arXiv:1211.3711), in the form of Sutskever et al. 2014, section 3.2 (arXiv:1409.3215).
     """
-    length = _checked(model, width, length)
+    length = _check_length(model, width, length)
     memory = read(model, weights, source)
-    rows = source.shape[0]
-    tokens = np.full((rows, 1, length), PAD, np.int32)
-    scores = np.zeros((rows, 1))
-    last = np.full((rows, 1), START, np.int32)
+    batch = source.shape[0]
+    tokens = np.full((batch, 1, length), PAD, np.int32)  # (batch, beams, length)
+    scores = np.zeros((batch, 1))  # (batch, beams)
+    last = np.full((batch, 1), START, np.int32)  # (batch, beams)
     for step in range(length):
         logits, memory = decode(model, weights, backend.from_numpy(last.reshape(-1, 1), like=source), memory)
-        likely = _log_softmax(backend.to_numpy(logits)[:, -1]).reshape(*scores.shape, -1)
-        done = np.isin(last, (END, PAD))[..., None]
-        scores, parents, last = _best(scores, np.where(done, _only(PAD, likely.shape[-1]), likely), width)
+        likelihoods = _log_softmax(backend.to_numpy(logits)[:, -1])  # (batch * beams, vocabulary)
+        likelihoods = likelihoods.reshape(*scores.shape, -1)  # (batch, beams, vocabulary)
+        is_done = np.isin(last, (END, PAD))[..., None]
+        likelihoods = np.where(is_done, _certain(PAD, likelihoods.shape[-1]), likelihoods)
+        scores, parents, last = _best(scores, likelihoods, width)  # (batch, width) each
         tokens = np.take_along_axis(tokens, parents[..., None], axis=1)
         tokens[..., step] = last
         if np.isin(last, (END, PAD)).all():
             break
-        memory = _followed(memory, parents, backend)
+        memory = _select(memory, parents, backend)
     return Beams(tokens, scores)
 
 
-def _checked(model: Transformer, width: int, length: int | None) -> int:
+def _check_length(model: Transformer, width: int, length: int | None) -> int:
     check_integer("width", width)
     length = model.max_len if length is None else length
     check_integer("length", length)
@@ -101,37 +103,37 @@ def _checked(model: Transformer, width: int, length: int | None) -> int:
 
 def _log_softmax(logits: Host) -> npt.NDArray[np.float64]:
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    surprise: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return surprise
+    likelihoods: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return likelihoods
 
 
-def _only(token: int, vocabulary: int) -> npt.NDArray[np.float64]:
-    """The likelihoods of an answer that is finished: it goes on with this token, for certain."""
-    certain = np.full(vocabulary, -np.inf)
-    certain[token] = 0
-    return certain
+def _certain(token: int, vocabulary: int) -> npt.NDArray[np.float64]:
+    """Return log-likelihoods that make a token certain: a finished answer goes on with padding."""
+    likelihoods = np.full(vocabulary, -np.inf)
+    likelihoods[token] = 0
+    return likelihoods
 
 
 def _best(
-    scores: npt.NDArray[np.float64], likely: npt.NDArray[np.float64], width: int
+    scores: npt.NDArray[np.float64], likelihoods: npt.NDArray[np.float64], width: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """The best continuations of all beginnings: their scores, what they go on from, and with which token."""
-    together = (scores[..., None] + likely).reshape(len(scores), -1)
-    order = np.argsort(-together, axis=-1, kind="stable")[:, :width]
-    parents, tokens = np.divmod(order, likely.shape[-1])
-    return np.take_along_axis(together, order, axis=-1), parents, tokens.astype(np.int32)
+    """Return the scores of the best continuations, the index of the beginning of each, and its new token."""
+    total = (scores[..., None] + likelihoods).reshape(len(scores), -1)
+    order = np.argsort(-total, axis=-1, kind="stable")[:, :width]
+    parents, tokens = np.divmod(order, likelihoods.shape[-1])
+    return np.take_along_axis(total, order, axis=-1), parents, tokens.astype(np.int32)
 
 
-def _followed(memory: Memory, parents: npt.NDArray[np.int64], backend: Arrays) -> Memory:
-    """The memory of the beginnings that are kept, in their order."""
-    before = memory.visible.shape[0]
-    first = np.arange(0, before, before // len(parents))  # of each question
+def _select(memory: Memory, parents: npt.NDArray[np.int64], backend: Backend) -> Memory:
+    """Return the memory of the beginnings that are kept, in their order."""
+    rows = memory.visible.shape[0]  # batch * beams
+    first = np.arange(0, rows, rows // len(parents))  # the first row of each question
     kept = (first[:, None] + parents).reshape(-1)
-    if np.array_equal(kept, np.arange(before)):
+    if np.array_equal(kept, np.arange(rows)):
         return memory
     xp, index = namespace_of(memory.visible), backend.from_numpy(kept.astype(np.int32), like=memory.visible)
 
-    def following(pairs: Any) -> Any:
+    def take(pairs: Any) -> Any:
         return tuple((xp.take(k, index, axis=0), xp.take(v, index, axis=0)) for k, v in pairs)
 
-    return Memory(xp.take(memory.visible, index, axis=0), following(memory.source), following(memory.past))
+    return Memory(xp.take(memory.visible, index, axis=0), take(memory.source), take(memory.past))

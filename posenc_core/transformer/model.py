@@ -1,38 +1,39 @@
-"""The Transformer: functions of a dictionary of arrays, of any framework, that read from top to bottom.
+"""The Transformer as functions of a dictionary of arrays, of any framework; read them from top to bottom.
 
-Names of arrays are paths, as in `"decoder.0.cross.query"`; a part of the model is given the dictionary below its path.
-Shapes stand at the end of the line.
+The names of arrays are paths, as in `"decoder.0.cross.query"`; a part of the model takes the arrays below its path.
+Shapes are given at the end of a line.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from .._array_api.namespace import A, Array, namespace_of, shape_of
 from ..addition import combine
-from ..attention.attend import Position, attend, attention_weights, merge_heads, split_heads
+from ..attention.attend import AttentionInputs, Position, attend, attention_weights, merge_heads, split_heads
 from ..attention.masks import causal, padding
+from ..encodings import Additive, Placed, RotaryEncoding, Scoring
+from ..positions.sequences import arange_like
+from ..rotation import Pairing, rotate_pairs
 from .config import PAD, START, Transformer
-from .placing import Weights, added, below, numbers, placed
 
-__all__ = [
-    "Memory", "Transformer", "answer", "cross_attention", "decode", "embedded", "encode", "feed_forward", "heads",
-    "log_total", "looked_at", "loss", "normed", "product", "read", "rows_of", "self_attention", "shifted_right",
-    "total",
-]  # fmt: skip
-
+Weights: TypeAlias = Mapping[str, Array]
 KeysValues: TypeAlias = tuple[Array, Array]
+Rows: TypeAlias = tuple[Array, Array]
 
 NORM_EPSILON = 1e-5
 
 
 class Memory(NamedTuple):
-    """What the decoder looks back at.
+    """The state of the decoder: keys and values that it has computed, called a KV cache.
 
     Attributes:
-        visible: True where the source is no padding, shape `(batch, 1, 1, source_len)`.
-        source: keys and values of the source, for each block, shape `(batch, heads, source_len, head_dim)`.
-        past: keys and values of the tokens before, for each block; none before the first.
+        visible: True where the source is not padding, shape `(batch, 1, 1, source_len)`.
+        source: keys and values of the source for each block, shape `(batch, heads, source_len, head_dim)` each.
+        past: keys and values of the previous tokens for each block, shape `(batch, heads, past_len, head_dim)` each;
+            empty before the first token.
     """
 
     visible: Array
@@ -41,21 +42,21 @@ class Memory(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The number of tokens before."""
+        """The number of previous tokens."""
         return self.past[0][0].shape[2] if self.past else 0
 
 
 def loss(model: Transformer, weights: Weights, source: Array, target: Array) -> Array:
-    """How much the tokens of the answers surprise, on average, in nats; padding does not count.
+    """Compute the mean cross-entropy of the tokens of the answers, in nats; padding does not count.
 
     Args:
-        model: the sizes.
-        weights: what `model.parameters()` and `model.constants()` name, as arrays of one framework.
+        model: the sizes and the encoding.
+        weights: the arrays of `model.parameters()` and `model.constants()` by name, all of one framework.
         source: questions, integers, shape `(batch, source_len)`.
         target: answers, integers, shape `(batch, target_len)`.
     Returns:
         A number, as an array without axes.
-    Source: Vaswani et al. 2017, section 3 (arXiv:1706.03762); the cross-entropy is not smoothed.
+    Source: Vaswani et al. 2017, section 3 (arXiv:1706.03762), without label smoothing.
 
     >>> import numpy as np
     >>> model = Transformer(vocabulary=5, max_len=4, num_hiddens=8, num_heads=2)
@@ -64,25 +65,27 @@ def loss(model: Transformer, weights: Weights, source: Array, target: Array) -> 
     ()
     """
     logits = answer(model, weights, source, target)  # (batch, target_len, vocabulary)
-    labels = rows_of(weights["labels"], target)  # (batch, target_len, vocabulary)
-    return total((log_total(logits) - logits) * labels) / total(labels)
+    labels = take_rows(weights["labels"], target)  # (batch, target_len, vocabulary)
+    return sum_all((logsumexp(logits) - logits) * labels) / sum_all(labels)
 
 
 def answer(model: Transformer, weights: Weights, source: Array, target: Array) -> Array:
-    """The logits of each token of the answers, from the questions and the tokens before it.
+    """Compute the logits of each token of the answers, given the questions and the tokens before it.
+
+    Arguments are those of `loss`.
 
     Returns:
         Array of shape `(batch, target_len, vocabulary)`.
     """
-    logits, _ = decode(model, weights, shifted_right(target), read(model, weights, source))
+    logits, _ = decode(model, weights, shift_right(target), read(model, weights, source))
     return logits
 
 
-def shifted_right(target: A) -> A:
-    """What the decoder reads while it writes `target`: the start symbol, then all but the last token.
+def shift_right(target: A) -> A:
+    """Return the input of the decoder that predicts `target`: the start token, then all but the last token.
 
     >>> import numpy as np
-    >>> shifted_right(np.array([[7, 8, 2]]))
+    >>> shift_right(np.array([[7, 8, 2]]))
     array([[1, 7, 8]])
     """
     xp = namespace_of(target)
@@ -90,78 +93,85 @@ def shifted_right(target: A) -> A:
 
 
 def read(model: Transformer, weights: Weights, source: Array) -> Memory:
-    """The questions as the decoder looks at them: encoded, then as keys and values for each of its blocks."""
+    """Encode the questions, and return the memory of a decoder that has not written a token."""
     encoded = encode(model, weights, source)  # (batch, source_len, num_hiddens)
-    parts = [below(weights, f"decoder.{block}.cross") for block in range(model.num_blocks)]
-    keys_values = tuple((heads(model, encoded, part["key"]), heads(model, encoded, part["value"])) for part in parts)
+    parts = [with_prefix(weights, f"decoder.{block}.cross") for block in range(model.num_blocks)]
+    keys_values = tuple(
+        (project_heads(model, encoded, part["key"]), project_heads(model, encoded, part["value"])) for part in parts
+    )
     return Memory(padding(source, PAD), keys_values)
 
 
 def encode(model: Transformer, weights: Weights, source: Array) -> Array:
-    """The encoder: `(batch, source_len) -> (batch, source_len, num_hiddens)`."""
-    everywhere = range(source.shape[1])
-    position = placed(model, weights, "encoder", everywhere, everywhere)
+    """Run the encoder: `(batch, source_len) -> (batch, source_len, num_hiddens)`."""
+    positions = range(source.shape[1])
+    position = attention_position(model, weights, "encoder", positions, positions)
     visible = padding(source, PAD)  # (batch, 1, 1, source_len)
-    x = embedded(model, weights, "encoder", source, everywhere)  # (batch, source_len, num_hiddens)
+    x = embed(model, weights, "encoder", source, positions)  # (batch, source_len, num_hiddens)
     for block in range(model.num_blocks):
-        part = below(weights, f"encoder.{block}")
-        x, _ = self_attention(model, below(part, "attention"), x, position, visible)
-        x = feed_forward(below(part, "feed_forward"), x)
+        part = with_prefix(weights, f"encoder.{block}")
+        x, _ = self_attention(model, with_prefix(part, "attention"), x, position, visible)
+        x = feed_forward(with_prefix(part, "feed_forward"), x)
     return x
 
 
 def decode(model: Transformer, weights: Weights, tokens: Array, memory: Memory) -> tuple[Array, Memory]:
-    """The decoder: the logits of what follows each token, and the memory with these tokens in it.
+    """Run the decoder: compute the logits of the token after each of `tokens`, and add them to the memory.
 
     Args:
-        model: the sizes.
+        model: the sizes and the encoding.
         weights: as in `loss`.
-        tokens: integers, shape `(batch, length)`: those after the `memory.length` that were decoded before.
-        memory: from `read`, or from the call for the tokens before.
+        tokens: integers, shape `(batch, length)`; they follow the `memory.length` tokens of previous calls.
+        memory: the result of `read`, or of the previous call.
     Returns:
         Logits of shape `(batch, length, vocabulary)`, and the memory.
     """
-    everywhere = range(memory.length + tokens.shape[1])
-    here = everywhere[memory.length :]
-    position = placed(model, weights, "decoder", here, everywhere)
-    visible = causal(numbers(here, tokens), numbers(everywhere, tokens))  # (length, length so far)
-    x = embedded(model, weights, "decoder", tokens, here)  # (batch, length, num_hiddens)
+    all_positions = range(memory.length + tokens.shape[1])
+    positions = all_positions[memory.length :]
+    position = attention_position(model, weights, "decoder", positions, all_positions)
+    visible = causal(
+        position_array(positions, tokens), position_array(all_positions, tokens)
+    )  # (length, past + length)
+    x = embed(model, weights, "decoder", tokens, positions)  # (batch, length, num_hiddens)
     past = []
     for block in range(model.num_blocks):
-        part = below(weights, f"decoder.{block}")
+        part = with_prefix(weights, f"decoder.{block}")
         before = memory.past[block] if memory.past else None
-        x, keys_values = self_attention(model, below(part, "attention"), x, position, visible, before)
-        x = cross_attention(model, below(part, "cross"), x, memory.source[block], memory.visible)
-        x = feed_forward(below(part, "feed_forward"), x)
+        x, keys_values = self_attention(model, with_prefix(part, "attention"), x, position, visible, before)
+        x = cross_attention(model, with_prefix(part, "cross"), x, memory.source[block], memory.visible)
+        x = feed_forward(with_prefix(part, "feed_forward"), x)
         past.append(keys_values)
-    logits = product(x, namespace_of(x).matrix_transpose(weights["embedding"]))  # (batch, length, vocabulary)
+    logits = project(x, namespace_of(x).matrix_transpose(weights["embedding"]))  # (batch, length, vocabulary)
     return logits, memory._replace(past=tuple(past))
 
 
-def looked_at(model: Transformer, weights: Weights, source: Array, target: Array) -> list[Array]:
-    """Where the decoder looks in the questions while it writes the answers, block by block, for pictures.
+def cross_attention_weights(model: Transformer, weights: Weights, source: Array, target: Array) -> list[Array]:
+    """Compute the weights of cross-attention while the decoder writes the answers, for pictures.
+
+    Arguments are those of `loss`.
 
     Returns:
         For each block an array of shape `(batch, heads, target_len, source_len)`; rows add up to 1.
     """
-    memory, tokens, everywhere = read(model, weights, source), shifted_right(target), range(target.shape[1])
-    position = placed(model, weights, "decoder", everywhere, everywhere)
-    visible = causal(numbers(everywhere, tokens), numbers(everywhere, tokens))
-    x, looks = embedded(model, weights, "decoder", tokens, everywhere), []
+    memory, tokens, positions = read(model, weights, source), shift_right(target), range(target.shape[1])
+    position = attention_position(model, weights, "decoder", positions, positions)
+    visible = causal(position_array(positions, tokens), position_array(positions, tokens))  # (target_len, target_len)
+    x = embed(model, weights, "decoder", tokens, positions)  # (batch, target_len, num_hiddens)
+    found = []
     for block in range(model.num_blocks):
-        part = below(weights, f"decoder.{block}")
-        x, _ = self_attention(model, below(part, "attention"), x, position, visible)
-        keys, _ = memory.source[block]
-        looks.append(attention_weights(heads(model, x, part["cross.query"]), keys, mask=memory.visible))
-        x = cross_attention(model, below(part, "cross"), x, memory.source[block], memory.visible)
-        x = feed_forward(below(part, "feed_forward"), x)
-    return looks
+        part = with_prefix(weights, f"decoder.{block}")
+        x, _ = self_attention(model, with_prefix(part, "attention"), x, position, visible)
+        keys, _ = memory.source[block]  # (batch, heads, source_len, head_dim)
+        found.append(attention_weights(project_heads(model, x, part["cross.query"]), keys, mask=memory.visible))
+        x = cross_attention(model, with_prefix(part, "cross"), x, memory.source[block], memory.visible)
+        x = feed_forward(with_prefix(part, "feed_forward"), x)
+    return found
 
 
-def embedded(model: Transformer, weights: Weights, side: str, tokens: Array, positions: range) -> Array:
-    """Tokens as vectors, with their positions where these are added: `(batch, length, num_hiddens)`."""
-    x = rows_of(weights["embedding"], tokens) * model.num_hiddens**0.5
-    rows = added(model, weights, side, positions)  # (length, num_hiddens)
+def embed(model: Transformer, weights: Weights, side: str, tokens: Array, positions: range) -> Array:
+    """Return tokens as vectors, plus the rows of an additive encoding: `(batch, length, num_hiddens)`."""
+    x = take_rows(weights["embedding"], tokens) * model.num_hiddens**0.5  # (batch, length, num_hiddens)
+    rows = additive_rows(model, weights, side, positions)  # (length, num_hiddens)
     return x if rows is None else combine(x, rows, how="add")
 
 
@@ -173,66 +183,161 @@ def self_attention(
     visible: Array,
     before: KeysValues | None = None,
 ) -> tuple[Array, KeysValues]:
-    """Tokens look at one another, and at those before: `x`, and the keys and values of all of them, not yet rotated."""
-    q, k, v = (heads(model, x, part[name]) for name in ("query", "key", "value"))
+    """Attend from each token to the tokens `x` and those before them, then add and normalize.
+
+    Returns:
+        Array of the shape of `x`, and the keys and values of all tokens, without rotation.
+    """
+    q, k, v = (project_heads(model, x, part[name]) for name in ("query", "key", "value"))
     if before is not None:
         xp = namespace_of(x)
-        k, v = xp.concat([before[0], k], axis=2), xp.concat([before[1], v], axis=2)
-    seen = merge_heads(attend(q, k, v, position=position, mask=visible))
-    return normed(part, x + product(seen, part["output"])), (k, v)
+        k, v = xp.concat([before[0], k], axis=2), xp.concat([before[1], v], axis=2)  # (batch, heads, all, head_dim)
+    attention = merge_heads(attend(q, k, v, position=position, mask=visible))  # (batch, length, num_hiddens)
+    return layer_norm(part, x + project(attention, part["output"])), (k, v)
 
 
 def cross_attention(model: Transformer, part: Weights, x: Array, source: KeysValues, visible: Array) -> Array:
-    """The answer looks at the question. No offset from one to the other has a meaning: no position is told here."""
-    keys, values = source
-    seen = merge_heads(attend(heads(model, x, part["query"]), keys, values, mask=visible))
-    return normed(part, x + product(seen, part["output"]))
+    """Attend from the answer to the question, then add and normalize.
+
+    There is no position encoding here: an offset from the answer to the question has no meaning.
+    """
+    keys, values = source  # (batch, heads, source_len, head_dim)
+    q = project_heads(model, x, part["query"])  # (batch, heads, length, head_dim)
+    attention = merge_heads(attend(q, keys, values, mask=visible))  # (batch, length, num_hiddens)
+    return layer_norm(part, x + project(attention, part["output"]))
 
 
 def feed_forward(part: Weights, x: Array) -> Array:
-    """Two layers, for each token by itself."""
+    """Apply two layers with a ReLU between them to each token, then add and normalize."""
     xp = namespace_of(x)
-    inner = product(x, part["inner"]) + part["inner_bias"]  # (batch, length, ffn_hiddens)
-    outer = product(xp.maximum(inner, xp.zeros_like(inner)), part["outer"]) + part["outer_bias"]
-    return normed(part, x + outer)
+    inner = project(x, part["inner"]) + part["inner_bias"]  # (batch, length, ffn_hiddens)
+    outer = project(xp.maximum(inner, xp.zeros_like(inner)), part["outer"]) + part["outer_bias"]  # like x
+    return layer_norm(part, x + outer)
 
 
-def normed(part: Weights, x: Array) -> Array:
-    """Each token with mean 0 and variance 1, then scaled and shifted.
+def layer_norm(part: Weights, x: Array) -> Array:
+    """Normalize each token to mean 0 and variance 1, then scale and shift it.
 
     Source: Ba et al. 2016 (arXiv:1607.06450).
     """
     xp, width = namespace_of(x), x.shape[-1]
     centred = x - xp.sum(x, axis=-1, keepdims=True) / width
-    variance = xp.sum(centred * centred, axis=-1, keepdims=True) / width
+    variance = xp.sum(centred * centred, axis=-1, keepdims=True) / width  # (batch, length, 1)
     return centred / (variance + NORM_EPSILON) ** 0.5 * part["scale"] + part["shift"]
 
 
-def heads(model: Transformer, x: Array, matrix: Array) -> Array:
-    """`(batch, length, num_hiddens) -> (batch, heads, length, head_dim)`."""
-    return split_heads(product(x, matrix), model.num_heads)
+def project_heads(model: Transformer, x: Array, matrix: Array) -> Array:
+    """Project tokens and split them into heads: `(batch, length, num_hiddens) -> (batch, heads, length, head_dim)`."""
+    return split_heads(project(x, matrix), model.num_heads)
 
 
-def product(x: Array, matrix: Array) -> Array:
-    """`(batch, length, width) x (width, columns) -> (batch, length, columns)`, as one product of matrices."""
-    xp, (*lead, width) = namespace_of(x), shape_of(x)
-    return xp.reshape(xp.matmul(xp.reshape(x, (-1, width)), matrix), (*lead, matrix.shape[-1]))
+def project(x: Array, matrix: Array) -> Array:
+    """Multiply tokens by a matrix: `(batch, length, width) x (width, columns) -> (batch, length, columns)`."""
+    xp, (*leading, width) = namespace_of(x), shape_of(x)
+    return xp.reshape(xp.matmul(xp.reshape(x, (-1, width)), matrix), (*leading, matrix.shape[-1]))
 
 
-def rows_of(table: Array, tokens: Array) -> Array:
-    """The row of each token: `(batch, length) -> (batch, length, columns)`."""
+def take_rows(table: Array, tokens: Array) -> Array:
+    """Return the row of each token: `(batch, length) -> (batch, length, columns)`."""
     xp = namespace_of(table)
     return xp.reshape(xp.take(table, xp.reshape(tokens, (-1,)), axis=0), (*shape_of(tokens), table.shape[-1]))
 
 
-def log_total(logits: Array) -> Array:
-    """The logarithm of the sum of exponentials: `(..., vocabulary) -> (..., 1)`."""
+def logsumexp(logits: Array) -> Array:
+    """Return the logarithm of the sum of exponentials: `(..., vocabulary) -> (..., 1)`."""
     xp = namespace_of(logits)
-    peak = xp.max(logits, axis=-1, keepdims=True)
-    return peak + xp.log(xp.sum(xp.exp(logits - peak), axis=-1, keepdims=True))
+    largest = xp.max(logits, axis=-1, keepdims=True)
+    return largest + xp.log(xp.sum(xp.exp(logits - largest), axis=-1, keepdims=True))
 
 
-def total(x: Array) -> Array:
-    """The sum of all numbers, without axes."""
+def sum_all(x: Array) -> Array:
+    """Return the sum of all numbers, as an array without axes."""
     xp = namespace_of(x)
     return xp.sum(xp.reshape(x, (-1,)), axis=0, keepdims=False)
+
+
+@dataclass(frozen=True, eq=False)
+class RotaryRows:
+    """A rotary encoding inside attention, with its rows of cosines and sines, shape `(length, pairs)` each."""
+
+    pairing: Pairing
+    query_rows: Rows
+    key_rows: Rows
+    needs_scores: ClassVar[bool] = False
+
+    def rotate(self, q: A, k: A) -> tuple[A, A]:
+        """Return the rotated queries and keys."""
+        q_rotated = rotate_pairs(q, *self.query_rows, pairing=self.pairing)
+        return q_rotated, rotate_pairs(k, *self.key_rows, pairing=self.pairing)
+
+    def scores(self, content: AttentionInputs) -> None:
+        """Return None: nothing is added to the scores."""
+
+    def values(self, attention: Array) -> None:
+        """Return None: nothing is added to the result."""
+
+
+def attention_position(model: Transformer, weights: Weights, side: str, queries: range, keys: range) -> Position | None:
+    """Return the encoding at the positions of queries and keys, as `attend` takes it; None if it does not act there.
+
+    Args:
+        model: the sizes and the encoding.
+        weights: all arrays of the model, by name.
+        side: `"encoder"` or `"decoder"`; each learns its own position parameters.
+        queries, keys: their positions.
+    """
+    encoding, arrays = model.encoding, _encoding_arrays(weights, side)
+    if isinstance(encoding, Scoring):
+        return Placed(encoding, queries, keys, arrays)
+    if isinstance(encoding, RotaryEncoding):
+        query_rows, key_rows = _cos_sin(encoding, arrays, queries, ""), _cos_sin(encoding, arrays, keys, "key_")
+        return RotaryRows(encoding.pairing, query_rows, key_rows)
+    return None
+
+
+def additive_rows(model: Transformer, weights: Weights, side: str, positions: range) -> Array | None:
+    """Return the rows to add to tokens, `(length, num_hiddens)`; None if the encoding is not additive."""
+    encoding = model.encoding
+    if not isinstance(encoding, Additive):
+        return None
+    arrays = _encoding_arrays(weights, side)
+    if hasattr(encoding, "rows_of"):
+        (rows,) = _learned_rows(encoding, arrays, positions)
+        return rows
+    first = positions.start + encoding.offset
+    return arrays["table"][first : first + len(positions)]
+
+
+def with_prefix(weights: Weights, prefix: str) -> dict[str, Array]:
+    """Return the arrays whose names start with a prefix, by the rest of their names.
+
+    >>> with_prefix({"encoder.0.scale": 1, "encoder.1.scale": 2}, "encoder.1")
+    {'scale': 2}
+    """
+    return {name[len(prefix) + 1 :]: array for name, array in weights.items() if name.startswith(f"{prefix}.")}
+
+
+def position_array(positions: range, like: Array) -> Array:
+    """Return positions as integers in the library of `like`, shape `(length,)`."""
+    return arange_like(len(positions), like=like) + positions.start
+
+
+def _encoding_arrays(weights: Weights, side: str) -> dict[str, Array]:
+    """Return the arrays of the encoding: its constants, and the parameters of this side."""
+    return with_prefix(weights, "position") | with_prefix(weights, f"{side}.position")
+
+
+def _cos_sin(encoding: RotaryEncoding, arrays: Weights, positions: range, prefix: str) -> Rows:
+    """Return the rows of these positions; some encodings have other tables for keys, with the prefix `"key_"`."""
+    if hasattr(encoding, "rows_of"):
+        cos, sin = _learned_rows(encoding, arrays, positions)
+        return cos, sin
+    names = [f"{prefix}{name}" if f"{prefix}{name}" in arrays else name for name in ("cos", "sin")]
+    cos, sin = (arrays[name][positions.start : positions.stop] for name in names)
+    return cos, sin
+
+
+def _learned_rows(encoding: Any, arrays: Weights, positions: range) -> tuple[Array, ...]:
+    """Return rows that depend on learned parameters, computed by the framework."""
+    rows: tuple[Array, ...] = encoding.rows_of(arrays, position_array(positions, next(iter(arrays.values()))))
+    return rows

@@ -1,10 +1,11 @@
-"""Tasks: pairs of texts to train the Transformer on, made up by a seed, whose answers depend on the order of characters."""
+"""Tasks to train the Transformer on: random pairs of texts, whose answers depend on the order of characters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import takewhile
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -18,8 +19,7 @@ Tokens: TypeAlias = npt.NDArray[np.int32]
 Draw: TypeAlias = Callable[[np.random.RandomState], tuple[str, str, str]]
 Split: TypeAlias = Literal["train", "test"]
 
-
-HELD_OUT = 10  # one question in so many is kept for the test
+HELD_OUT = 10  # one question in ten is kept for the test
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -29,11 +29,11 @@ FIRST_DAY, DAYS = date(1900, 1, 1), 73049  # to the end of 2099
 
 
 class Batch(NamedTuple):
-    """Tokens of some pairs.
+    """Questions and answers as tokens.
 
     Attributes:
         source: the questions, shape `(size, source_len)`, padded with `PAD`.
-        target: the answers, each with `END` after it, shape `(size, target_len)`, padded with `PAD`.
+        target: the answers, each followed by `END`, shape `(size, target_len)`, padded with `PAD`.
     """
 
     source: Tokens
@@ -45,11 +45,11 @@ class Task:
     """Questions and answers in characters.
 
     Attributes:
-        name: what it is called.
-        symbols: the characters; the first has token 3, after `PAD`, `START` and `END`.
+        name: the name of the task.
+        symbols: the characters; the first one is token 3, after `PAD`, `START` and `END`.
         source_len: the number of characters of the longest question.
-        target_len: the number of tokens of the longest answer, its `END` counted.
-        draw: makes a question, its answer, and what is asked for, by which pairs are held out.
+        target_len: the number of tokens of the longest answer, including its `END`.
+        draw: returns a random question, its answer, and the key by which pairs are held out for the test.
     """
 
     name: str
@@ -69,12 +69,14 @@ class Task:
         return max(self.source_len, self.target_len)
 
     def pairs(self, size: int, *, seed: Sequence[int], split: Split = "train") -> list[tuple[str, str]]:
-        """Questions with their answers, `size` of them; what the test asks for, training never does.
+        """Draw `size` questions with their answers; those of the test do not occur in training.
 
         Args:
             size: number of pairs.
-            seed: whole numbers; the same ones make the same pairs, on every machine.
+            seed: integers; they determine the pairs, on every machine.
             split: `"train"` or `"test"`.
+        Returns:
+            Tuples of a question and its answer.
         Raises:
             ValueError: if `size` is not positive, or `split` is unknown.
 
@@ -83,16 +85,16 @@ class Task:
         """
         check_integer("size", size)
         check_known("split", split, ("train", "test"))
-        numbers = np.random.RandomState(list(seed))
+        random = np.random.RandomState(list(seed))
         pairs: list[tuple[str, str]] = []
         while len(pairs) < size:
-            question, answer, asked = self.draw(numbers)
-            if (crc32(asked.encode()) % HELD_OUT == 0) == (split == "test"):
+            question, answer, key = self.draw(random)
+            if (crc32(key.encode()) % HELD_OUT == 0) == (split == "test"):
                 pairs.append((question, answer))
         return pairs
 
     def batch(self, size: int, *, seed: Sequence[int], split: Split = "train") -> Batch:
-        """`pairs` as tokens."""
+        """Draw `pairs`, and return them as tokens."""
         pairs = self.pairs(size, seed=seed, split=split)
         source, target = np.full((size, self.source_len), PAD), np.full((size, self.target_len), PAD)
         for row, (question, answer) in enumerate(pairs):
@@ -101,25 +103,24 @@ class Task:
         return Batch(source.astype(np.int32), target.astype(np.int32))
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text.
+        """Return the tokens of a text.
 
         Raises:
-            ValueError: if a character is none of the task's.
+            ValueError: if a character is not in `symbols`.
         """
-        strange = sorted(set(text) - set(self.symbols))
-        if strange:
-            raise ValueError(f"`text` must be made of {self.symbols!r}, got {strange[0]!r}.")
+        unknown = sorted(set(text) - set(self.symbols))
+        if unknown:
+            raise ValueError(f"`text` must be made of {self.symbols!r}, got {unknown[0]!r}.")
         return [self.symbols.index(symbol) + 3 for symbol in text]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, up to the first `END`; padding and `START` are left out."""
-        told = list(map(int, tokens))
-        told = told[: told.index(END)] if END in told else told
-        return "".join(self.symbols[token - 3] for token in told if token > END)
+        """Return the text of tokens up to the first `END`, without padding and `START`."""
+        before_end = list(takewhile(lambda token: token != END, map(int, tokens)))
+        return "".join(self.symbols[token - 3] for token in before_end if token > END)
 
 
 def dates() -> Task:
-    """Dates in Chinese, English and mixtures of both, to be written as ISO 8601 writes them.
+    """Return the task of writing dates in ISO 8601, from Chinese, English and mixtures of both.
 
     >>> dates().pairs(3, seed=(0, 2))
     [('二〇三一年 Nov 16', '2031-11-16'), ('2011年4月1日', '2011-04-01'), ('1985年6月19日', '1985-06-19')]
@@ -129,25 +130,25 @@ def dates() -> Task:
 
 
 def copy(*, shortest: int = 5, longest: int = 12) -> Task:
-    """Letters, to be written once more."""
+    """Return the task of writing letters again."""
     return _letters("copy", shortest, longest, lambda letters: letters)
 
 
 def reverse(*, shortest: int = 5, longest: int = 12) -> Task:
-    """Letters, to be written from the last to the first."""
+    """Return the task of writing letters from the last to the first."""
     return _letters("reverse", shortest, longest, lambda letters: letters[::-1])
 
 
 def addition(*, digits: int = 3) -> Task:
-    """Two numbers of up to so many digits, to be added; the sum is written from its last digit to its first.
+    """Return the task of adding two numbers of up to `digits` digits; the sum is written from its last digit on.
 
     >>> addition().pairs(2, seed=(0, 0))
     [('5+952', '759'), ('817+43', '068')]
     """
     check_integer("digits", digits)
 
-    def draw(numbers: np.random.RandomState) -> tuple[str, str, str]:
-        a, b = (int(numbers.randint(10 ** numbers.randint(1, digits + 1))) for _ in "ab")
+    def draw(random: np.random.RandomState) -> tuple[str, str, str]:
+        a, b = (int(random.randint(10 ** random.randint(1, digits + 1))) for _ in "ab")
         question = f"{a}+{b}"
         return question, str(a + b)[::-1], question
 
@@ -161,22 +162,22 @@ def _letters(name: str, shortest: int, longest: int, answer: Callable[[str], str
     check_integer("shortest", shortest)
     check_integer("longest", longest, minimum=shortest)
 
-    def draw(numbers: np.random.RandomState) -> tuple[str, str, str]:
-        drawn = numbers.randint(10, size=numbers.randint(shortest, longest + 1))
+    def draw(random: np.random.RandomState) -> tuple[str, str, str]:
+        drawn = random.randint(10, size=random.randint(shortest, longest + 1))
         letters = "".join("abcdefghij"[letter] for letter in drawn)
         return letters, answer(letters), letters
 
     return Task(name=name, symbols="abcdefghij", source_len=longest, target_len=longest + 1, draw=draw)
 
 
-def _date(numbers: np.random.RandomState) -> tuple[str, str, str]:
-    day = FIRST_DAY + timedelta(days=int(numbers.randint(DAYS)))
-    written = WORDINGS[numbers.randint(len(WORDINGS))](day)
+def _date(random: np.random.RandomState) -> tuple[str, str, str]:
+    day = FIRST_DAY + timedelta(days=int(random.randint(DAYS)))
+    written = WORDINGS[random.randint(len(WORDINGS))](day)
     return written, day.isoformat(), day.isoformat()
 
 
 def _chinese(number: int) -> str:
-    """A number below 100 in Chinese: 21 is 二十一."""
+    """Return a number below 100 in Chinese: 21 is 二十一."""
     tens, ones = divmod(number, 10)
     return (DIGITS[tens] if tens > 1 else "") + ("十" if tens else "") + (DIGITS[ones] if ones else "")
 

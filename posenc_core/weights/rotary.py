@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
 from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
-from ..encodings import LearnedRotary, RotaryEncoding, XPos
-from ..layers.base import batch_of, check_stated
-from ..layers.tables import sequence_axis
+from ..encodings import RotaryEncoding
+from ..layers.inputs import batch_size, check_positions, sequence_axis
 from ..positions.sequences import LIMIT, from_array
-from ..rotation import LAYOUTS, PLACEMENTS, Layout, Placement, rotate_pairs
+from ..rotation import LAYOUTS, PLACEMENTS, Layout, Placement, pair_slices, pairing_of, rotate_pairs
 from ..tables.sincos import Table
 
 Positions = npt.NDArray[Any]
@@ -58,31 +57,32 @@ def relayout(
     """
     for name, layout in (("source", source), ("target", target)):
         check_known(name, layout, LAYOUTS)
-    turning = _turning_channels(head_dim, rotary_dim, placement)
+    rotary = _rotary_channels(head_dim, rotary_dim, placement)
     sizes, axis = _checked_sizes(weight, head_dim, axis)
     before, after = (layout.partition("_to_")[0] for layout in (source, target))
     if before == after:
         return weight
     xp = namespace_of(weight)
     heads = xp.reshape(weight, (prod(sizes[: axis + 1]) // head_dim, head_dim, prod(sizes[axis + 1 :])))
-    turned = _exchanged(heads[:, turning, :], xp, inner=2 if before == "interleaved" else _count(turning) // 2)
-    ends = (slice(0, turning.start), slice(turning.stop, head_dim))
+    turned = _exchanged(heads[:, rotary, :], xp, inner=2 if before == "interleaved" else _count(rotary) // 2)
+    ends = (slice(0, rotary.start), slice(rotary.stop, head_dim))
     first, last = ([heads[:, end, :]] if _count(end) else [] for end in ends)
     return xp.reshape(xp.concat([*first, turned, *last], axis=1), sizes)
 
 
-def _turning_channels(head_dim: int, rotary_dim: int | None, placement: str) -> slice:
+def _rotary_channels(head_dim: int, rotary_dim: int | None, placement: str) -> slice:
+    """Return the channels of a head that are reordered."""
     check_integer("head_dim", head_dim)
     check_known("placement", placement, PLACEMENTS)
     if rotary_dim is not None:
         check_even("rotary_dim", rotary_dim)
         if rotary_dim > head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {head_dim}, got {rotary_dim}.")
-    turning = head_dim if rotary_dim is None or placement == "spread" else rotary_dim
-    if turning == head_dim:
+    width = head_dim if rotary_dim is None or placement == "spread" else rotary_dim
+    if width == head_dim:
         check_even("head_dim", head_dim)
-    start = head_dim - turning if placement == "trail" else 0
-    return slice(start, start + turning)
+    (block,), _ = pair_slices(head_dim, width // 2, pairing_of("half", placement))
+    return slice(block.first.start, block.second.stop)
 
 
 def _checked_sizes(weight: Array, head_dim: int, axis: int) -> tuple[tuple[int, ...], int]:
@@ -157,7 +157,7 @@ def _check_encodings(rotary: RotaryEncoding, to_rotary: RotaryEncoding) -> None:
     for name, encoding in (("rotary", rotary), ("to_rotary", to_rotary)):
         if not isinstance(encoding, RotaryEncoding):
             raise TypeError(f"`{name}` must be a rotary encoding, got {encoding!r}.")
-        if isinstance(encoding, LearnedRotary):
+        if encoding.computes_rows:
             raise TypeError(
                 f"`{name}` must have frequencies of its own, but only a layer has what {encoding!r} learned."
             )
@@ -180,14 +180,14 @@ def _check_keys(keys: Array, head_dim: int, seq_axis: int) -> None:
 def _checked_positions(name: str, given: Any, rotary: RotaryEncoding, keys: Array, seq_axis: int) -> Positions:
     positions = from_array(given)
     by_axis = rotary.num_axes > 1 and positions.ndim > 1
-    batch = batch_of(keys, seq_axis % len(keys.shape))
-    check_stated(name, positions[0] if by_axis else positions, (keys.shape[seq_axis],), batch)
+    batch = batch_size(keys, seq_axis % len(keys.shape))
+    check_positions(name, positions[0] if by_axis else positions, (keys.shape[seq_axis],), batch)
     return positions
 
 
 def _between(rotary: RotaryEncoding, old: Positions, to_rotary: RotaryEncoding, new: Positions) -> list[Table]:
     """Cosine and sine that turn keys of one encoding and positions into those of the other."""
-    if rotary == to_rotary and rotary.precision == "exact" and not isinstance(rotary, XPos):
+    if rotary == to_rotary and rotary.precision == "exact" and not rotary.key_tables:
         turn = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
     else:
         (cos, sin), (to_cos, to_sin) = _key_tables(rotary, old), _key_tables(to_rotary, new)

@@ -1,9 +1,9 @@
-"""What is right, written anew: mpmath for tables, complex numbers for rotations, float64 for attention."""
+"""Correct results, written anew: mpmath for tables, complex numbers for rotations, float64 for attention."""
 
 import numpy as np
 from mpmath import cos, mp, mpf, sin
 
-UNIT = 2.0**-24  # half the last place of float32, relative
+UNIT = 2.0**-24  # half an ulp of float32, relative
 
 
 def sinusoids(positions, dim):
@@ -19,8 +19,8 @@ def rotated(x, positions):
     """Su et al. 2021, equation 34, on neighbouring channels: complex numbers in float64."""
     pairs = x.shape[-1] // 2
     turns = np.exp(1j * np.asarray(positions)[..., None] * 10000.0 ** (-np.arange(pairs) / pairs))
-    turned = (x[..., 0::2] + 1j * x[..., 1::2].astype(float)) * turns
-    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+    product = (x[..., 0::2] + 1j * x[..., 1::2].astype(float)) * turns
+    return np.stack([product.real, product.imag], axis=-1).reshape(x.shape)
 
 
 def attended(q, k, v, bias=0.0, mask=True):

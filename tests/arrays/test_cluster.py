@@ -1,4 +1,4 @@
-"""A local cluster of two workers: what is larger than any block is written, and never held."""
+"""A local cluster of two workers: what is larger than any block is written, and never in memory at once."""
 
 import json
 import subprocess
@@ -12,8 +12,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "blocks.py"
 
 
 @pytest.fixture(scope="module")
-def told():
-    """What the benchmark tells at a small size; a process of its own tells its own memory."""
+def measured():
+    """Return the results of the benchmark at a small size; a separate process measures its own memory."""
     command = [sys.executable, SCRIPT, *map(str, (ROWS, COLUMNS, ENTRIES))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -21,14 +21,14 @@ def told():
 
 
 @pytest.mark.parametrize("name", ["table", "rotation"])
-def test_it_is_written_block_by_block_and_is_numpys(told, name):
-    assert (told[name]["shape"], told[name]["bytes"]) == ([ROWS, COLUMNS], 4 * ROWS * COLUMNS)
-    assert told[name]["blocks"] >= ROWS * COLUMNS / ENTRIES
-    assert told[name]["equal to NumPy's"]
+def test_it_is_written_block_by_block_and_is_numpys(measured, name):
+    assert (measured[name]["shape"], measured[name]["bytes"]) == ([ROWS, COLUMNS], 4 * ROWS * COLUMNS)
+    assert measured[name]["blocks"] >= ROWS * COLUMNS / ENTRIES
+    assert measured[name]["equal to NumPy's"]
 
 
-def test_nobody_held_a_quarter_of_it(told):
+def test_no_process_has_a_quarter_of_it_in_memory(measured):
     quarter = ROWS * COLUMNS / 2**20  # MiB
     for name in ("table", "rotation"):
-        assert max(told[name]["peak of each worker over before, MiB"]) < quarter
-    assert told["peak of this process over before, MiB"] < quarter
+        assert max(measured[name]["peak of each worker over before, MiB"]) < quarter
+    assert measured["peak of this process over before, MiB"] < quarter

@@ -31,7 +31,7 @@ from posenc_core import (
     rotate,
     unrotate,
 )
-from posenc_core.encodings.base import Additive
+from posenc_core.encodings import Additive
 from posenc_core.encodings.rotary.base import RotaryEncoding
 
 from .formulas import UNIT, rotated, sinusoids
@@ -134,9 +134,9 @@ def test_a_hundred_million_rows_are_a_small_graph():
     with untouched():
         table = Sinusoidal(dim=6).table(da.arange(100_000_000, chunks=1_000_000))
         cos, sin = Rotary(head_dim=6, layout="interleaved").cos_sin(da.arange(100_000_000, chunks=1_000_000))
-        turned = rotate(table, cos, sin, layout="interleaved")
+        rotated_x = rotate(table, cos, sin, layout="interleaved")
     assert len(dask.optimize(table)[0].__dask_graph__()) <= 3 * table.npartitions
-    assert len(dask.optimize(turned)[0].__dask_graph__()) <= 10 * turned.npartitions  # most are names of others
+    assert len(dask.optimize(rotated_x)[0].__dask_graph__()) <= 10 * rotated_x.npartitions  # most are names of others
     assert len(pickle.dumps(table)) < 2**17
     some = [49_999_999, 50_000_000, 99_999_999]
     assert (table[some[:1] + some].compute() == sinusoids(some[:1] + some, 6)).all()
@@ -152,10 +152,10 @@ def test_a_rotation_is_cut_as_its_tokens_are(placement, layout, dtype, rng):
     options = {"layout": layout, "placement": placement}
     with untouched():
         tables = rotary.cos_sin(da.from_array(ROW, chunks=20))
-        turned = rotate(lazy, *tables, **options)
+        rotated_x = rotate(lazy, *tables, **options)
         back = unrotate(lazy, *rotary.cos_sin(ROW), **options)
-    assert turned.chunks == back.chunks == lazy.chunks
-    np.testing.assert_array_equal(turned.compute(), rotate(x, *rotary.cos_sin(ROW), **options), strict=True)
+    assert rotated_x.chunks == back.chunks == lazy.chunks
+    np.testing.assert_array_equal(rotated_x.compute(), rotate(x, *rotary.cos_sin(ROW), **options), strict=True)
     np.testing.assert_array_equal(back.compute(), unrotate(x, *rotary.cos_sin(ROW), **options), strict=True)
 
 
@@ -169,27 +169,27 @@ def test_tokens_may_be_cut_along_any_axis(axes, chunks, rng):
     positions = np.expand_dims(ROW - 2**20, axis=1) if axes[1] == 2 else ROW - 2**20
     with untouched():
         cos, sin = Rotary(head_dim=8, layout="interleaved").cos_sin(da.from_array(positions, chunks=7))
-        turned = rotate(da.from_array(x.transpose(axes), chunks=chunks), cos, sin, layout="interleaved")
+        rotated_x = rotate(da.from_array(x.transpose(axes), chunks=chunks), cos, sin, layout="interleaved")
     expected = rotated(x, ROW - 2**20).transpose(axes)
     limit = 8 * UNIT * np.abs(x).max()  # two products, a sum, and two tables: each off by half a last place
-    np.testing.assert_allclose(turned.compute(), expected, rtol=0, atol=limit)
+    np.testing.assert_allclose(rotated_x.compute(), expected, rtol=0, atol=limit)
 
 
 def test_rows_of_a_batch_have_positions_of_their_own(rng):
     x, positions = rng.normal(size=(2, 3, 53, 8)).astype(np.float32), COUNTED % 31
     with untouched():
         cos, sin = Rotary(head_dim=8, layout="interleaved").cos_sin(da.from_array(positions, chunks=(1, 10)))
-        turned = rotate(da.from_array(x, chunks=(2, 3, 20, 8)), cos[:, None], sin[:, None], layout="interleaved")
+        rotated_x = rotate(da.from_array(x, chunks=(2, 3, 20, 8)), cos[:, None], sin[:, None], layout="interleaved")
     limit = 8 * UNIT * np.abs(x).max()
-    np.testing.assert_allclose(turned.compute(), rotated(x, positions[:, None]), rtol=0, atol=limit)
+    np.testing.assert_allclose(rotated_x.compute(), rotated(x, positions[:, None]), rtol=0, atol=limit)
 
 
 def test_tokens_of_numpy_and_lazy_tables_are_lazy(rng):
     x = rng.normal(size=(53, 8)).astype(np.float32)
     rotary = Rotary(head_dim=8, layout="half")
     with untouched():
-        turned = rotate(x, *rotary.cos_sin(da.from_array(ROW, chunks=CUT)), layout="half")
-    np.testing.assert_array_equal(turned.compute(), rotate(x, *rotary.cos_sin(ROW), layout="half"))
+        rotated_x = rotate(x, *rotary.cos_sin(da.from_array(ROW, chunks=CUT)), layout="half")
+    np.testing.assert_array_equal(rotated_x.compute(), rotate(x, *rotary.cos_sin(ROW), layout="half"))
 
 
 QUERIES = da.from_array(ROW, chunks=CUT)

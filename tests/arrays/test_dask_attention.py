@@ -100,26 +100,26 @@ def test_queries_of_unknown_number_have_as_many_results(qkv):
     np.testing.assert_allclose(lazy.compute(scheduler="synchronous"), expected, rtol=0, atol=slack(*qkv))
 
 
-@pytest.mark.parametrize("stated", ["ranges", "lazy"])
+@pytest.mark.parametrize("given", ["ranges", "lazy"])
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: type(encoding).__name__)
 @pytest.mark.filterwarnings("ignore:Increasing number of chunks:dask.array.core.PerformanceWarning")
-def test_every_encoding_is_as_on_numpy(encoding, stated, qkv, rng):
+def test_every_encoding_is_as_on_numpy(encoding, given, qkv, rng):
     weights = {name: rng.normal(size=each.shape).astype(np.float32) for name, each in encoding.parameters().items()}
     where = range(3, 3 + QUERIES), range(KEYS)
-    lazy = [da.from_array(np.asarray(each), chunks=20) for each in where] if stated == "lazy" else where
+    lazy = [da.from_array(np.asarray(each), chunks=20) for each in where] if given == "lazy" else where
     tokens = [da.from_array(x, chunks=(1, HEADS, 20, WIDTH)) for x in qkv]
     with untouched():
         held = {name: da.from_array(array) for name, array in weights.items()}
         result = attend(*tokens, position=Placed(encoding, *lazy, held)).compute
     placed = Placed(encoding, *where, weights)
-    turned = (*placed.rotate(*qkv[:2]), qkv[2])
-    limit = 2 * slack(*turned, sizes(encoding, where, weights, *turned[:2]))  # either is off by as much
+    rotated = (*placed.rotate(*qkv[:2]), qkv[2])
+    limit = 2 * slack(*rotated, sizes(encoding, where, weights, *rotated[:2]))  # either is off by as much
     expected = attend(*qkv, position=placed)
     np.testing.assert_allclose(result(scheduler="synchronous"), expected, rtol=0, atol=limit)
 
 
 def sizes(encoding, where, weights, q, k):
-    """What is added to scores, had all it is made of one sign."""
+    """The scores that are added, if all terms had the same sign."""
     q, k = np.abs(q), np.abs(k)
     placed = Placed(encoding, *where, {name: np.abs(array) for name, array in weights.items()})
     added = placed.scores(AttentionInputs(q, k, q @ np.swapaxes(k, -1, -2) / np.sqrt(WIDTH)))

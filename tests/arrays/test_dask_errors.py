@@ -35,9 +35,9 @@ def test_positions_of_unknown_length_have_tables_of_unknown_length():
     assert np.isnan(table.shape[0])
     np.testing.assert_array_equal(table.compute(), Sinusoidal(dim=4).table(range(1, 40, 2)), strict=True)
     cos, sin = ROTARY.cos_sin(ODD)
-    turned = rotate(some().compute_chunk_sizes(), cos.compute_chunk_sizes(), sin.compute_chunk_sizes(), layout="half")
+    rotated = rotate(some().compute_chunk_sizes(), cos.compute_chunk_sizes(), sin.compute_chunk_sizes(), layout="half")
     np.testing.assert_array_equal(
-        turned.compute()[0, 0], rotate(np.ones((20, 8), np.float32), *ROTARY.cos_sin(range(1, 40, 2)), layout="half")
+        rotated.compute()[0, 0], rotate(np.ones((20, 8), np.float32), *ROTARY.cos_sin(range(1, 40, 2)), layout="half")
     )
 
 
@@ -94,8 +94,10 @@ def test_positions_to_rerotate_and_bounds_are_read_at_once():
     lazy = da.map_blocks(
         lambda block: (read.append("keys"), block)[1], X, dtype=X.dtype, meta=np.empty((0,) * 4, X.dtype)
     )
-    told = da.map_blocks(lambda block: (read.append("positions"), block)[1], COUNT, dtype=int, meta=np.empty(0, int))
-    moved = rerotate(lazy, told, COUNT + 1, rotary=ROTARY)
+    positions = da.map_blocks(
+        lambda block: (read.append("positions"), block)[1], COUNT, dtype=int, meta=np.empty(0, int)
+    )
+    moved = rerotate(lazy, positions, COUNT + 1, rotary=ROTARY)
     assert set(read) == {"positions"}
     wanted = rerotate(np.ones(X.shape, np.float32), range(40), range(1, 41), rotary=ROTARY)
     np.testing.assert_array_equal(moved.compute(scheduler="synchronous"), wanted)

@@ -1,4 +1,4 @@
-"""Arrays of libraries that no room is imported for: the standard, or array-api-compat, is all there is."""
+"""Arrays of libraries without a backend: the standard, or array-api-compat, is all there is."""
 
 import sys
 from importlib import import_module
@@ -54,15 +54,15 @@ def read(name, xp):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_rotation_is_a_complex_multiplication(name, xp, read, rng, dtype):
     if (name, dtype) in {("array_api_strict", "float16"), ("jax.numpy", "float64")}:
-        pytest.skip("The library has no such numbers unless it is told to.")
+        pytest.skip("The library has no such numbers by default.")
     x = rng.normal(size=(2, 3, 53, 8)).astype(dtype)
     rotary = Rotary(head_dim=8, layout="interleaved")
     tables = [xp.asarray(table) for table in rotary.cos_sin(range(53))]
-    turned = rotate(xp.asarray(x), *tables, layout="interleaved")
-    back = unrotate(turned, *tables, layout="interleaved")
+    forward = rotate(xp.asarray(x), *tables, layout="interleaved")
+    back = unrotate(forward, *tables, layout="interleaved")
     limit = 8 * UNIT * np.abs(x).max() + (np.spacing(np.abs(x).max()) if dtype == "float16" else 0)
-    assert read(turned).dtype == x.dtype
-    np.testing.assert_allclose(read(turned), rotated(x, np.arange(53)), rtol=0, atol=limit)
+    assert read(forward).dtype == x.dtype
+    np.testing.assert_allclose(read(forward), rotated(x, np.arange(53)), rtol=0, atol=limit)
     np.testing.assert_allclose(read(back), x, rtol=0, atol=2 * limit)
 
 
@@ -95,16 +95,16 @@ def test_attention_with_groups_and_positions(xp, read, rng):
     rotary = Placed(Rotary(head_dim=8, layout="interleaved"), range(9), range(9))
     result = attend(*map(xp.asarray, (q, k, v)), position=rotary)
     k, v = (x.repeat(2, axis=1) for x in (k, v))
-    turned = rotated(q, np.arange(9)), rotated(k, np.arange(9)), v
-    np.testing.assert_allclose(read(result), attended(*turned), rtol=0, atol=2 * slack(*turned))
+    tokens = rotated(q, np.arange(9)), rotated(k, np.arange(9)), v
+    np.testing.assert_allclose(read(result), attended(*tokens), rtol=0, atol=2 * slack(*tokens))
 
 
 @pytest.mark.parametrize("given", ["ranges", "arrays"])
 def test_attention_with_linear_biases(xp, read, rng, given):
     q, k, v = (rng.normal(size=(2, 4, n, 8)).astype(np.float32) for n in (7, 9, 9))
     where = [range(2, 9), range(9)]
-    stated = where if given == "ranges" else [xp.asarray(np.asarray(each)) for each in where]
-    result = attend(*map(xp.asarray, (q, k, v)), position=Placed(Alibi(num_heads=4), *stated))
+    positions = where if given == "ranges" else [xp.asarray(np.asarray(each)) for each in where]
+    result = attend(*map(xp.asarray, (q, k, v)), position=Placed(Alibi(num_heads=4), *positions))
     slopes = np.array([2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])[:, None, None]
     bias = -slopes * np.abs(np.arange(2, 9)[:, None] - np.arange(9))
     np.testing.assert_allclose(read(result), attended(q, k, v, bias), rtol=0, atol=slack(q, k, v, bias))
@@ -154,6 +154,6 @@ def test_what_is_no_array_is_named():
 
 
 class Frame:
-    """What has a shape and a dtype, and is of no array library."""
+    """An object with a shape and a dtype, of no array library."""
 
     shape, dtype = (1, 2, 4), np.dtype("float32")

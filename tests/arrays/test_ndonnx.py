@@ -54,8 +54,8 @@ def test_attention_with_positions(rng):
     tokens = {name: ((2, 4, size, 8), ndx.float32) for name, size in sizes.items()}
     q, k, v = (rng.normal(size=(2, 4, n, 8)).astype(np.float32) for n in sizes.values())
     result = exported(lambda **arrays: attend(**arrays, position=position), **tokens)(q=q, k=k, v=v)
-    turned = rotated(q, np.arange(7)), rotated(k, np.arange(9)), v
-    np.testing.assert_allclose(result, attended(*turned), rtol=0, atol=2 * slack(*turned))
+    rotated_tokens = rotated(q, np.arange(7)), rotated(k, np.arange(9)), v
+    np.testing.assert_allclose(result, attended(*rotated_tokens), rtol=0, atol=2 * slack(*rotated_tokens))
 
 
 def test_a_bias_of_any_length():

@@ -1,4 +1,4 @@
-"""Rotations that make one mistake each, in any framework: the tables are made here, from the definition, and turned by `rotate`."""
+"""Rotations with one mistake each, in any framework: tables from the definition, applied by `rotate`."""
 
 import numpy as np
 
@@ -26,38 +26,38 @@ def angles_in_float32(positions, frequencies):
 
 
 class Rope:
-    """The rotation of a spec, as plainly as can be, and what subclasses change."""
+    """The rotation of a spec, written from the definition; subclasses add a mistake."""
 
     layout = "half"
     base = 500000.0
     factor = 1.0
-    told = PLAIN
+    spec = PLAIN
 
     def __init__(self, backend):
         self.backend = backend
 
     def __call__(self, q, k, positions):
-        places = np.asarray(self.backend.to_numpy(positions), np.int64)
-        return self.turned(q, places), self.turned(k, places)
+        host = np.asarray(self.backend.to_numpy(positions), np.int64)
+        return self.rotated(q, host), self.rotated(k, host)
 
-    def turned(self, x, places):
-        cos, sin = (table if table.ndim == 2 else table[:, None] for table in self.tables(x, places))
-        to_backend = [self.backend.from_numpy(np.ascontiguousarray(table, np.float32)) for table in (cos, sin)]
-        return rotate(x, *to_backend, layout=self.layout)
+    def rotated(self, x, positions):
+        cos, sin = (table if table.ndim == 2 else table[:, None] for table in self.tables(x, positions))
+        arrays = [self.backend.from_numpy(np.ascontiguousarray(table, np.float32)) for table in (cos, sin)]
+        return rotate(x, *arrays, layout=self.layout)
 
-    def tables(self, x, places):
-        turns = self.angles(places)
-        return np.cos(turns) * self.factor, np.sin(turns) * self.factor
+    def tables(self, x, positions):
+        angles = self.angles(positions)
+        return np.cos(angles) * self.factor, np.sin(angles) * self.factor
 
-    def angles(self, places):
-        return angles(places, self.frequencies())
+    def angles(self, positions):
+        return angles(positions, self.frequencies())
 
     def frequencies(self):
         return self.base**POWERS
 
 
 class Scaled(Rope):
-    told, factor = SCALED, FACTOR
+    spec, factor = SCALED, FACTOR
 
     def frequencies(self):
         return SCALED.frequencies()
@@ -68,14 +68,14 @@ class Interleaved(Rope):
 
 
 class Inverse(Rope):
-    def tables(self, x, places):
-        cos, sin = super().tables(x, places)
+    def tables(self, x, positions):
+        cos, sin = super().tables(x, positions)
         return cos, -sin
 
 
 class Later(Rope):
-    def angles(self, places):
-        return super().angles(places + 1)
+    def angles(self, positions):
+        return super().angles(positions + 1)
 
 
 class OfTheHead(Rope):
@@ -107,61 +107,62 @@ class Unscaled(Scaled):
 
 
 class Swapped(Rope):
-    def tables(self, x, places):
-        cos, sin = super().tables(x, places)
+    def tables(self, x, positions):
+        cos, sin = super().tables(x, positions)
         return sin, cos
 
 
 class Float32Angles(Rope):
-    def angles(self, places):
-        return angles_in_float32(places, self.frequencies())
+    def angles(self, positions):
+        return angles_in_float32(positions, self.frequencies())
 
 
 class OtherPowers(Rope):
-    """Float32 throughout, by way of a logarithm: every frequency is off by some last places."""
+    """Float32 throughout, with powers from logarithms: every frequency is off by some ulp."""
 
-    def angles(self, places):
+    def angles(self, positions):
         slow = np.exp((POWERS * np.log(self.base)).astype(np.float32)).astype(np.float32)
-        return angles_in_float32(places, slow)
+        return angles_in_float32(positions, slow)
 
 
 class Bfloat16Positions(Rope):
-    def angles(self, places):
-        return super().angles(bfloat16(places))
+    def angles(self, positions):
+        return super().angles(bfloat16(positions))
 
 
 class Stale(Rope):
-    """A cache that does not know of dtypes: half precision leaves its rounded table behind."""
+    """A cache that ignores dtypes: a call in half precision leaves its rounded table behind."""
 
     def __init__(self, backend):
         super().__init__(backend)
         self.cache = {}
 
-    def tables(self, x, places):
-        cos, sin = super().tables(x, places)
+    def tables(self, x, positions):
+        cos, sin = super().tables(x, positions)
         if "float32" not in str(x.dtype):
             narrow = bfloat16 if "bfloat16" in str(x.dtype) else np.float16
             cos, sin = (np.asarray(narrow(np.float32(table)), np.float64) for table in (cos, sin))
-        return self.cache.setdefault(places.tobytes(), (cos, sin))
+        return self.cache.setdefault(positions.tobytes(), (cos, sin))
 
 
 class FirstOffset(Rope):
-    """A cache that knows of lengths alone."""
+    """A cache with only the length as its key."""
 
     def __init__(self, backend):
         super().__init__(backend)
         self.cache = {}
 
-    def tables(self, x, places):
-        return self.cache.setdefault(places.shape, super().tables(x, places))
+    def tables(self, x, positions):
+        return self.cache.setdefault(positions.shape, super().tables(x, positions))
 
 
 class Detached(Rope):
-    """Right numbers; the gradient is that of what came in."""
+    """Right numbers with the gradient of the input."""
 
-    def turned(self, x, places):
-        with_none = self.backend.backend.stop_gradient if hasattr(self.backend, "backend") else (lambda array: array)
-        return x + with_none(super().turned(x, places) - x)
+    def rotated(self, x, positions):
+        module = self.backend.backend
+        stop_gradient = getattr(module, "BACKEND", module).stop_gradient
+        return x + stop_gradient(super().rotated(x, positions) - x)
 
 
 MUTANTS = {

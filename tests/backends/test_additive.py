@@ -184,7 +184,7 @@ def test_the_table_begins_at_the_offset(on, backend, to_backend, layer):
     assert backend.to_numpy(opt.P).shape == (1, 4, 3)
     rows = backend.to_numpy(opt(to_backend(zeros(1, 4, 3))))
     np.testing.assert_array_equal(rows, backend.to_numpy(opt.P))
-    held = backend.to_numpy(opt.held["table"])
+    held = backend.to_numpy(opt.arrays["table"])
     assert held.shape == (6, 3)
     np.testing.assert_array_equal(rows[0], held[2:])
     with pytest.raises(ValueError, match="end at 3, got 4"):

@@ -1,4 +1,4 @@
-"""Each case of the benchmarks of a room runs once at small sizes: what is measured is right. Nothing is timed."""
+"""Each case of the benchmarks of a backend runs once at small sizes and agrees with ours; nothing is timed."""
 
 import importlib
 from functools import partial
@@ -20,20 +20,20 @@ def rotation(monkeypatch):
 
 
 @pytest.fixture
-def measured_room(request):
-    """The name of the room, if it is one to measure."""
+def measured_backend(request):
+    """The name of the backend, if it is one to measure."""
     backend = request.config.getoption("--backend")
     if not (BENCHMARKS / "implementations" / f"{backend}.py").exists():
-        pytest.skip("a room to test with, not to measure")
+        pytest.skip("There are no benchmarks of this backend.")
     return backend
 
 
 @pytest.mark.parametrize(("script", "sizes"), [("additive", ((2, 5, 6),)), ("biases", (2, 7))])
-def test_every_form_of_other_benchmarks_runs(script, sizes, measured_room, monkeypatch):
+def test_every_implementation_of_other_benchmarks_runs(script, sizes, measured_backend, monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    from harness import measured
+    from harness import measure
 
-    results = [measured(case, rounds=0) for case in importlib.import_module(script).cases(measured_room, *sizes)]
+    results = [measure(case, rounds=0) for case in importlib.import_module(script).cases(measured_backend, *sizes)]
     assert len(results) >= 3
     assert not any(result["failed"] for result in results)
 
@@ -42,16 +42,16 @@ def test_every_form_of_other_benchmarks_runs(script, sizes, measured_room, monke
     ("shape", "dtype"),
     [("prefill", "float32"), ("decode", "float32"), ("decode", "bfloat16"), ("prefill", "float16")],
 )
-def test_every_form_of_a_rotation_agrees_with_ours(shape, dtype, measured_room, rotation, monkeypatch):
-    from harness import measured
+def test_every_implementation_of_a_rotation_agrees_with_ours(shape, dtype, measured_backend, rotation, monkeypatch):
+    from harness import measure
 
-    if measured_room == "torch":  # records, and generates no code: that takes seconds for each case
+    if measured_backend == "torch":  # captures graphs without code generation, which takes seconds for each case
         import implementations.torch
         import torch
 
         monkeypatch.setattr(implementations.torch, "COMPILERS", {"compiled": partial(torch.compile, backend="eager")})
-    for case in rotation.cases(measured_room, {shape: SHAPES[shape]}):
+    for case in rotation.cases(measured_backend, {shape: SHAPES[shape]}):
         if f" {dtype}," in case.name:
-            result = measured(case, rounds=0)
+            result = measure(case, rounds=0)
             assert result["differences"]
             assert {*result["failed"]} <= KNOWN_TO_FAIL

@@ -1,27 +1,27 @@
-"""The kernel that rooms share: the bits of the plain rotate_reference, whatever the dtype, the pairs, the strides and the tables."""
+"""The fused CPU kernel: bit-identical to the operators, for all dtypes, pairings, strides and tables."""
 
 import os
 import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from posenc_backends import _kernels as kernels
-from posenc_backends._kernels import huge_pages as pages
+from posenc_backends._kernels import adapter, huge_pages, launch
 from posenc_backends._kernels import plan as plans
 from posenc_core import Rotary, rotate, rotation, unrotate
-from posenc_core._array_api import kernels as _kernels
+from posenc_core._array_api import kernels
 from posenc_core.rotation import pairing_of, rotate_pairs
 
 RNG = np.random.default_rng(11)
 PAIRINGS = [
-    *((layout, placement, 1) for layout in ("half", "interleaved") for placement in ("lead", "trail", "spread")),
-    *(("interleaved_to_half", placement, 2) for placement in ("lead", "trail")),
-    *((layout, "trail", 2) for layout in ("half", "interleaved")),
+    *product(("half", "interleaved", "interleaved_to_half"), ("lead", "trail"), (1, 2)),
+    *(("half", "spread", 1), ("interleaved", "spread", 1)),
 ]
 AXES = {
     "as it lies": (0, 1, 2, 3),
@@ -35,28 +35,28 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38]
 
 @pytest.fixture
 def calls(monkeypatch, to_backend):
-    """The kinds of the calls of the kernel, which is there."""
+    """The dtypes of the calls of the kernel; skips where there is none."""
     pytest.importorskip("numba")
-    if type(to_backend(np.zeros(1))) not in _kernels._kernels:
-        pytest.skip("a room without the kernel")
-    made, kernel_of = [], kernels._kernel_of
+    if type(to_backend(np.zeros(1))) not in kernels._kernels:
+        pytest.skip("a backend without the kernel")
+    dtypes, compiled = [], launch.compiled
 
-    def arange_like(kind):
-        made.append(kind)
-        return kernel_of(kind)
+    def counted(dtype):
+        dtypes.append(dtype)
+        return compiled(dtype)
 
-    monkeypatch.setattr(kernels, "_kernel_of", arange_like)
-    return made
+    monkeypatch.setattr(launch, "compiled", counted)
+    return dtypes
 
 
 def plainly(function, *arguments, **options):
     """The function, without any kernel."""
-    held = dict(_kernels._kernels)
-    _kernels._kernels.clear()
+    held = dict(kernels._kernels)
+    kernels._kernels.clear()
     try:
         return function(*arguments, **options)
     finally:
-        _kernels._kernels.update(held)
+        kernels._kernels.update(held)
 
 
 def bits(backend, array):
@@ -84,10 +84,10 @@ def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement,
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            for way in (pairing, pairing.inverse):
-                turned = rotate_pairs(given, cos, sin, pairing=way)
-                assert bits(on.backend, turned) == bits(
-                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=way)
+            for used in (pairing, pairing.inverse):
+                rotated = rotate_pairs(given, cos, sin, pairing=used)
+                assert bits(on.backend, rotated) == bits(
+                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=used)
                 ), dtype
     assert len(calls) == 2 * len(dtypes(on))
 
@@ -99,8 +99,8 @@ def test_arrays_may_lie_anyhow(on, to_backend, calls, axes, rows, layout):
     xp = on.backend.namespace
     given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
     x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
-    turned, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
-    assert bits(on.backend, turned) == bits(on.backend, plain)
+    rotated, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
+    assert bits(on.backend, rotated) == bits(on.backend, plain)
     assert calls
 
 
@@ -110,7 +110,7 @@ def _called(function, *arguments, **options):
 
 @pytest.fixture
 def large(monkeypatch):
-    """No cache holds any result."""
+    """Treat every result as too large for caches."""
     monkeypatch.setattr(plans, "LARGE", 0)
     plans.plan_of.cache_clear()
     yield
@@ -124,8 +124,8 @@ def test_large_results_are_written_past_the_caches(on, to_backend, calls, large,
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            turned, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
-            assert bits(on.backend, turned) == bits(on.backend, plain), dtype
+            rotated, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
+            assert bits(on.backend, rotated) == bits(on.backend, plain), dtype
 
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
@@ -140,14 +140,14 @@ def test_large_results_may_lie_anywhere(large, layout, dtype):
 
 
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="pages are of one size here")
-def test_large_results_are_asked_for_in_large_pages(backend, to_backend, calls, monkeypatch):
+def test_large_results_are_asked_for_in_huge_pages(backend, to_backend, calls, monkeypatch):
     asked = []
 
     def ask(address, size):
-        pages.ask_for_large_pages(address, size)
+        huge_pages.ask_for_huge_pages(address, size)
         asked.append((address, size))
 
-    monkeypatch.setattr(kernels, "ask_for_large_pages", ask)
+    monkeypatch.setattr(launch, "ask_for_huge_pages", ask)
     (cos, sin), held = to_backend(tokens(2, 2048, 32)), []
     for heads in (1, 16):  # 0.5 and 8 MiB
         held.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
@@ -171,7 +171,7 @@ def flags_of_memory(address):
     raise LookupError(address)
 
 
-def test_it_writes_where_it_is_told_to(backend, to_backend, calls, monkeypatch):
+def test_it_writes_to_out(backend, to_backend, calls, monkeypatch):
     x, out, (cos, sin) = to_backend(tokens(3, 33, 64)), to_backend(np.zeros((3, 33, 64))), to_backend(tokens(2, 33, 32))
     wanted = backend.to_numpy(rotate(x, cos, sin, layout="half"))
     try:
@@ -198,13 +198,13 @@ def test_gradients_are_those_of_the_formula(on, to_backend, calls):
     assert calls
 
 
-def test_nothing_is_turned_to_nothing(backend, to_backend):
+def test_empty_arrays(backend, to_backend):
     empty, tables = to_backend(np.zeros((2, 0, 8))), to_backend(np.zeros((2, 0, 4)))
     assert backend.to_numpy(rotate(empty, *(tables[i, ...] for i in (0, 1)), layout="half")).shape == (2, 0, 8)
 
 
 def test_threads_share_it(backend, to_backend, calls, monkeypatch):
-    monkeypatch.setattr(kernels, "SHARE", 1 << 12)
+    monkeypatch.setattr(launch, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     x, (cos, sin) = to_backend(tokens(3, 4, 200, 64)), to_backend(tokens(2, 200, 32))
     wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
@@ -224,7 +224,7 @@ def test_an_interrupt_waits_for_threads_that_write():
         done.append((first, last))
 
     with pytest.raises(KeyboardInterrupt):
-        kernels._share(run, 9, 3)
+        launch._share(run, 9, 3)
     assert sorted(done) == [(3, 6), (6, 9)]
 
 
@@ -233,53 +233,67 @@ def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     done = []
-    monkeypatch.setattr(kernels.Thread, "start", start)
-    kernels._share(lambda *part: done.append(part), 9, 3)
+    monkeypatch.setattr(launch.Thread, "start", start)
+    launch._share(lambda *part: done.append(part), 9, 3)
     assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
 
 
 def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     encoding = Rotary(head_dim=64, layout="half")
     layer, q, k = backend.RotaryEmbedding(encoding), tokens(8, 8, 1, 64), tokens(8, 2, 1, 64)
-    turned = layer(to_backend(q), to_backend(k), start=7)
+    rotated = layer(to_backend(q), to_backend(k), start=7)
     tables = encoding.cos_sin([7])
-    for result, given in zip(turned, (q, k), strict=True):
+    for result, given in zip(rotated, (q, k), strict=True):
         np.testing.assert_array_equal(backend.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
     assert calls
 
 
-def test_a_kernel_that_cannot_be_compiled_is_told_of_once(backend, to_backend, calls, monkeypatch):
+def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls, monkeypatch):
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
     wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
-    monkeypatch.setattr(kernels, "_failures", [])
+    monkeypatch.setattr(launch, "_failures", [])
     monkeypatch.setitem(sys.modules, "posenc_backends._kernels.rotate", None)
-    kernels._kernel_of.cache_clear()
+    launch.compiled.cache_clear()
     try:
-        with pytest.warns(UserWarning, match="numba does not compile the rotation here") as told:
+        with pytest.warns(UserWarning, match="numba cannot compile the rotation here") as warned:
             assert bits(backend, rotate(x, cos, sin, layout="half")) == wanted
-        assert len(told) == 1
+        assert len(warned) == 1
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             rotate(x, cos, sin, layout="half")
-            assert kernels._kernel_of("float64") is None
+            assert launch.compiled("float64") is None
     finally:
-        kernels._kernel_of.cache_clear()
+        launch.compiled.cache_clear()
 
 
-def test_without_numba_nothing_is_said(backend, to_backend, calls, monkeypatch):
+def test_without_numba_none_is_registered(to_backend, calls, monkeypatch):
+    array_type = type(to_backend(np.zeros(1)))
+    kernel = kernels._kernels[array_type].rotate.__self__
+    monkeypatch.setattr(kernels, "_kernels", {})
+    kernel.register(array_type)
+    assert kernels._kernels
+    monkeypatch.setattr(kernels, "_kernels", {})
+    monkeypatch.setattr(adapter, "find_spec", lambda name: None)
+    kernel.register(array_type)
+    assert not kernels._kernels
+
+
+def test_nothing_is_computed_before_it_is_known_that_the_kernel_runs(on, to_backend, calls, monkeypatch):
+    def fail(*arguments):
+        raise AssertionError(arguments)
+
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
-    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
-    monkeypatch.undo()
-    monkeypatch.setattr(kernels, "find_spec", lambda name: None)
-    kernels._kernel_of.cache_clear()
-    try:
-        assert bits(backend, rotate(x, cos, sin, layout="half")) == wanted
-    finally:
-        kernels._kernel_of.cache_clear()
+    if "float64" not in on.known_failures:
+        cos, sin = (on.testing.cast(table, "float64") for table in (cos, sin))
+    kernel = kernels._kernels[type(x)].rotate.__self__
+    monkeypatch.setattr(launch, "compiled", lambda dtype: None)
+    watched = replace(kernel, empty_like=fail, cast=fail, memory=fail)
+    assert watched.supports(x)
+    assert watched.rotate(x, cos, sin, pairing_of("half")) is None
 
 
-def test_what_is_compiled_does_not_run_it(on, to_backend, calls):
+def test_compiled_code_does_not_call_it(on, to_backend, calls):
     if "compiled" in on.known_failures:
         pytest.skip("nothing to compile")
     layer, x = (
@@ -294,8 +308,8 @@ def test_what_is_compiled_does_not_run_it(on, to_backend, calls):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
-def test_processes_that_fork_have_it(calls, monkeypatch):
-    monkeypatch.setattr(kernels, "SHARE", 1 << 12)
+def test_it_runs_in_forked_processes(calls, monkeypatch):
+    monkeypatch.setattr(launch, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     import posenc_backends.numpy  # noqa: F401 - NumPy is there in every process
 
@@ -309,8 +323,8 @@ def test_processes_that_fork_have_it(calls, monkeypatch):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_results_are_written_where_they_are_to_go():
-    """NumPy has `out`; other rooms have their own tests."""
+def test_results_are_written_to_out():
+    """NumPy alone; for other backends see test_out.py."""
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     for layout in ("half", "interleaved", "interleaved_to_half"):
         wanted = plainly(rotate, x, cos, sin, layout=layout)
@@ -324,6 +338,16 @@ def test_results_are_written_where_they_are_to_go():
         np.testing.assert_array_equal(rotate(before, cos, sin, layout=layout, out=shifted), wanted)
         back = unrotate(wanted.copy(), cos, sin, layout=layout)
         np.testing.assert_array_equal(unrotate(wanted, cos, sin, layout=layout, out=wanted), back)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 33])
+def test_out_may_overlap_tokens_that_lie_backwards(shift):
+    """NumPy alone: other backends have no negative strides."""
+    memory, (cos, sin) = tokens(67, 64), tokens(2, 33, 32)
+    x, out = memory[33 - shift : 66 - shift][::-1], memory[33:66]
+    wanted = plainly(rotate, x.copy(), cos, sin, layout="half")
+    assert rotate(x, cos, sin, layout="half", out=out) is out
+    np.testing.assert_array_equal(out, wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`out`: results go where they are to go, or an error says why not; never a wrong number, whatever the memory."""
+"""`out`: the result is written to it, or an error says why not; never a wrong number, however memory overlaps."""
 
 import numpy as np
 import pytest
@@ -30,15 +30,15 @@ def writable(backend, to_backend):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("turned", [rotate, unrotate])
-def test_results_are_written_to_it(backend, to_backend, tables, writable, layout, turned):
+@pytest.mark.parametrize("rotated", [rotate, unrotate])
+def test_results_are_written_to_it(backend, to_backend, tables, writable, layout, rotated):
     numbers = tokens(*SHAPE)
-    wanted = backend.to_numpy(turned(to_backend(numbers), *tables, layout=layout))
+    wanted = backend.to_numpy(rotated(to_backend(numbers), *tables, layout=layout))
     x, out = to_backend(numbers), to_backend(np.zeros(SHAPE))
-    assert turned(x, *tables, layout=layout, out=out) is out
+    assert rotated(x, *tables, layout=layout, out=out) is out
     np.testing.assert_array_equal(backend.to_numpy(out), wanted)
     np.testing.assert_array_equal(backend.to_numpy(x), numbers)
-    assert turned(x, *tables, layout=layout, out=x) is x
+    assert rotated(x, *tables, layout=layout, out=x) is x
     np.testing.assert_array_equal(backend.to_numpy(x), wanted)
 
 
@@ -60,7 +60,7 @@ def test_it_may_overlap_the_tokens(backend, to_backend, tables, writable, layout
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shift", [0, 1])
 def test_it_may_overlap_the_tables(backend, to_backend, writable, layout, shift):
-    numbers, rows = tokens(600, 64), tokens(601, 64)  # more than one part of what NumPy turns part by part
+    numbers, rows = tokens(600, 64), tokens(601, 64)  # more than one part of what NumPy rotates part by part
     tables = (to_backend(rows[:600, 32 * which : 32 * which + 32]) for which in (0, 1))
     wanted = backend.to_numpy(rotate(to_backend(numbers), *tables, layout=layout))
     memory = to_backend(rows)

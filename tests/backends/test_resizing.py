@@ -35,7 +35,7 @@ def load_jax(layer, table):
 
 
 def load_numpy(layer, table):
-    layer.held["table"] = table
+    layer.arrays["table"] = table
     return layer
 
 

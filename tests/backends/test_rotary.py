@@ -91,9 +91,9 @@ def test_a_traced_layer_has_the_tables_of_its_length(on, to_backend):
 def test_a_layer_that_is_traced_makes_no_other_tables(on, to_backend, monkeypatch):
     x = to_backend(np.ones((1, 1, 4, 8), np.float32))
     layer = on.backend.RotaryEmbedding(LONGROPE)
-    monkeypatch.setattr(type(layer), "is_recorded", lambda layer, array: array is x)
+    monkeypatch.setattr(type(layer.backend), "is_recorded", lambda backend, array: array is x)
     with pytest.raises(ValueError, match="`seq_len` asks for other tables than a traced layer holds; make the layer w"):
-        layer.rows(x, encoding=LONGROPE.at(17))
+        layer.lookup(x, encoding=LONGROPE.at(17))
 
 
 @pytest.mark.parametrize(

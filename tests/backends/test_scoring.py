@@ -29,7 +29,7 @@ def drawn(encoding):
 def both(on, encoding):
     """The room's layer, and NumPy's, with the same numbers."""
     numbers, known = drawn(encoding), reference.AttentionBias(encoding)
-    known.hold(numbers)
+    known.set_tables(numbers)
     return on.testing.with_parameters(on.testing.eval_mode(on.backend.AttentionBias(encoding)), numbers), known
 
 
@@ -38,7 +38,7 @@ def test_parameters_start_as_the_encoding_says(on, backend, to_backend, encoding
     layer = on.testing.eval_mode(backend.AttentionBias(encoding))
     layer(to_backend(np.zeros((1, 2, 3, 4))))
     for name, parameter in encoding.parameters().items():
-        numbers = backend.to_numpy(layer.held[name])
+        numbers = backend.to_numpy(layer.arrays[name])
         assert numbers.shape == parameter.shape
         assert np.abs(numbers - parameter.mean).max() <= 6 * parameter.std
         assert parameter.std == 0 or numbers.std() > 0

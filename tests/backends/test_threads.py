@@ -55,8 +55,8 @@ class Slow(dict):
 
 def slowed(layer, monkeypatch):
     """The layer, which takes its time to hold a table."""
-    hold = type(layer).hold
-    monkeypatch.setattr(type(layer), "hold", lambda self, constants: hold(self, Slow(constants)))
+    set_tables = type(layer).set_tables
+    monkeypatch.setattr(type(layer), "set_tables", lambda self, constants: set_tables(self, Slow(constants)))
     return layer
 
 
@@ -96,13 +96,13 @@ def test_threads_that_share_compiled_code_all_get_right_rows(on, to_backend):
 def test_a_slower_thread_that_shortens_a_table_takes_no_row_from_others(on, to_backend, monkeypatch):
     """Of two threads that grow a table at the same time, the one that asked for less may come last."""
     layer = on.testing.eval_mode(on.backend.PositionalEncoding(WIDTH, max_len=2))
-    hold = type(layer).hold
+    set_tables = type(layer).set_tables
 
     def outrun(self, constants):
-        hold(self, constants)
-        hold(self, self.encoding.constants(3))
+        set_tables(self, constants)
+        set_tables(self, self.encoding.constants(3))
 
-    monkeypatch.setattr(type(layer), "hold", outrun)
+    monkeypatch.setattr(type(layer), "set_tables", outrun)
     rows = on.backend.to_numpy(layer(to_backend(np.zeros((1, 4, WIDTH)))))
     np.testing.assert_allclose(rows[0], sinusoids(4), rtol=0, atol=ULP)
 

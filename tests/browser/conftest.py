@@ -1,7 +1,6 @@
 """A browser, the explorer and the pages; each test ends without an error in the console or a request to elsewhere."""
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -12,31 +11,25 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
+from .chromium import find_chromium
+
 PAGES = Path(__file__).parents[2] / "docs" / "_build"
 OURS = ("http://127.0.0.1", "data:", "blob:")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-
-
-def found_chromium():
-    """Where the machine has Chromium; `CHROMIUM` may say it."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None or not shutil.which(found):
-        pytest.fail(f"No Chromium at {found or ', '.join(NAMES)}; install it, or say by CHROMIUM where it is.")
-    return found
 
 
 @pytest.fixture(scope="session")
 def chromium():
     """One window for all tests, so that it keeps what it has loaded."""
+    path = find_chromium() or pytest.fail("No Chromium runs here: `python tests/browser/chromium.py` installs one.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found_chromium(), args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser.new_context(reduced_motion="reduce")
         browser.close()
 
 
 @pytest.fixture
 def opened(chromium):
-    """Opens a page of some width; in the end nothing has gone wrong in it."""
+    """Open pages of any width; at the end, check that their consoles show no error."""
     pages, wrong = [], []
 
     def open_page(address, *, width=1200, scheme="light"):
@@ -45,7 +38,7 @@ def opened(chromium):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.set_default_timeout(60000)
-        page.on("console", lambda said: is_wrong(said) and wrong.append(said.text))
+        page.on("console", lambda message: is_wrong(message) and wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: request.url.startswith(OURS) or wrong.append(request.url))
         page.goto(address)
@@ -57,9 +50,9 @@ def opened(chromium):
     assert wrong == []
 
 
-def is_wrong(said):
-    """Whether the console tells of what should not be; the pages have no icon, which browsers ask for all the same."""
-    return said.type in ("error", "warning") and not said.location["url"].endswith("/favicon.ico")
+def is_wrong(message):
+    """Return whether a console message is an error; the missing icon that browsers request is not."""
+    return message.type in ("error", "warning") and not message.location["url"].endswith("/favicon.ico")
 
 
 @pytest.fixture(scope="session")
@@ -69,9 +62,9 @@ def explorer(tmp_path_factory):
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
     folder = tmp_path_factory.mktemp("elsewhere")
     with subprocess.Popen(command, stdout=-1, text=True, cwd=folder, env=environment) as process:
-        told = process.stdout.readline()
-        assert told.startswith("The explorer is at http://127.0.0.1:"), told
-        yield told.split()[4]
+        line = process.stdout.readline()
+        assert line.startswith("The explorer is at http://127.0.0.1:"), line
+        yield line.split()[4]
         process.terminate()
 
 

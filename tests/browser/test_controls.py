@@ -21,7 +21,7 @@ CHOICES = [{"encoding": kind} for kind in KINDS] + [{"encoding": "Rotary", "scal
 
 
 @pytest.mark.parametrize("texts", CHOICES, ids=lambda texts: " ".join(texts.values()))
-def test_what_nobody_said_makes_an_encoding(texts):
+def test_defaults_make_an_encoding(texts):
     values, wrong = read(texts)
     view = view_of(values)
     assert wrong == ()
@@ -46,10 +46,10 @@ def another(control):
     return control.lowest if control.default != control.lowest else control.highest
 
 
-def test_every_field_that_can_be_said_has_a_control():
+def test_every_field_has_a_control_except_arrays():
     kinds = (KINDS | SCALINGS).items()
-    unsaid = {name: set(kind.__dataclass_fields__) - {each.name for each in fields_of(kind)} for name, kind in kinds}
-    assert {name: sorted(fields) for name, fields in unsaid.items() if fields} == {
+    without = {name: set(kind.__dataclass_fields__) - {each.name for each in fields_of(kind)} for name, kind in kinds}
+    assert {name: sorted(fields) for name, fields in without.items() if fields} == {
         "Normalized": ["length"],  # the number of positions that are drawn
         "Rotary": ["frequencies", "own", "pairing"],
         "XPos": ["frequencies", "own", "pairing"],
@@ -71,7 +71,7 @@ def test_views_go_with_the_kind():
         ("?encoding=Sinusoidal&base=nan", "`base` must be a number from 2 to 100000000, got 'nan'."),
         ("?encoding=Sinusoidal&dim=", "`dim` must be a whole number from 1 to 256, got ''."),
         ("?scaling=Linear&scaling.factor=x", "`scaling.factor` must be a number from 1 to 64, got 'x'."),
-        ("?encoding=Integer&base=7", "`base` is no control here: they are encoding, dim, length."),
+        ("?encoding=Integer&base=7", "`base` is not a control here; the controls are encoding, dim, length."),
     ],
 )  # fmt: skip
 def test_what_a_link_says_wrongly_is_one_sentence_and_the_default_stands(query, sentence):
@@ -90,7 +90,7 @@ def test_what_a_link_says_wrongly_is_one_sentence_and_the_default_stands(query, 
         ("?encoding=Sine&base=100", "`base` is used with 'endpoint' frequencies only, got 100; leave it out."),
     ],
 )
-def test_contradictions_are_told_by_the_encoding(query, sentence):
+def test_contradictions_raise_the_error_of_the_encoding(query, sentence):
     values, wrong = read(texts_of(query))
     assert wrong == ()
     with pytest.raises(ValueError, match="`") as error:
@@ -123,18 +123,23 @@ def test_a_view_stays_within_its_encoding():
 )
 def test_sliders_and_numbers_agree(name):
     control = number_of(name)
-    assert control.at(control.place(control.lowest)) == control.lowest
-    assert control.at(control.place(control.highest)) == control.highest
-    assert control.place(None) == control.place(control.lowest)
+    assert control.from_slider(control.to_slider(control.lowest)) == control.lowest
+    assert control.from_slider(control.to_slider(control.highest)) == control.highest
+    assert control.to_slider(None) == control.to_slider(control.lowest)
     step = control.step or 0.02
-    places = [control.place(control.lowest) + step * i for i in range(20)]
-    numbers = [control.at(place) for place in places]
+    sliders = [control.to_slider(control.lowest) + step * i for i in range(20)]
+    numbers = [control.from_slider(slider) for slider in sliders]
     assert numbers == sorted(set(numbers))
     assert all(control.value(str(number)) == number for number in numbers)
 
 
 def test_a_number_by_its_power_of_ten():
     base = number_of("base")
-    assert (base.at(4), base.at(4.02), base.place(10**4), base.at(99)) == (10**4, 10500, 4, 10**8)
+    assert (base.from_slider(4), base.from_slider(4.02), base.to_slider(10**4), base.from_slider(99)) == (
+        10**4,
+        10500,
+        4,
+        10**8,
+    )
     assert isinstance(base, Number)
     assert NONE not in SCALINGS

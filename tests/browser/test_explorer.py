@@ -1,4 +1,4 @@
-"""The explorer in a browser: whatever is chosen, pictures, numbers and address follow."""
+"""The explorer in a browser: pictures, numbers and URL follow the controls."""
 
 import json
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-# The numbers of every plot that is seen, and what is written below it.
+# The numbers of every visible plot, and the text below it.
 STATE = """() => Object.fromEntries([...document.querySelectorAll(".card:not([hidden])")].map(card => [
   card.querySelector("h2").textContent,
   [card.querySelector(".words").textContent,
@@ -14,8 +14,8 @@ STATE = """() => Object.fromEntries([...document.querySelectorAll(".card:not([hi
 ]))"""
 AT_REST = """() => {
   const {stored, completed, ...waiting} = window.dash_stores?.[0]?.getState().callbacks ?? {nothing: [""]};
-  const told = document.querySelector("#code:not(:empty), #said:not(:empty)");
-  return told && Object.values(waiting).every(each => !each.length) && !document.querySelector(".dash-graph--pending");
+  const found = document.querySelector("#code:not(:empty), #message:not(:empty)");
+  return found && Object.values(waiting).every(each => !each.length) && !document.querySelector(".dash-graph--pending");
 }"""
 SWEPT = [
     "?encoding=Rotary&head_dim=64&rotary_dim=32&scaling=Llama3&scaling.original_max_position_embeddings=256&length=64",
@@ -23,7 +23,7 @@ SWEPT = [
     "?encoding=Binary&length=64",
     "?encoding=Alibi&num_heads=6&length=64",
 ]
-ONE_TABLE = {"layout", "placement", "precision"}  # what the numbers of a table do not depend on, or hardly
+ONE_TABLE = {"layout", "placement", "precision"}  # the numbers of a table hardly depend on these
 
 
 def settle(page):
@@ -70,13 +70,13 @@ def choosing(page, name):
     page.wait_for_function("before => location.href !== before", arg=address, polling=30)
     settle(page)
     after = link(page), code(page), state(page)
-    assert page.locator("#said").inner_text() == ""
+    assert page.locator("#message").inner_text() == ""
     assert after[0][name] != before[0].get(name), name
     if name not in ("length", "pair", "head", "position"):
         assert after[1] != before[1], name
     if name not in ONE_TABLE:
         pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
-        words = [title for title, (said, _) in after[2].items() if said != before[2].get(title, ("", ""))[0]]
+        words = [title for title, (text, _) in after[2].items() if text != before[2].get(title, ("", ""))[0]]
         assert pictures, name
         assert words, name
 
@@ -140,28 +140,28 @@ def test_a_link_restores_all_that_was_chosen(opened, explorer):
     settle(page)
     assert link(page)["head_dim"] == "64"
     assert state(page) == shared
-    assert "position 33" in shared["One pair, turning"][0].lower()
+    assert "position 33" in shared["Rotation of one pair"][0].lower()
 
 
-def test_what_a_link_says_wrongly_is_told_in_sentences(opened, explorer):
+def test_errors_in_a_link_are_reported_in_sentences(opened, explorer):
     page = start(opened, f"{explorer}?encoding=Rotary&base=much&head_dim=8&colour=red")
-    said = page.locator("#link-said").inner_text()
-    assert "`base` must be a number from 2 to 100000000, got 'much'." in said
-    assert "`colour` is no control here" in said
+    message = page.locator("#link-message").inner_text()
+    assert "`base` must be a number from 2 to 100000000, got 'much'." in message
+    assert "`colour` is not a control here" in message
     assert code(page) == "Rotary(head_dim=8, layout='half')"
     page.get_by_role("radio", name="interleaved", exact=True).check()
     settle(page)
-    assert page.locator("#link-said").inner_text() == ""
+    assert page.locator("#link-message").inner_text() == ""
 
 
-def test_what_contradicts_itself_is_told_and_can_be_mended(opened, explorer):
+def test_contradictions_are_reported_and_can_be_fixed(opened, explorer):
     page = start(opened, f"{explorer}?encoding=Rotary&head_dim=32&rotary_dim=64&length=16")
-    assert page.locator("#said").inner_text() == "`rotary_dim` must not exceed `head_dim` 32, got 64."
+    assert page.locator("#message").inner_text() == "`rotary_dim` must not exceed `head_dim` 32, got 64."
     assert state(page) == {}
     page.get_by_label("head_dim", exact=True).fill("128")
     page.get_by_text("Rotary(head_dim=128, layout='half', rotary_dim=64)").wait_for()
     settle(page)
-    assert page.locator("#said").inner_text() == ""
+    assert page.locator("#message").inner_text() == ""
     assert len(state(page)) == 7
 
 

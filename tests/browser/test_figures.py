@@ -70,11 +70,12 @@ def test_wavelengths_before_and_after_scaling():
     picture = wavelengths(View(encoding=scaled, length=9, pair=2))
     plain = [math.tau * 100 ** (i / 4) for i in range(4)]
     drawn = traces(picture)
-    np.testing.assert_allclose(drawn["by the base"][1], plain, rtol=1e-12)
+    np.testing.assert_allclose(drawn["unscaled"][1], plain, rtol=1e-12)
     np.testing.assert_allclose(drawn["scaled"][1], np.multiply(4, plain), rtol=1e-12)
     assert drawn["pair 2"][1] == pytest.approx(4 * plain[2])
     assert (
-        picture.words == "From 25.13 to 794.8 positions per turn; pair 2: 251.3. The scaling: divided by 4: pairs 0–3."
+        picture.words
+        == "Wavelengths from 25.13 to 794.8 positions; pair 2: 251.3. The scaling: divided by 4: pairs 0–3."
     )
 
 
@@ -82,7 +83,7 @@ def test_pairs_that_stand_still_have_no_wavelength():
     still = Rotary(head_dim=8, layout="half", scaling=Proportional(partial_rotary_factor=0.5))
     picture = wavelengths(View(encoding=still, length=9, pair=3))
     assert len(traces(picture)["scaled"][0]) == 2
-    assert "pair 3: stands still." in picture.words
+    assert "pair 3: does not rotate." in picture.words
 
 
 def test_products_with_the_middle_row():

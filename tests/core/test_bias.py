@@ -2,15 +2,17 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
+from posenc_core._array_api.namespace import paired
 from posenc_core.attention.bias import (
     alibi_slopes,
     clamped,
     distances,
-    linear,
-    logarithmic,
-    perceived,
-    power,
-    progressive,
+    linear_bias,
+    logarithmic_bias,
+    normalized_distance,
+    per_head,
+    perceptron,
+    power_bias,
 )
 
 STRICT = load("strict").namespace
@@ -52,15 +54,15 @@ def test_batches_of_either_side_spread():
     one, two = np.arange(3), np.array([[0, 1], [5, 5]])
     assert distances(one, two).shape == (2, 1, 3, 2)
     np.testing.assert_array_equal(distances(two, one)[1, 0], [[5, 4, 3]] * 2)
-    assert linear(np.ones(4, np.float32), distances(two, one)).shape == (2, 4, 2, 3)
+    assert linear_bias(per_head(np.ones(4, np.float32)), distances(two, one)).shape == (2, 4, 2, 3)
 
 
 def test_kernels_of_real_distances():
     far = np.array([[[0.0, 0.25, 1.0, 9.0]]])
     two = np.array([2.0])
-    np.testing.assert_allclose(logarithmic(two, np.array([3.0]), far)[0, 0], -2 * np.log1p(3 * far[0, 0]))
-    np.testing.assert_allclose(power(two, np.array([0.5]), far)[0, 0], [0, -1, -2, -6])
-    assert power(two.astype(np.float32), np.float32([0.01]), np.float32([[[0]]])) == 0
+    np.testing.assert_allclose(logarithmic_bias(two, np.array([3.0]), far)[0, 0], -2 * np.log1p(3 * far[0, 0]))
+    np.testing.assert_allclose(power_bias(two, np.array([0.5]), far)[0, 0], [0, -1, -2, -6])
+    assert power_bias(two.astype(np.float32), np.float32([0.01]), np.float32([[[0]]])) == 0
 
 
 def test_what_is_clamped_is_told_by_no_rounding():
@@ -69,7 +71,7 @@ def test_what_is_clamped_is_told_by_no_rounding():
 
 def test_shares_are_of_the_farthest_key_from_the_threshold_on():
     rate, threshold = np.float32([0.5]), np.float32([4])
-    shares = progressive(rate, threshold, np.array([2, 4, 2**20]), np.array([0, 2]))
+    shares = normalized_distance(rate, threshold, np.array([[2], [4], [2**20]]), np.array([0, 2]))
     bent = np.log1p(0.5 * np.array([[2, 0], [4, 2], [2**20, 2**20 - 2]]))
     farthest = np.log1p(0.5 * np.array([[4], [4], [2**20]])) + 1e-6
     np.testing.assert_allclose(shares, bent / farthest, rtol=2e-7)
@@ -78,8 +80,9 @@ def test_shares_are_of_the_farthest_key_from_the_threshold_on():
 def test_the_standard_is_enough():
     arrays = [STRICT.asarray(array) for array in (np.array([[0, 3], [1, 2]]), np.arange(3))]
     far = distances(*arrays)
-    shares = progressive(*(STRICT.asarray(np.float32([number])) for number in (0.5, 4)), *arrays)
+    numbers = (STRICT.asarray(np.float32([number])) for number in (0.5, 4))
+    shares = normalized_distance(*numbers, *paired(*arrays))
     hidden = STRICT.asarray(np.ones(5, np.float32))
     heads = STRICT.asarray(np.ones((2, 5), np.float32)), STRICT.asarray(np.zeros(2, np.float32))
-    assert perceived(shares, (hidden, hidden), heads).shape == (2, 2, 2, 3)
-    assert power(hidden, hidden, far).shape == (2, 5, 2, 3)
+    assert perceptron(shares, (hidden, hidden), heads).shape == (2, 2, 2, 3)
+    assert power_bias(per_head(hidden), per_head(hidden), far).shape == (2, 5, 2, 3)

@@ -14,6 +14,7 @@ from posenc_core import (
     Fire,
     Kerple,
     MultimodalRotary,
+    Placed,
     Rotary,
     ShawBias,
     SwinBias,
@@ -25,7 +26,6 @@ from posenc_core import (
     causal,
     same_sequence,
 )
-from posenc_core.encodings import Placed
 
 RNG = np.random.default_rng(11)
 ENCODINGS = [
@@ -171,8 +171,7 @@ def test_memory_grows_with_the_length_and_not_with_its_square():
     grown = """
 import resource
 import numpy as np
-from posenc_core import Alibi, attend_by_block, causal
-from posenc_core.encodings import Placed
+from posenc_core import Alibi, Placed, attend_by_block, causal
 
 def call(n):
     x = np.random.default_rng(0).normal(size=(1, 1, n, 8)).astype(np.float32)

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from posenc_core.attention.buckets import by_offset, by_pair, gathered, t5_buckets, window_index
+from posenc_core.attention.buckets import gather_by_head, index_by_offset, index_by_pair, t5_buckets, window_index
 
 
 def test_published_thresholds():
@@ -36,22 +36,22 @@ def test_long_distances_are_found_by_bisection(farthest):
 
 def test_all_offsets_beyond_the_last_share_its_bucket():
     index = t5_buckets(8, 8)
-    got = by_offset(index, np.array([2**30]), np.array([0, 2**30 - 1, 2**30, 2**30 + 2, 2**31 - 1]), reach=8)
+    got = index_by_offset(index, np.array([2**30]), np.array([0, 2**30 - 1, 2**30, 2**30 + 2, 2**31 - 1]), reach=8)
     np.testing.assert_array_equal(got, [[3, 1, 0, 6, 7]])
 
 
 def test_distances_that_are_no_integers_count_as_the_integer_below():
-    got = by_offset(t5_buckets(8, 8), np.array([0.5]), np.array([0.0, -0.5, 2.4, 2.6]), reach=8)
+    got = index_by_offset(t5_buckets(8, 8), np.array([0.5]), np.array([0.0, -0.5, 2.4, 2.6]), reach=8)
     np.testing.assert_array_equal(got, [[0, 1, 5, 6]])
 
 
 def test_tokens_outside_a_window_are_in_its_frame():
     index = np.pad(window_index(1, 2), 1, constant_values=3).ravel()
-    got = by_pair(index, np.array([0, 1, 2, -1, 2**30]), np.array([0, 1, -7]), tokens=2)
+    got = index_by_pair(index, np.array([0, 1, 2, -1, 2**30]), np.array([0, 1, -7]), tokens=2)
     np.testing.assert_array_equal(got, [[1, 0, 3], [2, 1, 3], [3, 3, 3], [3, 3, 3], [3, 3, 3]])
 
 
 def test_batches_lead_the_heads():
     table, index = np.arange(12.0).reshape(4, 3), np.array([[[0, 1]], [[3, 2]]])
-    assert gathered(table, index).shape == (2, 3, 1, 2)
-    np.testing.assert_array_equal(gathered(table, index)[1, 2], [[11, 8]])
+    assert gather_by_head(table, index).shape == (2, 3, 1, 2)
+    np.testing.assert_array_equal(gather_by_head(table, index)[1, 2], [[11, 8]])

@@ -1,10 +1,10 @@
-import re
-
 import mpmath
 import numpy as np
 import pytest
 
 from posenc_core.tables.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two
+
+from ..errors import rejects
 
 
 @pytest.mark.parametrize(("dim", "base"), [(128, 10000), (7, 10000), (96, 1000042.0), (2, 2)])
@@ -20,7 +20,7 @@ def test_endpoint_frequencies_end_at_one_over_base():
     assert endpoint(0) == ()
 
 
-def test_powers_of_two_and_chosen_ones():
+def test_powers_of_two_and_custom_frequencies():
     assert as_float64(powers_of_two(4)).tolist() == [1, 0.5, 0.25, 0.125]
     assert as_float64(chosen([0.1, 3])).tolist() == [0.1, 3]
 
@@ -35,14 +35,14 @@ def test_frequencies_do_not_depend_on_the_callers_decimal_context():
 
 
 @pytest.mark.parametrize(
-    ("frequency", "kind", "message"),
+    ("frequency", "kind", "names"),
     [
-        ("1", TypeError, "`frequencies` must be a number, got '1'."),
-        (np.inf, ValueError, "`frequencies` must be a finite number, got inf."),
-        (-1.0, ValueError, "`frequencies` must be from 0 up to 2**31 radians per position, got -1.0."),
-        (1e100, ValueError, "got 1e+100."),
+        ("1", TypeError, ("frequencies", "'1'")),
+        (np.inf, ValueError, ("frequencies", "inf")),
+        (-1.0, ValueError, ("frequencies", "-1.0")),
+        (1e100, ValueError, ("frequencies", "1e+100")),
     ],
 )
-def test_other_frequencies_are_refused(frequency, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_frequencies_are_refused(frequency, kind, names):
+    with rejects(kind, *names):
         chosen([frequency])

@@ -1,4 +1,3 @@
-import re
 from fractions import Fraction
 from itertools import product
 
@@ -7,16 +6,18 @@ import pytest
 
 from posenc_core.positions.grids import grid, left_padded, multimodal, normalized_grid
 
+from ..errors import rejects
+
 
 @pytest.mark.parametrize("sizes", [(4,), (2, 3), (5, 1), (3, 2, 5), (2, 3, 1, 2)], ids=str)
-def test_cells_come_row_by_row(sizes):
+def test_cells_are_in_row_major_order(sizes):
     positions = grid(*sizes)
     assert positions.dtype == np.int64
     np.testing.assert_array_equal(positions, np.transpose(list(product(*map(range, sizes)))))
 
 
 @pytest.mark.parametrize(("sizes", "merge"), [((4, 6), 2), ((3, 9), 3), ((2, 4, 6), 2), ((2, 4), 1), ((2, 3, 2, 4), 2)])
-def test_merged_cells_come_block_by_block(sizes, merge):
+def test_merged_cells_are_ordered_by_block(sizes, merge):
     *outer, height, width = sizes
     expected = [
         (*before, row + i, column + j)
@@ -29,8 +30,8 @@ def test_merged_cells_come_block_by_block(sizes, merge):
     np.testing.assert_array_equal(grid(*sizes, merge=merge), np.transpose(expected))
 
 
-def test_images_counted_from_their_middle():
-    """Qwen-Image: of an odd height the larger half lies before 0."""
+def test_positions_of_images_may_be_centered():
+    """Qwen-Image: if the height is odd, the larger half is before 0."""
     height, width = 5, 4
     positions = grid(1, height, width, start=(7, -height // 2, -width // 2))
     assert set(positions[0]) == {7}
@@ -38,7 +39,7 @@ def test_images_counted_from_their_middle():
     np.testing.assert_array_equal(positions[2].reshape(5, 4)[0], [-2, -1, 0, 1])
 
 
-def test_one_start_is_for_all_axes():
+def test_a_single_start_applies_to_all_axes():
     np.testing.assert_array_equal(grid(2, 2, start=-1), [[-1, -1, 0, 0], [-1, 0, -1, 0]])
 
 
@@ -58,35 +59,35 @@ def test_normalized_cells_may_be_merged():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "options", "kind", "message"),
+    ("sizes", "options", "kind", "names"),
     [
-        ((), {}, ValueError, "`sizes` must name at least one axis, got none."),
-        ((2, 0), {}, ValueError, "`sizes` must be at least 1, got 0."),
-        ((2, 1.5), {}, TypeError, "`sizes` must be an integer, got 1.5."),
-        (((2, 3),), {}, TypeError, "`sizes` must be an integer, got (2, 3)."),
-        ((4, 6), {"merge": 4}, ValueError, "`merge` must divide the last two sizes of (4, 6), got 4."),
-        ((3, 4), {"merge": 2}, ValueError, "`merge` must divide the last two sizes of (3, 4), got 2."),
-        ((4,), {"merge": 2}, ValueError, "`merge` must divide the last two sizes of (4,), got 2."),
-        ((4, 4), {"merge": 0}, ValueError, "`merge` must be at least 1, got 0."),
-        ((4, 4), {"start": 0.5}, TypeError, "`start` must be an integer, or one for each axis, got 0.5."),
-        ((4, 4), {"start": (1, 2, 3)}, ValueError, "one for each of the 2 axes, got (1, 2, 3)."),
+        ((), {}, ValueError, ("sizes",)),
+        ((2, 0), {}, ValueError, ("sizes", "0")),
+        ((2, 1.5), {}, TypeError, ("sizes", "1.5")),
+        (((2, 3),), {}, TypeError, ("sizes", "(2, 3)")),
+        ((4, 6), {"merge": 4}, ValueError, ("merge", "4")),
+        ((3, 4), {"merge": 2}, ValueError, ("merge", "2")),
+        ((4,), {"merge": 2}, ValueError, ("merge", "2")),
+        ((4, 4), {"merge": 0}, ValueError, ("merge", "0")),
+        ((4, 4), {"start": 0.5}, TypeError, ("start", "0.5")),
+        ((4, 4), {"start": (1, 2, 3)}, ValueError, ("start", "(1, 2, 3)")),
     ],
 )
-def test_other_grids_are_refused(sizes, options, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_grids_are_refused(sizes, options, kind, names):
+    with rejects(kind, *names):
         grid(*sizes, **options)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "by", "message"),
+    ("sizes", "by", "names"),
     [
-        ((2, 2), "mean", "`by` must be one of 'separate', 'max', 'min', got 'mean'."),
-        ((2, 0), "max", "`sizes` must be at least 1, got 0."),
-        ((), "max", "`sizes` must name at least one axis, got none."),
+        ((2, 2), "mean", ("by", "'mean'")),
+        ((2, 0), "max", ("sizes", "0")),
+        ((), "max", ("sizes",)),
     ],
 )
-def test_other_normalized_grids_are_refused(sizes, by, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_other_normalized_grids_are_refused(sizes, by, names):
+    with rejects(ValueError, *names):
         normalized_grid(*sizes, by=by)
 
 
@@ -112,8 +113,8 @@ def test_the_published_example_of_qwen2_5_vl():
     assert delta == 106 - 17
 
 
-def spelled(segments):
-    """Positions token by token: `(time, height, width)`, and the first that is free after them."""
+def expected_tokens(segments):
+    """Return positions token by token, `(time, height, width)`, and the next position after them."""
     tokens, free = [], 0
     for segment in segments:
         frames, height, width = (0, 0, 0) if isinstance(segment, int) else segment
@@ -131,19 +132,19 @@ def spelled(segments):
         [(1, 4, 6)],
         [4, 3],
         [0, (2, 1, 1), 0, (1, 1, 5), (7, 2, 3), 2],
-        [3, (1, 2, 4), 2, (1, 2, 4), 2, (1, 2, 4), 9],  # Qwen3-VL: frames parted by timestamps
+        [3, (1, 2, 4), 2, (1, 2, 4), 2, (1, 2, 4), 9],  # Qwen3-VL: frames separated by timestamps
     ],
     ids=str,
 )
-def test_positions_run_behind_the_tokens(segments):
+def test_positions_grow_more_slowly_than_tokens(segments):
     positions, delta = multimodal(segments)
-    tokens, free = spelled(segments)
+    tokens, free = expected_tokens(segments)
     np.testing.assert_array_equal(positions, np.transpose(tokens))
     assert delta == free - len(tokens)
     assert delta == positions.max() + 1 - positions.shape[1]
 
 
-def test_decoding_goes_on_at_the_length_plus_delta():
+def test_decoding_continues_at_the_length_plus_delta():
     segments = [2, (2, 3, 4), 6]
     prompt, delta = multimodal(segments)
     longer, same = multimodal([*segments[:-1], 6 + 3])
@@ -152,7 +153,7 @@ def test_decoding_goes_on_at_the_length_plus_delta():
     np.testing.assert_array_equal(longer[:, -3:], [steps] * 3)
 
 
-def test_no_segments_are_no_tokens():
+def test_no_segments_give_no_tokens():
     positions, delta = multimodal([])
     assert positions.shape == (3, 0)
     assert delta == 0
@@ -167,7 +168,7 @@ def test_no_segments_are_no_tokens():
         (1, 3, [0, 1, 2]),
     ],
 )
-def test_frames_stand_at_whole_positions(interval, frames, expected):
+def test_frames_have_integer_positions(interval, frames, expected):
     positions, delta = multimodal([3, (frames, 1, 1, interval), 1])
     np.testing.assert_array_equal(positions[0, 3:-1] - 3, expected)
     np.testing.assert_array_equal(positions[1:, 3:-1], np.full((2, frames), 3))
@@ -182,21 +183,21 @@ def test_time_is_rounded_down_after_a_product_in_float32():
 
 
 @pytest.mark.parametrize(
-    ("segments", "kind", "message"),
+    ("segments", "kind", "names"),
     [
-        ([-1], ValueError, "`segments` must be at least 0, got -1."),
-        ([1.5], TypeError, "`segments` must be an integer, got 1.5."),
-        ([True], TypeError, "`segments` must be an integer, got True."),
-        (["ab"], TypeError, "`segments` must be an integer, got 'ab'."),
-        ([(4, 6)], ValueError, "`segments` must be lengths or (frames, height, width[, interval]), got (4, 6)."),
-        ([(1, 0, 6)], ValueError, "`segments` must be at least 1, got 0."),
-        ([(1, 2.0, 6)], TypeError, "`segments` must be an integer, got 2.0."),
-        ([(1, 2, 6, -0.5)], ValueError, "`segments` must be a finite number of at least 0, got -0.5."),
-        ([(1, 2, 6, np.nan)], ValueError, "`segments` must be a finite number of at least 0, got nan."),
+        ([-1], ValueError, ("segments", "-1")),
+        ([1.5], TypeError, ("segments", "1.5")),
+        ([True], TypeError, ("segments", "True")),
+        (["ab"], TypeError, ("segments", "'ab'")),
+        ([(4, 6)], ValueError, ("segments", "(4, 6)")),
+        ([(1, 0, 6)], ValueError, ("segments", "0")),
+        ([(1, 2.0, 6)], TypeError, ("segments", "2.0")),
+        ([(1, 2, 6, -0.5)], ValueError, ("segments", "-0.5")),
+        ([(1, 2, 6, np.nan)], ValueError, ("segments", "nan")),
     ],
 )
-def test_other_segments_are_refused(segments, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_segments_are_refused(segments, kind, names):
+    with rejects(kind, *names):
         multimodal(segments)
 
 
@@ -212,5 +213,5 @@ def test_rows_are_padded_on_the_left():
 
 
 def test_a_batch_has_rows():
-    with pytest.raises(ValueError, match=re.escape("`rows` must name at least one row, got none.")):
+    with rejects(ValueError, "rows"):
         left_padded([])

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import warnings
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from posenc_core.scaling import (
     Proportional,
     YaRN,
 )
+
+from ..errors import rejects
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 SMALL = {"head_dim": 64, "max_position_embeddings": 4096}
@@ -257,7 +258,7 @@ TWINS = {
         {"partial_rotary_factor": 0.5, "rope_type": "linear", "factor": 2.0},
         {"rotary_dim": 32, "scaling": Linear(factor=2)},
     ),
-    "no scaling, said at length": (
+    "no scaling, all keys given": (
         {"rope_scaling": {"type": "default", "factor": 1.0}, "rope_parameters": None},
         {"rope_type": "default", "attention_factor": None},
         {},
@@ -266,7 +267,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize(("old", "new", "fields"), TWINS.values(), ids=TWINS)
-def test_both_spellings_say_the_same(old, new, fields):
+def test_both_spellings_give_the_same_encoding(old, new, fields):
     rotary = Rotary(**{"head_dim": 64, "layout": "half"} | fields)
     assert load_rope(SMALL | old) == load_rope(SMALL | {"rope_parameters": new}) == rotary
 
@@ -280,9 +281,9 @@ def test_a_file_a_folder_and_an_object(tmp_path):
     path.write_text(json.dumps(Config().to_dict()), encoding="utf-8")
     for config in (path, str(path), tmp_path, Config()):
         assert load_rope(config) == half(64, 1e6)
-    for text, kind in (("{", ValueError), ("[]", TypeError)):
+    for text, error in (("{", ValueError), ("[]", TypeError)):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(kind, match=r"`config` must .*config\.json"):
+        with pytest.raises(error, match=r"`config` must .*config\.json"):
             load_rope(path)
     path.write_text(json.dumps(Config().to_dict()), encoding="utf-8-sig")
     assert load_rope(path) == half(64, 1e6)
@@ -293,7 +294,7 @@ def test_a_file_a_folder_and_an_object(tmp_path):
         message = f"`config` must be a path to config.json, .* no file {missing}, and nothing is downloaded"
         with pytest.raises(FileNotFoundError, match=message):
             load_rope(missing)
-    with pytest.raises(TypeError, match="`config` must be a path, a dict or a config object"):
+    with rejects(TypeError, "config", "int"):
         load_rope(64)
 
 
@@ -327,11 +328,11 @@ def test_rotary_keys_in_dicts_of_their_own():
 def test_configs_that_hold_themselves():
     config = {**SMALL}
     config["text_config"] = config
-    with pytest.raises(ValueError, match="`config` must not be nested so deeply"):
+    with rejects(ValueError, "config"):
         load_rope(config)
 
 
-def test_flags_that_are_true_where_the_model_turns():
+def test_flags_that_are_true_in_models_with_rope():
     for flag in ({"use_rotary_pos_emb": True}, {"model_type": "esm", "position_embedding_type": "rotary"}):
         assert load_rope({**SMALL, **flag}) == half(64, 10000)
     plain = {"model_type": "deepseek_v2", "use_mla": False, "qk_rope_head_dim": 32, "rope_theta": 10000}
@@ -348,19 +349,19 @@ def test_published_keys_that_change_no_angle():
         assert load_rope({**SMALL, **one}) == half(64, 10000)
 
 
-def test_layer_types_that_turn_alike_need_no_name():
+def test_equal_layer_types_need_no_name():
     alike = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e6}}
     assert load_rope({**SMALL, "rope_parameters": alike}) == half(64, 1e6)
 
 
 def test_the_part_of_a_share_is_its_whole_part():
     widths = [(192, 0.334, 64), (100, 0.29, 28), (80, 0.4, 32), (96, 0.25, 24)]
-    for head_dim, share, turning in widths:
-        assert int(head_dim * share) == turning
-        assert load_rope({"head_dim": head_dim, "partial_rotary_factor": share}).rotary_dim == turning
+    for head_dim, share, rotary_dim in widths:
+        assert int(head_dim * share) == rotary_dim
+        assert load_rope({"head_dim": head_dim, "partial_rotary_factor": share}).rotary_dim == rotary_dim
 
 
-def test_the_layout_is_asked_for_said_or_known():
+def test_the_layout_is_an_argument_a_key_or_that_of_the_model():
     layouts = [
         ({"model_type": "cohere"}, None, "interleaved"),
         ({"model_type": "cohere"}, "half", "half"),
@@ -373,7 +374,7 @@ def test_the_layout_is_asked_for_said_or_known():
     ]
     for config, asked, layout in layouts:
         assert load_rope({"rope_theta": 1e5, **SMALL, **config}, layout=asked).layout == layout
-    with pytest.raises(ValueError, match=r"`layout` must be one of .*, got 'neox'"):
+    with rejects(ValueError, "layout", "'neox'"):
         load_rope(SMALL, layout="neox")
 
 
@@ -393,7 +394,7 @@ def test_layer_types_are_listed():
 def test_bases_may_go_by_other_names_than_layers():
     config = {"model_type": "deepseek_v4", "qk_rope_head_dim": 64, "layer_types": ["heavily_compressed_attention"]}
     assert layer_types(config) == ("main", "compress")
-    with pytest.raises(ValueError, match="`layer_type` must be one of 'compress', 'main', which turn differently, got"):
+    with rejects(ValueError, "layer_type", "'heavily_compressed_attention'"):
         load_rope(config, layer_type="heavily_compressed_attention")
 
 
@@ -402,37 +403,35 @@ def test_layers_that_are_alike_need_no_name():
     assert layer_types(alike) == ()
     assert load_rope(alike) == load_rope(alike, layer_type="full_attention") == half(64, 1e6)
     assert load_rope(alike, layer_type="linear_attention") is None
-    with pytest.raises(
-        ValueError, match="`layer_type` must be one of 'full_attention', 'linear_attention', got 'main'"
-    ):
+    with rejects(ValueError, "layer_type", "'main'"):
         load_rope(alike, layer_type="main")
-    with pytest.raises(ValueError, match="`layer_type` must be left out"):
+    with rejects(ValueError, "layer_type", "'full_attention'"):
         load_rope(SMALL, layer_type="full_attention")
 
 
-def test_layers_that_a_model_does_not_turn():
+def test_layers_without_rope():
     config = {"head_dim": 128, "model_type": "cohere2", "rope_theta": 50000, "sliding_window": 4096}
-    turning = Rotary(head_dim=128, layout="interleaved", base=50000)
+    rotary = Rotary(head_dim=128, layout="interleaved", base=50000)
     assert layer_types(config) == ("sliding_attention", "full_attention")
-    assert load_rope(config, layer_type="sliding_attention") == turning
+    assert load_rope(config, layer_type="sliding_attention") == rotary
     assert load_rope(config, layer_type="full_attention") is None
-    with pytest.raises(ValueError, match="`layer_type` must be one of 'full_attention', 'sliding_attention', got None"):
+    with rejects(ValueError, "layer_type", "None"):
         load_rope(config)
-    assert load_rope({**config, "layer_types": ["sliding_attention"]}) == turning
-    assert load_rope({**config, "sliding_window": None}, layer_type=None) == turning
+    assert load_rope({**config, "layer_types": ["sliding_attention"]}) == rotary
+    assert load_rope({**config, "sliding_window": None}, layer_type=None) == rotary
     assert layer_types({"model_type": "cohere2"}) == layer_types(config)
     exaone = {"head_dim": 64, "model_type": "exaone4", "sliding_window": None, "layer_types": ["full_attention"]}
     assert load_rope(exaone, layer_type="full_attention") == half(64, 10000)
 
 
-def test_what_each_layer_says_goes_before_what_all_do():
+def test_keys_of_a_layer_type_take_precedence():
     nested = {"full_attention": {"partial_rotary_factor": 0.5}, "sliding_attention": {"rope_theta": 100.0}}
     config = {**SMALL, "rope_theta": 1e6, "partial_rotary_factor": 0.25, "rope_parameters": nested}
     assert load_rope(config, layer_type="full_attention") == half(64, 1e6, rotary_dim=32)
     assert load_rope(config, layer_type="sliding_attention") == half(64, 100, rotary_dim=16)
 
 
-def test_what_is_left_over_beside_layer_types_that_say_it_themselves():
+def test_keys_left_over_beside_layer_types_that_have_them():
     each = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": None}
     config = {**SMALL, "rope_parameters": {**each, "rope_theta": 1e5, "rope_type": "default", "factor": 1.0}}
     assert load_rope(config, layer_type="full_attention") == half(64, 1e6)
@@ -444,11 +443,11 @@ def test_the_length_goes_by_several_names():
         assert rotary.max_seq_len == 512
     only_original = {"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0, **L0}}
     assert load_rope(only_original).max_seq_len == 1024
-    with pytest.raises(ValueError, match="`max_position_embeddings` is missing: `rope_type` 'dynamic' starts from it"):
+    with rejects(ValueError, "max_position_embeddings", "`rope_type`", "'dynamic'"):
         load_rope({"head_dim": 64, "rope_scaling": {"type": "dynamic", "factor": 2.0}})
 
 
-def test_layers_told_apart_by_index_that_turn_or_do_not():
+def test_layers_with_and_without_rope_by_index():
     for one in (
         {"no_rope_layers": [1, 1, 0]},
         {"layer_rope_theta": [1e6, 0, 1e6]},
@@ -487,16 +486,16 @@ def test_one_base_for_each_layer_type_beside_flat_parameters():
 
 def test_a_head_may_be_wider_in_some_layers():
     layers = {name: {"rope_theta": 10000.0} for name in ("full_attention", "sliding_attention")}
-    kinds = ["sliding_attention", "full_attention"]
+    types = ["sliding_attention", "full_attention"]
     config = {
         "head_dim": 64,
-        "layer_types": kinds,
+        "layer_types": types,
         "rope_parameters": layers,
         "per_layer_config": {"01": {"head_dim": 96}},
     }
-    assert [load_rope(config, layer_type=kind).head_dim for kind in kinds] == [64, 96]
+    assert [load_rope(config, layer_type=name).head_dim for name in types] == [64, 96]
     named = {"head_dim": 64, "swa_head_dim": 80, "global_head_dim": 96, "rope_parameters": layers}
-    assert [load_rope(named, layer_type=kind).head_dim for kind in kinds] == [80, 96]
+    assert [load_rope(named, layer_type=name).head_dim for name in types] == [80, 96]
 
 
 def test_per_layer_truncate_is_honoured():  # transformers 5.23 reads it from the outer dict, where it is not
@@ -526,7 +525,7 @@ def test_per_layer_truncate_is_honoured():  # transformers 5.23 reads it from th
         {"model_type": "llama", "rope_parameters": {"full_attention": None}},
     ],
 )
-def test_models_that_do_not_turn(config):
+def test_models_without_rope(config):
     assert load_rope(SMALL | config) is None
 
 
@@ -547,7 +546,7 @@ def test_models_that_do_not_turn(config):
         ({"rope_type": "yarn", "mscale": 2.0, "mscale_all_dim": 1.0, "attention_factor": 1.5}, 1.5),
     ],
 )
-def test_attention_factors_of_the_kinds_of_yarn(rope, factor):
+def test_attention_factors_of_the_types_of_yarn(rope, factor):
     rotary = load_rope(SMALL | {"rope_parameters": YARN | rope})
     assert rotary.attention_factor == pytest.approx(factor, rel=1e-15)
     np.testing.assert_array_equal(rotary.frequencies(), half(64, 10000, scaling=YaRN(factor=4, **L0)).frequencies())
@@ -571,7 +570,7 @@ WARNED = {
     "longrope": ({"rope_scaling": {**LONG, "factor": 8.0}}, "`factor` 8.0 .* `max_position_embeddings` 4096"),
     "two original lengths": (
         {"rope_scaling": LONG, "original_max_position_embeddings": 2048},
-        "`original_max_position_embeddings` is 1024 .* 2048 beside",
+        "`original_max_position_embeddings` is 1024 .* 2048 .*used",
     ),
     "dynamic": (
         {"rope_scaling": {"type": "dynamic", "factor": 2.0, **L0}},
@@ -581,21 +580,21 @@ WARNED = {
     "llama 4": ({"rope_scaling": {**YARN, "llama_4_scaling_beta": 0.1}}, "`llama_4_scaling_beta` is no rotation"),
     "two lengths": (
         {"rope_scaling": {"type": "default", "max_position_embeddings": 1024}},
-        "`max_position_embeddings` is 1024 within the rotary parameters, but 4096 beside them",
+        "`max_position_embeddings` is 1024 .* 4096 .*used",
     ),
-    "base": ({"model_type": "new", "partial_rotary_factor": 0.5}, "`rope_theta` is missing, .* 'new': 10000 is used"),
+    "base": ({"model_type": "new", "partial_rotary_factor": 0.5}, "`rope_theta` is missing, .* 'new' .*10000 is used"),
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "names"),
     [
-        ("gpt2", "`rope_theta` is missing, and `model_type` 'gpt2' not known to turn: add it if it does."),
-        ("gpt_oss", "`rope_parameters` is missing, but the `model_type` 'gpt_oss' has a scaling: add it."),
+        ("gpt2", ("rope_theta", "`model_type`", "'gpt2'")),
+        ("gpt_oss", ("rope_parameters", "`model_type`", "'gpt_oss'")),
     ],
 )
-def test_a_config_that_says_nothing_of_a_rotation(name, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_a_config_that_says_nothing_of_a_rotation(name, names):
+    with rejects(ValueError, *names):
         load_rope({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
 
 
@@ -607,7 +606,7 @@ def test_a_warning_names_both_keys_and_which_is_used(config, message):
     assert rotary.base == 10000
 
 
-def test_what_the_warnings_say_is_used():
+def test_the_value_named_in_a_warning_is_used():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scalings = {name: load_rope(SMALL | config).scaling for name, (config, _) in WARNED.items()}
@@ -624,7 +623,7 @@ def test_what_the_warnings_say_is_used():
 
 
 REFUSED = [
-    ({"rope_scaling": {"type": "ntk", "factor": 2.0}}, "`rope_type` 'ntk' cannot be loaded: three different formulas"),
+    ({"rope_scaling": {"type": "ntk", "factor": 2.0}}, "`rope_type` 'ntk' cannot be loaded: .*`NTK`"),
     ({"rope_scaling": {"type": "xdrope", "alpha": 2.0}}, "`rope_type` 'xdrope' cannot be loaded"),
     ({"rope_parameters": {"rope_type": "axial"}}, "`rope_type` 'axial' cannot be loaded"),
     ({"rope_parameters": {"rope_type": "fope"}}, "`rope_type` must be one of 'default', 'linear', .*, got 'fope'"),
@@ -648,7 +647,7 @@ REFUSED = [
      "`low_freq_factor` is no key of `rope_type` 'linear', got 1.0: it belongs to llama3"),
     ({"rope_scaling": {"factor": 2.0}}, "`factor` is no key of `rope_type` 'default', got 2.0"),
     ({"rope_scaling": {"type": "dynamic", "alpha": 9.0, "factor": 2.0}}, "`factor` is no key of .* with alpha'"),
-    ({"rope_scaling": {**YARN, "beta": 1}}, "`beta` is no key of `rope_type` 'yarn', got 1: it has .*beta_fast"),
+    ({"rope_scaling": {**YARN, "beta": 1}}, "`beta` is no key of `rope_type` 'yarn', got 1: .*beta_fast"),
     ({"rope_theta": 1e6, "rope_parameters": {"rope_theta": 1e5}},
      "`rope_parameters.rope_theta` is 100000.0, but `rope_theta` is 1000000.0"),
     ({"rope_theta": 1e6, "rotary_emb_base": 10000}, "`rope_theta` is 1000000.0, but `rotary_emb_base` is 10000"),
@@ -659,38 +658,40 @@ REFUSED = [
      "`factor` is 4.0, but `rope_scaling.factor` is 2.0"),
     ({"partial_rotary_factor": 0.5, "rotary_pct": 0.25}, "`partial_rotary_factor` is 0.5, but `rotary_pct` is 0.25"),
     ({"partial_rotary_factor": 0.5, "rotary_dim": 16}, "`partial_rotary_factor` 0.5 of 64 channels is not 16"),
-    ({"partial_rotary_factor": 0.3}, "`partial_rotary_factor` must turn an even number of at most 64 channels, got 19"),
-    ({"partial_rotary_factor": 1.5}, "`partial_rotary_factor` must turn an even number of at most 64 channels, got 96"),
-    ({"rotary_dim": 66}, "`rotary_dim` must turn an even number of at most 64 channels, got 66"),
+    ({"partial_rotary_factor": 0.3}, "`partial_rotary_factor` must .*even number of at most 64 channels, got 19"),
+    ({"partial_rotary_factor": 1.5}, "`partial_rotary_factor` must .*even number of at most 64 channels, got 96"),
+    ({"rotary_dim": 66}, "`rotary_dim` must .*even number of at most 64 channels, got 66"),
     ({"head_dim": 7}, "`head_dim` must be even, got 7"),
     ({"head_dim": None}, "`head_dim` is missing, and so is `hidden_size` or `num_attention_heads`"),
     ({"qk_rope_head_dim": 32, "rotary_dim": 16}, "`qk_rope_head_dim` is 32, but `rotary_dim` is 16"),
     ({"rope_parameters": {"mrope_section": [8, 8, 8]}}, r"`mrope_section` must add up to the 32 pairs .*\(8, 8, 8\)"),
     ({"rope_parameters": {"mrope_section": [8] * 4}}, r"`mrope_section` must be three numbers, .* got \[8, 8, 8, 8\]"),
     ({"rope_parameters": {"mrope_interleaved": True}}, "`mrope_section` is missing"),
-    ({"rope_parameters": {"a": {"rope_theta": 1e5}, "rope_theta": 1e6, "b": {}}}, "`rope_theta` must be said of each"),
-    ({"mrope_section": [8, 12, 12]}, r"`mrope_section` is not known here, got \[8, 12, 12\]"),
-    ({"rotary_scaling": 2.0}, "`rotary_scaling` is not known here, got 2.0"),
-    ({"rope_3d": True}, "`rope_3d` is not known here, got True"),
-    ({"use_dynamic_ntk": True}, "`use_dynamic_ntk` is a scaling of Qwen's own"),
+    ({"rope_parameters": {"a": {"rope_theta": 1e5}, "rope_theta": 1e6, "b": {}}},
+     "`rope_theta` must be .*each of 'a', 'b'.* got 1000000.0"),
+    ({"mrope_section": [8, 12, 12]}, r"`mrope_section` is unknown, got \[8, 12, 12\]"),
+    ({"rotary_scaling": 2.0}, "`rotary_scaling` is unknown, got 2.0"),
+    ({"rope_3d": True}, "`rope_3d` is unknown, got True"),
+    ({"use_dynamic_ntk": True}, "`use_dynamic_ntk` .*not supported, got True"),
     ({"layer_rope_theta": [10000.0, 0, 1e6]}, "`layer_rope_theta` must be `rope_theta` 10000 or 0 in every layer, got"),
     ({"text_config": {"rope_theta": 1e5, **SMALL}, "rope_theta": 1e6}, "`rope_theta` is .*`text_config.rope_theta`"),
     ({"attn_config": {"rope_theta": 1e5}, "rope_theta": 1e6}, "`rope_theta` is 1000000.0, but `attn_config.rope_theta`"),
-    ({"position": {"part": {"rope_theta": 1e5}}}, "`position.part.rope_theta` is not looked for there, got 100000.0"),
+    ({"position": {"part": {"rope_theta": 1e5}}}, "`position.part.rope_theta` .*got 100000.0"),
     ({"rope_parameters": {"rope_type": False}}, "`rope_type` must be one of .*, got False"),
     ({"rope_parameters": {"rope_type": ""}}, "`rope_type` must be one of .*, got ''"),
     ({"rope_parameters": {"rope_type": []}}, r"`rope_type` must be one of .*, got \[\]"),
     ({"rope_parameters": {"mrope_section": []}}, r"`mrope_section` must be three numbers, .* got \[\]"),
     ({"rope_scaling": {"type": "mrope"}}, "`mrope_section` is missing: `rope_type` 'mrope' needs it"),
     ({"model_type": "qwen3_vl", "head_dim": 128, "rope_parameters": {"mrope_interleaved": False}},
-     "`mrope_interleaved` must be True or left out, as the model interleaves, got False"),
-    ({"ropetheta": 1e6}, "`ropetheta` is not known here"),
-    ({"rope-theta": 1e6}, "`rope-theta` is not known here"),
-    ({"RoPE_theta": 1e6}, "`RoPE_theta` is not known here"),
-    ({"ropescaling": {"factor": 2.0}}, "`ropescaling` is not known here"),
-    ({"theta": 1e6}, "`theta` is not known here"),
-    ({"position_encoding_2d": True}, "`position_encoding_2d` gives each half of a head positions of its own"),
-    ({"dual_chunk_attention_config": {"chunk_size": 8}}, "`dual_chunk_attention_config` moves positions by chunks"),
+     "`mrope_interleaved` must be True or left out, .*got False"),
+    ({"ropetheta": 1e6}, "`ropetheta` is unknown, got 1000000.0"),
+    ({"rope-theta": 1e6}, "`rope-theta` is unknown, got 1000000.0"),
+    ({"RoPE_theta": 1e6}, "`RoPE_theta` is unknown, got 1000000.0"),
+    ({"ropescaling": {"factor": 2.0}}, "`ropescaling` is unknown, got {'factor': 2.0}"),
+    ({"theta": 1e6}, "`theta` is unknown, got 1000000.0"),
+    ({"position_encoding_2d": True}, "`position_encoding_2d` .*not supported, got True"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}},
+     "`dual_chunk_attention_config` .*not supported, got {'chunk_size': 8}"),
     ({"model_type": "gemma3", "local_rope_theta": 1e4}, "`local_rope_theta` is the base of no layer type"),
     ({"rope_local_base_freq": 5.0, "rope_parameters": {"full_attention": {"rope_theta": 1e4}}},
      "`rope_local_base_freq` is the base of no layer type"),
@@ -699,7 +700,7 @@ REFUSED = [
     ({"rope_theta": 10**5000}, "`config` must be nested less deeply and have shorter numbers"),
     ({"head_dim": None, "n_embd": 100, "n_head": 3}, "`n_embd` 100 is no multiple of `n_head` 3: add `head_dim`"),
     ({"model_type": "zamba2", "head_dim": None, "kv_channels": 80}, "`attention_head_dim` is missing"),
-    ({"rope_scaling_layers": [0, 2], "num_hidden_layers": 3}, r"`rope_scaling_layers` is not known here, got \[0, 2\]"),
+    ({"rope_scaling_layers": [0, 2], "num_hidden_layers": 3}, r"`rope_scaling_layers` is unknown, got \[0, 2\]"),
     ({"layer_types": ["full_attention", "sliding_attention"], "swa_head_dim": 32},
      "`layer_type` must be one of 'full_attention', 'sliding_attention', got None"),
     ({"rope_parameters": {1: {}, "a": {"rope_theta": 1e5}}}, "`layer_type` must be one of 1, 'a', got None"),
@@ -713,53 +714,53 @@ def test_refused_by_name(config, message):
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("config", "names"),
     [
-        ({"rope_scaling": "linear"}, "`rope_scaling` must be a dict or None, got 'linear'"),
-        ({"rope_scaling": {"type": "linear", "factor": "2"}}, "`factor` must be a number, got '2'"),
+        ({"rope_scaling": "linear"}, ("rope_scaling", "'linear'")),
+        ({"rope_scaling": {"type": "linear", "factor": "2"}}, ("factor", "'2'")),
         (
             {"rope_scaling": {**YARN, "original_max_position_embeddings": 1024.5}},
-            "`original_max_position_embeddings` must",
+            ("original_max_position_embeddings", "1024.5"),
         ),
-        ({"rope_theta": "10000"}, "`rope_theta` must be a number, got '10000'"),
-        ({"partial_rotary_factor": "half"}, "`partial_rotary_factor` must be a number, got 'half'"),
-        ({"rotary_dim": 16.5}, "`rotary_dim` must be an integer, got 16.5"),
-        ({"head_dim": "64"}, "`head_dim` must be an integer, got '64'"),
-        ({"head_dim": None, "hidden_size": "64", "n_head": 2}, "`hidden_size` must be an integer, got '64'"),
-        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, "`n_head` must be an integer, got 2.5"),
-        ({"rope_parameters": {"mrope_section": ["8", 12, 12]}}, "`mrope_section` must be an integer, got '8'"),
-        ({"rope_parameters": {"full_attention": {}, "sliding": 3}}, "`sliding` must be a dict or None beside"),
-        ({"global_rope_theta": "x"}, "`global_rope_theta` must be a number, got 'x'"),
-        ({"rope_local_base_freq": "x"}, "`rope_local_base_freq` must be a number, got 'x'"),
-        ({"rotary_pct": "x"}, "`rotary_pct` must be a number, got 'x'"),
-        ({"attn_rotary_emb": 1.5}, "`attn_rotary_emb` must be an integer, got 1.5"),
-        ({"global_head_dim": "x", "layer_types": ["full_attention", "sliding_attention"]}, "`global_head_dim` must"),
-        ({"n_positions": "x"}, "`n_positions` must be an integer, got 'x'"),
-        ({"qk_nope_head_dim": "8", "qk_rope_head_dim": 64}, "`qk_nope_head_dim` must be an integer, got '8'"),
-        ({"head_dim": {}, "qk_rope_head_dim": 64}, "`head_dim` must be an integer, got {}"),
-        ({"qk_rope_head_dim": ""}, "`qk_rope_head_dim` must be an integer, got ''"),
-        ({"layer_types": True}, "`layer_types` must be a list of strings or None, got True"),
-        ({"layer_types": ["a", 1]}, r"`layer_types` must be a list of strings or None, got \['a', 1\]"),
-        ({"layer_rope_theta": 5}, "`layer_rope_theta` must be a list of numbers or None, got 5"),
+        ({"rope_theta": "10000"}, ("rope_theta", "'10000'")),
+        ({"partial_rotary_factor": "half"}, ("partial_rotary_factor", "'half'")),
+        ({"rotary_dim": 16.5}, ("rotary_dim", "16.5")),
+        ({"head_dim": "64"}, ("head_dim", "'64'")),
+        ({"head_dim": None, "hidden_size": "64", "n_head": 2}, ("hidden_size", "'64'")),
+        ({"head_dim": None, "hidden_size": 64, "n_head": 2.5}, ("n_head", "2.5")),
+        ({"rope_parameters": {"mrope_section": ["8", 12, 12]}}, ("mrope_section", "'8'")),
+        ({"rope_parameters": {"full_attention": {}, "sliding": 3}}, ("sliding", "3")),
+        ({"global_rope_theta": "x"}, ("global_rope_theta", "'x'")),
+        ({"rope_local_base_freq": "x"}, ("rope_local_base_freq", "'x'")),
+        ({"rotary_pct": "x"}, ("rotary_pct", "'x'")),
+        ({"attn_rotary_emb": 1.5}, ("attn_rotary_emb", "1.5")),
+        ({"global_head_dim": "x", "layer_types": ["full_attention", "sliding_attention"]}, ("global_head_dim", "'x'")),
+        ({"n_positions": "x"}, ("n_positions", "'x'")),
+        ({"qk_nope_head_dim": "8", "qk_rope_head_dim": 64}, ("qk_nope_head_dim", "'8'")),
+        ({"head_dim": {}, "qk_rope_head_dim": 64}, ("head_dim", "{}")),
+        ({"qk_rope_head_dim": ""}, ("qk_rope_head_dim", "''")),
+        ({"layer_types": True}, ("layer_types", "True")),
+        ({"layer_types": ["a", 1]}, ("layer_types", "['a', 1]")),
+        ({"layer_rope_theta": 5}, ("layer_rope_theta", "5")),
         (
             {"layer_types": ["full_attention"], "per_layer_config": [1]},
-            r"`per_layer_config` must be a dict or None, got",
+            ("per_layer_config", "[1]"),
         ),
-        ({"layer_types": ["full_attention"], "per_layer_config": {"a": {}}}, "`per_layer_config` must have a dict for"),
-        ({"model_type": 5}, "`model_type` must be a string or None, got 5"),
-        ({"text_config": "qwen2"}, "`text_config` must be a dict or None, got 'qwen2'"),
-        ({"rope_interleave": "false"}, "`rope_interleave` must be True or False, got 'false'"),
-        ({"use_rope": "False"}, "`use_rope` must be True or False, got 'False'"),
-        ({"use_alibi": "no"}, "`use_alibi` must be True or False, got 'no'"),
-        ({"rope_parameters": {"mrope_interleaved": "no"}}, "`mrope_interleaved` must be True or False, got 'no'"),
+        ({"layer_types": ["full_attention"], "per_layer_config": {"a": {}}}, ("per_layer_config", "'a'")),
+        ({"model_type": 5}, ("model_type", "5")),
+        ({"text_config": "qwen2"}, ("text_config", "'qwen2'")),
+        ({"rope_interleave": "false"}, ("rope_interleave", "'false'")),
+        ({"use_rope": "False"}, ("use_rope", "'False'")),
+        ({"use_alibi": "no"}, ("use_alibi", "'no'")),
+        ({"rope_parameters": {"mrope_interleaved": "no"}}, ("mrope_interleaved", "'no'")),
     ],
 )
-def test_refused_by_type(config, message):
-    with pytest.raises(TypeError, match=message):
+def test_refused_by_type(config, names):
+    with rejects(TypeError, *names):
         load_rope(SMALL | config)
 
 
-SAID = [
+EXPORTED = [
     half(64, 10000),
     half(192, 5e6, rotary_dim=64),
     half(98, 10000, rotary_dim=94),
@@ -780,7 +781,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize("rotary", SAID, ids=repr)
+@pytest.mark.parametrize("rotary", EXPORTED, ids=repr)
 def test_to_config_and_back(rotary):
     assert load_rope(json.loads(json.dumps(to_config(rotary))), layout=rotary.layout) == rotary
 
@@ -819,27 +820,27 @@ def test_to_config_as_transformers_spells_it():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"direction": "inverse"}, "`direction` must be 'forward', a config cannot say another, got 'inverse'"),
-        ({"precision": "float32"}, "`precision` must be 'exact'"),
-        ({"placement": "trail", "rotary_dim": 32}, "`placement` must be 'lead', .* got 'trail'"),
-        ({"scaling": Proportional()}, "`placement` must be 'spread', .* got 'lead'"),
-        ({"frequencies": [1.0] * 32}, "`frequencies` of their own cannot be said"),
+        ({"direction": "inverse"}, "`direction` must be 'forward' .*got 'inverse'"),
+        ({"precision": "float32"}, "`precision` must be 'exact' .*got 'float32'"),
+        ({"placement": "trail", "rotary_dim": 32}, "`placement` must be 'lead' .*got 'trail'"),
+        ({"scaling": Proportional()}, "`placement` must be 'spread' .*got 'lead'"),
+        ({"frequencies": [1.0] * 32}, "`frequencies` must be left out, .*got 32"),
         ({"scaling": NTK(factor=2)}, "`scaling` must be None or one of .* got NTK"),
         ({"scaling": AttentionFactor(attention_factor=2)}, "`scaling` must be None or one of .* got AttentionFactor"),
         ({"scaling": LongRoPE(**LISTS, **L0, factor=4, seq_len=2000)}, "`seq_len` of `scaling` must be None"),
     ],
 )
-def test_what_a_config_cannot_say(fields, message):
+def test_fields_that_a_config_cannot_express(fields, message):
     with pytest.raises(ValueError, match=message):
         to_config(Rotary(head_dim=64, layout="half", **fields))
 
 
-def test_to_config_takes_rotary_encodings_whose_pairs_a_config_can_deal():
+def test_to_config_takes_the_sections_of_configs():
     ernie = MultimodalRotary(head_dim=64, layout="interleaved", sections=(11, 11, 10), arrangement="ernie")
-    with pytest.raises(ValueError, match="`arrangement` must be one of 'chunked', 'interleaved', got 'ernie'"):
+    with rejects(ValueError, "arrangement", "'ernie'"):
         to_config(ernie)
     two = MultimodalRotary(head_dim=64, layout="half", sections=(16, 16))
-    with pytest.raises(ValueError, match=r"`sections` must be three, .*, got \(16, 16\)"):
+    with rejects(ValueError, "sections", "(16, 16)"):
         to_config(two)
-    with pytest.raises(TypeError, match=re.escape("`rotary` must be a Rotary, got dict.")):
+    with rejects(TypeError, "rotary", "dict"):
         to_config({})

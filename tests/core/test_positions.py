@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,8 @@ from posenc_core.positions.sequences import (
     sequence,
     shard,
 )
+
+from ..errors import rejects
 
 RNG = np.random.default_rng(0)
 
@@ -29,42 +29,42 @@ def test_arrays_become_int64_or_float64():
 
 
 @pytest.mark.parametrize(
-    ("positions", "kind", "message"),
+    ("positions", "kind", "names"),
     [
-        (3, ValueError, "`positions` must have shape (..., length), got the single number 3."),
-        ([True], TypeError, "`positions` must be integers or real numbers, got bool."),
-        ([1j], TypeError, "got complex128."),
-        (["a"], TypeError, "`positions` must be integers or real numbers"),
-        ([np.inf], ValueError, "`positions` must be finite and below 2**31 in size, got inf."),
-        ([-(2**31)], ValueError, "got -2147483648."),
-        (np.array([2**64 - 5], np.uint64), ValueError, "got 18446744073709551611."),
-        ([np.iinfo(np.int64).min], ValueError, "got -9223372036854775808."),
+        (3, ValueError, ("positions", "3")),
+        ([True], TypeError, ("positions", "bool")),
+        ([1j], TypeError, ("positions", "complex128")),
+        (["a"], TypeError, ("positions", "<U1")),
+        ([np.inf], ValueError, ("positions", "inf")),
+        ([-(2**31)], ValueError, ("positions", "-2147483648")),
+        (np.array([2**64 - 5], np.uint64), ValueError, ("positions", "18446744073709551611")),
+        ([np.iinfo(np.int64).min], ValueError, ("positions", "-9223372036854775808")),
     ],
 )
-def test_other_positions_are_refused(positions, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_positions_are_refused(positions, kind, names):
+    with rejects(kind, *names):
         from_array(positions)
 
 
 def test_sequences_stay_within_the_limit():
-    with pytest.raises(ValueError, match=re.escape("`start` must keep positions below 2**31 in size, got -")):
+    with rejects(ValueError, "start", "-1180591620717411303424"):
         sequence(2, start=-(2**70))
     assert sequence(1, start=2**31 - 1) == 2**31 - 1
 
 
 def test_negative_lengths_are_refused():
-    with pytest.raises(ValueError, match=re.escape("`length` must be at least 0, got -1.")):
+    with rejects(ValueError, "length", "-1"):
         sequence(-1)
 
 
-def test_counting_in_any_library(xp):
+def test_positions_are_arrays_of_any_library(xp):
     like = xp.zeros(3)
     np.testing.assert_array_equal(np.asarray(arange_like(4, like=like)), np.arange(4))
     rows = counted_from(xp.asarray([0, 10]), 3)
     np.testing.assert_array_equal(np.asarray(rows), [[0, 1, 2], [10, 11, 12]])
 
 
-def test_counting_starts_at_once_from_lists_and_narrow_integers(xp):
+def test_positions_start_from_lists_and_narrow_integers(xp):
     np.testing.assert_array_equal(counted_from([3, -1], 2), [[3, 4], [-1, 0]])
     narrow = counted_from(xp.asarray([100, 0], dtype=xp.int8), 300)
     np.testing.assert_array_equal(np.asarray(narrow), np.array([[100], [0]]) + np.arange(300))
@@ -73,12 +73,12 @@ def test_counting_starts_at_once_from_lists_and_narrow_integers(xp):
 
 
 def test_counting_starts_at_integers():
-    with pytest.raises(TypeError, match=re.escape("`start` must be integers, got float64; cast it first.")):
+    with rejects(TypeError, "start", "float64"):
         counted_from([0.5], 3)
 
 
-def counting(mask):
-    """The positions of one row, token by token; 0 for what does not count."""
+def expected_positions(mask):
+    """Return the positions of one row, token by token; 0 for padding."""
     positions, seen = [], 0
     for counts in mask:
         positions.append(seen if counts else 0)
@@ -98,16 +98,16 @@ MASKS = {
 
 @pytest.mark.parametrize("kind", ["bool", "uint8", "int32", "int64"])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_masks_count_the_tokens_that_count(xp, mask, kind):
+def test_masks_give_positions_of_real_tokens(xp, mask, kind):
     rows = np.atleast_2d(mask)
-    expected = np.reshape([counting(row) for row in rows], np.shape(mask))
+    expected = np.reshape([expected_positions(row) for row in rows], np.shape(mask))
     positions = from_mask(xp.asarray(mask, dtype=getattr(xp, kind)))
     assert positions.dtype in (xp.int32, xp.int64)
     np.testing.assert_array_equal(np.asarray(positions), expected)
     np.testing.assert_array_equal(from_mask(mask), expected)
 
 
-def test_numbers_other_than_0_count():
+def test_mask_values_other_than_0_are_real_tokens():
     np.testing.assert_array_equal(from_mask([0, 2, -1, 0, 3]), [0, 0, 1, 0, 2])
 
 
@@ -117,7 +117,7 @@ def test_long_rows_are_counted_to_their_end():
     assert from_mask(mask)[0, -1] == 2**21 - 6
 
 
-def test_a_decode_step_goes_on_in_each_row():
+def test_a_decode_step_continues_each_row():
     mask = np.array([[0, 0, 1, 1], [1, 1, 1, 1]])
     prompt = from_mask(mask)
     step = from_mask(np.concatenate([mask, np.ones((2, 1), int)], axis=1))
@@ -126,23 +126,23 @@ def test_a_decode_step_goes_on_in_each_row():
 
 
 @pytest.mark.parametrize(
-    ("mask", "kind", "message"),
+    ("mask", "kind", "names"),
     [
-        ([[0.0, -np.inf]], TypeError, "`mask` must be booleans or integers, got float64; cast it first."),
-        (["a"], TypeError, "`mask` must be booleans or integers, got <U1"),
-        (None, TypeError, "No array library is known for NoneType; pass arrays"),
-        (np.array(1), ValueError, "`mask` must have shape (length,) or (batch, length), got 0 axes: ()."),
-        (np.ones((1, 1, 2, 2), bool), ValueError, "got 4 axes: (1, 1, 2, 2)."),
+        ([[0.0, -np.inf]], TypeError, ("mask", "float64")),
+        (["a"], TypeError, ("mask", "<U1")),
+        (None, TypeError, (None, "NoneType")),
+        (np.array(1), ValueError, ("mask", "()")),
+        (np.ones((1, 1, 2, 2), bool), ValueError, ("mask", "(1, 1, 2, 2)")),
     ],
 )
-def test_other_masks_are_refused(mask, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_masks_are_refused(mask, kind, names):
+    with rejects(kind, *names):
         from_mask(mask)
 
 
 @pytest.mark.parametrize("lengths", [[3, 2], [0, 4, 0, 0, 1, 0], [], [1], [5, 1, 7]], ids=str)
 @pytest.mark.parametrize("spare", [None, 0, 3])
-def test_packed_sequences_start_anew(lengths, spare):
+def test_packed_sequences_start_at_0(lengths, spare):
     expected = [position for length in lengths for position in range(length)] + [0] * (spare or 0)
     bounds = [sum(lengths[:count]) for count in range(len(lengths) + 1)]
     for kind in (np.int32, np.uint32, np.int64):
@@ -153,21 +153,21 @@ def test_packed_sequences_start_anew(lengths, spare):
 
 
 @pytest.mark.parametrize(
-    ("given", "length", "kind", "message"),
+    ("given", "length", "kind", "names"),
     [
-        ([1, 3], None, ValueError, "`cu_seqlens` must start with 0, where the first sequence begins, got 1."),
-        ([0, 3, 2], None, ValueError, "`cu_seqlens` must not decrease, got 2 after 3; it holds sums of lengths."),
-        (np.array([0, 3, 2], np.uint8), None, ValueError, "got 2 after 3"),
-        ([[0, 3]], None, ValueError, "`cu_seqlens` must have shape (sequences + 1,), got (1, 2)."),
-        (np.zeros(0, int), None, ValueError, "got (0,)."),
-        ([0, 1.5], None, TypeError, "`cu_seqlens` must be a list or a NumPy array of integers, got float64."),
-        ([False, True], None, TypeError, "got bool."),
-        ([0, 5], 4, ValueError, "`length` must hold the 5 packed tokens, got 4."),
-        ([0, 5], 6.0, TypeError, "`length` must be an integer, got 6.0."),
+        ([1, 3], None, ValueError, ("cu_seqlens", "1")),
+        ([0, 3, 2], None, ValueError, ("cu_seqlens", "2")),
+        (np.array([0, 3, 2], np.uint8), None, ValueError, ("cu_seqlens", "2")),
+        ([[0, 3]], None, ValueError, ("cu_seqlens", "(1, 2)")),
+        (np.zeros(0, int), None, ValueError, ("cu_seqlens", "(0,)")),
+        ([0, 1.5], None, TypeError, ("cu_seqlens", "float64")),
+        ([False, True], None, TypeError, ("cu_seqlens", "bool")),
+        ([0, 5], 4, ValueError, ("length", "4")),
+        ([0, 5], 6.0, TypeError, ("length", "6.0")),
     ],
 )
-def test_other_bounds_are_refused(given, length, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_bounds_are_refused(given, length, kind, names):
+    with rejects(kind, *names):
         from_cu_seqlens(given, length=length)
 
 
@@ -183,7 +183,7 @@ def test_shards_are_equal_chunks_of_the_whole(xp, shape, world_size):
 @pytest.mark.parametrize("shape", [(24,), (3, 24), (3, 2, 48), (0,)], ids=str)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_zigzag_shards_fold_the_sequence(xp, shape, world_size):
-    """Folded at its middle, each rank has a chunk of the front and what lies under it."""
+    """Each rank has a chunk of the first half and the mirrored chunk of the second half."""
     whole = RNG.integers(0, 2**30, shape)
     half = shape[-1] // 2
     front, back = whole[..., :half], whole[..., half:][..., ::-1]
@@ -201,33 +201,33 @@ def test_zigzag_shards_see_the_same_number_of_keys():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "order", "kind", "message"),
+    ("arguments", "order", "kind", "names"),
     [
-        ((range(9), 0, 2), "contiguous", ValueError, "cut into 2 equal chunks, got length 9; pad the sequence to 10."),
-        ((range(6), 0, 2), "zigzag", ValueError, "cut into 4 equal chunks, got length 6; pad the sequence to 8."),
-        ((range(8), 2, 2), "contiguous", ValueError, "`rank` must be below the `world_size` 2, got 2."),
-        ((range(8), -1, 2), "contiguous", ValueError, "`rank` must be at least 0, got -1."),
-        ((range(8), 0, 0), "contiguous", ValueError, "`world_size` must be at least 1, got 0."),
-        ((range(8), 0, 2), "striped", ValueError, "`order` must be one of 'contiguous', 'zigzag', got 'striped'."),
-        ((np.array(3), 0, 1), "contiguous", ValueError, "`positions` must have shape (..., length), got 0 axes: ()."),
-        ((3, 0, 1), "contiguous", TypeError, "`positions` must be an array, got int."),
+        ((range(9), 0, 2), "contiguous", ValueError, ("positions", "9")),
+        ((range(6), 0, 2), "zigzag", ValueError, ("positions", "6")),
+        ((range(8), 2, 2), "contiguous", ValueError, ("rank", "2")),
+        ((range(8), -1, 2), "contiguous", ValueError, ("rank", "-1")),
+        ((range(8), 0, 0), "contiguous", ValueError, ("world_size", "0")),
+        ((range(8), 0, 2), "striped", ValueError, ("order", "'striped'")),
+        ((np.array(3), 0, 1), "contiguous", ValueError, ("positions", "()")),
+        ((3, 0, 1), "contiguous", TypeError, ("positions", "int")),
     ],
 )
-def test_other_shards_are_refused(arguments, order, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_other_shards_are_refused(arguments, order, kind, names):
+    with rejects(kind, *names):
         shard(*arguments, order=order)
 
 
 class Unsized:
-    """What a tracer shows of an array whose length it does not know."""
+    """A traced array of unknown length."""
 
     shape = (2, None)
 
 
 def test_a_length_that_a_tracer_does_not_know_is_not_cut():
-    with pytest.raises(ValueError, match=re.escape("`positions` must have a known length to be cut, got None.")):
+    with rejects(ValueError, "positions", "None"):
         shard(Unsized(), 0, 2)
 
 
-def test_half_precision_is_no_reason_to_warn():
+def test_half_precision_does_not_warn():
     np.testing.assert_array_equal(from_array(np.array([0.5, 3.0], np.float16)), [0.5, 3.0])

@@ -1,12 +1,13 @@
-"""A model whose projections were re-laid gives the same attention scores, whatever its attention is made of."""
+"""A converted model gives the same attention scores, for every kind of attention."""
 
 from types import SimpleNamespace as Model
 
 import numpy as np
 import pytest
 
-from posenc_backends.cli.relayout.projections import projections, shares_keys, trained_layout
-from posenc_backends.cli.relayout.tensors import order_of
+from posenc_backends.cli.relayout.projections import order_of, projections, shares_keys, trained_layout
+
+from ..errors import rejects
 
 RNG = np.random.default_rng(13)
 HIDDEN, LENGTH = 12, 7
@@ -20,7 +21,7 @@ AT = "model.layers.1.self_attn"
 
 
 def made(**shapes):
-    """Tensors of these shapes; `__` stands for a dot."""
+    """Return random tensors of these shapes; `__` in a name means a dot."""
     return {f"{AT}.{name.replace('__', '.')}": RNG.normal(size=shape) for name, shape in shapes.items()}
 
 
@@ -41,7 +42,7 @@ def normed(x, weight):
 
 
 def one_norm_for_each_head():
-    """Qwen 3, with the biases of Qwen 2 and a head that turns in part."""
+    """Qwen 3 with the biases of Qwen 2 and partial rotation."""
     tensors = made(
         q_proj__weight=(48, HIDDEN), q_proj__bias=(48,), q_norm__weight=(8,),
         k_proj__weight=(16, HIDDEN), k_proj__bias=(16,), k_norm__weight=(8,),
@@ -112,7 +113,7 @@ def all_in_one():
 
 
 def all_in_one_by_head():
-    """GPT-NeoX: the queries, keys and values of each head in turn; a quarter of it turns."""
+    """GPT-NeoX: queries, keys and values of one head after the other; a quarter of each head rotates."""
     at = "gpt_neox.layers.0.attention"
     shapes = {
         "query_key_value.weight": (6 * 3 * 16, HIDDEN), "query_key_value.bias": (6 * 3 * 16,), "dense.weight": (HIDDEN, 96),
@@ -131,7 +132,7 @@ def all_in_one_by_head():
 
 
 def latent():
-    """DeepSeek: the last channels of each query turn, and the last of the latent, which all heads share."""
+    """DeepSeek: the last channels of each query and of the shared latent rotate."""
     tensors = made(
         q_a_proj__weight=(5, HIDDEN), q_a_layernorm__weight=(5,), q_b_proj__weight=(60, 5),
         kv_a_proj_with_mqa__weight=(14, HIDDEN), kv_a_layernorm__weight=(10,), kv_b_proj__weight=(72, 10),
@@ -159,23 +160,23 @@ KINDS = [
 
 
 def scores(model, tensors, layout):
-    """Attention scores of a model that rotates in a layout, channel pairs being complex numbers."""
+    """Return the attention scores of a model that rotates in a layout; channel pairs are complex numbers."""
     channels = np.arange(model.rotary_channels.start, model.rotary_channels.stop)
     half = len(channels) // 2
     first, second = (channels[::2], channels[1::2]) if layout == "interleaved" else (channels[:half], channels[half:])
     angles = np.arange(LENGTH)[:, None] * 10000.0 ** (-np.arange(half) / half)
-    turned = []
+    rotated = []
     for given in model.projected(tensors):
         x = given.copy()
         pair = (x[..., first] + 1j * x[..., second]) * np.exp(1j * angles)
         x[..., first], x[..., second] = pair.real, pair.imag
-        turned.append(x)
-    q, k = turned
+        rotated.append(x)
+    q, k = rotated
     return q @ np.repeat(k, len(q) // len(k), axis=0).swapaxes(-1, -2)
 
 
 def relaid(model, source, target):
-    """The tensors of a model, their rows in the order that they are to have."""
+    """Return the tensors of a model with their rows in the new order."""
     known = projections(model.config, source=source, target=target)
     orders = {name: order_of(name, "F64", x.shape, known) for name, x in model.tensors.items()}
     return {
@@ -201,7 +202,7 @@ def test_layers_of_several_types_are_re_laid_alike_or_not_at_all():
     found = projections(config | {"rope_parameters": rope}, source="half", target="interleaved")
     np.testing.assert_array_equal(found["k_proj"].order[:8], [0, 4, 1, 5, 2, 6, 3, 7])
     rope["full_attention"]["partial_rotary_factor"] = 0.5
-    with pytest.raises(ValueError, match="`config` must have heads of one width in all layers to be re-laid, got"):
+    with rejects(ValueError, "config", "[(8, 4, 'lead'), (8, 8, 'lead')]"):
         projections(config | {"rope_parameters": rope}, source="half", target="interleaved")
 
 
@@ -213,7 +214,7 @@ def test_heads_whose_pairs_are_spread_are_re_laid_whole():
 
 
 def test_a_model_that_does_not_rotate_has_no_layout():
-    with pytest.raises(ValueError, match="`config` describes a model that does not rotate: its weights have no layout"):
+    with rejects(ValueError, "config"):
         projections({"num_attention_heads": 4, "hidden_size": 32, "alibi": True}, source="half", target="interleaved")
 
 

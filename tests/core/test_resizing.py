@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from fractions import Fraction
 
 import mpmath as mp
@@ -11,6 +10,8 @@ import pytest
 
 from posenc_core import SwinBias, resize_bias_table, resize_table
 from posenc_core.weights.resample import METHODS
+
+from ..errors import rejects
 
 RNG = np.random.default_rng(11)
 GRIDS = [
@@ -249,77 +250,77 @@ TABLE = np.zeros((197, 2))
 
 
 @pytest.mark.parametrize(
-    ("table", "words", "kind", "message"),
+    ("table", "words", "kind", "names"),
     [
-        (TABLE, {"size": 0}, ValueError, "`size` must be at least 1, got 0."),
-        (TABLE, {"size": (14, 0)}, ValueError, "`size` must be at least 1, got 0."),
-        (TABLE, {"size": ()}, ValueError, "`size` must have one or more axes, got ()."),
-        (TABLE, {"size": 14.0}, TypeError, "`size` must be an integer, got 14.0."),
-        (TABLE, {"size": "14"}, TypeError, "`size` must be an integer, got '1'."),
+        (TABLE, {"size": 0}, ValueError, ("size", "0")),
+        (TABLE, {"size": (14, 0)}, ValueError, ("size", "0")),
+        (TABLE, {"size": ()}, ValueError, ("size", "()")),
+        (TABLE, {"size": 14.0}, TypeError, ("size", "14.0")),
+        (TABLE, {"size": "14"}, TypeError, ("size", "'1'")),
         (
             TABLE,
             {"size": (16, 16)},
             ValueError,
-            "`old_size` must have as many cells as `table` has rows after `prefix_tokens` 0, 197, got none, and they are",
+            ("old_size", "`table`", "`prefix_tokens`", "0", "197"),
         ),
         (
             TABLE,
             {"size": (16, 16), "old_size": (14, 14)},
             ValueError,
-            "`old_size` must have as many cells as `table` has rows after `prefix_tokens` 0, 197, got (14, 14).",
+            ("old_size", "(14, 14)"),
         ),
-        (TABLE, {"size": 9, "old_size": 196}, ValueError, "`prefix_tokens` 0, 197, got (196,)."),
-        (TABLE, {"size": (16, 16), "old_size": 197}, ValueError, "`old_size` must have 2 axes, got 197."),
-        (TABLE, {"size": 16, "prefix_tokens": -1}, ValueError, "`prefix_tokens` must be at least 0, got -1."),
-        (TABLE, {"size": 16, "prefix_tokens": True}, TypeError, "`prefix_tokens` must be an integer, got True."),
+        (TABLE, {"size": 9, "old_size": 196}, ValueError, ("old_size", "(196,)")),
+        (TABLE, {"size": (16, 16), "old_size": 197}, ValueError, ("old_size", "197")),
+        (TABLE, {"size": 16, "prefix_tokens": -1}, ValueError, ("prefix_tokens", "-1")),
+        (TABLE, {"size": 16, "prefix_tokens": True}, TypeError, ("prefix_tokens", "True")),
         (
             TABLE,
             {"size": 16, "prefix_tokens": 197},
             ValueError,
-            "`table` must have rows after `prefix_tokens` 197, got shape (197, 2).",
+            ("table", "(197, 2)"),
         ),
         (
             np.zeros((0, 2)),
             {"size": 16},
             ValueError,
-            "`table` must have rows after `prefix_tokens` 0, got shape (0, 2).",
+            ("table", "(0, 2)"),
         ),
         (
             TABLE,
             {"size": 16, "method": "bicubic"},
             ValueError,
-            "`method` must be one of 'antialiased_cubic', 'cubic', ",
+            ("method", "'bicubic'"),
         ),
-        (TABLE, {"size": 16, "method": "geometric"}, ValueError, "'aligned_linear', got 'geometric'."),
-        (TABLE.astype(int), {"size": 16}, TypeError, "`table` must be floating-point, got int64; cast it first."),
-        (np.zeros(5), {"size": 16}, ValueError, "`table` must have shape (..., rows, columns), got 1 axes: (5,)."),
-        ([[0.0]], {"size": 16}, TypeError, "`table` must be an array, got list."),
+        (TABLE, {"size": 16, "method": "geometric"}, ValueError, ("method", "'geometric'")),
+        (TABLE.astype(int), {"size": 16}, TypeError, ("table", "int64")),
+        (np.zeros(5), {"size": 16}, ValueError, ("table", "(5,)")),
+        ([[0.0]], {"size": 16}, TypeError, ("table", "list")),
     ],
 )
-def test_tables_and_sizes_that_do_not_fit(table, words, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_tables_and_sizes_that_do_not_fit(table, words, kind, names):
+    with rejects(kind, *names):
         resize_table(table, **words)
 
 
 @pytest.mark.parametrize(
-    ("rows", "words", "message"),
+    ("rows", "words", "names"),
     [
-        (49, {"window": (0, 4)}, "`window` must be at least 1, got 0."),
-        (49, {"window": (8, 8), "old_window": (4, 4, 1)}, "`old_window` must have 2 axes, got (4, 4, 1)."),
-        (49, {"window": (8, 8), "old_window": (3, 5)}, "rows before those of `prefix_tokens` 0, 49, got (3, 5)."),
+        (49, {"window": (0, 4)}, ("window", "0")),
+        (49, {"window": (8, 8), "old_window": (4, 4, 1)}, ("old_window", "(4, 4, 1)")),
+        (49, {"window": (8, 8), "old_window": (3, 5)}, ("old_window", "(3, 5)")),
         (
             52,
             {"window": (8, 8)},
-            "rows before those of `prefix_tokens` 0, 52, got none, and no window of equal sizes",
+            ("old_window", "`table`", "`prefix_tokens`", "0", "52"),
         ),
-        (52, {"window": (8, 8), "old_window": (4, 4)}, "rows before those of `prefix_tokens` 0, 52, got (4, 4)."),
-        (36, {"window": (8, 8)}, "`prefix_tokens` 0, 36, got none, and no window of equal sizes has."),
-        (3, {"window": (8, 8), "prefix_tokens": 1}, "`table` must have rows before those of `prefix_tokens` 1, got"),
-        (49, {"window": (8, 8), "prefix_tokens": -1}, "`prefix_tokens` must be at least 0, got -1."),
-        (49, {"window": (8, 8), "prefix_tokens": 3}, "`prefix_tokens` must be 0 or 1, for a class token, got 3."),
-        (49, {"window": (8, 8), "method": "spline"}, "'aligned_linear', 'geometric', got 'spline'."),
+        (52, {"window": (8, 8), "old_window": (4, 4)}, ("old_window", "(4, 4)")),
+        (36, {"window": (8, 8)}, ("old_window", "`table`", "`prefix_tokens`", "0", "36")),
+        (3, {"window": (8, 8), "prefix_tokens": 1}, ("table", "(3, 2)")),
+        (49, {"window": (8, 8), "prefix_tokens": -1}, ("prefix_tokens", "-1")),
+        (49, {"window": (8, 8), "prefix_tokens": 3}, ("prefix_tokens", "3")),
+        (49, {"window": (8, 8), "method": "spline"}, ("method", "'spline'")),
     ],
 )
-def test_windows_that_do_not_fit(rows, words, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_windows_that_do_not_fit(rows, words, names):
+    with rejects(ValueError, *names):
         resize_bias_table(np.zeros((rows, 2)), **words)

@@ -38,12 +38,12 @@ def test_the_ends_of_the_spectrum():
         (Llama3(factor=8, low_freq_factor=1, high_freq_factor=4, **LENGTH), 1, 8),
         (AttentionFactor(attention_factor=2.0), 1, 1),
     ):
-        slowed = rotary(scaling).frequencies()
-        assert plain[0] / slowed[0] == pytest.approx(fastest, rel=1e-15), scaling
-        assert plain[-1] / slowed[-1] == pytest.approx(slowest, rel=1e-12), scaling
+        scaled = rotary(scaling).frequencies()
+        assert plain[0] / scaled[0] == pytest.approx(fastest, rel=1e-15), scaling
+        assert plain[-1] / scaled[-1] == pytest.approx(slowest, rel=1e-12), scaling
 
 
-def test_dynamic_ntk_grows_with_the_length_told_and_forgets_it():
+def test_dynamic_ntk_depends_on_the_given_length_and_keeps_no_state():
     dynamic = rotary(DynamicNTK(factor=2, **LENGTH))
     plain = rotary(None).frequencies()
     np.testing.assert_array_equal(dynamic.frequencies(4096), plain)
@@ -72,7 +72,7 @@ def test_lengths_that_share_frequencies_are_one_value():
     assert long.at(70000) is long
 
 
-def test_each_list_of_longrope_may_have_a_factor_of_its_own():
+def test_each_list_of_longrope_may_have_its_own_attention_factor():
     both = rotary(LongRoPE(**LISTS, short_mscale=1.1, long_mscale=1.3), head_dim=4)
     assert (both.attention_factor, both.at(4097).attention_factor) == (1.1, 1.3)
 

@@ -1,4 +1,4 @@
-"""Files of safetensors and their index are read whole and right, or refused in a sentence."""
+"""Safetensors files and their index are read correctly, or rejected with one sentence."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 from posenc_backends.cli.relayout.safetensors import Tensor, read_header, read_shards
 
 
-def golden_case(shape, *offsets, dtype="F32"):
+def entry(shape, *offsets, dtype="F32"):
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
 
 
@@ -18,8 +18,8 @@ def write(path, header, data):
     return path
 
 
-def test_tensors_come_in_the_order_of_their_bytes(tmp_path):
-    header = {"__metadata__": {"format": "pt"}, "b": golden_case([1, 1], 8, 12), "a": golden_case([2], 0, 8)}
+def test_tensors_are_in_the_order_of_their_bytes(tmp_path):
+    header = {"__metadata__": {"format": "pt"}, "b": entry([1, 1], 8, 12), "a": entry([2], 0, 8)}
     path = write(tmp_path / "file", header, b"123456789012")
     first = path.stat().st_size - 12
     wanted = [Tensor("a", "F32", (2,), first, first + 8), Tensor("b", "F32", (1, 1), first + 8, first + 12)]
@@ -28,8 +28,8 @@ def test_tensors_come_in_the_order_of_their_bytes(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [["F32"], {"F32": 1}, None, 3])
-def test_a_type_that_is_no_word_is_refused(dtype, tmp_path):
-    path = write(tmp_path / "file", {"a": golden_case([2], 0, 8, dtype=dtype)}, b"12345678")
+def test_a_dtype_that_is_not_a_string_is_rejected(dtype, tmp_path):
+    path = write(tmp_path / "file", {"a": entry([2], 0, 8, dtype=dtype)}, b"12345678")
     with pytest.raises(ValueError, match=re.escape(f"(`dtype` of `a` must be a string, got {dtype!r}).")):
         read_header(path)
 
@@ -37,27 +37,27 @@ def test_a_type_that_is_no_word_is_refused(dtype, tmp_path):
 @pytest.mark.parametrize(
     ("header", "data"),
     [
-        ({"a": golden_case([2], 0, 8)}, b"1234567"),
-        ({"a": golden_case([2], 0, 8)}, b"123456789"),
-        ({"a": golden_case([2], 1, 9)}, b"123456789"),
-        ({"a": golden_case([2], 0, 8), "b": golden_case([1], 4, 8)}, b"12345678"),
-        ({"a": golden_case([2], 0, 8), "b": golden_case([1], 12, 16)}, b"1234567890123456"),
-        ({"a": golden_case([3], 0, 8)}, b"12345678"),
-        ({"a": golden_case([0], 0, 8)}, b"12345678"),
-        ({"a": golden_case([2], 8, 0)}, b"12345678"),
-        ({"a": golden_case([2], 0)}, b"12345678"),
-        ({"a": golden_case(2, 0, 8)}, b"12345678"),
-        ({"a": golden_case(["2"], 0, 8)}, b"12345678"),
-        ({"a": golden_case([2.0], 0, 8)}, b"12345678"),
-        ({"a": golden_case([True, 2], 0, 8)}, b"12345678"),
-        ({"a": golden_case([-2, -1], 0, 8)}, b"12345678"),
-        ({"a": golden_case([2], 0.0, 8)}, b"12345678"),
+        ({"a": entry([2], 0, 8)}, b"1234567"),
+        ({"a": entry([2], 0, 8)}, b"123456789"),
+        ({"a": entry([2], 1, 9)}, b"123456789"),
+        ({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, b"12345678"),
+        ({"a": entry([2], 0, 8), "b": entry([1], 12, 16)}, b"1234567890123456"),
+        ({"a": entry([3], 0, 8)}, b"12345678"),
+        ({"a": entry([0], 0, 8)}, b"12345678"),
+        ({"a": entry([2], 8, 0)}, b"12345678"),
+        ({"a": entry([2], 0)}, b"12345678"),
+        ({"a": entry(2, 0, 8)}, b"12345678"),
+        ({"a": entry(["2"], 0, 8)}, b"12345678"),
+        ({"a": entry([2.0], 0, 8)}, b"12345678"),
+        ({"a": entry([True, 2], 0, 8)}, b"12345678"),
+        ({"a": entry([-2, -1], 0, 8)}, b"12345678"),
+        ({"a": entry([2], 0.0, 8)}, b"12345678"),
         ({"a": [2]}, b"12345678"),
         ([], b""),
         ("text", b""),
     ],
 )
-def test_damaged_files_are_refused(header, data, tmp_path):
+def test_damaged_files_are_rejected(header, data, tmp_path):
     path = write(tmp_path / "damaged", header, data)
     with pytest.raises(ValueError, match=r"is no (complete )?file of safetensors"):
         read_header(path)
@@ -66,7 +66,7 @@ def test_damaged_files_are_refused(header, data, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"short", b"\xff" * 64, b"PK\3\4" + bytes(100), (20).to_bytes(8, "little") + b"{}"]
 )
-def test_files_of_other_formats_are_refused(content, tmp_path):
+def test_files_of_other_formats_are_rejected(content, tmp_path):
     path = tmp_path / "other"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"is no (complete )?file of safetensors"):
@@ -84,7 +84,7 @@ def test_files_of_other_formats_are_refused(content, tmp_path):
         '{"weight_map": {"a": 1}}',
     ],
 )
-def test_an_index_that_is_none_is_refused(content, tmp_path):
+def test_an_invalid_index_is_rejected(content, tmp_path):
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(content)
     with pytest.raises(ValueError, match="`source` must be a file of safetensors or the index of several"):
@@ -98,9 +98,9 @@ def test_an_index_that_is_none_is_refused(content, tmp_path):
         ("a", "two", "`a` must be in two by the index"),
     ],
 )
-def test_an_index_must_be_true(tensor, file, message, tmp_path):
+def test_an_index_must_match_its_files(tensor, file, message, tmp_path):
     for path, name in (("one", "a"), ("two", "b")):
-        write(tmp_path / path, {name: golden_case([2], 0, 8)}, b"12345678")
+        write(tmp_path / path, {name: entry([2], 0, 8)}, b"12345678")
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "one", "b": "two"}}))
     assert {path.name: tensors[0].name for path, tensors in read_shards(index).items()} == {"one": "a", "two": "b"}
@@ -109,6 +109,6 @@ def test_an_index_must_be_true(tensor, file, message, tmp_path):
         read_shards(index)
 
 
-def test_a_folder_is_refused(tmp_path):
+def test_a_folder_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=re.escape(f"`source` must be a file, got the folder {tmp_path}: name the")):
         read_shards(tmp_path)

@@ -1,4 +1,4 @@
-"""Sums over axes, against mpmath where float64 alone would not do."""
+"""Angles that are sums over axes, compared with mpmath where float64 is not precise enough."""
 
 from decimal import Decimal
 
@@ -11,12 +11,12 @@ mp.mp.dps = 60
 
 
 def nearest(value):
-    """The float32 number nearest to one of 60 digits; rounding twice is no danger where the digits are random."""
+    """Return the nearest float32 of a number of 60 digits; rounding twice is safe because the digits are random."""
     return np.float32(float(value))
 
 
-def test_entries_are_correctly_rounded_where_the_sum_all_but_cancels():
-    """Angles a hair from a whole number of turns, whose sine has few of the digits of the products."""
+def test_entries_are_correctly_rounded_where_the_sum_almost_cancels():
+    """Use angles close to a whole number of turns: their sine has few digits of the products."""
     rng = np.random.default_rng(0)
     turns = rng.normal(size=(3, 64)) * 100
     positions = rng.normal(size=(3, 1)) * 1e5
@@ -48,11 +48,11 @@ def test_quarters_of_a_turn_are_exact():
     np.testing.assert_array_equal(sin[:, 0], [0, 0, -1, 1])
 
 
-def test_no_positions_have_no_rows():
+def test_no_positions_give_no_rows():
     assert cos_sin_of_sums(np.zeros((2, 3, 0)), np.ones((2, 4)))[0].shape == (3, 0, 4)
 
 
-def test_rows_do_not_depend_on_those_beside_them():
+def test_rows_do_not_depend_on_other_rows():
     rng = np.random.default_rng(1)
     positions, turns = rng.normal(size=(2, 700)) * 100, rng.normal(size=(2, 64))
     together, apart = cos_sin_of_sums(positions, turns), cos_sin_of_sums(positions[:, 600:], turns)

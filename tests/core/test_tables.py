@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, Sinusoidal
-from posenc_core.tables._angle_addition import slack_of, steps_of, waves_at
+from posenc_core.tables._angle_addition import bounds_at_positions, bounds_at_steps, product_errors
 from posenc_core.tables._fixed_point import turns_of
 from posenc_core.tables._rounding import Envelope, TableSpec
 from posenc_core.tables.angles import angles
@@ -24,17 +24,17 @@ MP.prec = 220  # 31 bits of position, 24 of result, and plenty for cancellation
 
 
 def true_cos_sin(positions, base, dim, factor="1"):
-    """Cosine and sine of every position and frequency, rounded once to float32 from 220 bits."""
+    """Return cosine and sine of every position and frequency, rounded once to float32 from 220 bits."""
     frequencies = [MP.mpf(base) ** (-MP.mpf(2 * i) / dim) for i in range(dim // 2)]
     both = [[MP.cos_sin(MP.mpf(p) * f) for f in frequencies] for p in positions.tolist()]
     return tuple(
-        np.array([[rounded(pair[kind] * MP.mpf(factor)) for pair in row] for row in both], np.float32)
-        for kind in (0, 1)
+        np.array([[rounded(pair[index] * MP.mpf(factor)) for pair in row] for row in both], np.float32)
+        for index in (0, 1)
     )
 
 
 def rounded(value):
-    """The nearest float32, ties to even, without going through float64."""
+    """Return the nearest float32, ties to even, without rounding to float64 first."""
     if value == 0:
         return 0.0
     _, exponent = MP.frexp(value)
@@ -59,8 +59,8 @@ def test_every_entry_is_the_true_number_rounded_once(base, dim, count):
 
 @pytest.mark.parametrize("first", [0, 2**20 - 1500, 2**31 - 3000])
 @pytest.mark.parametrize(("base", "dim"), [(10000, 128), (1e12, 40), (2, 6), (160000.0, 2), (500000, 1026)])
-def test_rows_of_positions_that_follow_one_another_are_as_exact(base, dim, first):
-    """Those are sums of angles; the first and last rows of blocks are among the ones that are looked at."""
+def test_rows_of_consecutive_positions_are_as_exact(base, dim, first):
+    """Those rows come from angle addition; the first and last rows of blocks are among those that are checked."""
     positions = np.arange(first, first + 3000)
     rows = np.unique([*range(5), *RNG.integers(0, 3000, 2000 // dim + 2), *range(63, 3000, 512), *range(64, 3000, 512)])
     got = cos_sin(positions, geometric(dim, base=base))
@@ -71,11 +71,11 @@ def test_rows_of_positions_that_follow_one_another_are_as_exact(base, dim, first
 @pytest.mark.parametrize("pairs", [1, 3, 64, 300])
 @pytest.mark.parametrize("factor", ["1", "1.3465735902799727"])
 @pytest.mark.parametrize("rate", [0, 2**-9, -(2**-7)])
-def test_it_does_not_matter_which_positions_stand_beside_one(pairs, factor, rate):
-    """Runs of all kinds, and the same positions in disorder, which are no run."""
-    runs = [range(5000), range(-1000, 3000), range(4000, 0, -1), range(0, 6000, 2), [7] * 100]
+def test_an_entry_does_not_depend_on_the_other_positions(pairs, factor, rate):
+    """Compare consecutive positions, and others, with the same positions in random order."""
+    ranges = [range(5000), range(-1000, 3000), range(4000, 0, -1), range(0, 6000, 2), [7] * 100]
     far = [] if rate else [range(2**31 - 3000, 2**31)]
-    positions = np.concatenate([np.array(run) for run in runs + far])
+    positions = np.concatenate([np.array(each) for each in ranges + far])
     order = RNG.permutation(len(positions))
     frequencies = (*geometric(2 * pairs, base=1e6, count=pairs - 1), Decimal(0)) if pairs > 1 else geometric(2)
     envelope = Envelope(tuple(Decimal(rate) * i / pairs for i in range(pairs)), center=100.5) if rate else None
@@ -85,7 +85,7 @@ def test_it_does_not_matter_which_positions_stand_beside_one(pairs, factor, rate
         np.testing.assert_array_equal(table[order].view(np.uint32), other.view(np.uint32))
 
 
-def test_a_cosine_or_a_sine_alone_and_fewer_columns_than_frequencies():
+def test_write_only_a_cosine_or_a_sine_or_fewer_columns_than_frequencies():
     positions, frequencies = np.arange(3, 4003), geometric(64, base=10000)
     cos, sin = cos_sin(positions, frequencies)
     table = np.full((4000, 64), 9, np.float32)
@@ -99,21 +99,21 @@ def test_a_cosine_or_a_sine_alone_and_fewer_columns_than_frequencies():
 
 
 @pytest.mark.parametrize("first", [0, 2**31 - 512])
-def test_sums_of_angles_are_off_by_less_than_their_slack(first):
-    """Against 220 bits, at every step of one block: the bound that the rounding test rests on."""
+def test_errors_of_angle_addition_are_below_half_their_bound(first):
+    """Against 220 bits, at every step of one block: Ziv's test relies on this bound."""
     frequencies = geometric(16, base=1e8)
-    draft = TableSpec(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
-    starts, steps = waves_at(draft.part(slice(1))), steps_of(draft, 64)
-    slack = slack_of(starts, steps)[0]
-    with_steps = starts.sin * steps.cos + starts.cos * steps.sin, starts.cos * steps.cos - starts.sin * steps.sin
+    spec = TableSpec(np.arange(first, first + 512), None, None, turns_of(frequencies), (Decimal(1),) * 8, None)
+    starts, steps = bounds_at_positions(spec.part(slice(1))), bounds_at_steps(spec, 64)
+    bound = product_errors(starts, steps)[0]
+    sums = starts.sin * steps.cos + starts.cos * steps.sin, starts.cos * steps.cos - starts.sin * steps.sin
     for step in range(64):
         for pair, frequency in enumerate(frequencies):
             angle = MP.mpf(first + step) * MP.mpf(str(frequency))
-            for kind, true in enumerate((MP.sin(angle), MP.cos(angle))):
-                assert abs(MP.mpf(float(with_steps[kind][step, pair])) - true) <= slack[pair, kind] / 2
+            for index, true in enumerate((MP.sin(angle), MP.cos(angle))):
+                assert abs(MP.mpf(float(sums[index][step, pair])) - true) <= bound[pair, index] / 2
 
 
-def test_a_table_asks_for_little_more_memory_than_it_has():
+def test_peak_memory_is_little_more_than_the_table():
     positions = np.arange(40000)
     tracemalloc.start()
     tables = cos_sin(positions, geometric(128))
@@ -122,7 +122,7 @@ def test_a_table_asks_for_little_more_memory_than_it_has():
     assert most < 1.2 * sum(table.nbytes for table in tables)
 
 
-def test_those_are_more_than_200000_entries():
+def test_more_than_200000_entries_are_checked():
     assert sum(dim * 2 * count for _, dim, count in RANDOM) >= 200_000
 
 
@@ -149,7 +149,7 @@ def test_the_caller_precision_at_import_does_not_matter(tmp_path):
     assert done.stdout.strip() == BIG_TABLES["Rotary, base 10000"][0]
 
 
-def test_a_factor_between_two_float32_numbers_goes_to_the_even_one():
+def test_a_factor_halfway_between_two_float32_numbers_rounds_to_the_even_one():
     cos, _ = cos_sin(np.array([0]), geometric(2), factor=1 + Decimal(2) ** -24)
     assert cos[0, 0] == 1
     cos, _ = cos_sin(np.array([0]), geometric(2), factor=1 + 3 * Decimal(2) ** -24)
@@ -165,14 +165,14 @@ def test_the_attention_factor_is_rounded_with_the_entry(factor):
 
 
 @pytest.mark.parametrize("size", [1e-40, 1e-20, 1.0, 1e5, 2.0**31])
-def test_real_positions_are_exact_too(size):
+def test_real_positions_are_exact(size):
     positions = RNG.uniform(-size, size, 60)
     got = cos_sin(positions, geometric(64, base=10000))
     for table, wanted in zip(got, true_cos_sin(positions, 10000, 64), strict=True):
         np.testing.assert_array_equal(table, wanted)
 
 
-def test_whole_numbers_give_the_same_as_integers():
+def test_integral_floats_give_the_same_as_integers():
     positions = RNG.integers(-(2**31) + 1, 2**31, 500)
     frequencies = geometric(32, base=10000)
     for exact, real in zip(cos_sin(positions, frequencies), cos_sin(positions.astype(float), frequencies), strict=True):
@@ -188,7 +188,7 @@ def test_frequencies_above_a_turn_and_of_zero():
     np.testing.assert_array_equal(sin[:, 1], 0)
 
 
-def test_the_readable_form_agrees_nearby():
+def test_angles_agree_with_the_exact_tables_at_small_positions():
     positions, frequencies = np.arange(2048), geometric(64, base=10000)
     readable = angles(positions.astype(float), as_float64(frequencies))
     for table, function in zip(cos_sin(positions, frequencies), (np.cos, np.sin), strict=True):

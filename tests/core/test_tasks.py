@@ -1,4 +1,4 @@
-"""The tasks: fixed by their seeds, right, within their lengths, and never asked in the test as in training."""
+"""The tasks: determined by their seeds, correct, within their lengths, with separate questions for the test."""
 
 import re
 from datetime import date
@@ -9,6 +9,8 @@ import pytest
 
 from posenc_core.transformer.config import END, PAD
 from posenc_core.transformer.tasks import MONTHS, TASKS, addition, copy, dates, reverse
+
+from ..errors import rejects
 
 FROZEN = [84742082, 2724514221, 2262714954, 469984613, 1012799209, 3468952452, 2345358440, 2562965704]
 
@@ -42,8 +44,8 @@ def test_pairs_come_back_from_their_tokens(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_what_the_test_asks_is_in_no_batch_of_the_training(name):
-    """By answers for dates, of which each has several wordings; by questions elsewhere."""
+def test_questions_of_the_test_are_in_no_batch_of_the_training(name):
+    """Compare answers for dates, which have several wordings each, and questions for the other tasks."""
     task, which = TASKS[name](), int(name == "dates")
     trained = {pair[which] for pair in task.pairs(20000, seed=(0,))}
     tested = {pair[which] for pair in task.pairs(2000, seed=(0,), split="test")}
@@ -61,19 +63,18 @@ def test_answers_are_right():
 
 
 def numbers(wording):
-    """Year, month and day of a wording, by rules of its own."""
+    """Return year, month and day of a wording, by rules written anew here."""
     text = wording
     for place, month in enumerate(MONTHS, 1):
         text = re.sub(rf"\b{month}\b|\b{month[:3]}\b", f"m{place} ", text)
-    text = re.sub(
-        r"[〇一二三四五六七八九]{4}", lambda year: "".join(str("〇一二三四五六七八九".index(c)) for c in year[0]), text
-    )
+    digits = "〇一二三四五六七八九"
+    text = re.sub(rf"[{digits}]{{4}}", lambda year: "".join(str(digits.index(c)) for c in year[0]), text)
     text = re.sub(
         r"([二三]?)十([一二三四五六七八九]?)",
-        lambda n: str(10 * (" 一二三".index(n[1]) if n[1] else 1) + (" 一二三四五六七八九".index(n[2]) if n[2] else 0)),
+        lambda n: str(10 * (digits.index(n[1]) if n[1] else 1) + (digits.index(n[2]) if n[2] else 0)),
         text,
     )
-    text = re.sub(r"[一二三四五六七八九]", lambda n: str(" 一二三四五六七八九".index(n[0])), text)
+    text = re.sub(r"[一二三四五六七八九]", lambda n: str(digits.index(n[0])), text)
     year = int(re.search(r"(?<!\d)(\d{4})", text)[1])
     named = re.search(r"m(\d+)", text)
     rest = [int(n) for n in re.findall(r"(?<![\dm])\d{1,2}(?!\d)", text)]
@@ -84,11 +85,11 @@ def numbers(wording):
     return year, *(rest if "月" in text else rest[::-1])
 
 
-def test_dates_say_what_they_mean():
+def test_dates_are_correct():
     pairs = dates().pairs(3000, seed=(3,))
     for question, answer in pairs:
         assert date(*numbers(question)).isoformat() == answer, question
-    kinds = {
+    wordings = {
         re.sub(
             r"[〇一二三四五六七八九十]+",
             "N",
@@ -100,15 +101,15 @@ def test_dates_say_what_they_mean():
         )
         for question, _ in pairs
     }
-    assert len(kinds) >= 12
+    assert len(wordings) >= 12
 
 
 def test_what_cannot_be_is_told():
-    with pytest.raises(ValueError, match="`split` must be one of 'train', 'test', got 'validation'"):
+    with rejects(ValueError, "split", "'validation'"):
         dates().batch(2, seed=(0,), split="validation")
-    with pytest.raises(ValueError, match="`longest` must be at least 5, got 4"):
+    with rejects(ValueError, "longest", "4"):
         reverse(longest=4)
-    with pytest.raises(ValueError, match=r"`text` must be made of .*, got 'k'"):
+    with rejects(ValueError, "text", "'k'"):
         copy().tokens("ak")
-    with pytest.raises(ValueError, match="`size` must be at least 1, got 0"):
+    with rejects(ValueError, "size", "0"):
         copy().batch(0, seed=(0,))

@@ -1,4 +1,4 @@
-"""Encodings are values: equal, hashable, printed and written without loss."""
+"""Encodings are values: comparable, hashable, and reproduced by `repr` and JSON."""
 
 import json
 import re
@@ -40,10 +40,12 @@ from posenc_core import (
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
+from ..errors import rejects
+
 
 @dataclass(frozen=True, kw_only=True)
 class Halved(Scaling):
-    """A scaling for these tests: every frequency by half, or by a quarter past 100 tokens."""
+    """A scaling for these tests: divides every frequency by 2, or by 4 past 100 tokens."""
 
     seq_len: int = 0
 
@@ -110,18 +112,18 @@ def test_repr_evaluates(encoding):
     assert parse(repr(encoding)) == encoding
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_scalars_become_numbers():
     given = Rotary(head_dim=np.int64(8), layout="half", base=np.float32(500000))
     assert given == Rotary(head_dim=8, layout="half", base=500000.0)
     assert json.loads(json.dumps(given.to_dict())) == given.to_dict()
     assert Alibi(num_heads=np.int8(4)).bias([1], [0]).shape == (4, 1, 1)
 
 
-def test_a_wider_head_turns_as_a_whole():
+def test_a_replaced_head_dim_rotates_all_channels():
     assert replace(Rotary(head_dim=64, layout="half"), head_dim=128).frequencies().shape == (64,)
 
 
-def test_arrays_and_lists_are_tuples_of_numbers():
+def test_arrays_and_lists_become_tuples_of_numbers():
     given = AxialRotary(head_dim=8, layout="half", axes_dims=np.array([4, 4]), base=np.float32(100))
     assert given == AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=100)
     assert json.loads(json.dumps(given.to_dict())) == given.to_dict()
@@ -131,11 +133,11 @@ def test_arrays_and_lists_are_tuples_of_numbers():
 
 
 def test_no_dict_is_refused():
-    with pytest.raises(TypeError, match="`data` must be a dict"):
+    with rejects(TypeError, "data", "None"):
         Encoding.from_dict(None)
 
 
-def test_the_callers_decimal_context_is_their_own():
+def test_the_decimal_context_of_the_caller_does_not_matter():
     with localcontext() as context:
         context.prec, context.traps[FloatOperation] = 3, True
         scaled = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4.5, original_max_position_embeddings=4096))
@@ -146,7 +148,7 @@ def test_the_callers_decimal_context_is_their_own():
     assert inside == [scaled.cos_sin([12345])[0].tobytes(), [0.3]]
 
 
-def test_a_copy_keeps_the_frequencies_that_were_given():
+def test_a_copy_keeps_custom_frequencies():
     given = Rotary(head_dim=4, layout="half", frequencies=np.array([1.0, 0.3], np.float32))
     assert given.own == (1.0, np.float32(0.3).item())
     assert replace(given, layout="interleaved").own == given.own
@@ -154,15 +156,15 @@ def test_a_copy_keeps_the_frequencies_that_were_given():
     assert given != Rotary(head_dim=4, layout="half", frequencies=(1.0, 0.3))
 
 
-def test_kinds_may_have_kinds_below_them():
+def test_encodings_may_be_subclassed():
     @dataclass(frozen=True, kw_only=True)
     class Narrow(Rotary):
-        """A kind of the user's."""
+        """A subclass by a user."""
 
     assert Rotary.from_dict(Rotary(head_dim=8, layout="half").to_dict()) == Rotary(head_dim=8, layout="half")
 
 
-def test_what_is_abstract_cannot_be_made():
+def test_abstract_classes_cannot_be_instantiated():
     with pytest.raises(TypeError, match="abstract"):
         Scaling()
 
@@ -179,22 +181,34 @@ def test_encodings_cannot_be_changed():
     [
         ({"kind": "Cosine"}, "`kind` must be one of Alibi, AxialRotary, Binary,"),
         ({}, "got None."),
-        ({"kind": "Integer", "dim": 2, "base": 3}, "`base` is no field of Integer; it has dim."),
-        ({"kind": "Integer"}, "Integer cannot be made of {}"),
+        ({"kind": "Integer", "dim": 2, "base": 3}, "`base` is not a field of Integer; its fields are dim."),
+        ({"kind": "Integer"}, "`data` must have the fields of Integer, got {}: "),
+        ({"kind": []}, "`kind` must be one of Alibi, AxialRotary, Binary,"),
     ],
 )
-def test_other_data_is_refused(data, message):
+def test_invalid_data_is_rejected(data, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Encoding.from_dict(data)
 
 
 @pytest.mark.parametrize("text", ["Integer", "Integer(2)", "f()()", "Integer(dim=open('x'))", "Integer(dim=2"])
-def test_other_texts_are_refused(text):
+def test_invalid_texts_are_rejected(text):
     with pytest.raises(ValueError, match=r"`encoding` must be written like 'Sinusoidal\(dim=32\)'"):
         parse(text)
 
 
-def test_a_scaling_slows_the_table_and_multiplies_it():
+def test_a_keyword_that_is_given_twice_is_rejected():
+    with pytest.raises(ValueError, match="`dim` is given twice"):
+        parse("Integer(dim=4, dim=8)")
+
+
+@pytest.mark.parametrize("text", ["+".join("1" * 10_000), "(" * 5000, "Rotary(scaling=" * 2000 + ")" * 2000])
+def test_deeply_nested_texts_are_rejected(text):
+    with pytest.raises(ValueError, match="`encoding` must be written like"):
+        parse(text)
+
+
+def test_a_scaling_lowers_frequencies_and_multiplies_the_table():
     plain = Rotary(head_dim=8, layout="half")
     scaled = replace(plain, scaling=Halved())
     assert scaled.attention_factor == 1.25

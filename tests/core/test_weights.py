@@ -10,6 +10,8 @@ from posenc_core.encodings import LearnedRotary, MultimodalRotary, Rotary, XPos
 from posenc_core.scaling import LongRoPE, Proportional
 from posenc_core.weights.rotary import relayout, rerotate
 
+from ..errors import rejects
+
 RNG = np.random.default_rng(7)
 LAYOUTS = ("interleaved", "half")
 WIDTHS = [(8, None, "lead"), (10, 6, "lead"), (10, 6, "trail"), (7, 4, "lead"), (12, 6, "spread")]
@@ -121,24 +123,24 @@ def test_what_comes_out_in_half_goes_in_interleaved():
 
 
 @pytest.mark.parametrize(
-    ("weight", "words", "kind", "message"),
+    ("weight", "words", "kind", "names"),
     [
-        (np.ones(12), {}, ValueError, "`weight` must have a multiple of `head_dim` 8 channels, got shape (12,)."),
-        (np.ones((8, 3)), {"axis": 1}, ValueError, "`weight` must have a multiple of `head_dim` 8 channels"),
-        (np.ones(8), {"axis": 1}, ValueError, "`axis` must be an axis of `weight`, got 1 for 1 axes."),
-        (np.ones(8), {"axis": -2}, ValueError, "`axis` must be at least -1, got -2."),
-        (np.ones(8), {"source": "neox"}, ValueError, "`source` must be one of 'interleaved', 'half', 'interleaved_to"),
-        (np.ones(8), {"target": None}, ValueError, "`target` must be one of 'interleaved', 'half'"),
-        (np.ones(8), {"placement": "end"}, ValueError, "`placement` must be one of 'lead', 'trail', 'spread', got"),
-        (np.ones(8), {"rotary_dim": 3}, ValueError, "`rotary_dim` must be even, got 3."),
-        (np.ones(8), {"rotary_dim": 10}, ValueError, "`rotary_dim` must not exceed `head_dim` 8, got 10."),
-        (np.ones(7), {"head_dim": 7}, ValueError, "`head_dim` must be even, got 7."),
-        (np.ones(8), {"head_dim": "8"}, TypeError, "`head_dim` must be an integer, got '8'."),
-        ([1.0] * 8, {}, TypeError, "`weight` must be an array, got list."),
+        (np.ones(12), {}, ValueError, ("weight", "(12,)")),
+        (np.ones((8, 3)), {"axis": 1}, ValueError, ("weight", "(8, 3)")),
+        (np.ones(8), {"axis": 1}, ValueError, ("axis", "1")),
+        (np.ones(8), {"axis": -2}, ValueError, ("axis", "-2")),
+        (np.ones(8), {"source": "neox"}, ValueError, ("source", "'neox'")),
+        (np.ones(8), {"target": None}, ValueError, ("target", "None")),
+        (np.ones(8), {"placement": "end"}, ValueError, ("placement", "'end'")),
+        (np.ones(8), {"rotary_dim": 3}, ValueError, ("rotary_dim", "3")),
+        (np.ones(8), {"rotary_dim": 10}, ValueError, ("rotary_dim", "10")),
+        (np.ones(7), {"head_dim": 7}, ValueError, ("head_dim", "7")),
+        (np.ones(8), {"head_dim": "8"}, TypeError, ("head_dim", "'8'")),
+        ([1.0] * 8, {}, TypeError, ("weight", "list")),
     ],
 )
-def test_weights_that_do_not_fit(weight, words, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_weights_that_do_not_fit(weight, words, kind, names):
+    with rejects(kind, *names):
         relayout(weight, **{"head_dim": 8} | words)
 
 
@@ -376,5 +378,5 @@ def test_rows_of_a_batch_and_all_of_them_alike_are_moved_on_axes():
 
 def test_what_a_layer_learned_is_not_known_outside_it():
     learned = LearnedRotary(head_dim=8, layout="half")
-    with pytest.raises(TypeError, match="`rotary` must have frequencies of its own, but only a layer has what"):
+    with rejects(TypeError, "rotary", "LearnedRotary(head_dim=8, layout='half')"):
         rerotate(np.ones((1, 8)), [0], [1], rotary=learned)

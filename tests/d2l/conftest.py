@@ -1,6 +1,6 @@
-"""What d2l and gluon-nlp define, run from their own text beside ours, each in its framework.
+"""The layers of d2l and gluon-nlp, run from their own source beside ours, each in its framework.
 
-Run by name, `pytest tests/d2l --backend torch`, or as a part of `nox -s "room(torch)"`: they need d2l installed.
+Run by name, `pytest tests/d2l --backend torch`, or as a part of `nox -s "backend(torch)"`: they need d2l installed.
 """
 
 import os
@@ -22,7 +22,7 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.fixture(scope="session")
 def original(on, request):
-    """d2l's layers on the framework of the room under test."""
+    """d2l's layers on the framework of the backend under test."""
     name = request.config.getoption("--backend")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow") if name == "keras" else name
     framework = "tensorflow" if (name, backend) == ("keras", "tensorflow") else name
@@ -34,9 +34,9 @@ def original(on, request):
 
 @pytest.fixture(params=["theirs", "ours"])
 def whose(request, original):
-    """Whose layers the names of d2l mean."""
+    """Return whose layers d2l uses under its names, theirs or ours."""
     if request.param == "theirs":
         yield request.param
     else:
-        with original.replaced():
+        with original.replace_layers():
             yield request.param

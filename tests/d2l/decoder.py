@@ -91,8 +91,8 @@ def decoded(self, original, sizes, given, mode):
     known, weights = [], ([], [])
     for i, before in enumerate(held):
         known.append(x if before is None else namespace_of(x).concat([before, x], axis=1))
-        told = (known[i], seen), (memory, lengths)
-        for number, (keys, hidden) in enumerate(told, start=1):
+        attentions = (known[i], seen), (memory, lengths)
+        for number, (keys, hidden) in enumerate(attentions, start=1):
             mixed, weight = attended(getattr(self, f"attention{number}_{i}"), x, keys, hidden, mode)
             x = getattr(self, f"addnorm{number}_{i}")(x, mixed, **mode)
             weights[number - 1].append(weight)
@@ -101,6 +101,6 @@ def decoded(self, original, sizes, given, mode):
 
 
 def attended(layer, queries, keys, lengths, mode):
-    """What attention gives, and its weights: Flax's gives both, others keep them where d2l looks for them."""
+    """Return the result of attention and its weights: Flax's gives both, others keep them where d2l looks for them."""
     given = layer(queries, keys, keys, lengths, **mode)
     return given if isinstance(given, tuple) else (given, layer.attention.attention_weights)

@@ -1,4 +1,4 @@
-"""What d2l's functions draw, noted down in place of being drawn."""
+"""Recorded pictures: the arguments of d2l's drawing functions."""
 
 from types import SimpleNamespace
 

@@ -9,13 +9,13 @@ import numpy as np
 from .decoder import decoder, flax_decoder
 from .importing import book
 from .parts import PARTS
-from .replacing import replaced
+from .replacing import replace_layers
 
 MATRICES = ("W_q", "W_k", "W_v", "W_o")
 
 
 class Encoded(NamedTuple):
-    """What an encoder makes of tokens, and its numbers.
+    """The result of an encoder, and its parameters.
 
     Attributes:
         result: shape `(batch, length, width)`.
@@ -31,7 +31,7 @@ class Encoded(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """What a decoder makes of tokens, and its numbers.
+    """The result of a decoder, and its parameters.
 
     Attributes:
         result: shape `(batch, length, vocabulary)`.
@@ -73,9 +73,9 @@ class Original:
         self.book = book(self.framework)
         self.parts = PARTS[self.framework](self.book)
 
-    def replaced(self):
-        """The context in which d2l's names mean our layers."""
-        return replaced(self.book, self.framework)
+    def replace_layers(self):
+        """Return a context in which d2l uses our layers under its names."""
+        return replace_layers(self.book, self.framework)
 
     def to_backend(self, numbers):
         """An array of the framework; None stays."""
@@ -85,16 +85,16 @@ class Original:
         return self.backend.from_numpy(array.astype(np.float32 if array.dtype.kind == "f" else np.int32))
 
     def called(self, layer, *given):
-        """What the layer gives."""
+        """Return the result of the layer."""
         return self.backend.to_numpy(layer(*map(self.to_backend, given)))
 
-    def told(self, lengths):
+    def valid_lens(self, lengths):
         """Lengths as d2l's attention takes them; None stays."""
         return None if lengths is None else np.asarray(lengths, self.lengths)
 
     def native_lengths(self, lengths):
         """Lengths as an array that d2l's attention takes."""
-        return self.to_backend(self.told(lengths))
+        return self.to_backend(self.valid_lens(lengths))
 
     def ready(self, layer, *given):
         """The layer, not in training, with all of its parameters made, as a first call does."""
@@ -106,7 +106,7 @@ class Original:
         return np.asarray(self.backend.to_numpy(self.book.PositionalEncoding(num_hiddens, 0, max_len).P))
 
     def added(self, x, max_len):
-        """What a `PositionalEncoding` makes of tokens."""
+        """Return the result of a `PositionalEncoding`."""
         return self.called(self.book.PositionalEncoding(x.shape[-1], 0, max_len), x)
 
     def attention(self, num_heads, matrices):
@@ -115,10 +115,10 @@ class Original:
         tokens = np.zeros((1, 1, width))
         layer = self.ready(self.parts.attention(width, num_heads, 0.5), *[tokens] * 3, None)
         self.testing.with_projections(layer, matrices)
-        return lambda *given: self.called(layer, *given[:3], self.told(given[3]))
+        return lambda *given: self.called(layer, *given[:3], self.valid_lens(given[3]))
 
     def applied(self, layer, *given):
-        """What a part, not in training, gives, and where its numbers are."""
+        """Return the result of a part, not in training, and its parameters."""
         layer = self.testing.eval_mode(layer)
         return layer(*given), layer
 
@@ -131,12 +131,12 @@ class Original:
         return table[0].T, table[0][None, None]
 
     def positions(self, num_hiddens, tokens):
-        """What the page makes of tokens, and the table."""
+        """Return the result of the page's code, and the table."""
         layer = self.testing.eval_mode(self.book.PositionalEncoding(num_hiddens, 0))
         return layer(self.to_backend(tokens)), layer.P
 
     def encoded(self, encoder, tokens, lengths):
-        """What the encoder makes of tokens, and the numbers that it has."""
+        """Return the result of the encoder, and its parameters."""
         result, weights, held = self.run(encoder, self.to_backend(tokens), self.native_lengths(lengths))
         blocks = [
             self.matrices(self.part(block, "attention")) | self.ffn(self.part(block, "ffn"))
@@ -150,7 +150,7 @@ class Original:
         return self.testing.eval_mode(decoder(self, sizes, arange_like))
 
     def decoded(self, decoder, sizes, tokens, memory, lengths):
-        """What the decoder makes of tokens, and the numbers that it has."""
+        """Return the result of the decoder, and its parameters."""
         given = self.to_backend(memory), self.native_lengths(lengths), [None] * sizes.num_blks
         (result, _), weights, held = self.run(decoder, self.to_backend(tokens), list(given))
         blocks = [
@@ -168,16 +168,16 @@ class Original:
         return decoder(tokens, state)
 
     def run(self, module, *given):
-        """What the module gives, the weights of attention, and where its numbers are."""
+        """Return the result of the module, the weights of attention, and its parameters."""
         result = module(*given)
         return result, module.attention_weights, module
 
     def blocks(self, encoder, count):
-        """Where the blocks of an encoder are."""
+        """Return the blocks of an encoder."""
         return list(encoder.blks)
 
     def part(self, module, name):
-        """Where the numbers of a part are."""
+        """Return the parameters of a part."""
         return getattr(module, name)
 
     def matrices(self, attention):
@@ -283,7 +283,7 @@ class JAX(Original):
             attended, _ = layer.apply(parameters, *given)  # and the weights
             return attended
 
-        return lambda *given: self.called(result, *given[:3], self.told(given[3]))
+        return lambda *given: self.called(result, *given[:3], self.valid_lens(given[3]))
 
     def positions(self, num_hiddens, tokens):
         layer = self.book.PositionalEncoding(num_hiddens, 0)

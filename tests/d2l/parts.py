@@ -13,11 +13,11 @@ class Parts:
 
     @property
     def nn(self):
-        """Where the framework has its layers."""
+        """Return the module of the framework's layers."""
         return self.book.nn
 
     def mode(self, training):
-        """What parts are told of training."""
+        """Return the arguments of parts for training or evaluation."""
         return {}
 
     def encoder(self, *sizes):

@@ -10,7 +10,7 @@ NAMES = ("PositionalEncoding", "MultiHeadAttention")
 
 
 @contextmanager
-def replaced(book, framework):
+def replace_layers(book, framework):
     """d2l's module, with our layers in it for as long as the context lasts."""
     theirs = dict(vars(book))
     try:

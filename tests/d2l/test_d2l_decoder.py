@@ -32,7 +32,7 @@ def test_all_tokens_at_once(original, whose):
 @pytest.mark.parametrize("counted", [True, False], ids=["with start", "as the page"])
 def test_token_by_token(original, arange_like):
     """Each of the page's tokens stands at position 0. `start` says where it stands, and all is as in training."""
-    with original.replaced():
+    with original.replace_layers():
         model = original.decoder(SIZES, arange_like)
         made = original.decoded(model, SIZES, TOKENS, MEMORY, LENGTHS)
         state = model.init_state(original.to_backend(MEMORY), original.native_lengths(LENGTHS))

@@ -18,14 +18,14 @@ NAMES = {"W_q": "query", "W_k": "key", "W_v": "value", "W_o": "output"}
 
 @pytest.fixture(scope="module")
 def theirs(original):
-    """What d2l's encoder makes of the tokens, its embedding, and the numbers of its blocks."""
+    """Return the result of d2l's encoder, its embedding, and the parameters of its blocks."""
     return original.encoded(original.encoder(20, 24, 32, 3, 2, 0.0), TOKENS, LENGTHS)
 
 
 @pytest.fixture
 def with_ours(original):
     """The same, where the encoder finds our layers under d2l's names."""
-    with original.replaced():
+    with original.replace_layers():
         return original.encoded(original.encoder(20, 24, 32, 3, 2, 0.0), TOKENS, LENGTHS)
 
 

@@ -16,7 +16,7 @@ LENGTHS = np.array([3, 2])
 
 @pytest.fixture
 def notes(original, monkeypatch):
-    """What d2l draws."""
+    """Return the pictures of d2l."""
     notes = Notes()
     for name in ("plt", "backend_inline"):
         monkeypatch.setattr(original.book, name, notes)

@@ -34,7 +34,7 @@ def page(original):
 def both(original, page):
     """Theirs and ours; training begins with the same numbers."""
     theirs = page.model()
-    with original.replaced():
+    with original.replace_layers():
         model = page.model()
         page.begin(model, theirs)
         ours = trained(page, model)
@@ -61,7 +61,7 @@ def test_translations(page, both):
 
 
 def test_weights(original, both):
-    """What the page draws; its last sentence has four tokens, with its end."""
+    """Compare the pictures of the page; its last sentence has four tokens, with its end."""
     for one, least in zip(both, (original.least, 0), strict=True):
         encoder = np.stack([original.backend.to_numpy(weights)[-NUM_HEADS:] for weights in one.weights.encoder])
         assert encoder.shape == (NUM_BLKS, NUM_HEADS, STEPS, STEPS)
@@ -75,7 +75,7 @@ def test_weights(original, both):
 
 def test_with_the_line_that_the_page_lacks(original, page, both):
     """Told where tokens stand, it makes no mistake."""
-    with original.replaced():
+    with original.replace_layers():
         model = page.model(arange_like=True)
         page.begin(model, both[1].model)
         texts, _ = page.translated(model, ENGLISH)

@@ -48,7 +48,7 @@ def test_its_attention(original, backend, lengths):
 
 
 def attended(tokens, lengths, matrices, num_heads):
-    """What gluon-nlp's attention makes of queries, keys and values; its mask is for every query and key."""
+    """Return the result of gluon-nlp's attention; its mask is for every query and key."""
     seen = None
     if lengths is not None:
         seen = np.arange(5) < np.broadcast_to(np.reshape(lengths, (3, -1)), (3, 4))[..., None]

@@ -86,7 +86,7 @@ class Translation:
         return [float(point.y) for point in model.board.data["train_loss"]]
 
     def translated(self, model, english):
-        """What the model makes of sentences, and the weights of attention."""
+        """Return the translations of the model, and the weights of attention."""
         batch = self.data.build(english, [""] * len(english))
         tokens, weights = model.predict_step(batch, self.book.cpu(), STEPS, True)
         return self.texts(tokens), self.seen(model, weights)

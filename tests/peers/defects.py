@@ -25,7 +25,7 @@ from posenc_core import AxialRotary, DynamicNTK, Llama3, LongRoPE, Rotary, Sinus
 from posenc_core.huggingface import load_rope
 
 from .importing import lone
-from .oracle import cosine, frequency, sine, turned_ones, xpos_score, yarn
+from .oracle import cosine, frequency, rotated_ones, sine, xpos_score, yarn
 
 torchtune = lone("torchtune.modules.position_embeddings")
 
@@ -65,7 +65,7 @@ def failing(call, error):
 def _():
     x = torch.ones(1, 2048, 32, dtype=torch.bfloat16)
     theirs, ours = Lucidrains(dim=32).rotate_queries_or_keys(x), RotaryEmbedding(PAIRS)(x)
-    return Numbers(theirs[0, 2047, 0], ours[0, 2047, 0], turned_ones(2047, 0, 32), BFLOAT16)
+    return Numbers(theirs[0, 2047, 0], ours[0, 2047, 0], rotated_ones(2047, 0, 32), BFLOAT16)
 
 
 @defect(1, "rotary-embedding-torch", "bfloat16 queries leave a wrong table to float32 ones")
@@ -73,7 +73,7 @@ def _():
     x = torch.ones(1, 2048, 32)
     theirs, ours = Lucidrains(dim=32).rotate_queries_or_keys, RotaryEmbedding(PAIRS)
     theirs(x.bfloat16()), ours(x.bfloat16())
-    return Numbers(theirs(x)[0, 2047, 0], ours(x)[0, 2047, 0], turned_ones(2047, 0, 32))
+    return Numbers(theirs(x)[0, 2047, 0], ours(x)[0, 2047, 0], rotated_ones(2047, 0, 32))
 
 
 @defect(2, "rotary-embedding-torch", "axial offsets are ignored after a call without")
@@ -150,7 +150,7 @@ def _():
     theirs = failing(lambda: KerasPhi(ones, ones)(x, positions=positions)[1, 2, 0], RuntimeError)
     scaling = LongRoPE(short_factor=ones, long_factor=ones, original_max_position_embeddings=16, factor=1.0)
     ours = RotaryEmbedding(Rotary(head_dim=8, layout="half", scaling=scaling))(x, positions=positions)
-    return Numbers(theirs, ours[1, 2, 0], turned_ones(9, 0, 8))
+    return Numbers(theirs, ours[1, 2, 0], rotated_ones(9, 0, 8))
 
 
 @defect(10, "transformers", "YaRN of one layer type ignores `truncate`")
@@ -187,7 +187,7 @@ def _():
     rope = torchtune.RotaryPositionalEmbeddings(dim=32, max_seq_len=8)
     theirs = failing(lambda: rope(x)[0, 8, 0, 0], RuntimeError)
     ours = RotaryEmbedding(PAIRS, max_len=8)(x, seq_axis=1)
-    return Numbers(theirs, ours[0, 8, 0, 0], turned_ones(8, 0, 32))
+    return Numbers(theirs, ours[0, 8, 0, 0], rotated_ones(8, 0, 32))
 
 
 @defect(17, "diffusers", "two channels of a time step are 0 / 0")

@@ -4,19 +4,19 @@ from typing import Any, NamedTuple
 
 
 class Model(NamedTuple):
-    """A model type, fields of its config, and in which of its functions it turns queries and keys."""
+    """A model type, fields of its config, and the functions in which it rotates queries and keys."""
 
-    kind: str
+    model_type: str
     fields: dict[str, Any] = {}  # noqa: RUF012  # never changed
     note: str = ""
     rotations: tuple[str, ...] = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave", "apply_rotary_emb")
 
     def __str__(self):
-        return f"{self.kind}: {self.note}" if self.note else self.kind
+        return f"{self.model_type}: {self.note}" if self.note else self.model_type
 
 
-def rope(kind, base=10000.0, **more):
-    return {"rope_parameters": {"rope_type": kind, "rope_theta": base, **more}}
+def rope(rope_type, base=10000.0, **more):
+    return {"rope_parameters": {"rope_type": rope_type, "rope_theta": base, **more}}
 
 
 FULL = {"layer_types": ["full_attention"]}

@@ -17,20 +17,20 @@ def sine(position, i, width, base=10000):
     return mpmath.sin(position * frequency(i, width, base))
 
 
-def turned_ones(position, i, width, base=10000):
-    """What becomes of the first channel of a pair of ones."""
+def rotated_ones(position, i, width, base=10000):
+    """Return the first channel of a pair of ones after the rotation."""
     return cosine(position, i, width, base) - sine(position, i, width, base)
 
 
 def yarn(i, width, factor, original, base=10000, truncate=True, inverted=False):
-    """A frequency of YaRN, `beta_fast` 32 and `beta_slow` 1; inverted, slow where it is to be fast."""
+    """A frequency of YaRN, `beta_fast` 32 and `beta_slow` 1; inverted: high and low frequencies exchanged."""
     low, high = (width * mpmath.log(original / (2 * mpmath.pi * turns)) / (2 * mpmath.log(base)) for turns in (32, 1))
     if truncate:
         low, high = mpmath.floor(low), mpmath.ceil(high)
     low, high = max(low, 0), min(high, width - 1)
-    slow = min(max((i - low) / (high - low), 0), 1)
-    slow = 1 - slow if inverted else slow
-    return frequency(i, width, base) * (slow / factor + 1 - slow)
+    share = min(max((i - low) / (high - low), 0), 1)
+    share = 1 - share if inverted else share
+    return frequency(i, width, base) * (share / factor + 1 - share)
 
 
 def xpos_score(query, key, width, scale_base=512):

@@ -1,4 +1,4 @@
-"""What float32 allows: how far a peer that works in float32 may be from the true numbers, and no further.
+"""Bounds of rounding: the largest errors of a peer that works in float32.
 
 A rounding to float32 moves a number by at most `UNIT` of its size. A peer's frequency `base ** -e`, `e = 2i / d`, has seen
 the roundings listed below; its angle one more, in the product with the position; its cosine a few. What they add up to
@@ -14,7 +14,7 @@ from posenc_core.scaling import AttentionFactor, DynamicNTK, Llama3, YaRN
 
 UNIT = 2.0**-24
 
-# Of the size of the frequency: the base, its power (which libraries promise within a unit in the last place, two
+# Of the size of the frequency: the base, its power (which libraries promise within 1 ulp, two
 # roundings), the reciprocal, a factor and the division by it. A rounded exponent moves the power by |ln f| more.
 FREQUENCY = 6
 # A base that is itself computed in float32: product, quotient, difference, power (two) and product.
@@ -48,18 +48,18 @@ def angle_slack(encoding, positions, seq_len=None):
     return (positions.T[:, list(encoding.axes)] if positions.ndim > 1 else positions[:, None]) * slack
 
 
-def turned(x, table, encoding, turning=rotate):
-    """`x` turned, or turned back, by a table of the encoding."""
+def rotated(x, table, encoding, rotation=rotate):
+    """`x` rotated, or rotated back, by a table of the encoding."""
     blocks, placement = encoding.pairing.blocks, encoding.pairing.placement
-    return turning(x, *table, layout=encoding.layout, placement=placement, blocks=blocks)
+    return rotation(x, *table, layout=encoding.layout, placement=placement, blocks=blocks)
 
 
 def pair_slack(x, encoding, angles):
-    """How far each channel of `x`, turned, may be off where angles are off by `angles`; those that pass through, by 0."""
+    """How far each channel of `x`, rotated, may be off where angles are off by `angles`; those that pass through, by 0."""
     slack = encoding.attention_factor * (angles + ROTATION * UNIT)
     still = np.zeros_like(slack)
     whole = x.astype(np.float64)
-    passed, *sides = (turned(whole, table, encoding) for table in ((still, still), (slack, still), (still, slack)))
+    passed, *sides = (rotated(whole, table, encoding) for table in ((still, still), (slack, still), (still, slack)))
     return np.where(passed == 0, np.hypot(*sides), 0)
 
 

@@ -47,7 +47,7 @@ def assert_within(theirs, encoding, positions, **roundings):
     assert (off <= slack(encoding, positions, **roundings)).all(), off.max()
 
 
-# A power (two roundings, libraries promise a unit in the last place), its reciprocal, the product with the position.
+# A power (two roundings, libraries promise 1 ulp), its reciprocal, the product with the position.
 POWER = {"roundings": 4, "exponents": 1}
 
 

@@ -21,7 +21,7 @@ from posenc_core.huggingface import load_rope
 
 from .importing import lone
 from .libraries import Answer
-from .rounding import ENTRY, UNIT, angle_slack, pair_slack, turned, ulps
+from .rounding import ENTRY, UNIT, angle_slack, pair_slack, rotated, ulps
 
 timm = lone("timm.layers.pos_embed_sincos")
 torchtune = lone("torchtune.modules.position_embeddings")
@@ -154,7 +154,7 @@ def test_as_near_as_float32_angles_allow(case):
     slack = angle_slack(case.encoding, case.positions)
     for ours, theirs in zip(table, (answer.cos, answer.sin), strict=True):
         np.testing.assert_array_less(np.abs(theirs.numpy() - ours), slack + ENTRY * UNIT)
-    off = np.abs(answer.turned.numpy() - turned(x, table, case.encoding))
+    off = np.abs(answer.rotated.numpy() - rotated(x, table, case.encoding))
     assert np.all(off <= pair_slack(x, case.encoding, slack))
 
 

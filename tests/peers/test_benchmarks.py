@@ -19,12 +19,12 @@ NAMES = {
 def test_every_peer_is_measured_and_agrees(shape, dtype, layout, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     import implementations.torch
-    from harness import measured
+    from harness import measure
     from rotation import cases
 
     monkeypatch.setattr(implementations.torch, "COMPILERS", {"compiled": partial(torch.compile, backend="eager")})
     for case in cases("torch", {shape: SHAPES[shape]}):
         if f"{dtype}, {layout}," in case.name:
-            result = measured(case, rounds=0)
+            result = measure(case, rounds=0)
             assert NAMES[layout] <= {*result["differences"]}
             assert not result["failed"]

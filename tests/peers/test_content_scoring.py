@@ -1,4 +1,4 @@
-"""What other libraries add to scores once they have seen queries and keys, beside what ours add."""
+"""Scores that depend on queries and keys: those of other libraries and ours."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Where peers are wrong, and which of the two is right by mpmath: the 18 of the survey.
+"""The 18 defects of peers in the survey: mpmath decides who is right.
 
 A peer that has mended its defect fails its case, which can then go. Peers that cannot be installed beside the others have
 their formula restated here.

@@ -1,4 +1,4 @@
-"""Other libraries' rotary layers beside ours, on one axis: tables, and what queries are turned into."""
+"""Other libraries' rotary layers beside ours, on one axis: their tables, and rotated queries."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ from posenc_core.scaling import NTK, Linear, Llama3, LongRoPE, YaRN
 
 from .importing import lone
 from .libraries import diffuser, keras, lucidrains, torchtune, x_transformer
-from .rounding import ENTRY, UNIT, angle_slack, entry_ulps, pair_slack, turned, ulps, with_frequencies
+from .rounding import ENTRY, UNIT, angle_slack, entry_ulps, pair_slack, rotated, ulps, with_frequencies
 
 LLAMA2 = lone("torchtune.modules.position_embeddings").RotaryPositionalEmbeddings
 LLAMA3 = lone("torchtune.models.llama3_1._position_embeddings").Llama3ScaledRoPE
@@ -133,7 +133,7 @@ def test_as_near_as_float32_angles_allow(case):
     slack = encoding.attention_factor * (angles + ENTRY * UNIT)
     np.testing.assert_array_less(np.abs(answer.cos.numpy() - cos), slack)
     np.testing.assert_array_less(np.abs(answer.sin.numpy() - sin), slack)
-    off = np.abs(answer.turned.numpy() - turned(X, (cos, sin), encoding))
+    off = np.abs(answer.rotated.numpy() - rotated(X, (cos, sin), encoding))
     assert np.all(off <= pair_slack(X, encoding, angles))
 
 

@@ -8,7 +8,7 @@ from posenc_core import rotate, unrotate
 from posenc_core.huggingface import layer_types, load_rope
 
 from .models import MODELS, TWO_KINDS
-from .rounding import angle_slack, entry_ulps, pair_slack, turned, ulps, with_frequencies
+from .rounding import angle_slack, entry_ulps, pair_slack, rotated, ulps, with_frequencies
 from .watching import small, watch
 
 POSITIONS = [0, 1, 2, 3, 4, 5, 6, 7, 4097, 131071]
@@ -32,7 +32,7 @@ def positions_of(config):
 @pytest.fixture
 def watched(request, monkeypatch):
     model = request.param
-    config = small(model.kind, model.fields)
+    config = small(model.model_type, model.fields)
     return config, watch(config, positions_of(config), model.rotations, monkeypatch)
 
 
@@ -47,12 +47,12 @@ def test_queries_and_keys_are_turned_alike(watched):
     for turn in seen.turns:
         encoding = load_rope(config, layer_type=turn.layer_type).at(LONGEST)
         table = encoding.cos_sin(positions_of(config))
-        ours = turned(turn.before, table, encoding, unrotate if turn.back else rotate)
+        ours = rotated(turn.before, table, encoding, unrotate if turn.back else rotate)
         slack = pair_slack(turn.before, encoding, angle_slack(encoding, positions_of(config)))
         assert np.all(np.abs(ours - turn.after) <= slack)
 
 
-@each([model for model in MODELS if model.kind not in ("codegen", "gptj")])  # which keep no frequencies
+@each([model for model in MODELS if model.model_type not in ("codegen", "gptj")])  # which keep no frequencies
 def test_tables_of_their_own_frequencies(watched):
     config, seen = watched
     assert seen.tables
@@ -62,18 +62,18 @@ def test_tables_of_their_own_frequencies(watched):
         assert max(ulps(cos, table.cos), ulps(sin, table.sin)) <= entry_ulps(table.factor)
 
 
-@pytest.mark.parametrize("kind", ["afmoe", "cohere2", "exaone4"])
-def test_layers_that_do_not_turn(kind, monkeypatch):
-    config = small(kind, TWO_KINDS)
+@pytest.mark.parametrize("model_type", ["afmoe", "cohere2", "exaone4"])
+def test_layers_that_do_not_turn(model_type, monkeypatch):
+    config = small(model_type, TWO_KINDS)
     seen = watch(config, POSITIONS, MODELS[0].rotations, monkeypatch)
     assert len(seen.turns) == 2  # the queries and the keys of one layer
     assert load_rope(config, layer_type="sliding_attention")
     assert load_rope(config, layer_type="full_attention") is None
 
 
-@pytest.mark.parametrize("kind", sorted({model.kind for model in MODELS} - SPELLED_OUT))
-def test_what_a_config_leaves_out_is_as_the_class_has_it(kind):
-    whole = CONFIG_MAPPING[kind]()
+@pytest.mark.parametrize("model_type", sorted({model.model_type for model in MODELS} - SPELLED_OUT))
+def test_what_a_config_leaves_out_is_as_the_class_has_it(model_type):
+    whole = CONFIG_MAPPING[model_type]()
     sparse = {key: value for key, value in whole.to_dict().items() if key not in LEFT_OUT}
     for layer_type in layer_types(whole) or (None,):
         assert load_rope(sparse, layer_type=layer_type) == load_rope(whole, layer_type=layer_type)

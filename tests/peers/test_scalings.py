@@ -109,12 +109,12 @@ def theirs(case, seq_len):
 
 
 def ours(case):
-    kind = SCALINGS[case.rope["rope_type"]]
+    cls = SCALINGS[case.rope["rope_type"]]
     fields = {key: value for key, value in case.rope.items() if key != "rope_type"}
-    fields |= {"original_max_position_embeddings": case.max_len} if kind is DynamicNTK else {}
-    fields |= {"partial_rotary_factor": case.share} if kind is Proportional else {}
-    turning = None if kind is Proportional or case.share == 1 else int(case.head_dim * case.share)
-    return Rotary(head_dim=case.head_dim, layout="half", base=case.base, rotary_dim=turning, scaling=kind(**fields))
+    fields |= {"original_max_position_embeddings": case.max_len} if cls is DynamicNTK else {}
+    fields |= {"partial_rotary_factor": case.share} if cls is Proportional else {}
+    rotary_dim = None if cls is Proportional or case.share == 1 else int(case.head_dim * case.share)
+    return Rotary(head_dim=case.head_dim, layout="half", base=case.base, rotary_dim=rotary_dim, scaling=cls(**fields))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

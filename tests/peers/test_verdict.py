@@ -1,4 +1,4 @@
-"""What `posenc check` finds in installed libraries, without being told what is wrong with them."""
+"""The mistakes that `posenc check` finds in installed libraries, without a hint."""
 
 from typing import Any, NamedTuple
 
@@ -180,10 +180,10 @@ FAILURES = [  # peers that fail, and before that have mistakes or not
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("peer", "told"), FAILURES, ids=[peer.name for peer, _ in FAILURES])
-def test_what_peers_cannot_do_is_told_in_a_sentence(peer, told):
+@pytest.mark.parametrize(("peer", "words"), FAILURES, ids=[peer.name for peer, _ in FAILURES])
+def test_failures_of_peers_are_explained_in_a_sentence(peer, words):
     verdict = check(peer.make(), peer.spec, **({"framework": "torch"} | peer.options))
-    assert told in verdict.failure
+    assert words in verdict.failure
     assert (verdict.status, set(verdict.names)) == (1 if peer.mistakes else 2, peer.mistakes), verdict
 
 

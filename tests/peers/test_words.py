@@ -46,7 +46,7 @@ def words():
 @pytest.mark.parametrize("library", SOURCES)
 def test_words_are_those_of_the_library(library):
     site = Path(find_spec("keras").origin).parents[1]
-    told = "\n".join((site / name).read_text(encoding="utf-8") for name in SOURCES[library])
+    source = "\n".join((site / name).read_text(encoding="utf-8") for name in SOURCES[library])
     found = [word for head, word in words() if head == library]
     assert len(found) > 10
-    assert [word for word in found if not re.search(rf"\b_?{word}\b", told)] == []
+    assert [word for word in found if not re.search(rf"\b_?{word}\b", source)] == []

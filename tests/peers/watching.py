@@ -23,7 +23,7 @@ SMALL = {
 
 
 class Table(NamedTuple):
-    """What a rotary module of a model returned, one column per pair, and what it was made from."""
+    """The result of the rotary module of a model, one column per pair, and its arguments."""
 
     layer_type: str | None
     cos: np.ndarray
@@ -35,7 +35,7 @@ class Table(NamedTuple):
 class Turn(NamedTuple):
     """Queries or keys before and after the rotation, `(..., length, width)`, in the layers of a type.
 
-    DeepSeek-V4 also turns its values `back`, by a sine that is no table but minus one.
+    DeepSeek-V4 also rotates its values `back`, by a sine that is no table but minus one.
     """
 
     layer_type: str | None
@@ -49,14 +49,14 @@ class Watched(NamedTuple):
     turns: list[Turn]
 
 
-def small(kind, fields):
+def small(model_type, fields):
     """The config of a small model; a field of None is left out."""
     fields = SMALL | fields
-    return CONFIG_MAPPING[kind](**{key: value for key, value in fields.items() if value is not None})
+    return CONFIG_MAPPING[model_type](**{key: value for key, value in fields.items() if value is not None})
 
 
 def watch(config, positions, rotations, monkeypatch):
-    """Run a random model of a config once, on positions `(length,)` or `(axes, length)`; it turns by these functions."""
+    """Run a random model of a config once, on positions `(length,)` or `(axes, length)`; it rotates in these functions."""
     torch.manual_seed(0)
     model = AutoModel.from_config(config, attn_implementation="eager").eval()
     seen, made = Watched([], []), Made({}, [])

@@ -56,7 +56,7 @@ def test_bodies_are_as_long_as_what_follows_the_docstring():
 
 
 def test_functions_of_ours_are_counted_and_others_beside():
-    from passing import passed
+    from call_path import passed
 
     def call():
         return [sequence(number) for number in range(2)]

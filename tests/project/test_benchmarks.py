@@ -1,6 +1,7 @@
-"""The harness of the benchmarks: turns, ratios, checks, comparisons, and growth that can be counted. Nothing is timed."""
+"""The harness of the benchmarks: rounds, ratios, checks, comparisons, and growth that is counted; nothing is timed."""
 
 import json
+from inspect import isabstract
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,10 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
-def forms(**calls):
-    from harness import Form
+def implementations(**calls):
+    from harness import Implementation
 
-    return {name: Form(call, None if name == "memcpy" else np.asarray) for name, call in calls.items()}
+    return {name: Implementation(call, None if name == "memcpy" else np.asarray) for name, call in calls.items()}
 
 
 def test_ratios_are_taken_within_each_round():
@@ -31,20 +32,20 @@ def test_ratios_are_taken_within_each_round():
     assert (found["yardstick"], found["rounds"], found["seconds of the yardstick"]) == ("memcpy", 3, 2)
 
 
-def test_all_forms_take_turns_in_orders_that_differ(monkeypatch):
+def test_the_order_differs_between_rounds(monkeypatch):
     import harness
 
     monkeypatch.setattr(harness, "_repeats", lambda call, clock: 1)
     called = []
-    times = harness.interleaved({name: lambda name=name: called.append(name) for name in "abc"}, 12)
+    times = harness.time_interleaved({name: lambda name=name: called.append(name) for name in "abc"}, 12)
     rounds = ["".join(called[i : i + 3]) for i in range(0, 36, 3)]
     assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
     assert len(set(rounds)) > 3
     assert [len(one) for one in times.values()] == [12, 12, 12]
-    assert len(harness.interleaved({"a": lambda: None}, 12, seconds=0)["a"]) == 5
+    assert len(harness.time_interleaved({"a": lambda: None}, 12, seconds=0)["a"]) == 5
 
 
-def test_what_is_short_is_repeated_until_it_takes_long_enough(monkeypatch):
+def test_short_calls_are_repeated_until_they_take_long_enough(monkeypatch):
     import harness
 
     monkeypatch.setattr(harness, "_seconds", lambda call, repeats, clock: 1e-5 + 1e-4 / repeats)
@@ -52,33 +53,35 @@ def test_what_is_short_is_repeated_until_it_takes_long_enough(monkeypatch):
     assert harness.LEAST <= repeats * (1e-5 + 1e-4 / repeats) < 2 * harness.LEAST
 
 
-def test_what_others_return_is_compared_before_anything_is_timed():
-    from harness import Case, Form, checked
+def test_results_of_others_are_compared_with_ours():
+    from harness import Case, Implementation, check
 
-    made = forms(memcpy=lambda: None, posenc=lambda: [1.0, 2.0], near=lambda: [1.0, 2.5], broken=lambda: 1 / 0)
-    working, differences, failed = checked(Case("a case", lambda: made, within=0.5))
+    found = implementations(
+        memcpy=lambda: None, posenc=lambda: [1.0, 2.0], near=lambda: [1.0, 2.5], broken=lambda: 1 / 0
+    )
+    working, differences, failed = check(Case("a case", lambda: found, within=0.5))
     assert [*working] == ["memcpy", "posenc", "near"]
     assert differences == {"near": 0.5}
     assert failed == {"broken": "ZeroDivisionError: division by zero"}
     with pytest.raises(ValueError, match=r"a case: near is 0\.5 off posenc, more than 0\.25\."):
-        checked(Case("a case", lambda: made, within=0.25))
+        check(Case("a case", lambda: found, within=0.25))
     for wrong in ([1.0, float("nan")], [1.0, 2.0, 3.0]):
-        other = made | {"near": Form(lambda wrong=wrong: wrong, np.asarray)}
+        other = found | {"near": Implementation(lambda wrong=wrong: wrong, np.asarray)}
         with pytest.raises(ValueError, match=r"near is (nan|inf) off"):
-            checked(Case("a case", lambda other=other: other, within=9))
-    known = made | {"near": Form(lambda: [1.0, 9.0], np.asarray, within=np.inf)}
-    assert checked(Case("a case", lambda: known))[1] == {"near": 7}
+            check(Case("a case", lambda other=other: other, within=9))
+    known = found | {"near": Implementation(lambda: [1.0, 9.0], np.asarray, within=np.inf)}
+    assert check(Case("a case", lambda: known))[1] == {"near": 7}
 
 
-def test_ours_may_not_fail():
-    from harness import Case, checked
+def test_an_error_in_ours_ends_the_benchmark():
+    from harness import Case, check
 
     with pytest.raises(ZeroDivisionError):
-        checked(Case("a case", lambda: forms(memcpy=lambda: None, posenc=lambda: 1 / 0)))
+        check(Case("a case", lambda: implementations(memcpy=lambda: None, posenc=lambda: 1 / 0)))
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
-def test_memcpy_copies_all_in_one_thread_or_two(threads, monkeypatch):
+def test_memcpy_copies_all_bytes_in_one_thread_or_two(threads, monkeypatch):
     import harness
     import machine
 
@@ -103,7 +106,7 @@ def result(**ratios):
         ([1.3, 1.4, 1.5], [1.0, 1.1, 1.2], "faster"),
     ],
 )
-def test_slower_is_what_is_so_beyond_the_quartiles(before, after, verdict, tmp_path, monkeypatch, capsys):
+def test_slower_means_quartiles_that_do_not_overlap(before, after, verdict, tmp_path, monkeypatch, capsys):
     import compare
 
     for name, three in (("before.json", before), ("after.json", after)):
@@ -117,11 +120,11 @@ def test_slower_is_what_is_so_beyond_the_quartiles(before, after, verdict, tmp_p
     assert ("1 of 1 got slower." if verdict == "slower" else "None of 1 got slower.") in printed
 
 
-def test_what_differs_beside_the_numbers_is_told():
+def test_other_differences_are_listed():
     import compare
 
     old, new = result(posenc=[1, 1, 1], gone=[1, 1, 1]), result(posenc=[1, 1, 1]) | {"machine": {"cores": 8}}
-    assert compare.circumstances(old, new) == ["cores: 2, then 8", "only before: threads 1, prefill: gone"]
+    assert compare.differences(old, new) == ["cores: 2, then 8", "only before: threads 1, prefill: gone"]
     with pytest.raises(ValueError, match="of one benchmark, got rotation and growth"):
         compare.changes(old, new | {"benchmark": "growth"})
 
@@ -145,7 +148,7 @@ def test_layers_cost_what_the_text_says(name, axis, products, steps):
     assert found["steps grow by"] == pytest.approx(steps, abs=0.01)
 
 
-def test_layers_compute_what_they_are_called_after():
+def test_sequence_layers_compute_their_formulas():
     from sequence_layers import convolution, recurrence, self_attention
 
     x, a, b, c = (np.random.default_rng(seed).normal(size=size) for seed, size in enumerate([(5, 3), *[(3, 3)] * 3]))
@@ -160,17 +163,17 @@ def test_layers_compute_what_they_are_called_after():
 
 
 def test_every_encoding_is_measured():
-    from growing import ADDED, TABLES, TURNED, curves
+    from growing import ADDITIVE, ROTARY, TABLES, curves
 
     from posenc_core.encodings import Encoding
 
     catalogue = {name for name in posenc_core.__all__ if _is_encoding(getattr(posenc_core, name), Encoding)}
     scores = {one.name for one in curves() if one.kind == "bias"}
-    assert {name.partition(",")[0] for name in {*TABLES, *TURNED, *ADDED, *scores}} == catalogue
+    assert {name.partition(",")[0] for name in {*TABLES, *ROTARY, *ADDITIVE, *scores}} == catalogue
 
 
 def _is_encoding(value, kind):
-    return isinstance(value, type) and issubclass(value, kind)
+    return isinstance(value, type) and issubclass(value, kind) and not isabstract(value)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +182,8 @@ def _is_encoding(value, kind):
 )
 def test_memory_grows_as_it_should(kind, name, axis):
     from growing import curves
-    from growth import curve
+    from growth import measure_curve
 
     (one,) = (one for one in curves() if (one.kind, one.name, one.axis) == (kind, name, axis))
-    found = curve(one, largest=2**17 if axis == "length" else 16, rounds=0)  # past what parts of a rotation take
+    found = measure_curve(one, largest=2**17 if axis == "length" else 16, rounds=0)  # longer than a block
     assert found["bytes grow by"] == pytest.approx(one.memory, abs=0.1)

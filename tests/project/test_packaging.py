@@ -14,8 +14,8 @@ import pytest
 import posenc_backends
 import posenc_core
 from posenc_backends.cli.explorer import explore
-from posenc_backends.cli.report import run as report
-from posenc_backends.cli.report.run import TARGETS
+from posenc_backends.cli.report import results
+from posenc_backends.cli.report.results import TARGETS
 
 FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy", "posenc_backends.strict"]
 
@@ -31,7 +31,7 @@ def test_all_lists_the_public_members(name):
     assert set(module.__all__) - ours == public - (imports - set(module.__all__)) - ours
 
 
-def test_there_is_one_extra_per_room():
+def test_there_is_one_extra_per_backend():
     extras = set(metadata("posenc").get_all("Provides-Extra"))
     assert extras - {"explore", "fast", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
     assert {target.backend for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
@@ -50,13 +50,13 @@ def test_the_packages_are_typed_and_their_examples_run(package):
 
 
 def modules(package):
-    """The modules of a package that need no framework, and no browser."""
+    """Import and yield the modules of a package that need no framework and no browser."""
     elsewhere = (
         *posenc_backends.NAMES,
         "tensorflow",
         "__main__",
         r"conformance.(frameworks.(torch|jax|keras|paddle|mxnet|tensorflow).*|__main__)",
-        r"training.(torch|jax|keras|paddle|mxnet|tensorflow)",
+        r"training.(torch|jax|paddle|mxnet|tensorflow)",
         r"cli.explorer\.(app|figures|page|server)",
     )
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -82,7 +82,7 @@ def test_the_explorer_names_its_extra(missing, monkeypatch):
         explore(browser=False, port=0)
 
 
-def test_an_unknown_room_is_answered_with_the_known_ones():
+def test_an_unknown_backend_raises_with_the_known_names():
     with pytest.raises(ValueError, match=r"`name` must be one of .*'numpy', 'strict', got 'caffe'"):
         posenc_backends.load("caffe")
 
@@ -98,7 +98,7 @@ def test_importing_the_core_costs_little_more_than_numpy(tmp_path):
 
 
 def posenc(*arguments, cwd):
-    """The command, as a user runs it."""
+    """Run the command as a user does."""
     command = [sys.executable, "-m", "posenc_backends", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
@@ -121,49 +121,47 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
             assert f'pip install "{target.missing}"' in done.stdout.replace("\n", "")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert text.count('<tr role="row">') == 1 + len(rows)
-    assert not re.search(
-        r'(src|srcset)="(?!data:)|<link[^>]+href="(?!data:)|@import|url\(', text
-    )  # it asks for nothing
+    assert not re.search(r'(src|srcset)="(?!data:)|<link[^>]+href="(?!data:)|@import|url\(', text)  # it loads nothing
     assert len(re.findall(r'alt="[^"]{40,}"', text)) == text.count("<img ") == 2  # cases, forward
 
 
-def rewritten(tmp_path, source):
-    """The report on NumPy alone, after some lines of Python; it runs in a process of its own."""
+def patched_report(tmp_path, source):
+    """Run the report on NumPy alone in a new process, after some lines of Python."""
     call = "r.report(None, html=r.Path('report.html'))"
     program = f"import sys, posenc_backends.cli.report.run as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit({call})"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
-def test_the_report_tells_failures(tmp_path):
+def test_the_report_lists_failures(tmp_path):
     source = (
-        "original = r.run\n"
-        "def run(*given):\n"
-        "    section = original(*given)\n"
+        "original = r.run_backend\n"
+        "def run_backend(*arguments):\n"
+        "    section = original(*arguments)\n"
         "    section.results[0] |= {'passed': False, 'worst': 3.0}\n"
         "    return section\n"
-        "r.run = run"
+        "r.run_backend = run_backend"
     )
-    done = rewritten(tmp_path, source)
+    done = patched_report(tmp_path, source)
     assert done.returncode == 1, done.stderr
-    assert "table: Integer, dim 2: off by 3, allowed are 0" in done.stdout
+    assert "table: Integer, dim 2: off by 3, limit 0" in done.stdout
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert 'table: Integer, dim 2: <span class="bad">off by 3, allowed are 0</span>' in text
+    assert 'table: Integer, dim 2: <span class="bad">off by 3, limit 0</span>' in text
     assert text.count('<tr role="row" class="bad">') == 1
 
 
-def test_the_report_tells_a_crash(tmp_path):
-    done = rewritten(tmp_path, "r.sys.executable = '/bin/true'")
+def test_the_report_shows_a_crash(tmp_path):
+    done = patched_report(tmp_path, "r.sys.executable = '/bin/true'")
     assert done.returncode == 1, done.stderr
     assert "numpy: ended with status 0 after 0 cases" in done.stdout
     assert "ended with status 0 after 0 cases" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_report_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(report, "find_spec", lambda module: None if module == "tensorflow" else object())
+def test_the_report_names_missing_packages(monkeypatch):
+    monkeypatch.setattr(results, "find_spec", lambda module: None if module == "tensorflow" else object())
     missing = {target.name: target.missing for target in TARGETS}
     assert missing.get("keras (tensorflow)", "tensorflow") == "tensorflow"
     assert set(missing.values()) <= {None, "tensorflow"}
-    monkeypatch.setattr(report, "find_spec", lambda module: None)
+    monkeypatch.setattr(results, "find_spec", lambda module: None)
     assert all(target.missing == f"posenc[{target.backend}]" for target in TARGETS)
 
 
@@ -210,18 +208,18 @@ def explain(config, *arguments, cwd):
     return posenc("explain", "config.json", *arguments, cwd=cwd)
 
 
-def test_explain_tells_what_a_model_does(tmp_path):
+def test_explain_prints_the_rope_of_a_model(tmp_path):
     done = explain(LLAMA31, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    for told in ("half: known by `model_type`", "divided by 8: pairs 35–63", "8,192 originally, 131,072 at most"):
-        assert told in done.stdout
+    for text in ("half: from `model_type`", "divided by 8: pairs 35–63", "8,192 originally, 131,072 at most"):
+        assert text in done.stdout
     assert re.search(r"63 +63, 127 +3.069e-07 +20,473,564 +8 ", done.stdout)  # 16 π · 500000 ** (63 / 64)
     assert re.search(r"float32 +position 20,121 ", done.stdout)
     assert "…" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_explain_tells_regimes_and_layer_types(tmp_path):
+def test_explain_prints_regimes_and_layer_types(tmp_path):
     done = explain(PHI, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.index("up to 4,096 positions") < done.stdout.index("sequences: longer")
@@ -230,11 +228,13 @@ def test_explain_tells_regimes_and_layer_types(tmp_path):
     done = explain(COHERE2, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.index("sliding_attention") < done.stdout.index("full_attention")
-    assert done.stdout.count("queries and keys are not turned") == 1
+    assert done.stdout.count("queries and keys are not rotated") == 1
     done = explain(COHERE2, "--layer-type", "full_attention", cwd=tmp_path)
     assert "sliding_attention" not in done.stdout
     done = explain(MULTIMODAL, cwd=tmp_path)
-    assert "16 pairs turn by time, 24 pairs turn by height, 24 pairs turn by width" in " ".join(done.stdout.split())
+    assert "16 pairs rotate by time, 24 pairs rotate by height, 24 pairs rotate by width" in " ".join(
+        done.stdout.split()
+    )
 
 
 @pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "alibi": True}])
@@ -248,7 +248,7 @@ def test_explain_writes_json_and_a_picture(config, tmp_path):
             assert [len(loss["first_off"]) for loss in regime["losses"]] == [3, 3]
 
 
-def test_explain_tells_a_warning_once_in_a_line(tmp_path):
+def test_explain_prints_a_warning_once_in_a_line(tmp_path):
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "mscale": 1.0}
     done = explain({"head_dim": 8, "rope_scaling": scaling, "rope_theta": 1e4}, cwd=tmp_path)
     assert done.returncode == 0
@@ -279,7 +279,7 @@ sys.exit(main())
         ("matplotlib", ("plot", "Integer(dim=2)", "-o", "x.png"), "plots"),
     ],
 )
-def test_what_draws_and_is_not_installed_is_named(module, arguments, extra, tmp_path):
+def test_the_extra_of_a_missing_package_is_named(module, arguments, extra, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA31))
     command = [sys.executable, "-c", WITHOUT.format(module), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -288,7 +288,7 @@ def test_what_draws_and_is_not_installed_is_named(module, arguments, extra, tmp_
     assert not (tmp_path / "x.png").exists()
 
 
-def test_relayout_says_in_a_sentence_what_it_did(tmp_path):
+def test_relayout_prints_the_number_of_tensors(tmp_path):
     weight = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
     names = ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight", "norm.weight")
     tensors = {
@@ -325,7 +325,7 @@ def test_relayout_says_in_a_sentence_what_it_did(tmp_path):
         (None, (), "there is no file config.json"),
     ],
 )
-def test_a_config_that_cannot_be_explained_is_told_in_a_sentence(config, arguments, message, tmp_path):
+def test_an_unsupported_config_is_reported_in_a_sentence(config, arguments, message, tmp_path):
     if config is not None:
         (tmp_path / "config.json").write_text(config)
     done = posenc("explain", "config.json", *arguments, cwd=tmp_path)
@@ -351,7 +351,7 @@ def test_a_config_that_cannot_be_explained_is_told_in_a_sentence(config, argumen
         (("report", "--html", "missing/x.html"), "missing/x.html"),
     ],
 )
-def test_mistakes_on_the_command_line_are_told_in_a_sentence(arguments, message, tmp_path):
+def test_wrong_arguments_are_reported_in_a_sentence(arguments, message, tmp_path):
     done = posenc(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr

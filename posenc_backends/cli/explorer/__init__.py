@@ -1,21 +1,42 @@
-"""The explorer: an encoding and its pictures in the browser; `posenc explore` starts it."""
+"""The command `posenc explore`: encodings and their pictures in the browser."""
 
 from __future__ import annotations
 
-__all__ = ["explore"]
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+__all__ = ["add_parser", "explore", "run"]
 
 
-def explore(*, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) -> int:
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("explore", help="explore encodings in the browser")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="HOST", help="address of the server (default: 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=int, default=8050, metavar="N", help="port, 0 for a free one (default: 8050)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the explorer; return the exit status 0."""
+    explore(host=options.host, port=options.port, browser=not options.no_browser)
+    return 0
+
+
+def explore(*, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) -> None:
     """Serve the explorer until it is interrupted.
 
     Args:
-        host: the address to listen at.
-        port: the port to listen at; 0 takes one that is free.
+        host: the address to listen on.
+        port: the port to listen on; 0 takes a free one.
         browser: whether to open it in a browser.
-    Returns:
-        The exit status, 0.
     Raises:
-        ImportError: if what it is made with is not installed.
+        ImportError: if Dash or Plotly is not installed.
         OSError: if the port is taken.
     """
     try:
@@ -24,4 +45,4 @@ def explore(*, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) 
         if str(error.name).partition(".")[0] not in ("dash", "plotly", "werkzeug"):
             raise
         raise ImportError('The explorer needs `dash` and `plotly`; run `pip install "posenc[explore]"`.') from error
-    return serve(host=host, port=port, browser=browser)
+    serve(host=host, port=port, browser=browser)

@@ -1,4 +1,4 @@
-"""The app: what happens when something is chosen. All numbers are computed here, in Python."""
+"""The Dash app: its callbacks compute all numbers in Python."""
 
 from __future__ import annotations
 
@@ -15,48 +15,51 @@ from .figures import PICTURES, rotation
 from .links import View, controls_of, query_of, read, texts_of, view_of
 from .page import REGIONS, layout, part_of, region_of, shown
 
-DRAWN = [name for name in PICTURES if name != "rotation"]  # which follows its own slider
+DRAWN = [name for name in PICTURES if name != "rotation"]  # the rotation follows its own slider
 CONTROLS = [Input(part_of(ALL, part), "value") for part in ("words", "number")]
 
 
 def make_app() -> Dash:
-    """The explorer, a WSGI application by its attribute `server`."""
+    """Return the explorer; its attribute `server` is a WSGI application."""
     app = Dash("posenc_backends.cli.explorer", title="posenc explorer", update_title="")
-    app.config.suppress_callback_exceptions = True  # controls come and go with the encoding
+    app.config.suppress_callback_exceptions = True  # each encoding has its own controls
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = layout
-    _listen_to_controls(app)
-    _listen_to_the_player(app)
+    _connect_controls(app)
+    _connect_player(app)
     return app
 
 
-def _listen_to_controls(app: Dash) -> None:
-    every = [Output(region, "children") for region in REGIONS]
-    app.callback(*every, Output("link-said", "children"), Output(POSITION.name, "value"), Input("url", "search"))(
-        _restored
+def _connect_controls(app: Dash) -> None:
+    regions = [Output(region, "children") for region in REGIONS]
+    app.callback(*regions, Output("link-message", "children"), Output(POSITION.name, "value"), Input("url", "search"))(
+        _restore
     )
-    again = [Output(region, "children", allow_duplicate=True) for region in REGIONS[1:]]
-    app.callback(*again, *CONTROLS, prevent_initial_call=True)(_refitted)
-    both = [part_of(MATCH, "number"), part_of(MATCH, "slider")]
-    outputs, inputs = [Output(each, "value") for each in both], [Input(each, "value") for each in both]
-    app.callback(*outputs, *inputs, prevent_initial_call=True)(_together)
-    app.callback(_drawings(), *CONTROLS, prevent_initial_call="initial_duplicate")(_drawn)
+    later_regions = [Output(region, "children", allow_duplicate=True) for region in REGIONS[1:]]
+    app.callback(*later_regions, *CONTROLS, prevent_initial_call=True)(_update_controls)
+    ids = [part_of(MATCH, "number"), part_of(MATCH, "slider")]
+    outputs, inputs = [Output(part, "value") for part in ids], [Input(part, "value") for part in ids]
+    app.callback(*outputs, *inputs, prevent_initial_call=True)(_synchronize)
+    app.callback(_drawing_outputs(), *CONTROLS, prevent_initial_call="initial_duplicate")(_draw)
 
 
-def _listen_to_the_player(app: Dash) -> None:
+def _connect_player(app: Dash) -> None:
     chosen, position = Input("chosen", "data"), Input(POSITION.name, "value")
-    turned = Output({"figure": "rotation"}, "figure"), Output({"words": "rotation"}, "children")
-    app.callback(*turned, chosen, position, prevent_initial_call=True)(_turned)
+    rotation_outputs = Output({"figure": "rotation"}, "figure"), Output({"words": "rotation"}, "children")
+    app.callback(*rotation_outputs, chosen, position, prevent_initial_call=True)(_draw_rotation)
     clicked = Input("play", "n_clicks")
-    app.callback(Output("tick", "disabled"), Output("play", "children"), clicked, prevent_initial_call=True)(_played)
-    moved, told = Output(POSITION.name, "value", allow_duplicate=True), State({"words": "rotation"}, "children")
-    where = State(POSITION.name, "value"), State(POSITION.name, "max")
+    app.callback(Output("tick", "disabled"), Output("play", "children"), clicked, prevent_initial_call=True)(
+        _play_or_pause
+    )
+    moved = Output(POSITION.name, "value", allow_duplicate=True)
+    shown_words = State({"words": "rotation"}, "children")
+    slider = State(POSITION.name, "value"), State(POSITION.name, "max")
     app.clientside_callback(
         ClientsideFunction("explorer", "step"),
         moved,
         Input("tick", "n_intervals"),
-        *where,
-        told,
+        *slider,
+        shown_words,
         prevent_initial_call=True,
     )
     app.clientside_callback(
@@ -64,13 +67,13 @@ def _listen_to_the_player(app: Dash) -> None:
     )
 
 
-def _drawings() -> dict[str, Any]:
-    """What changes when something is chosen, by the names that `_drawn` answers with."""
+def _drawing_outputs() -> dict[str, Any]:
+    """Return the outputs of `_draw` by the keys of its result."""
     return {
-        "said": Output("said", "children"),
+        "message": Output("message", "children"),
         "code": Output("code", "children"),
         "chosen": Output("chosen", "data"),
-        "link_said": Output("link-said", "children", allow_duplicate=True),
+        "link_message": Output("link-message", "children", allow_duplicate=True),
         "last_position": Output(POSITION.name, "max"),
         "ends": Output(part_of(ALL, "slider"), "max"),
         "hidden": [Output({"card": name}, "hidden") for name in PICTURES],
@@ -79,37 +82,37 @@ def _drawings() -> dict[str, Any]:
     }
 
 
-def _restored(search: str | None) -> tuple[Any, ...]:
-    """The controls, as a link says."""
+def _restore(search: str | None) -> tuple[Any, ...]:
+    """Return the controls with the values of a link."""
     texts = texts_of(search or "")
     values, wrong = read(texts)
-    said = f"Not all of the link can be followed. {' '.join(wrong)}" if wrong else ""
-    return *_panel(texts, REGIONS), said, values.get(POSITION.name, POSITION.default)
+    message = f"Part of the link is invalid. {' '.join(wrong)}" if wrong else ""
+    return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default)
 
 
-def _refitted(*_: Any) -> list[Any]:
-    """The controls that go with another encoding or scaling; parts of the panel that stay are left alone."""
+def _update_controls(*_: Any) -> list[Any]:
+    """Return the controls of another encoding or scaling; regions of the panel with the same controls do not change."""
     texts = _texts()
     wanted = {control.name: control for control in _on_panel(texts)}
-    stays = [_names_in(region, texts) == _names_in(region, wanted) for region in REGIONS[1:]]
+    unchanged = [_names_in(region, texts) == _names_in(region, wanted) for region in REGIONS[1:]]
     parts = _panel({name: texts[name] for name in texts if name in wanted and wanted[name].carried}, REGIONS[1:])
-    return [no_update if stay else part for stay, part in zip(stays, parts, strict=True)]
+    return [no_update if same else part for same, part in zip(unchanged, parts, strict=True)]
 
 
-def _together(value: Any, place: Any) -> tuple[Any, Any]:
-    """A number and its slider say the same."""
+def _synchronize(value: Any, slider: Any) -> tuple[Any, Any]:
+    """Return the values of a number and its slider after one of them changed."""
     control = number_of(ctx.triggered_id["name"])
     if ctx.triggered_id["part"] == "slider":
-        return control.at(float(place)), no_update
-    return no_update, control.place(value)
+        return control.from_slider(float(slider)), no_update
+    return no_update, control.to_slider(value)
 
 
-def _drawn(*_: Any) -> dict[str, Any]:
-    """All pictures but that of the pair that turns, or what is wrong with what is chosen."""
+def _draw(*_: Any) -> dict[str, Any]:
+    """Draw all pictures except the rotation, or return what is wrong with the chosen values."""
     texts = _texts()
     if texts.keys() != {control.name for control in _on_panel(texts)}:
-        raise PreventUpdate  # until the controls are those of the encoding
-    left = _left() | {"link_said": "" if len(ctx.triggered) == 1 else no_update}
+        raise PreventUpdate  # the controls of the encoding are not there yet
+    unchanged = _no_updates() | {"link_message": "" if len(ctx.triggered) == 1 else no_update}
     values, wrong = read(texts)
     try:
         if wrong:
@@ -117,9 +120,9 @@ def _drawn(*_: Any) -> dict[str, Any]:
         view = view_of(values)
         pictures = {name: draw(view) for name, (_, draw) in PICTURES.items()}
     except (TypeError, ValueError) as error:
-        return left | {"said": str(error), "code": "", "hidden": [True] * len(PICTURES)}
-    return left | {
-        "said": "",
+        return unchanged | {"message": str(error), "code": "", "hidden": [True] * len(PICTURES)}
+    return unchanged | {
+        "message": "",
         "code": repr(view.encoding),
         "chosen": query_of({name: value for name, value in values.items() if name != POSITION.name}),
         "last_position": view.length - 1,
@@ -130,14 +133,14 @@ def _drawn(*_: Any) -> dict[str, Any]:
     }
 
 
-def _left() -> dict[str, Any]:
-    """Everything as it was."""
+def _no_updates() -> dict[str, Any]:
+    """Return a result of `_draw` that changes nothing."""
     lists = {"ends": len(_sliders()), "figures": len(DRAWN), "words": len(DRAWN)}
-    return dict.fromkeys(_drawings(), no_update) | {name: [no_update] * count for name, count in lists.items()}
+    return dict.fromkeys(_drawing_outputs(), no_update) | {name: [no_update] * count for name, count in lists.items()}
 
 
-def _turned(chosen: str | None, position: Any) -> tuple[Any, str]:
-    """The pair at a position."""
+def _draw_rotation(chosen: str | None, position: Any) -> tuple[Any, str]:
+    """Draw the pair at a position."""
     if not chosen:
         raise PreventUpdate
     values, _ = read(texts_of(chosen))
@@ -147,25 +150,25 @@ def _turned(chosen: str | None, position: Any) -> tuple[Any, str]:
     return picture.figure, picture.words
 
 
-def _played(clicks: int) -> tuple[bool, str]:
-    """The animation runs after every other click."""
+def _play_or_pause(clicks: int) -> tuple[bool, str]:
+    """Start the animation at odd clicks and stop it at even ones."""
     return clicks % 2 == 0, "Pause" if clicks % 2 else "Play"
 
 
 def _texts() -> dict[str, str]:
-    """What the controls on the page say, as a link would."""
+    """Return the values of the controls on the page as text, as in a link."""
     parts = [part for group in ctx.inputs_list for part in group]
     return {part["id"]["name"]: "" if part.get("value") is None else str(part["value"]) for part in parts}
 
 
 def _panel(texts: dict[str, str], wanted: Iterable[str]) -> list[Any]:
-    """Parts of the panel."""
+    """Return the content of these regions of the panel."""
     controls, (values, _) = _on_panel(texts), read(texts)
     return [shown([control for control in controls if region_of(control.name) == region], values) for region in wanted]
 
 
 def _on_panel(texts: dict[str, str]) -> list[Control]:
-    """All controls but that of the position, which stands below its picture."""
+    """Return all controls except the position, which is below its picture."""
     return [control for control in controls_of(texts) if control.name != POSITION.name]
 
 
@@ -174,7 +177,7 @@ def _names_in(region: str, names: Iterable[str]) -> set[str]:
 
 
 def _ends(view: View) -> list[Any]:
-    """Where the sliders on the page end that depend on the encoding."""
+    """Return the new maximum of each slider on the page, if it depends on the encoding."""
     rotary = plain_rope(view.encoding)
     ends = {HEAD.name: getattr(view.encoding, "num_heads", 1) - 1}
     if rotary is not None:
@@ -183,5 +186,5 @@ def _ends(view: View) -> list[Any]:
 
 
 def _sliders() -> list[Any]:
-    """The sliders on the page."""
+    """Return the sliders on the page."""
     return ctx.outputs_grouping["ends"]

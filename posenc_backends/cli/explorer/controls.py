@@ -1,4 +1,4 @@
-"""Controls: what may be chosen in the explorer, from the fields of the encodings themselves."""
+"""Controls: what the user can choose, derived from the fields of the encodings."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from posenc_core._values import Value
 from posenc_core.encodings import Alibi, Binary, Encoding, Integer, Normalized, Rotary, Sine, Sinusoidal, Timestep, XPos
 from posenc_core.scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, NTKAlpha, Proportional, Scaling, YaRN
 
-# Of sequences, with nothing that is learned: their numbers follow from their fields.
+# Encodings of sequences without learned parameters.
 KINDS: dict[str, type[Encoding]] = {
-    kind.__name__: kind for kind in (Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi)
+    cls.__name__: cls for cls in (Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi)
 }
 SCALINGS: dict[str, type[Scaling]] = {
-    kind.__name__: kind for kind in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, Proportional, AttentionFactor)
+    cls.__name__: cls for cls in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, Proportional, AttentionFactor)
 }
 NONE = "none"
-INNER = "scaling."  # before the fields of a scaling
+INNER = "scaling."  # prefix of the fields of a scaling
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """What one part of a link says, `name=text`.
+    """One part `name=text` of a link.
 
     Attributes:
-        name: as in the link; the field of a scaling is `scaling.factor`.
-        default: its value where the link does not say it.
-        carried: whether its value stays when another encoding is chosen that has it, too.
+        name: the name in the link, such as `base` or `scaling.factor`.
+        default: the value if the link has none.
+        carried: whether the value stays if another encoding with this control is chosen.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Control:
     carried: bool = True
 
     def value(self, text: str) -> Any:
-        """What a text means.
+        """Return the value of a text.
 
         Raises:
-            ValueError: if it means nothing here.
+            ValueError: if the text has no valid value.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Control):
-    """One of a few words."""
+    """A choice of words."""
 
     words: tuple[str, ...]
 
@@ -66,9 +66,9 @@ class Number(Control):
 
     Attributes:
         lowest, highest: the bounds.
-        step: of the slider; where it is None, the slider moves the logarithm.
+        step: the step of the slider; if None, the slider moves the logarithm.
         whole: whether it is an integer.
-        optional: whether it may be left empty, which stands for None.
+        optional: whether it may be empty, which means None.
     """
 
     lowest: float
@@ -89,14 +89,14 @@ class Number(Control):
             raise ValueError(f"{bounds}, got {text!r}.")
         return int(number) if number.is_integer() else number
 
-    def place(self, number: float | None) -> float:
-        """Where the slider stands."""
+    def to_slider(self, number: float | None) -> float:
+        """Return the value of the slider for a number."""
         shown = self.lowest if number is None else min(max(number, self.lowest), self.highest)
         return shown if self.step else round(math.log10(shown), 2)
 
-    def at(self, place: float) -> float:
-        """The number that a place of the slider stands for; with a logarithm, in three digits."""
-        number = place if self.step else float(f"{10**place:.2e}")
+    def from_slider(self, slider: float) -> float:
+        """Return the number for a value of the slider; rounded to three digits if the slider is logarithmic."""
+        number = slider if self.step else float(f"{10**slider:.2e}")
         number = round(number) if self.whole else number
         number = min(max(number, self.lowest), self.highest)
         return int(number) if float(number).is_integer() else number
@@ -130,7 +130,7 @@ NUMBERS: MappingProxyType[str, Callable[..., Number]] = MappingProxyType({
     "high_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=4),
     "partial_rotary_factor": partial(_real, lowest=0.05, highest=1, step=0.05),
 })  # fmt: skip
-OWN = {
+DEFAULTS = {
     ("Binary", "dim"): 8,
     ("Rotary", "layout"): "half",
     ("XPos", "layout"): "half",
@@ -146,35 +146,37 @@ VIEWS = {control.name: control for control in (LENGTH, PAIR, HEAD, POSITION)}
 
 
 def kind_control() -> Words:
-    """Which encoding."""
+    """Return the control that chooses the encoding."""
     return Words(name="encoding", words=tuple(KINDS), default="Rotary")
 
 
-def fields_of(kind: type[Value], prefix: str = "") -> Iterator[Control]:
-    """A control for each field of an encoding or a scaling that numbers and words can say."""
-    hints = get_type_hints(kind)
-    for name, field in signature(kind).parameters.items():
-        if kind is Normalized and name == LENGTH.name:
-            continue  # which is the number of positions that are drawn
+def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
+    """Yield a control for each field of an encoding or a scaling that is a number or a word."""
+    hints = get_type_hints(cls)
+    for name, field in signature(cls).parameters.items():
+        if cls is Normalized and name == LENGTH.name:
+            continue  # it is the number of positions that are drawn
         control = _control(name, hints.get(name))
         if control is None:
             continue
-        default = OWN.get((kind.__name__, name), control.default if field.default is Parameter.empty else field.default)
+        default = DEFAULTS.get(
+            (cls.__name__, name), control.default if field.default is Parameter.empty else field.default
+        )
         default = control.default if default is None and name == "seq_len" else default
-        control = replace(_defaulting(control, default), name=prefix + name)
-        few = kind is Binary and name == "dim"  # more digits would all be zeros
+        control = replace(_with_default(control, default), name=prefix + name)
+        few = cls is Binary and name == "dim"  # more digits would all be zeros
         yield replace(control, carried=control.default is not None and not few)
 
 
-def views_of(kind: type[Encoding]) -> tuple[Number, ...]:
-    """How it is looked at."""
-    if issubclass(kind, Alibi):
+def views_of(cls: type[Encoding]) -> tuple[Number, ...]:
+    """Return the controls of the pictures of an encoding."""
+    if issubclass(cls, Alibi):
         return LENGTH, HEAD
-    return (LENGTH, PAIR, POSITION) if issubclass(kind, Rotary | Sine | Sinusoidal | Timestep) else (LENGTH,)
+    return (LENGTH, PAIR, POSITION) if issubclass(cls, Rotary | Sine | Sinusoidal | Timestep) else (LENGTH,)
 
 
 def number_of(name: str) -> Number:
-    """The control of this name, whichever encoding or scaling it belongs to."""
+    """Return the number control of this name, for any encoding or scaling."""
     return VIEWS[name] if name in VIEWS else NUMBERS[name.removeprefix(INNER)](name=name)
 
 
@@ -192,7 +194,7 @@ def _control(name: str, hint: Any) -> Control | None:
 
 
 def _literals(hint: Any) -> Iterator[str]:
-    """The words of a `Literal`, alone or among other types."""
+    """Yield the words of a `Literal`, alone or in a union."""
     if get_origin(hint) is Literal:
         yield from get_args(hint)
     for part in get_args(hint):
@@ -200,8 +202,8 @@ def _literals(hint: Any) -> Iterator[str]:
             yield from get_args(part)
 
 
-def _defaulting(control: Control, default: Any) -> Control:
-    """A control with a default, as a link says it."""
+def _with_default(control: Control, default: Any) -> Control:
+    """Return the control with a default, spelled as in a link."""
     if isinstance(control, Number):
         return replace(control, default=default, optional=default is None)
     return replace(control, default={True: "yes", False: "no", None: NONE}.get(default, default))

@@ -1,4 +1,4 @@
-"""Figures: pictures of an encoding for the browser, each with a sentence that says its numbers."""
+"""Figures of an encoding for the browser, each with a sentence that gives its numbers."""
 
 from __future__ import annotations
 
@@ -10,84 +10,84 @@ import numpy as np
 import plotly.graph_objects as go
 
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
-from posenc_core.analysis.pairs import pairs_of, slowing
+from posenc_core.analysis.pairs import describe_scaling, pairs_of
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import Alibi, Rotary
 
 from .links import View
 
-# Told apart by everyone, on white and on black: after Okabe and Ito 2008.
+# Safe for color-blind readers, on white and on black: after Okabe and Ito 2008.
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#2380C4", "#D9691E", "#149A76", "#B9699A", "#808890"
 COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, and what it shows in words."""
+    """A figure and a description of it in words."""
 
     figure: go.Figure
     words: str
 
 
 def table(view: View) -> Picture:
-    """The table as a heat map; of slopes, the bias of one head."""
+    """Draw the table as a heat map; for ALiBi, the bias of one head."""
     if isinstance(view.encoding, Alibi):
         bias = view.encoding.bias(np.arange(view.length), np.arange(view.length))[view.head]
         far = view.length - 1
-        words = f"Head {view.head}: {_told(bias[far, 0])} from query {far} to key 0, {_told(bias[0, far])} from query 0 to key {far}."
+        words = f"Head {view.head}: {_text(bias[far, 0])} from query {far} to key 0, {_text(bias[0, far])} from query 0 to key {far}."
         return Picture(_heat_map(bias, "key", "query"), words)
     values = rows(view.encoding, view.length)
     words = (
-        f"{len(values):,} positions × {values.shape[1]} columns, from {_told(values.min())} to {_told(values.max())}."
+        f"{len(values):,} positions × {values.shape[1]} columns, from {_text(values.min())} to {_text(values.max())}."
     )
     return Picture(_heat_map(values, "column", "position"), words)
 
 
 def columns(view: View) -> Picture | None:
-    """Four columns of the table as curves."""
+    """Draw four columns of the table as curves."""
     if isinstance(view.encoding, Alibi):
         return None
     values, figure = rows(view.encoding, view.length), _figure("position", "value")
-    shown = _spread(values.shape[1])
+    shown = _evenly_spaced(values.shape[1])
     for column, color in zip(shown, COLORS, strict=False):
         _line(figure, np.arange(len(values)), values[:, column], f"column {column}", color)
-    last = ", ".join(f"{_told(values[-1, column])} in column {column}" for column in shown)
+    last = ", ".join(f"{_text(values[-1, column])} in column {column}" for column in shown)
     return Picture(figure, f"At position {len(values) - 1}: {last}.")
 
 
 def wavelengths(view: View) -> Picture | None:
-    """How many positions a turn of each pair takes, before and after the scaling."""
+    """Draw the wavelength of each pair, before and after scaling."""
     rotary = plain_rope(view.encoding)
     if rotary is None:
         return None
-    pairs, figure = pairs_of(rotary), _figure("pair", "positions per turn", y_log=True)
-    turns = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
+    pairs, figure = pairs_of(rotary), _figure("pair", "wavelength in positions", y_log=True)
+    wavelengths_by_pair = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
     if rotary.scaling is not None:
         plain = [pair.plain_wavelength for pair in pairs]
-        _line(figure, np.arange(len(plain)), plain, "by the base", GRAY, dash="dot")
-    index, waves = zip(*turns, strict=True)
-    _line(figure, index, waves, "scaled" if rotary.scaling else "wavelength", BLUE, mode="lines+markers")
+        _line(figure, np.arange(len(plain)), plain, "unscaled", GRAY, dash="dot")
+    index, values = zip(*wavelengths_by_pair, strict=True)
+    _line(figure, index, values, "scaled" if rotary.scaling else "wavelength", BLUE, mode="lines+markers")
     chosen = pairs[view.pair].wavelength
     if chosen:
         _line(figure, [view.pair], [chosen], f"pair {view.pair}", ORANGE, mode="markers")
-    words = f"From {_told(min(waves))} to {_told(max(waves))} positions per turn; pair {view.pair}: "
-    words += f"{_told(chosen)}." if chosen else "stands still."
-    return Picture(figure, words + (f" The scaling: {slowing(rotary, pairs)}." if rotary.scaling else ""))
+    words = f"Wavelengths from {_text(min(values))} to {_text(max(values))} positions; pair {view.pair}: "
+    words += f"{_text(chosen)}." if chosen else "does not rotate."
+    return Picture(figure, words + (f" The scaling: {describe_scaling(rotary, pairs)}." if rotary.scaling else ""))
 
 
 def dot_products(view: View) -> Picture | None:
-    """Products of each row with the one in the middle."""
+    """Draw the dot product of each row with the middle row."""
     if isinstance(view.encoding, Alibi):
         return None
     values, figure = products(rows(view.encoding, view.length)), _figure("position", "dot product")
     middle = len(values) // 2
     _line(figure, np.arange(len(values)), values, f"with row {middle}", BLUE)
-    words = f"Row {middle} with itself: {_told(values[middle])}; with row 0: {_told(values[0])}."
+    words = f"Row {middle} with itself: {_text(values[middle])}; with row 0: {_text(values[0])}."
     return Picture(figure, words)
 
 
 def decay(view: View) -> Picture | None:
-    """Scores by distance."""
+    """Draw scores by distance."""
     if isinstance(view.encoding, Alibi):
         return _biases(view.encoding, view)
     if not isinstance(view.encoding, Rotary):
@@ -97,46 +97,46 @@ def decay(view: View) -> Picture | None:
     _line(figure, distances, bounds, "bound ÷ bound at 0", GRAY, dash="dot")
     _line(figure, distances, scores, "score of ones", BLUE)
     far = view.length - 1
-    words = f"A query and a key of ones: {_told(scores[0])} at distance 0, {_told(scores[far])} at {far}"
-    return Picture(figure, f"{words}. There the bound of the paper is {_told(bounds[far])} of what it is at 0.")
+    words = f"A query and a key of ones: {_text(scores[0])} at distance 0, {_text(scores[far])} at {far}"
+    return Picture(figure, f"{words}. The bound of the paper falls there to {_text(bounds[far])} of its value at 0.")
 
 
 def _biases(encoding: Alibi, view: View) -> Picture:
     scores, figure = scores_by_distance(encoding, view.length), _figure("distance", "bias")
-    for head, color in zip(_spread(encoding.num_heads), COLORS, strict=False):
+    for head, color in zip(_evenly_spaced(encoding.num_heads), COLORS, strict=False):
         _line(figure, np.arange(view.length), scores[head], f"head {head}", color)
     far = view.length - 1
-    return Picture(figure, f"Head {view.head} loses {_told(-scores[view.head, far])} at distance {far}.")
+    return Picture(figure, f"Head {view.head} loses {_text(-scores[view.head, far])} at distance {far}.")
 
 
 def slopes(view: View) -> Picture | None:
-    """The slope of each head."""
+    """Draw the slope of each head."""
     if not isinstance(view.encoding, Alibi):
         return None
     values, figure = view.encoding.constants(1)["slopes"], _figure("head", "slope", y_log=True)
     _line(figure, np.arange(len(values)), values, "slope", BLUE, mode="lines+markers")
     return Picture(
         figure,
-        f"{len(values)} slopes from {_told(values.max())} to {_told(values.min())}; head {view.head}: {_told(values[view.head])}.",
+        f"{len(values)} slopes from {_text(values.max())} to {_text(values.min())}; head {view.head}: {_text(values[view.head])}.",
     )
 
 
 def rotation(view: View) -> Picture | None:
-    """Where one pair has been turned to, and where it was before."""
+    """Draw one pair at a position and at all positions before."""
     rotary = plain_rope(view.encoding)
     if rotary is None:
         return None
-    cos, sin = (turned[:, view.pair].astype(float) for turned in rotary.cos_sin(np.arange(view.position + 1)))
+    cos, sin = (table[:, view.pair].astype(float) for table in rotary.cos_sin(np.arange(view.position + 1)))
     radius, figure = rotary.attention_factor, _figure("first channel", "second channel")
     axis = {"range": [-1.2 * radius, 1.2 * radius], "constrain": "domain", "nticks": 5}
     figure.update_xaxes(**axis).update_yaxes(**axis, scaleanchor="x")
-    around = {"x0": -radius, "y0": -radius, "x1": radius, "y1": radius, "line": {"color": GRAY, "width": 1}}
-    figure.add_shape(type="circle", layer="below", **around)
+    circle = {"x0": -radius, "y0": -radius, "x1": radius, "y1": radius, "line": {"color": GRAY, "width": 1}}
+    figure.add_shape(type="circle", layer="below", **circle)
     _line(figure, cos, sin, "before", BLUE, mode="markers")
     _line(figure, [0, cos[-1]], [0, sin[-1]], f"position {view.position}", ORANGE, mode="lines+markers")
     figure.update_layout(showlegend=False)
     pair = pairs_of(rotary, longest=view.position or None)[view.pair]
-    turns = f"{_told(pair.turns_in_longest or 0)} turns"
+    turns = f"{_text(pair.turns_in_longest or 0)} turns"
     words = (
         f"Position {view.position}: pair {view.pair} has made {turns}; (1, 0) is now ({cos[-1]:.3f}, {sin[-1]:.3f})."
     )
@@ -144,29 +144,29 @@ def rotation(view: View) -> Picture | None:
 
 
 def errors(view: View) -> Picture | None:
-    """How far tables are off that are computed in narrow numbers."""
+    """Draw the error of tables computed in float32 and bfloat16."""
     rotary = plain_rope(view.encoding)
     if rotary is None:
         return None
-    rotary, by, words = replace(rotary, precision="exact"), BOUNDS[0], []
+    rotary, bound, words = replace(rotary, precision="exact"), BOUNDS[0], []
     figure = _figure("position", "largest error so far", x_log=True, y_log=True)
     for arithmetic, color in zip(ARITHMETICS, COLORS, strict=False):
-        lost = loss(rotary, arithmetic=arithmetic, bounds=(by,))
+        lost = loss(rotary, arithmetic=arithmetic, bounds=(bound,))
         off = [(position, error) for position, error in lost.growing if error > 0]
         _line(figure, [position for position, _ in off], [error for _, error in off], arithmetic, color)
         first = lost.first_off[0][1]
         words.append(
             f"{arithmetic}: " + (f"from position {first:,}" if first is not None else f"never up to {lost.searched:,}")
         )
-    figure.add_hline(y=by, line={"color": GRAY, "width": 1, "dash": "dot"})
-    return Picture(figure, f"Off by {by:g} or more, {'; '.join(words)}.")
+    figure.add_hline(y=bound, line={"color": GRAY, "width": 1, "dash": "dot"})
+    return Picture(figure, f"Off by {bound:g} or more, {'; '.join(words)}.")
 
 
 PICTURES: dict[str, tuple[str, Callable[[View], Picture | None]]] = {
     "table": ("Table", table),
     "columns": ("Columns", columns),
     "wavelengths": ("Wavelengths", wavelengths),
-    "rotation": ("One pair, turning", rotation),
+    "rotation": ("Rotation of one pair", rotation),
     "dot-products": ("Dot product with the middle row", dot_products),
     "decay": ("Scores by distance", decay),
     "slopes": ("Slopes", slopes),
@@ -216,12 +216,12 @@ def _line(
     figure.update_layout(showlegend=len(figure.data) > 1)
 
 
-def _spread(count: int) -> Sequence[int]:
-    """At most four numbers below `count`, evenly spread from 0 on."""
+def _evenly_spaced(count: int) -> Sequence[int]:
+    """Return at most four numbers below `count`, evenly spaced from 0."""
     return range(0, count, -(-count // 4))
 
 
-def _told(number: float | None) -> str:
+def _text(number: float | None) -> str:
     if number is None:
         return "–"
     return f"{number:,.0f}" if 1000 <= abs(number) < 1e9 else f"{number:.4g}"

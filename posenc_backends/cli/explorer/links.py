@@ -1,4 +1,4 @@
-"""Links: all that is chosen, as the query of an address, and what it stands for."""
+"""Links: the chosen values as the query of a URL, and the encoding that they describe."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """An encoding, and how it is looked at.
+    """An encoding and what the pictures show of it.
 
     Attributes:
         encoding: the encoding.
         length: number of positions.
-        pair: the pair that turns; the last one, if there are fewer.
-        head: the head whose bias is shown; the last one, if there are fewer.
-        position: how far the pair has turned; the last one, if there are fewer.
+        pair: the pair that is shown; the last one if there are fewer.
+        head: the head whose bias is shown; the last one if there are fewer.
+        position: the position that the pair is shown at; the last one if there are fewer.
     """
 
     encoding: Encoding
@@ -43,27 +43,27 @@ class View:
 
 
 def texts_of(query: str) -> dict[str, str]:
-    """The parts of a query, `?name=text&…`."""
+    """Return the parts of a query `?name=text&…`."""
     return dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True))
 
 
 def query_of(values: Mapping[str, Any]) -> str:
-    """The query that says these values."""
+    """Return the query with these values."""
     return "?" + urlencode({name: value for name, value in values.items() if value is not None})
 
 
 def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
-    """The controls that go with the encoding and the scaling chosen, in their order."""
+    """Return the controls of the chosen encoding and scaling, in order."""
     first = kind_control()
-    kind = KINDS[_value(first, texts, [])]
-    fields = tuple(fields_of(kind))
+    cls = KINDS[_value(first, texts, [])]
+    fields = tuple(fields_of(cls))
     scaling = next((_value(field, texts, []) for field in fields if field.name == "scaling"), NONE)
     more = () if scaling == NONE else tuple(fields_of(SCALINGS[scaling], prefix=INNER))
-    return first, *fields, *more, *views_of(kind)
+    return first, *fields, *more, *views_of(cls)
 
 
 def read(texts: Mapping[str, str]) -> tuple[Values, tuple[str, ...]]:
-    """The value of each control; the default of those that the texts do not say, or say wrongly, and what was wrong.
+    """Return the value of each control, and what is wrong with the texts; the default replaces a missing or wrong value.
 
     >>> values, wrong = read({"encoding": "Sinusoidal", "dim": "many"})
     >>> values["dim"], wrong
@@ -72,24 +72,23 @@ def read(texts: Mapping[str, str]) -> tuple[Values, tuple[str, ...]]:
     wrong: list[str] = []
     controls = controls_of(texts)
     values = {control.name: _value(control, texts, wrong) for control in controls}
-    known = ", ".join(values)
-    wrong += [f"`{name}` is no control here: they are {known}." for name in texts if name not in values]
+    names = ", ".join(values)
+    wrong += [f"`{name}` is not a control here; the controls are {names}." for name in texts if name not in values]
     return values, tuple(wrong)
 
 
 def view_of(values: Mapping[str, Any]) -> View:
-    """The encoding of these values, and how it is looked at.
+    """Return the view that these values describe.
 
     Raises:
         ValueError: if they contradict each other.
     """
-    looked = {name: values[name] for name in VIEWS if name in values}
-    return View(encoding=_encoding_of(values), **looked)
+    return View(encoding=_encoding_of(values), **{name: values[name] for name in VIEWS if name in values})
 
 
 def _encoding_of(values: Mapping[str, Any]) -> Encoding:
-    kind = KINDS[values["encoding"]]
-    fields = {control.name: _plain(values[control.name]) for control in fields_of(kind)}
+    cls = KINDS[values["encoding"]]
+    fields = {control.name: _plain(values[control.name]) for control in fields_of(cls)}
     if fields.get("scaling") == NONE:
         fields["scaling"] = None
     elif "scaling" in fields:
@@ -97,9 +96,9 @@ def _encoding_of(values: Mapping[str, Any]) -> Encoding:
             control.name: _plain(values[INNER + control.name]) for control in fields_of(SCALINGS[fields["scaling"]])
         }
         fields["scaling"] = {"kind": fields["scaling"]} | inner
-    if "length" in kind.__dataclass_fields__:
+    if "length" in cls.__dataclass_fields__:
         fields["length"] = values["length"]
-    return Encoding.from_dict({"kind": kind.__name__} | fields)
+    return Encoding.from_dict({"kind": cls.__name__} | fields)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The page: controls on one side, cards with pictures on the other."""
+"""The layout of the page: controls on one side, cards with pictures on the other."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from posenc_core import __version__
 from .controls import INNER, POSITION, VIEWS, Control, Number, Words, kind_control
 from .figures import PICTURES
 
-# What pictures of the table show little or nothing of; folded away.
+# Controls that change the pictures little or not at all are folded away.
 FINE = {"layout", "placement", "direction", "precision", "rotary_dim", "center", "scaling.mscale", "scaling.mscale_all_dim",
         "scaling.attention_factor", "scaling.truncate", "shift", "scale"}  # fmt: skip
-STILL = {"displayModeBar": False}
+GRAPH_CONFIG = {"displayModeBar": False}
 TICK = 150  # milliseconds between two positions of the animation
 
 
 def layout() -> html.Main:
-    """The page before anything is chosen."""
+    """Return the page before anything is chosen."""
     return html.Main(
         [
             dcc.Location(id="url", refresh=False),
             dcc.Store(id="chosen"),
             dcc.Interval(id="tick", interval=TICK, disabled=True),
-            html.Header([html.H1("posenc explorer"), html.P("A positional encoding, and all that follows from it.")]),
-            html.Form([html.Div(id=each) for each in REGIONS], id="panel", **{"aria-label": "Controls"}),
+            html.Header([html.H1("posenc explorer"), html.P("A positional encoding and its properties.")]),
+            html.Form([html.Div(id=region) for region in REGIONS], id="panel", **{"aria-label": "Controls"}),
             html.Section(
                 [
-                    html.P(id="link-said", role="alert", className="said"),
-                    html.P(id="said", role="alert", className="said"),
+                    html.P(id="link-message", role="alert", className="message"),
+                    html.P(id="message", role="alert", className="message"),
                     html.P(
                         [html.Code(id="code"), html.A("Link to this view", id="link", href="")], className="summary"
                     ),
@@ -46,58 +46,59 @@ def layout() -> html.Main:
 
 
 def region_of(name: str) -> str:
-    """In which part of the panel a control stands."""
+    """Return the region of the panel that a control belongs to."""
     if name in VIEWS:
         return "views"
     return "scaling-fields" if name.startswith(INNER) else "kind" if name == kind_control().name else "fields"
 
 
 def shown(controls: Iterable[Control], values: Mapping[str, Any]) -> list[Any]:
-    """What a part of the panel consists of: first what matters most, then the rest, folded."""
+    """Return the content of a region: the main controls, then the others, folded."""
     controls = list(controls)
     plain = [_row(control, values[control.name]) for control in controls if control.name not in FINE]
     fine = [_row(control, values[control.name]) for control in controls if control.name in FINE]
-    return [*plain, html.Details([html.Summary("finer points"), *fine])] if fine else plain
+    return [*plain, html.Details([html.Summary("advanced"), *fine])] if fine else plain
 
 
 def _row(control: Control, value: Any) -> Any:
     title = control.name.removeprefix(INNER)
     if isinstance(control, Words):
-        called = part_of(control.name, "words")
-        chips = dcc.RadioItems(list(control.words), value, id=called, className="chips", inline=True)
+        chips = dcc.RadioItems(
+            list(control.words), value, id=part_of(control.name, "words"), className="chips", inline=True
+        )
         return html.Fieldset([html.Legend(title), chips])
     if not isinstance(control, Number):
-        raise TypeError(f"`control` must be of words or of a number, got {control!r}.")
+        raise TypeError(f"`control` must be Words or Number, got {control!r}.")
     parts = {part: part_of(control.name, part) for part in ("number", "slider")}
     number = dcc.Input(
         id=parts["number"], type="number", value=value, min=control.lowest, max=control.highest, debounce=0.4,
         placeholder="none" if control.optional else "",
     )  # fmt: skip
     slider = dcc.Input(
-        id=parts["slider"], type="range", value=control.place(value), min=control.place(control.lowest),
-        max=control.place(control.highest), step=control.step or 0.02,
+        id=parts["slider"], type="range", value=control.to_slider(value), min=control.to_slider(control.lowest),
+        max=control.to_slider(control.highest), step=control.step or 0.02,
     )  # fmt: skip
-    by_power = "" if control.step else ", as a power of ten"
+    scale = "" if control.step else ", as a power of ten"
     labels = (
         html.Label(title, htmlFor=dom_id(parts["number"])),
-        html.Label(f"{title}, slider{by_power}", htmlFor=dom_id(parts["slider"]), className="unseen"),
+        html.Label(f"{title}, slider{scale}", htmlFor=dom_id(parts["slider"]), className="unseen"),
     )
     return html.Div([labels[0], number, labels[1], slider], className="number")
 
 
 def part_of(name: str, part: str) -> dict[str, str]:
-    """What Dash calls the words, the number or the slider of a control."""
+    """Return the Dash id of the words, the number or the slider of a control."""
     return {"name": name, "part": part}
 
 
-def dom_id(called: Mapping[str, str]) -> str:
-    """What the browser calls it."""
-    return json.dumps(called, sort_keys=True, separators=(",", ":"))
+def dom_id(dash_id: Mapping[str, str]) -> str:
+    """Return the id of the element in the browser."""
+    return json.dumps(dash_id, sort_keys=True, separators=(",", ":"))
 
 
 def _card(name: str) -> Any:
     title, _ = PICTURES[name]
-    graph = dcc.Graph(id={"figure": name}, config=STILL, responsive=True)
+    graph = dcc.Graph(id={"figure": name}, config=GRAPH_CONFIG, responsive=True)
     parts = [
         html.H2(title),
         html.Div(graph, role="img", className="plot", **{"aria-labelledby": dom_id({"words": name})}),

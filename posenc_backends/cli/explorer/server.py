@@ -1,4 +1,4 @@
-"""The server of the explorer, for one reader on one machine."""
+"""The server of the explorer, for one user on one machine."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from .app import make_app
 
 
-class _Quiet(WSGIRequestHandler):
-    """Tells nothing of requests that are answered."""
+class _QuietHandler(WSGIRequestHandler):
+    """A request handler that logs no successful requests."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         pass
 
 
-def serve(*, host: str, port: int, browser: bool) -> int:
-    """Serve until interrupted; arguments, result and errors as in `explore`."""
-    with _listening(host, port) as listening:
+def serve(*, host: str, port: int, browser: bool) -> None:
+    """Serve until interrupted, with the arguments and errors of `explore`."""
+    with _open_socket(host, port) as listening:
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         server = make_server(
-            host, port, make_app().server, threaded=True, request_handler=_Quiet, fd=listening.fileno()
+            host, port, make_app().server, threaded=True, request_handler=_QuietHandler, fd=listening.fileno()
         )
         print(f"The explorer is at {address} until Ctrl+C.", flush=True)  # noqa: T201
         if browser:
@@ -30,18 +30,17 @@ def serve(*, host: str, port: int, browser: bool) -> int:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            return 0
+            pass
         finally:
             server.server_close()
-    return 0
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     if not 0 <= port < 2**16:
         raise ValueError(f"`port` must be from 0 to 65535, got {port}.")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise OSError(
-            f"`{host}` cannot be listened at on port {port}: {error.strerror}; try another `--port`."
+            f"The explorer cannot listen on `{host}` port {port}: {error.strerror}; try another `--port`."
         ) from error

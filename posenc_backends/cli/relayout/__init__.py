@@ -1,1 +1,35 @@
-"""`posenc relayout`."""
+"""The command `posenc relayout`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_core.rotation import LAYOUTS
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("relayout", help="convert a checkpoint to another RoPE layout")
+    parser.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
+    parser.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder for several")
+    parser.add_argument("--config", type=Path, required=True, metavar="CONFIG", help="the config.json of the model")
+    parser.add_argument("--to", choices=("half", "interleaved"), required=True, help="the new layout")
+    parser.add_argument("--from", dest="layout", choices=LAYOUTS, help="the present layout (default: by model_type)")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the new checkpoint and print how many tensors changed; return the exit status 0."""
+    from .checkpoint import relayout_checkpoint
+
+    relaid, copied = relayout_checkpoint(
+        options.source, options.target, config=options.config, to=options.to, layout=options.layout
+    )
+    changes = f"{len(relaid)} tensors re-laid, {len(copied)} copied"
+    print(f"{options.target} rotates in layout {options.to!r}: {changes}.")  # noqa: T201
+    return 0

@@ -1,6 +1,7 @@
-"""A checkpoint for another layout, written tensor by tensor: no more than a piece of one is ever in memory.
+"""Convert a checkpoint to another RoPE layout.
 
-Shapes and types stay. So the header of the new file is that of the old one, byte for byte, and rows change places.
+Shapes and dtypes stay, so the new file has the header of the old one, byte for byte; only rows of queries and keys move.
+Tensors are written in pieces of at most `PIECE` bytes.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ import numpy.typing as npt
 from posenc_core._array_api.checks import check_known
 from posenc_core.rotation import LAYOUTS, Layout
 
-from .projections import KEYS, QUERIES, Order, projections, shares_keys, trained_layout
+from .projections import KEYS, QUERIES, Order, check_partners, order_of, projections, shares_keys, trained_layout
 from .safetensors import Tensor, read_shards
-from .tensors import check_partners, order_of
 
 PIECE = 2**20  # bytes
 
@@ -35,7 +35,7 @@ _SHARD = re.compile(r".*-of-0*([2-9]|1\d)\d*\.safetensors")  # one of several
 
 
 class Relaid(NamedTuple):
-    """The names of the tensors whose rows changed places, and of those that were copied."""
+    """The names of the tensors whose rows moved, and of those that were copied."""
 
     relaid: tuple[str, ...]
     copied: tuple[str, ...]
@@ -49,22 +49,24 @@ def relayout_checkpoint(
     to: Layout,
     layout: Layout | None = None,
 ) -> Relaid:
-    """Write a checkpoint anew, its projections of queries and keys re-laid for a model that rotates in layout `to`.
+    """Write a checkpoint with its projections of queries and keys converted for a model that rotates in layout `to`.
 
-    Everything is checked before anything is written, and the new checkpoint appears only when it is complete.
+    Everything is checked before anything is written. The new checkpoint appears only when it is complete.
 
     Args:
-        source: a file of safetensors, or the `model.safetensors.index.json` of several.
-        target: the file to write, or for several the folder; it must not exist.
-        config: what describes the model: a `config.json`, a dict or a config object of transformers.
-        to: the layout to rotate in from now on.
-        layout: the layout that the checkpoint is in; by default that in which such a `model_type` is trained.
+        source: a safetensors file, or the `model.safetensors.index.json` of several.
+        target: the file to write, or the folder for several; it must not exist.
+        config: the config of the model: a `config.json`, a dict or a config object of transformers.
+        to: the new layout.
+        layout: the present layout; by default that of the `model_type`.
+    Returns:
+        The names of the tensors that changed and of those that were copied.
     Raises:
         ImportError: if `rich` is not installed.
         OSError: if a file cannot be read or written, or `target` exists.
-        ValueError: if the checkpoint is in that layout, or its layout is not known and not given; if a tensor of an
-            attention module is not known, is quantised or does not have the shape that follows from the config; if
-            queries or keys are missing; or if a file is not of the format.
+        ValueError: if the checkpoint already has that layout, or its layout is unknown and not given; if a tensor of an
+            attention module is unknown, is quantized or does not have the shape that follows from the config; if
+            queries or keys are missing; or if a file has another format.
     """
     old, new = Path(source), Path(target)
     known = projections(config, source=_layout_before(config, to, layout), target=to)
@@ -77,7 +79,7 @@ def relayout_checkpoint(
     if not _SHARD.fullmatch(old.name):
         check_partners(result.relaid, shared=shares_keys(config))
     total = sum(shard.stat().st_size for shard in shards)
-    with _stoppable(), _progress(total) as advance, _beside(new) as written:
+    with _signals_as_exceptions(), _progress(total) as advance, _temporary(new) as written:
         if old in plans:
             _write(old, written, plans[old], advance)
         else:
@@ -89,14 +91,14 @@ def relayout_checkpoint(
 
 
 def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
-    """The layout of the weights before; what goes out is of no matter to them, only the pairs that they go in by."""
-    for name, word in (("to", to), ("layout", layout or to)):
-        check_known(name, word, LAYOUTS)
+    """Return the present layout of the weights; only the pairs that they are read in matter, not those written."""
+    for name, value in (("to", to), ("layout", layout or to)):
+        check_known(name, value, LAYOUTS)
     model, trained = (None, layout) if layout else trained_layout(config)
     if trained is None:
         raise ValueError(
-            f"`layout` must be given for `model_type` {model!r}, which is not known: say `--from interleaved` or "
-            "`--from half`, as the weights are."
+            f"`layout` must be given for `model_type` {model!r}, which is unknown: pass `--from interleaved` or "
+            "`--from half`, the layout of the weights."
         )
     if (trained == "half") != (to == "half"):
         return trained
@@ -106,19 +108,19 @@ def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
         )
     other = "interleaved" if to == "half" else "half"
     raise ValueError(
-        f"`to` is {to!r}, which the weights of `model_type` {model!r} already have; say `--from {other}` if these do not."
+        f"`to` is {to!r}, which the weights of `model_type` {model!r} already have; pass `--from {other}` if these do not."
     )
 
 
 def _check_relaid(source: Path, relaid: tuple[str, ...], layout: Layout | None) -> None:
-    """Raise if there is nothing to re-lay, or the layout was known for files of another kind."""
+    """Raise `ValueError` if no tensor changes, or if the names show that the default layout is wrong."""
     if not relaid:
         raise ValueError(
             f"`source` must have queries and keys, named {', '.join(QUERIES + KEYS)} or the like, got {source}."
         )
     if layout is None and any({"wq", "wk"} & set(name.split(".")) for name in relaid):
         raise ValueError(
-            "`layout` must be given for weights named `wq` and `wk`, which are not as transformers has them: say "
+            "`layout` must be given for weights named `wq` and `wk`, which do not come from transformers: pass "
             "`--from interleaved` or `--from half`."
         )
 
@@ -127,54 +129,52 @@ def _check_absent(target: Path) -> None:
     if os.path.lexists(target):
         raise FileExistsError(f"`target` must not exist, got {target}: name a new file.")
     if not target.absolute().parent.is_dir():
-        raise FileNotFoundError(f"`target` must lie in a folder that exists, got {target}.")
+        raise FileNotFoundError(f"`target` must be in a folder that exists, got {target}.")
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Leave by an exception, so that all is tidied up, where a signal would end the process; once, not while tidying.
+def _signals_as_exceptions() -> Iterator[None]:
+    """Turn the first signal that would end the process into an exception, so that temporary files are removed.
 
-    Only for signals that nobody else cares for, and in the main thread, where alone they can be handled.
+    Signals that have another handler keep it. Only the main thread can handle signals.
     """
     names = ("SIGINT", "SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
     before = {number: signal.getsignal(number) for name in names if (number := getattr(signal, name, None))}
-    mine = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
+    handled = [number for number in before if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
 
     def stop(number: int, _: object) -> None:
-        for each in mine:
-            signal.signal(each, signal.SIG_IGN)
+        for other in handled:
+            signal.signal(other, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     try:
-        for number in mine:
+        for number in handled:
             signal.signal(number, stop)
         yield
     finally:
-        for number in mine:
+        for number in handled:
             signal.signal(number, before[number])
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A path to write to, which becomes `target` at the end, or is removed if anything goes wrong."""
+def _temporary(target: Path) -> Iterator[Path]:
+    """Yield a temporary path that becomes `target` at the end, or is removed after an exception."""
     prefix = ".posenc-"
     try:
         with TemporaryDirectory(prefix=prefix, dir=target.absolute().parent) as folder:
             written = Path(folder) / target.name
             yield written
-            _check_absent(target)  # still
+            _check_absent(target)  # nobody created it meanwhile
             written.replace(target)
     except OSError as error:
         if prefix not in str(error.filename):
             raise
-        raise type(error)(
-            f"`target` must be a place that can be written to, got {target}: {error.strerror}."
-        ) from error
+        raise type(error)(f"`target` must be writable, got {target}: {error.strerror}.") from error
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Draws how many of so many bytes are done, as it is told, in a terminal."""
+    """Show a progress bar in a terminal; yield the function to call with the number of bytes written."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -199,7 +199,7 @@ def _write(source: Path, target: Path, plan: Plan, advance: Callable[[int], None
 
 
 def _pieces(file: BinaryIO, tensor: Tensor, order: Order | None) -> Iterator[Bytes]:
-    """The bytes of a tensor in the new order of its rows, a piece at a time."""
+    """Yield the bytes of a tensor in the new order of its rows, in pieces."""
     if order is None:
         for start in range(tensor.start, tensor.stop, PIECE):
             yield _read(file, start, min(start + PIECE, tensor.stop))
@@ -207,14 +207,14 @@ def _pieces(file: BinaryIO, tensor: Tensor, order: Order | None) -> Iterator[Byt
     width = max((tensor.stop - tensor.start) // len(order), 1)  # of a row, in bytes
     for first in range(0, (tensor.stop - tensor.start) // width, max(PIECE // width, 1)):
         rows = order[first : first + max(PIECE // width, 1)]
-        low, high = int(rows.min()), int(rows.max()) + 1  # within a head or two
-        read = _read(file, tensor.start + low * width, tensor.start + high * width)
-        yield read.reshape(-1, width)[rows - low]
+        low, high = int(rows.min()), int(rows.max()) + 1  # at most two heads apart
+        block = _read(file, tensor.start + low * width, tensor.start + high * width)
+        yield block.reshape(-1, width)[rows - low]
 
 
 def _read(file: BinaryIO, start: int, stop: int) -> Bytes:
     file.seek(start)
-    read = np.frombuffer(file.read(stop - start), np.uint8)
-    if len(read) < stop - start:
+    block = np.frombuffer(file.read(stop - start), np.uint8)
+    if len(block) < stop - start:
         raise OSError(f"{file.name} became shorter while it was read.")
-    return read
+    return block

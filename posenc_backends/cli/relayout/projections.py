@@ -1,8 +1,13 @@
-"""Which modules of a model are projections of queries and keys, and where their channels go in another layout."""
+"""Which tensors of a checkpoint hold queries and keys, and the order of their rows in another layout.
+
+Tensors are recognized by name. An unknown tensor of an attention module is an error, never a guess.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,11 +21,13 @@ from posenc_core.huggingface.models import MODELS, model_type
 from posenc_core.rotation import Layout
 from posenc_core.weights.rotary import relayout
 
+from .safetensors import ITEM_SIZES
+
 Order: TypeAlias = npt.NDArray[np.int64]
 Shapes: TypeAlias = dict[tuple["int | None", ...], Order]
 
 QUERIES, KEYS = ("q_proj", "wq"), ("k_proj", "wk")
-LATENT = ("q_b_proj", "kv_a_proj_with_mqa")  # of queries and of keys
+LATENT = ("q_b_proj", "kv_a_proj_with_mqa")  # queries and keys of multi-head latent attention
 QUERY_NORMS, KEY_NORMS = ("q_norm", "q_layernorm", "query_layernorm"), ("k_norm", "k_layernorm", "key_layernorm")
 STACKED = {"phi3": "qkv_proj", "modernbert": "Wqkv"}  # all queries, all keys, all values
 BY_HEAD = {"gpt_neox": "query_key_value"}  # the queries, keys and values of each head in turn
@@ -28,32 +35,56 @@ UNTOUCHED = {
     "v_proj", "o_proj", "out_proj", "dense", "wv", "wo", "Wo", "q_a_proj", "q_a_layernorm", "kv_a_layernorm", "kv_b_proj",
 }  # fmt: skip
 BUFFERS = {"sinks", "bias", "masked_bias", "rotary_emb.inv_freq"}
+SELF_ATTENTION = {"self_attn", "attention", "attn", "self_attention"}
+TEXT = {
+    "model", "layers", "transformer", "h", "blocks", "gpt_neox", "backbone", "language_model", "text_model", "llm",
+    "thinker", "mtp", "mtp_layers", "base_model", "module", "_orig_mod", *SELF_ATTENTION,
+}  # fmt: skip
+# Encoders of images and sound are copied: their layout is not that of the text model.
+_ENCODER = re.compile(
+    r"((vision|visual|image|audio)(_(tower|model|encoder|transformer|backbone))?|vpm|apm|vit|img_processor|resampler)$"
+)
+_ATTENTION = re.compile(r"att(n|ention)\d*$")
+_QUERIES_OR_KEYS = re.compile(r"(^|_)w?(q|k|qk|kv|qkv|query|key)(_|$)", re.IGNORECASE)
+_PARAMETER = re.compile(r"(\w+)\.(?:base_layer\.)?(weight|bias|lora_(?:A|B|magnitude_vector)(?:\.\w+)*)")
+_QUANTIZED = re.compile(r"\.(qweight|qzeros|scales|g_idx|absmax|quant_\w+|weight_scale\w*|weight_packed)(\.|$)")
+_WEIGHT = re.compile(r"(?:(.*)\.)?(?!base_layer\.)(\w+)\.(?:base_layer\.)?weight")
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
 
 
 class Projection(NamedTuple):
-    """A linear map: the row that each of its rows comes from, and how wide its input is, if the config says so."""
+    """A linear map.
+
+    Attributes:
+        order: the row that each new row comes from.
+        inputs: the width of its input; None if the config does not give it.
+    """
 
     order: Order
     inputs: int | None
 
     def shapes(self, parameter: str) -> Shapes:
-        """The shapes that one of its parameters may have, None standing for any size; to each the order of its rows."""
+        """Return the shapes that a parameter may have, with the order of the rows of each; None means any size."""
         if parameter.endswith("bias") or parameter.startswith("lora_magnitude_vector"):
             return {(len(self.order),): self.order}
         return {(len(self.order), self.inputs if parameter == "weight" else None): self.order}
 
 
 class Norm(NamedTuple):
-    """A norm of one head, which all may share: the channel that each of its channels comes from."""
+    """A norm of heads.
+
+    Attributes:
+        head: the channel that each new channel of one head comes from.
+        heads: number of heads.
+    """
 
     head: Order
     heads: int
 
     def shapes(self, parameter: str) -> Shapes:
-        """As those of a projection: for one head, for all of them, or for all in rows."""
+        """Return the shapes of a norm shared by the heads, of one for all heads, and of one with a row for each head."""
         every, width = _repeated(self.head, self.heads), len(self.head)
         return {(width,): self.head, (width * self.heads,): every, (self.heads, width): every}
 
@@ -62,7 +93,7 @@ Projections: TypeAlias = dict[str, "Projection | Norm"]
 
 
 def trained_layout(config: Any) -> tuple[str, Layout | None]:
-    """The `model_type` of a config, and the layout that such a model is trained in; None if it is not known.
+    """Return the `model_type` of a config and the layout of its weights; None if the type is unknown.
 
     >>> trained_layout({"model_type": "llama", "head_dim": 8, "rope_theta": 10000})
     ('llama', 'half')
@@ -72,31 +103,109 @@ def trained_layout(config: Any) -> tuple[str, Layout | None]:
 
 
 def shares_keys(config: Any) -> bool:
-    """Whether layers of the model may use the keys of others."""
+    """Return whether some layers use the keys of other layers."""
     text = read(config)
     return bool(text.get("num_kv_shared_layers") or text.get("use_cla"))
 
 
 def projections(config: Any, *, source: Layout, target: Layout) -> Projections:
-    """By its name each projection of queries or keys, and each norm of them, with the order that its rows are to have.
+    """Return each projection and norm of queries or keys by its name, with the new order of its rows.
 
     Args:
-        config: what describes the model, as in `load_rope`.
+        config: the config of the model, as in `load_rope`.
         source, target: layouts, as in `relayout`.
     Raises:
-        ValueError: if the config lacks a size, or describes heads that cannot be re-laid all alike.
+        ValueError: if the config lacks a size, or if one order does not fit all heads.
     """
     text = read(config)
-    words: dict[str, Any] = {"source": source, "target": target}
+    layouts: dict[str, Any] = {"source": source, "target": target}
     if text.get("qk_rope_head_dim"):
-        return _latent(text, words)
+        return _latent(text, layouts)
     if text.get("attention_k_eq_v"):
         raise ValueError(
-            "`attention_k_eq_v` makes values of keys, whose channels `o_proj` counts on: it cannot be re-laid."
+            "`config` must not have `attention_k_eq_v`: keys are values too, and `o_proj` relies on their order."
         )
-    head_dim, turning, placement = _width(config)
-    head = relayout(np.arange(head_dim), head_dim=head_dim, rotary_dim=turning, placement=placement, **words)
+    head_dim, rotary_dim, placement = _width(config)
+    head = relayout(np.arange(head_dim), head_dim=head_dim, rotary_dim=rotary_dim, placement=placement, **layouts)
     return _by_name(text, head)
+
+
+def order_of(name: str, dtype: str, shape: tuple[int, ...], known: Projections) -> Order | None:
+    """Return the row that each new row of a tensor comes from; None for a tensor that does not change.
+
+    Args:
+        name, dtype, shape: the tensor, as described by safetensors.
+        known: the result of `projections`.
+    Raises:
+        ValueError: if the tensor belongs to an attention module and is unknown, quantized, or of the wrong shape.
+
+    >>> config = {"head_dim": 4, "num_attention_heads": 1, "hidden_size": 8}
+    >>> known = projections(config, source="interleaved", target="half")
+    >>> order_of("layers.0.self_attn.q_proj.weight", "BF16", (4, 8), known)
+    array([0, 2, 1, 3])
+    >>> order_of("layers.0.mlp.up_proj.weight", "BF16", (4, 8), known)
+    """
+    parts = name.split(".")
+    modules = [at for at, part in enumerate(parts) if _ATTENTION.search(part)]
+    scalar = prod(shape) == 1 and parts[-1] not in ("weight", "bias")
+    if scalar or any(map(_ENCODER.match, parts)) or not (modules or any(map(_QUERIES_OR_KEYS.search, parts))):
+        return None
+    inner = ".".join(parts[modules[-1] + 1 :]) if modules and parts[modules[-1]] in SELF_ATTENTION else ""
+    found = _PARAMETER.fullmatch(inner)
+    module, parameter = found.groups() if found else ("", "")
+    if inner in BUFFERS or module in UNTOUCHED or (module in known and parameter.startswith("lora_A")):
+        return None
+    if _QUANTIZED.search(name) or (module in known and dtype not in ITEM_SIZES):
+        raise ValueError(f"`{name}` is quantized ({dtype}); convert the checkpoint before quantizing it.")
+    if module not in known:
+        raise ValueError(f"`{name}` may hold queries or keys, but their order is unknown for this model.")
+    _check_text(name, parts[: modules[-1]])
+    return _order_for_shape(name, shape, known[module].shapes(parameter), empty=parameter != "weight")
+
+
+def _check_text(name: str, modules: list[str]) -> None:
+    """Raise `ValueError` unless these modules belong to the text model."""
+    for module in modules:
+        if module not in TEXT and not module.isdigit():
+            raise ValueError(
+                f"`{name}` is part of `{module}`, which the config of the text model may not describe: convert it separately."
+            )
+
+
+def _order_for_shape(
+    name: str, shape: tuple[int, ...], orders: dict[tuple[int | None, ...], Order], *, empty: bool
+) -> Order:
+    """Return the order that belongs to this shape; None in a shape means any size."""
+    for wanted, order in orders.items():
+        fits = [one in (size, None) for size, one in zip(shape, wanted, strict=False)]
+        if len(shape) == len(wanted) and all(fits) and (empty or 0 not in shape):
+            return order
+    shapes = " or ".join(str(wanted).replace("None", "*") for wanted in orders)
+    raise ValueError(f"`{name}` must have shape {shapes} by the config, got {shape}.")
+
+
+def check_partners(relaid: Iterable[str], *, shared: bool) -> None:
+    """Raise `ValueError` if an attention module has the weights of queries but not of keys, or of keys but not of queries.
+
+    Args:
+        relaid: the names of all tensors whose rows move; those of adapters need no partner.
+        shared: whether layers may use the keys of other layers.
+    Raises:
+        ValueError: naming the module.
+
+    >>> check_partners(["layers.0.attn.q_proj.weight"], shared=False)
+    Traceback (most recent call last):
+        ...
+    ValueError: `source` must have queries and keys, but `layers.0.attn` lacks keys: give the index of all its files.
+    """
+    weights = [found.groups() for found in map(_WEIGHT.fullmatch, relaid) if found]
+    queries = {at for at, module in weights if module in (*QUERIES, LATENT[0])}
+    keys = {at for at, module in weights if module in (*KEYS, LATENT[1])}
+    for missing, modules in (("queries", keys - queries), ("keys", set() if shared and keys else queries - keys)):
+        for module in sorted(modules):
+            raise ValueError(
+                f"`source` must have queries and keys, but `{module}` lacks {missing}: give the index of all its files."
+            )
 
 
 def _by_name(text: dict[str, Any], head: Order) -> Projections:
@@ -110,19 +219,19 @@ def _by_name(text: dict[str, Any], head: Order) -> Projections:
         **dict.fromkeys(KEY_NORMS, Norm(head, key_heads)),
     }
     if model in STACKED:
-        found[STACKED[model]] = Projection(_joined(queries, keys, np.arange(len(keys))), inputs)
+        found[STACKED[model]] = Projection(_concatenated(queries, keys, np.arange(len(keys))), inputs)
     if model in BY_HEAD:
-        found[BY_HEAD[model]] = Projection(_repeated(_joined(head, head, np.arange(len(head))), heads), inputs)
+        found[BY_HEAD[model]] = Projection(_repeated(_concatenated(head, head, np.arange(len(head))), heads), inputs)
     return found
 
 
-def _latent(text: dict[str, Any], words: dict[str, Any]) -> Projections:
-    """Multi-head latent attention: the last channels of each query turn, and the last of what keys are made of."""
-    turning = _size(text, ("qk_rope_head_dim",))
-    head_dim = _size(text, ("qk_nope_head_dim",)) + turning
-    shared = _size(text, ("kv_lora_rank",)) + turning
+def _latent(text: dict[str, Any], layouts: dict[str, Any]) -> Projections:
+    """Return the projections of multi-head latent attention, where the last channels of queries and latents rotate."""
+    rotary_dim = _size(text, ("qk_rope_head_dim",))
+    head_dim = _size(text, ("qk_nope_head_dim",)) + rotary_dim
+    shared = _size(text, ("kv_lora_rank",)) + rotary_dim
     head, latent = (
-        relayout(np.arange(width), head_dim=width, rotary_dim=turning, placement="trail", **words)
+        relayout(np.arange(width), head_dim=width, rotary_dim=rotary_dim, placement="trail", **layouts)
         for width in (head_dim, shared)
     )
     queries, inputs = _repeated(head, _size(text, HEADS)), _inputs(text)
@@ -134,7 +243,7 @@ def _latent(text: dict[str, Any], words: dict[str, Any]) -> Projections:
 
 
 def _width(config: Any) -> tuple[int, int, Any]:
-    """The width of a head, how many of its channels turn, and which: the same in all layers."""
+    """Return the width of a head, the number of its channels that rotate, and their placement."""
     widths = {(rope.head_dim, rope.rotary_channels, rope.pairing.placement) for rope in _ropes(config)}
     if len(widths) > 1:
         raise ValueError(f"`config` must have heads of one width in all layers to be re-laid, got {sorted(widths)}.")
@@ -142,16 +251,16 @@ def _width(config: Any) -> tuple[int, int, Any]:
 
 
 def _ropes(config: Any) -> list[Rotary]:
-    """The encodings of the layers that turn."""
-    each = [load_rope(config, layer_type=layer_type) for layer_type in layer_types(config) or (None,)]
-    turning = [rope for rope in each if rope is not None]
-    if not turning:
-        raise ValueError("`config` describes a model that does not rotate: its weights have no layout.")
-    return turning
+    """Return the encodings of the layers that rotate."""
+    ropes = [load_rope(config, layer_type=layer_type) for layer_type in layer_types(config) or (None,)]
+    found = [rope for rope in ropes if rope is not None]
+    if not found:
+        raise ValueError("`config` must describe a model with RoPE; without it, weights have no layout.")
+    return found
 
 
 def _inputs(text: dict[str, Any]) -> int | None:
-    """How wide the inputs of projections are, if the config says so."""
+    """Return the width of the inputs of projections, if the config gives it."""
     return next((text[name] for name in SIZES if text.get(name) is not None), None)
 
 
@@ -163,9 +272,9 @@ def _size(text: dict[str, Any], names: Sequence[str], default: int | None = None
 
 
 def _repeated(order: Order, count: int) -> Order:
-    return _joined(*[order] * count)
+    return _concatenated(*[order] * count)
 
 
-def _joined(*orders: Order) -> Order:
+def _concatenated(*orders: Order) -> Order:
     starts = np.cumsum([0, *(len(order) for order in orders)])
     return np.concatenate([order + start for order, start in zip(orders, starts, strict=False)])

@@ -1,4 +1,4 @@
-"""The files of a checkpoint: the headers of safetensors, and the index of several."""
+"""Read the headers of safetensors files, and the index of several."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ITEM_SIZES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
-LONGEST_HEADER = 100_000_000  # bytes; the format allows no more
+MAX_HEADER = 100_000_000  # bytes, a limit of the format
 
 
 class Tensor(NamedTuple):
-    """What the header says of a tensor; `start` and `stop` are counted in bytes from the start of the file."""
+    """A tensor in a file; `start` and `stop` are byte offsets from the start of the file."""
 
     name: str
     dtype: str
@@ -22,39 +22,39 @@ class Tensor(NamedTuple):
 
 
 def read_shards(source: Path) -> dict[Path, list[Tensor]]:
-    """The tensors of each file of safetensors: of `source` itself, or of those that it is the index of.
+    """Return the tensors of each safetensors file: of `source`, or of the files in its index.
 
     Raises:
-        ValueError: if it is neither, or a file does not hold what the index says.
+        ValueError: if `source` is neither, or a file lacks a tensor of the index.
     """
     if source.is_dir():
-        raise ValueError(f"`source` must be a file, got the folder {source}: name the `*.index.json` that lies in it.")
+        raise ValueError(f"`source` must be a file, got the folder {source}: name the `*.index.json` in it.")
     if source.suffix != ".json":
         return {source: read_header(source)}
     index = _read_index(source)
     shards = {source.with_name(name): read_header(source.with_name(name)) for name in sorted(set(index.values()))}
-    held = {(tensor.name, path.name) for path, tensors in shards.items() for tensor in tensors}
+    present = {(tensor.name, path.name) for path, tensors in shards.items() for tensor in tensors}
     for tensor, name in index.items():
-        if (tensor, name) not in held:
-            raise ValueError(f"`{tensor}` must be in {name} by the index {source}, but is not: load the files again.")
+        if (tensor, name) not in present:
+            raise ValueError(
+                f"`{tensor}` must be in {name} by the index {source}, but is not: download the files again."
+            )
     return shards
 
 
 def read_header(path: Path) -> list[Tensor]:
-    """The tensors of a file of safetensors, in the order of their bytes.
+    """Return the tensors of a safetensors file in the order of their bytes.
 
     Raises:
-        ValueError: if the file is of another format, or not complete.
+        ValueError: if the file has another format or is incomplete.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
         first = 8 + int.from_bytes(file.read(8), "little")
-        header = file.read(min(first - 8, LONGEST_HEADER))
+        header = file.read(min(first - 8, MAX_HEADER))
     try:
-        golden_cases = json.loads(header)
-        tensors = [
-            _tensor(name, golden_case, first) for name, golden_case in golden_cases.items() if name != "__metadata__"
-        ]
+        entries = json.loads(header)
+        tensors = [_tensor(name, entry, first) for name, entry in entries.items() if name != "__metadata__"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no file of safetensors: its header cannot be read ({error}).") from error
     tensors.sort(key=lambda tensor: (tensor.start, tensor.stop))
@@ -66,11 +66,11 @@ def read_header(path: Path) -> list[Tensor]:
 
 
 def _read_index(path: Path) -> dict[str, str]:
-    """The name of the file that each tensor is in."""
+    """Return the name of the file of each tensor."""
     try:
         index: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         if any(Path(name).name != name for name in index.values()):
-            raise ValueError("a shard lies outside of its folder")
+            raise ValueError("a shard is outside its folder")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"`source` must be a file of safetensors or the index of several, got {path}: {error}."
@@ -78,9 +78,9 @@ def _read_index(path: Path) -> dict[str, str]:
     return index
 
 
-def _tensor(name: str, golden_case: Any, first: int) -> Tensor:
-    """One entry of a header whose data begin at byte `first`."""
-    dtype, shape, (start, stop) = golden_case["dtype"], golden_case["shape"], golden_case["data_offsets"]
+def _tensor(name: str, entry: Any, first: int) -> Tensor:
+    """Return the tensor of a header entry; its data start at byte `first`."""
+    dtype, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str):
         raise TypeError(f"`dtype` of `{name}` must be a string, got {dtype!r}")
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in (*shape, start, stop)):
@@ -89,6 +89,6 @@ def _tensor(name: str, golden_case: Any, first: int) -> Tensor:
 
 
 def _is_filled(tensor: Tensor) -> bool:
-    """Whether there are as many bytes as the shape says; types that are never re-laid may have any number of bits."""
+    """Return whether the number of bytes fits the shape; dtypes that are only copied may have any number of bits."""
     item = ITEM_SIZES.get(tensor.dtype)
     return item is None or prod(tensor.shape) * item == tensor.stop - tensor.start

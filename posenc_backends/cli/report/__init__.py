@@ -1,1 +1,28 @@
-"""`posenc report`."""
+"""The command `posenc report`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("report", help="test every encoding in every installed framework")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write them as a page: sortable, with pictures")
+    parser.add_argument(
+        "--modes", action="store_true", help="also compile, export, save, … every encoding: takes minutes"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the report; return the exit status: 0 if no case failed, 1 otherwise."""
+    from .run import report
+
+    return report(options.json, html=options.html, modes=options.modes)

@@ -1,4 +1,4 @@
-"""The report as a page: one file that asks for nothing else, can be sorted, and has pictures for light and for dark."""
+"""The report as an HTML page: one self-contained file with a sortable table and pictures."""
 
 from __future__ import annotations
 
@@ -18,22 +18,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from posenc_backends.cli.report.run import COLUMNS, Section, Target, cell, why
 from posenc_core import __version__
+
+from .results import COLUMNS, KNOWN_FAILURE, LEGEND, Section, Target, cell, why
 
 Rows = list[dict[str, Any]]
 
-# Told apart by everyone: Okabe and Ito 2008, "Color Universal Design".
+# Safe for color-blind readers: Okabe and Ito 2008, "Color Universal Design".
 BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#888888"
 STYLES = {"light": "default", "dark": "dark_background"}
-FACE = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "posenc", "hatch.linewidth": 0.5}
-WIDTH = 4.2  # inches: what a telephone shows without making it smaller
+FONT = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "posenc", "hatch.linewidth": 0.5}
+WIDTH = 4.2  # inches: fits a phone without scaling
 
 
 def page(sections: Sequence[Section], absent: Sequence[Target]) -> str:
-    """What the rooms gave, and which are not installed, as HTML.
+    """Return the report as HTML.
 
-    The rows are those of the terminal. Pictures are drawn twice, and the browser takes the one for its color scheme.
+    Each picture is drawn twice, and the browser shows the one for its color scheme.
+
+    Args:
+        sections: the results of the installed backends.
+        absent: the backends that are not installed.
     """
     environment = Environment(
         loader=PackageLoader("posenc_backends.cli", "report"),
@@ -49,59 +54,61 @@ def page(sections: Sequence[Section], absent: Sequence[Target]) -> str:
         rows=rows,
         sections=sections,
         absent=absent,
+        legend=LEGEND,
         pictures=list(_pictures(sections, rows)),
         cell=cell,
-        rank=_rank,
+        sort_key=_sort_key,
         why=why,
     )
 
 
-def _rank(value: object) -> float | str:
-    """What a cell is sorted by: a number, of passed cases their share; nothing where there is none, which comes last."""
+def _sort_key(value: object) -> float | str:
+    """Return the number that a cell is sorted by, such as the share of passed cases; empty sorts last."""
     if isinstance(value, str) and "/" in value:
         passed, cases = value.split("/")
         return int(passed) / int(cases)
     if isinstance(value, float):
-        return value if math.isfinite(value) else "Infinity"  # as the browser writes it
+        return value if math.isfinite(value) else "Infinity"  # the spelling of JavaScript
     return ""
 
 
 def _pictures(sections: Sequence[Section], rows: Rows) -> Iterator[dict[str, str]]:
-    """Of all cases, and of each check that measured something: what it shows, and its forms as addresses."""
-    told = [f"{section.target.name} {len(section.failed)} of {len(section.results)}" for section in sections]
+    """Yield a picture of all cases and one for each check: title, text alternative, and a URL per color scheme."""
+    counts = [f"{section.target.name} {len(section.failed)} of {len(section.results)}" for section in sections]
     if sections:
-        alt = f"Bars: how many cases each room passed, cannot pass and failed. Failed: {', '.join(told)}."
-        yield {"title": "Cases", "alt": alt} | _forms(partial(_draw_cases, sections=sections), 1 + 0.3 * len(sections))
+        alt = f"Bars: cases of each backend: passed, known failures, failed. Failed: {', '.join(counts)}."
+        urls = _draw_in_both_schemes(partial(_draw_cases, sections=sections), 1 + 0.3 * len(sections))
+        yield {"title": "Cases", "alt": alt} | urls
     for check in ("forward", "gradient", "compiled"):
         measured = [row for row in rows if isinstance(row[check], float)]
         if measured:
-            most = max(measured, key=lambda row: row[check])
-            worst = f"{cell(most[check])} units in the last place, of {most['encoding']} in {most['backend']}"
-            alt = f"Heat map: worst error of each encoding in each room; the largest is {worst}. The table has all numbers."
-            title = f"Worst error, {check}"
-            yield {"title": title, "alt": alt} | _forms(partial(_draw_errors, rows=rows, check=check), 6.5)
+            worst = max(measured, key=lambda row: row[check])
+            largest = f"{cell(worst[check])} ulp, of {worst['encoding']} in {worst['backend']}"
+            alt = f"Heat map: worst error of each encoding in each backend; the largest is {largest}. See the table."
+            urls = _draw_in_both_schemes(partial(_draw_errors, rows=rows, check=check), 6.5)
+            yield {"title": f"Worst error, {check}", "alt": alt} | urls
 
 
-def _forms(draw: Callable[[Axes], None], height: float) -> dict[str, str]:
-    """A picture for each color scheme, as an address that holds it."""
-    forms = {}
-    for form, name in STYLES.items():
-        with style.context([name, FACE]):
+def _draw_in_both_schemes(draw: Callable[[Axes], None], height: float) -> dict[str, str]:
+    """Return a picture for each color scheme as a data URL."""
+    urls = {}
+    for scheme, name in STYLES.items():
+        with style.context([name, FONT]):
             figure = Figure(figsize=(WIDTH, height), layout="constrained")
             draw(figure.add_subplot())
-            figure.savefig(drawn := BytesIO(), format="svg", transparent=True, metadata={"Date": None})
-        forms[form] = f"data:image/svg+xml;base64,{b64encode(drawn.getvalue()).decode()}"
-    return forms
+            figure.savefig(svg := BytesIO(), format="svg", transparent=True, metadata={"Date": None})
+        urls[scheme] = f"data:image/svg+xml;base64,{b64encode(svg.getvalue()).decode()}"
+    return urls
 
 
 def _draw_cases(axes: Axes, sections: Sequence[Section]) -> None:
-    """A bar for each room."""
+    """Draw a bar for each backend."""
     names = [section.target.name for section in sections]
     failed = [len(section.failed) for section in sections]
-    gaps = [sum(bool(each["gap"]) and not each["passed"] for each in section.results) for section in sections]
-    passed = [len(section.results) - sum(others) for section, *others in zip(sections, failed, gaps, strict=True)]
+    known = [sum(bool(result["gap"]) and not result["passed"] for result in section.results) for section in sections]
+    passed = [len(section.results) - sum(others) for section, *others in zip(sections, failed, known, strict=True)]
     left = [0] * len(sections)
-    for label, counts, color in (("passed", passed, BLUE), ("gap", gaps, GRAY), ("failed", failed, ORANGE)):
+    for label, counts, color in (("passed", passed, BLUE), ("known failure", known, GRAY), ("failed", failed, ORANGE)):
         axes.barh(names, counts, left=left, color=color, label=label, height=0.6)
         left = [sum(pair) for pair in zip(left, counts, strict=True)]
     axes.invert_yaxis()
@@ -110,7 +117,7 @@ def _draw_cases(axes: Axes, sections: Sequence[Section]) -> None:
 
 
 def _draw_errors(axes: Axes, rows: Rows, check: str) -> None:
-    """A cell for each encoding in each room: its worst error, hatched where it is a gap, empty where there is no such case."""
+    """Draw a cell for each encoding in each backend: its worst error, hatched for a known failure, empty without a case."""
     backends, encodings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("backend", "encoding"))
     found = {(row["encoding"], row["backend"]): row[check] for row in rows}
     errors = [[_error(found.get((encoding, backend))) for backend in backends] for encoding in encodings]
@@ -125,7 +132,7 @@ def _draw_errors(axes: Axes, rows: Rows, check: str) -> None:
         if isinstance(value, float):
             color = ORANGE if math.isinf(value) else "white" if value < most / 2 else "black"
             axes.text(x, y, f"{value:.1f}", ha="center", va="center", size=7, color=color)
-        elif value == "gap":
+        elif value == KNOWN_FAILURE:
             axes.add_patch(_hatched(x, y))
 
 

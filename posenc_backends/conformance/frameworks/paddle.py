@@ -21,7 +21,7 @@ from paddle.static import InputSpec
 from posenc_backends.conformance.known_failures import known_failures
 from posenc_backends.conformance.tooling import LayerCase, Run, copied, pickled
 
-from ...paddle.attention import MultiHeadAttention
+from ...paddle.layers import MultiHeadAttention
 
 KNOWN_FAILURES = known_failures("paddle")
 CONTRACTS = False  # whether compiled code may fuse a multiplication and an addition, rounding once

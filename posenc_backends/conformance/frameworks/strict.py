@@ -35,7 +35,7 @@ def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -
 
 def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
     """The layer, with these numbers as its parameters of these names."""
-    layer.hold(numbers)
+    layer.set_tables(numbers)
     return layer
 
 

@@ -17,7 +17,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 from posenc_backends.conformance.known_failures import known_failures
 from posenc_backends.conformance.tooling import LayerCase, Run, copied, pickled
 
-from ...torch.attention import MultiHeadAttention
+from ...torch.layers import MultiHeadAttention
 from .torch_export import exported, moved, moved_assigned, onnx, saved, saved_persistent, traced
 
 KNOWN_FAILURES = known_failures("torch")

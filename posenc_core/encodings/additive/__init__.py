@@ -1,13 +1,12 @@
 """Additive encodings: rows that are added to tokens."""
 
+from .base import Series, SinusoidalColumns
 from .fourier import FourierConvention, FourierFeatures, RandomFourierFeatures
 from .grid_sinusoidal import GridConvention, GridSinusoidal
 from .integer import Binary, Integer, Normalized
-from .learned import Learned
-from .learned_sinusoidal import LearnedSinusoidal
+from .learned import Learned, LearnedSinusoidal
 from .sinusoidal import Sine, Sinusoidal
 from .timestep import Order, Timestep
-from .waves import Series, Waves
 
 __all__ = [
     "Binary",
@@ -24,6 +23,6 @@ __all__ = [
     "Series",
     "Sine",
     "Sinusoidal",
+    "SinusoidalColumns",
     "Timestep",
-    "Waves",
 ]

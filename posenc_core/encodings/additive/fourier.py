@@ -15,15 +15,15 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision
 from ...tables.angles import angles_of
 from ...tables.multi_axis import cos_sin_of_sums
-from ..base import Additive, Tables
+from ..base import Tables
+from .base import Additive, Series, SinusoidalColumns
 from .timestep import ORDERS, Order, check_scale
-from .waves import Series, Waves
 
 FourierConvention: TypeAlias = Literal["paper", "code"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FourierFeatures(Waves):
+class FourierFeatures(SinusoidalColumns):
     """Sines and cosines of real coordinates, each frequency twice the one before (NeRF).
 
     With L = dim / (2 × `num_axes`) frequencies for each coordinate. Entries are correctly rounded, but for
@@ -128,6 +128,10 @@ class RandomFourierFeatures(Additive):
         drawn = [_normal(radius, turn) for radius, turn in uniform.reshape(-1, 2).tolist()]
         with high_precision():
             return tuple(float(each * Decimal(self.scale)) for each in drawn)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return () if self.mixes_axes else ("table",)
 
     @property
     def mixes_axes(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from ..._array_api.checks import check_integer, check_known, check_number
 from ...tables import frequencies as f
-from .waves import Series, Waves
+from .base import Series, SinusoidalColumns
 
 GridConvention: TypeAlias = Literal["timm", "timm_interleaved", "mae", "diffusers", "tatp22"]
 
@@ -16,7 +16,7 @@ _AXES = {"timm": (2,), "timm_interleaved": (2,), "mae": (2,), "diffusers": (3,),
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GridSinusoidal(Waves):
+class GridSinusoidal(SinusoidalColumns):
     """`Sinusoidal` for grids of two or three axes: each column turns by the position on one of them.
 
     Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them: height and width, or time, height and

@@ -12,7 +12,8 @@ from ..._array_api.checks import check_integer, check_known
 from ..._array_api.namespace import Array, namespace_of
 from ...positions.sequences import LIMIT
 from ...tables.angles import angles_of
-from ..base import Additive, Tables
+from ..base import Tables
+from .base import Additive
 
 BIT_ORDERS = ("most_significant_first", "least_significant_first")
 

@@ -1,12 +1,20 @@
-"""The additive encoding whose rows are learned."""
+"""Additive encodings that learn: each row, or the frequencies of sinusoids."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..._array_api.checks import check_integer, check_number
-from ..base import Additive, Parameter, Tables
+from ..._array_api.namespace import Array, namespace_of
+from ...tables.angles import angles
+from ...tables.frequencies import as_float64
+from ..base import Parameter, Tables
+from .base import Additive, in_columns
+from .sinusoidal import Sinusoidal
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,3 +58,52 @@ class Learned(Additive):
     def rows(self, positions: Any) -> Tables:
         self._known(positions, minimum=0)
         raise ValueError(f"Rows of {self} are learned: ask a layer that holds them, with integer `positions`.")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LearnedSinusoidal(Sinusoidal):
+    """`Sinusoidal` with each frequency multiplied by `exp(alpha)`, alpha being learned, one number for each pair.
+
+    A layer computes sine and cosine in its framework, in float32, from where they have a gradient: angles are off by
+    some position × frequency × 2**-23, which is 0.125 at position 2**20 in the first columns, and up to three times that once alpha is not 0. `table` has the
+    rows before anything is learned, correctly rounded.
+
+    Args:
+        std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.
+    Raises:
+        ValueError: if `std` is negative, or `convention` is `"column_index"`, which has no pairs.
+
+    >>> LearnedSinusoidal(dim=5).parameters()
+    {'alpha': Parameter(shape=(3,), std=0.0, mean=0.0)}
+    """
+
+    std: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("std", self.std, minimum=0)
+        if self.convention == "column_index":
+            raise ValueError(
+                "`convention` must not be 'column_index' where frequencies are learned; its columns are no pairs."
+            )
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def computes_rows(self) -> bool:
+        return True
+
+    def constants(self, max_len: int) -> Tables:
+        frequencies = as_float64(self._frequencies()).astype(np.float32)
+        return {"frequencies": frequencies, "places": self._places()}
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {"alpha": Parameter(shape=(len(self._frequencies()),), std=self.std)}
+
+    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
+        """The rows from the arrays of a layer, float32: `(..., length) -> (..., length, dim)`."""
+        xp = namespace_of(positions)
+        learned = weights["frequencies"] * xp.exp(xp.astype(weights["alpha"], xp.float32))
+        return (in_columns(angles(xp.astype(positions, xp.float32), learned), weights["places"]),)

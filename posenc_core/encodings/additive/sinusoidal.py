@@ -12,7 +12,7 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies
 from ..base import Tables
-from .waves import Series, Waves
+from .base import Series, SinusoidalColumns
 
 SPACINGS = ("powers_of_two", "endpoint")
 MOST_HALVINGS = 150  # from 1 down to 2 ** -149, the smallest float32
@@ -20,7 +20,7 @@ CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "colu
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Sine(Waves):
+class Sine(SinusoidalColumns):
     """The sine of position × frequency, in every column. Bounded and smooth; no linear map leads from row to row.
 
     Args:
@@ -72,7 +72,7 @@ class Sine(Waves):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Sinusoidal(Waves):
+class Sinusoidal(SinusoidalColumns):
     """Sine and cosine of position × frequency, from fast columns to slow ones. A rotation leads from row to row.
 
     Args:

@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias
 from ..._array_api.checks import check_integer, check_known, check_number
 from ...tables import frequencies as f
 from ...tables._fixed_point import high_precision
-from .waves import Series, Waves
+from .base import Series, SinusoidalColumns
 
 Order: TypeAlias = Literal["sin_first", "cos_first"]
 ORDERS = ("sin_first", "cos_first")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Timestep(Waves):
+class Timestep(SinusoidalColumns):
     """Sine and cosine of time × frequency, all of one before all of the other; an odd `dim` ends in zeros.
 
     With h = dim // 2, the frequencies are `scale * base ** (-i / (h - shift))`, radians per unit of time; one alone is

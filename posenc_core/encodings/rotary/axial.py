@@ -74,6 +74,10 @@ class AxialRotary(RotaryEncoding):
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
 
     @property
+    def needs_positions(self) -> bool:
+        return True
+
+    @property
     def rotary_channels(self) -> int:
         return sum(self.axes_dims)
 

@@ -27,12 +27,20 @@ Direction: TypeAlias = Literal["forward", "inverse"]
 Precision: TypeAlias = Literal["exact", "float32"]
 
 
+def _choose_layout() -> Layout:
+    """Raise: models use both layouts, so that neither can be the default."""
+    raise TypeError(
+        '`layout` must be given: "half" (pairs (0, d/2), (1, d/2 + 1), …: Llama in Hugging Face, GPT-NeoX, Qwen, Gemma) or '
+        '"interleaved" (pairs (0, 1), (2, 3), …: GPT-J, Llama by Meta, the paper).'
+    )
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RotaryEncoding(Tabular):
     """An encoding whose tables turn channel pairs, each by the angle of its position on one axis."""
 
     head_dim: int
-    layout: Layout
+    layout: Layout = field(default_factory=_choose_layout)
     placement: Placement = "lead"
     direction: Direction = "forward"
     precision: Precision = "exact"
@@ -49,6 +57,10 @@ class RotaryEncoding(Tabular):
 
     def _set_pairing(self, pairing: Pairing) -> None:
         object.__setattr__(self, "pairing", pairing)
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ("cos", "sin")
 
     @property
     @abstractmethod

@@ -44,6 +44,14 @@ class LearnedRotary(Rotary):
         if self.precision != "exact":
             raise ValueError(f"`precision` must be left out where frequencies are learned, got {self.precision!r}.")
 
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def computes_rows(self) -> bool:
+        return True
+
     def constants(self, max_len: int) -> Tables:
         factor = self.attention_factor
         return {

@@ -52,7 +52,9 @@ class Rotary(RotaryEncoding):
     base: float = 10000
     rotary_dim: int | None = None
     scaling: Scaling | None = None
-    frequencies: InitVar[Iterable[float] | None] = None  # kept as `own`: the name is a method's
+    # Users give `frequencies=` and call `frequencies()`: one name, which the class can only have for the method. So the
+    # argument is kept as `own`, and the method, which is what a dataclass then finds as its default, stands for none.
+    frequencies: InitVar[Iterable[float] | None] = None
     own: tuple[float, ...] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self, frequencies: Any) -> None:
@@ -134,9 +136,9 @@ class Rotary(RotaryEncoding):
 
 
 def _given(frequencies: Any) -> tuple[float, ...] | None:
-    """The frequencies that were given; without any, a dataclass passes the method of their name instead.
+    """Return the frequencies that were given; without any, a dataclass passes the method of that name instead.
 
-    That of an instance stands for the instance's own, where `dataclasses.replace` makes another of it.
+    `dataclasses.replace` passes that of the instance, whose own frequencies it stands for.
     """
     if frequencies is None or callable(frequencies):
         own: tuple[float, ...] | None = getattr(getattr(frequencies, "__self__", None), "own", None)

@@ -57,6 +57,14 @@ class XPos(Rotary):
         if self.precision != "exact":
             raise ValueError(f"`precision` of XPos must be 'exact', got {self.precision!r}.")
 
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return ("cos", "sin", "key_cos", "key_sin")
+
+    @property
+    def key_tables(self) -> bool:
+        return True
+
     def rows(self, positions: Any) -> Tables:
         """Tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""
         known = self._known(positions)

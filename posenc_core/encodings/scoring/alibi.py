@@ -7,8 +7,19 @@ from dataclasses import dataclass
 
 from ..._array_api.checks import check_known, check_number
 from ..._array_api.namespace import Array
-from ...attention.bias import SIDES, SLOPE_ORDERS, Sides, SlopeOrder, alibi_slopes, distances, linear
-from ..base import PositionScoring, Tables
+from ...attention.bias import (
+    SIDES,
+    SLOPE_ORDERS,
+    Sides,
+    SlopeOrder,
+    alibi_slopes,
+    distance_of,
+    distances,
+    linear_bias,
+    per_head,
+)
+from ..base import Tables
+from .base import PositionScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,4 +59,7 @@ class Alibi(PositionScoring):
         return {"slopes": alibi_slopes(self.num_heads, order=self.slopes, max_bias=self.max_bias)}
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        return linear(weights["slopes"], distances(query_positions, key_positions, sides=self.sides))
+        return linear_bias(per_head(weights["slopes"]), distances(query_positions, key_positions, sides=self.sides))
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        return linear_bias(weights["slopes"][head], distance_of(query_position, key_position, sides=self.sides))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
-from ...attention.relative import Stated, picked
+from ...attention.relative import Positions, pick_columns
 from ...positions.sequences import arange_like
-from ..base import ContentScoring, Parameter, Tables
+from ..base import Parameter, Tables
+from .base import ContentScoring
 
 _CLOSED = -80.0  # the score of a gate that adds nothing to a sum, where the gradient of its sigmoid is still a number
 
@@ -42,6 +43,10 @@ class Cope(ContentScoring):
         super().__post_init__()
         check_integer("max_position", self.max_position)
 
+    @property
+    def needs_all_keys(self) -> bool:
+        return True
+
     def constants(self, max_len: int) -> Tables:
         return {}
 
@@ -49,7 +54,11 @@ class Cope(ContentScoring):
         return {"table": Parameter(shape=(self.max_position, self.head_dim), std=0.0)}
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))
@@ -75,5 +84,5 @@ def _between(by_row: Array, positions: Array) -> Array:
     high = xp.minimum(low + 1, xp.astype(last, xp.int32))
     columns = xp.astype(arange_like(by_row.shape[-1], like=by_row), dtype_of(positions))
     whole = xp.reshape(xp.take(columns, xp.reshape(low, (-1,)), axis=0), shape_of(low))  # some pass gradients to `low`
-    below = picked(by_row, low)
-    return below + (picked(by_row, high) - below) * (positions - whole)
+    below = pick_columns(by_row, low)
+    return below + (pick_columns(by_row, high) - below) * (positions - whole)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..._array_api.checks import check_integer, check_number, is_specialized
-from ..._array_api.namespace import Array, namespace_of
-from ...attention.bias import perceived, progressive
-from ..base import Parameter, PositionScoring, Tables
+from ..._array_api.namespace import Array, namespace_of, paired
+from ...attention.bias import hidden_unit, normalized_distance, perceptron
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 BLOCK = 128  # queries at a time, whose hidden units are in memory
 
@@ -71,10 +73,24 @@ class Fire(PositionScoring):
         return blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=-2)
 
     def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        threshold = namespace_of(query_positions).abs(weights["l"] * self.threshold)
-        shares = progressive(weights["c"], threshold, query_positions, key_positions)
+        shares = self._shares(weights["c"], weights["l"], *paired(query_positions, key_positions))
         hidden, heads = ((weights[f"{name}_weight"], weights[f"{name}_bias"]) for name in ("hidden", "head"))
-        return perceived(shares, hidden, heads)
+        return perceptron(shares, hidden, heads)
+
+    def _shares(self, c: Array, l: Array, query: Array, key: Array) -> Array:
+        return normalized_distance(c, namespace_of(query).abs(l * self.threshold), query, key)
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        def number(name: str, *index: Any) -> Array:
+            return xp.astype(weights[name][index], xp.float32)
+
+        xp = namespace_of(query_position)
+        share = self._shares(number("c", 0), number("l", 0), query_position, key_position)
+        result = number("head_bias", head)
+        for unit in range(self.hidden):
+            output = hidden_unit(share, number("hidden_weight", unit), number("hidden_bias", unit))
+            result = result + number("head_weight", head, unit) * output
+        return result
 
 
 def _blocks(positions: Array) -> list[Array]:

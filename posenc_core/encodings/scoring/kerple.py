@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 from ..._array_api.checks import check_known
 from ..._array_api.namespace import Array
-from ...attention.bias import SIDES, Sides, clamped, distances, logarithmic, power
-from ..base import Parameter, PositionScoring, Tables
+from ...attention.bias import SIDES, Sides, clamped, distance_of, distances, logarithmic_bias, per_head, power_bias
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 Variant: TypeAlias = Literal["logarithmic", "power"]
 VARIANTS = ("logarithmic", "power")
@@ -57,7 +58,14 @@ class Kerple(PositionScoring):
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         far = distances(query_positions, key_positions, sides=self.sides)
-        size = clamped(weights["r1"], minimum=LEAST)
+        return self._of_distance(per_head(weights["r1"]), per_head(weights["r2"]), far)
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        far = distance_of(query_position, key_position, sides=self.sides)
+        return self._of_distance(weights["r1"][head], weights["r2"][head], far)
+
+    def _of_distance(self, r1: Array, r2: Array, far: Array) -> Array:
+        size = clamped(r1, minimum=LEAST)
         if self.variant == "logarithmic":
-            return logarithmic(size, clamped(weights["r2"], minimum=LEAST), far)
-        return power(size, clamped(weights["r2"], minimum=LEAST, maximum=2), far)
+            return logarithmic_bias(size, clamped(r2, minimum=LEAST), far)
+        return power_bias(size, clamped(r2, minimum=LEAST, maximum=2), far)

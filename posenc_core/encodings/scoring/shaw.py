@@ -10,8 +10,9 @@ from typing import Literal, TypeAlias, get_args
 from ..._array_api.checks import check_integer, check_known, check_number, is_static
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.relative import Stated, offsets
-from ..base import ContentScoring, Parameter, Tables
+from ...attention.relative import Positions, offsets
+from ..base import Parameter, Tables
+from .base import ContentScoring
 
 AppliesTo: TypeAlias = Literal["both", "keys"]
 
@@ -63,7 +64,11 @@ class ShawBias(ContentScoring):
         return self.applies_to == "both"
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
@@ -71,11 +76,11 @@ class ShawBias(ContentScoring):
         return apart.expand_offsets(xp.matmul(q, xp.matrix_transpose(xp.take(table, apart.rows, axis=0))))
 
     def values(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, attention: Array
+        self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
     ) -> Array | None:
         if not self.adds_values or any(is_static(length) and length == 0 for length in attention.shape[-2:]):
             return None
         xp = namespace_of(attention)
         apart = offsets(query_positions, key_positions, limit=self.max_distance, like=attention)
         table = xp.astype(weights["value_table"], dtype_of(attention))
-        return xp.matmul(apart.gathered(attention), xp.take(table, apart.rows, axis=0))
+        return xp.matmul(apart.sum_by_offset(attention), xp.take(table, apart.rows, axis=0))

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..._array_api.checks import check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import by_pair, gathered, window_index
-from ..base import Parameter, PositionScoring, Tables
+from ...attention.buckets import gather_by_head, index_by_pair, pair_row, window_index
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,10 +77,17 @@ class SwinBias(PositionScoring):
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
-        index = by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
+        index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
         table = xp.astype(weights["table"], xp.float32)
         outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
-        return gathered(xp.concat([table, outside], axis=0), index)
+        return gather_by_head(xp.concat([table, outside], axis=0), index)
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        xp = namespace_of(query_position)
+        row = weights["index"][pair_row(query_position, key_position, tokens=self.limit)]
+        last = xp.full_like(row, self._rows - 1)
+        score = xp.astype(weights["table"][xp.minimum(row, last), head], xp.float32)
+        return xp.where(row > last, xp.full_like(score, math.nan), score)
 
 
 def _is_pair(window: object) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_integer, check_known, check_number
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.bias import SIDES, Sides
-from ...attention.buckets import by_offset, gathered, t5_buckets
-from ..base import Parameter, PositionScoring, Tables
+from ...attention.buckets import gather_by_head, index_by_offset, offset_row, t5_buckets
+from ..base import Parameter, Tables
+from .base import PositionScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -67,5 +68,10 @@ class T5Bias(PositionScoring):
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
-        buckets = by_offset(weights["buckets"], query_positions, key_positions, reach=self.max_distance)
-        return gathered(xp.astype(weights["table"], xp.float32), buckets)
+        buckets = index_by_offset(weights["buckets"], query_positions, key_positions, reach=self.max_distance)
+        return gather_by_head(xp.astype(weights["table"], xp.float32), buckets)
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        xp = namespace_of(query_position)
+        bucket = weights["buckets"][offset_row(query_position, key_position, reach=self.max_distance)]
+        return xp.astype(weights["table"][bucket, head], xp.float32)

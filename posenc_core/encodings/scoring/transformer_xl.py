@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_even, check_integer, check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.relative import Stated, offsets
+from ...attention.relative import Positions, offsets
 from ...positions.sequences import sequence
 from ..additive.sinusoidal import Sinusoidal
-from ..base import ContentScoring, Parameter, Tables
+from ..base import Parameter, Tables
+from .base import ContentScoring
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,7 +66,11 @@ class TransformerXLBias(ContentScoring):
         return {name: Parameter(shape=shape, std=self.std) for name, shape in shapes.items()}
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Stated, key_positions: Stated, content: AttentionInputs
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
     ) -> Array:
         xp, q, k = namespace_of(content.q), content.q, content.k
         apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)

@@ -11,9 +11,9 @@ if keras.backend.backend() != "tensorflow":
 
 import tensorflow as tf
 
-from posenc_backends import _kernels as kernels
+from posenc_backends._kernels import launch
 from posenc_core import rotate
-from posenc_core._array_api import kernels as _kernels
+from posenc_core._array_api import kernels
 
 pytest.importorskip("numba")
 RNG = np.random.default_rng(5)
@@ -22,8 +22,8 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def calls(monkeypatch):
     """The kinds of the calls of the kernel."""
-    made, kernel_of = [], kernels._kernel_of
-    monkeypatch.setattr(kernels, "_kernel_of", lambda kind: made.append(kind) or kernel_of(kind))
+    made, compiled = [], launch.compiled
+    monkeypatch.setattr(launch, "compiled", lambda dtype: made.append(dtype) or compiled(dtype))
     return made
 
 
@@ -38,12 +38,12 @@ def turning(*tables):
 def both(function, *arguments):
     """What the kernel has a part in, and the same by the formula."""
     found = function(*arguments)
-    held = dict(_kernels._kernels)
-    _kernels._kernels.clear()
+    held = dict(kernels._kernels)
+    kernels._kernels.clear()
     try:
         return found, function(*arguments)
     finally:
-        _kernels._kernels.update(held)
+        kernels._kernels.update(held)
 
 
 def gradients(function, x, *sources, persistent=False):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from posenc_core import rotate, unrotate
-from posenc_core.rotation import pairing_of, turned
+from posenc_core.rotation import pairing_of, rotate_checked
 
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="graphs of TensorFlow")
 RNG = np.random.default_rng(5)
@@ -18,11 +18,11 @@ def numbers(*shape):
 def wanted(x, cos, sin, given, layout):
     """The gradients with respect to x and both tables, by NumPy: back by the opposite angle; sums over batch and heads."""
     pairing, (length, width) = pairing_of(layout), x.shape[-2:]
-    back = turned(given, cos, -sin, pairing.inverse)
+    back = rotate_checked(given, cos, -sin, pairing.inverse)
     flat = np.eye(length * width // 2, dtype=np.float32).reshape(-1, length, width // 2)
     nothing = np.zeros_like(flat[0])
-    of_cos = [np.vdot(given, turned(x, each, nothing, pairing)) for each in flat]
-    of_sin = [np.vdot(given, turned(x, nothing, each, pairing)) for each in flat]
+    of_cos = [np.vdot(given, rotate_checked(x, each, nothing, pairing)) for each in flat]
+    of_sin = [np.vdot(given, rotate_checked(x, nothing, each, pairing)) for each in flat]
     return back, *(np.reshape(each, cos.shape) for each in (of_cos, of_sin))
 
 

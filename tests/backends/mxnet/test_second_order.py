@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mxnet import autograd
 
-from posenc_backends import _kernels as kernels
+from posenc_backends._kernels import adapter, launch
 from posenc_core import rotate
 
 WAYS = {
@@ -23,9 +23,9 @@ def second(result, x, weights):
 @pytest.mark.parametrize("smallest", [0, 10**9], ids=["kernel", "formula"])
 def test_they_are_refused(monkeypatch, way, smallest):
     pytest.importorskip("numba")
-    monkeypatch.setattr("posenc_backends.mxnet.kernel.SMALLEST", smallest)
-    made, kernel_of = [], kernels._kernel_of
-    monkeypatch.setattr(kernels, "_kernel_of", lambda kind: made.append(kind) or kernel_of(kind))
+    monkeypatch.setattr(adapter, "SMALLEST", smallest)
+    made, compiled = [], launch.compiled
+    monkeypatch.setattr(launch, "compiled", lambda dtype: made.append(dtype) or compiled(dtype))
     x, weights = (mx.np.array(np.random.default_rng(seed).normal(size=(2, 33, 40)), dtype="float32") for seed in (0, 1))
     tables = [mx.np.array(np.random.default_rng(2).normal(size=(33, 20)), dtype="float32") for _ in range(2)]
     x.attach_grad()

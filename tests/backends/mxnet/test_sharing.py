@@ -39,7 +39,7 @@ def test_graphs_take_the_table_that_another_block_has_grown():
         block.hybridize()
         np.testing.assert_array_equal(second(*[tokens(5)] * 3).asnumpy(), wanted[5])
     first(*[tokens(12)] * 3)
-    assert layer.held["cos"].shape[0] == 16
+    assert layer.arrays["cos"].shape[0] == 16
     for length in (5, 8):
         np.testing.assert_array_equal(second(*[tokens(length)] * 3).asnumpy(), wanted[length])
     assert np.isfinite(second(*[tokens(12)] * 3).asnumpy()).all()

@@ -73,5 +73,5 @@ def test_a_copy_does_not_wait_for_the_original(again):
 def test_rows_that_are_held_stay():
     """A thread may have looked at them, and be about to run a graph that takes them."""
     layer = RotaryEmbedding(ROTARY, max_len=9)
-    layer.hold(ROTARY.constants(4))
+    layer.set_tables(ROTARY.constants(4))
     assert [table.shape[0] for table in layer.tables] == [9, 9]

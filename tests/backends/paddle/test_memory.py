@@ -39,5 +39,5 @@ def test_what_users_give_is_copied():
 def test_two_layers_hold_memory_of_their_own():
     first, second = (PositionalEncoding(6, encoding=Sinusoidal(dim=6)) for _ in range(2))
     with paddle.no_grad():
-        first.held["table"][0, 0] = 9.0
-    assert float(second.held["table"][0, 0]) == 0
+        first.arrays["table"][0, 0] = 9.0
+    assert float(second.arrays["table"][0, 0]) == 0

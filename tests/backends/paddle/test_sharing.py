@@ -25,9 +25,9 @@ def result(model, length=5):
 def test_casts_keep_one_table_which_grows_for_all():
     model = model_of(RotaryEmbedding(Rotary(head_dim=4, layout="half"), max_len=8))
     for moved in (model, model.astype("bfloat16"), model.astype("float32")):
-        assert len({block.rotary.held["cos"].data_ptr() for block in moved}) == 1
+        assert len({block.rotary.arrays["cos"].data_ptr() for block in moved}) == 1
     assert np.isfinite(result(model, 12)).all()
-    assert {block.rotary.held["cos"].shape[0] for block in model} == {16}
+    assert {block.rotary.arrays["cos"].shape[0] for block in model} == {16}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from posenc_backends.conformance.checks.scoring import COMPUTED, LOOKED_UP
 from posenc_backends.conformance.errors import ulps
 from posenc_backends.torch import AttentionBias, score_mod
 from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
-from posenc_core.encodings import Encoding
+from posenc_core.encodings import Encoding, PositionScoring
 
 ENTRIES = [
     golden_case
@@ -39,7 +39,7 @@ def layer_of(encoding, parameters=None):
     return layer
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda golden_case: golden_case["name"])
+@pytest.mark.parametrize("golden_case", ENTRIES, ids=lambda golden_case: golden_case["name"])
 def test_it_adds_the_golden_numbers(golden_case):
     wanted = np.array(golden_case["bias"])
     given = {
@@ -88,6 +88,32 @@ def test_what_is_learned_has_a_gradient():
     wanted = torch.softmax(layer(q @ q.mT / 2), -1) @ q
     slopes = [torch.autograd.grad(result.square().sum(), layer.table)[0].numpy() for result in (got, wanted)]
     np.testing.assert_allclose(*slopes, atol=1e-5)
+
+
+@pytest.mark.parametrize("encoding", [each for each in ENCODINGS if each.parameters()], ids=repr)
+def test_one_function_serves_a_whole_training(encoding):
+    """Each call reads the parameters as they are then, and has a graph of its own to go back through."""
+    layer = layer_of(encoding).requires_grad_(True)
+    add, shape = score_mod(layer), (2, 7, 12)
+    index = [torch.arange(size).reshape(sizes) for size, sizes in zip(shape, ((-1, 1, 1), (-1, 1), (-1,)), strict=True)]
+    for _ in range(2):
+        found, wanted = add(torch.zeros(shape), torch.tensor(0), *index), layer(torch.zeros(shape))
+        np.testing.assert_allclose(found.detach(), wanted.detach(), rtol=0, atol=2e-6)
+        slopes = [torch.autograd.grad(scores.square().sum(), [*layer.parameters()]) for scores in (found, wanted)]
+        for got, expected in zip(*slopes, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.mul_(0.5)
+    assert (found != add(torch.zeros(shape), torch.tensor(0), *index)).any()
+
+
+def test_an_encoding_without_a_formula_for_one_score_is_refused():
+    class Plain(Alibi):
+        score_of = PositionScoring.score_of
+
+    with pytest.raises(TypeError, match="`score_of` needs a formula for one query and one key, which Plain does not"):
+        score_mod(Plain(num_heads=2))(torch.zeros(()), *(torch.tensor(number) for number in (0, 1, 7, 5)))
 
 
 CONTENT = [

@@ -110,7 +110,7 @@ class Recomputed(nn.Module):
         return x
 
     def _attended(self, x):
-        x = x + self.num_rotating_pairs(x, x, x, causal=True)
+        x = x + self.rotary_channels(x, x, x, causal=True)
         return self.biased(x, x, x)
 
 
@@ -119,7 +119,7 @@ def test_what_is_recomputed_trains_as_what_is_kept(reentrant, limit):
     """To the last bit, but where the first call is without gradients, for which attention has another kernel."""
     trained = []
     for model in (Recomputed(True), Recomputed(False, use_reentrant=reentrant)):
-        model.rotary_channels.rotary.hold(
+        model.rotary_channels.rotary.set_tables(
             model.rotary_channels.rotary.encoding.constants(2)
         )  # it grows while the first call is kept
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)

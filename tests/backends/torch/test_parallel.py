@@ -39,7 +39,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         x = self.learned(self.fixed(x))
-        x = x + self.num_rotating_pairs(x, x, x, causal=True)
+        x = x + self.rotary_channels(x, x, x, causal=True)
         return self.biased(x, x, x)
 
 
@@ -102,7 +102,7 @@ def tables_of_other_lengths_in_each_process(mesh):
     """One of them grows there alone; two calls go before one way back, between which buffers would be sent."""
     model = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), PositionalEncoding(WIDTH, max_len=4)))
     turning = DistributedDataParallel(MultiHeadAttention(WIDTH, HEADS, position=ROTARY))
-    turning.module.rotary.hold(ROTARY.constants(4))
+    turning.module.rotary.set_tables(ROTARY.constants(4))
     rank = mesh.get_rank()
     for length in ((3, 3), (3, 9), (3, 3), (17, 2)):
         model(torch.randn(2, length[rank], WIDTH)).sum().backward()

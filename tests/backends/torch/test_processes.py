@@ -81,7 +81,7 @@ def test_copies_of_a_grown_layer_grow_by_themselves(copied):
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad], ids=lambda mode: mode.__name__)
 def test_tables_that_grew_where_nothing_is_recorded_are_trained_with(mode):
     attention = MultiHeadAttention(2 * WIDTH, 2, position=Rotary(head_dim=WIDTH, layout="half"))
-    attention.rotary.hold(attention.rotary.encoding.constants(2))
+    attention.rotary.set_tables(attention.rotary.encoding.constants(2))
     fresh = copy.deepcopy(attention)
     x = torch.randn(2, 9, 2 * WIDTH)
     with mode():

@@ -21,7 +21,7 @@ def model_of(layer):
 
 
 def tables(model):
-    return {block.rotary.held["cos"].data_ptr() for block in model}
+    return {block.rotary.arrays["cos"].data_ptr() for block in model}
 
 
 def test_copies_casts_and_moves_keep_one_table(model):
@@ -36,7 +36,7 @@ def test_copies_casts_and_moves_keep_one_table(model):
 
 
 def test_it_grows_once_for_all_and_the_numbers_are_those_of_blocks_of_their_own(model):
-    x = torch.randn(1, len(model[0].rotary.held["cos"]) + 1, 8)
+    x = torch.randn(1, len(model[0].rotary.arrays["cos"]) + 1, 8)
     own = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half")).eval()
     for block in model:
         own.load_state_dict(block.state_dict())

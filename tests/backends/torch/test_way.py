@@ -20,9 +20,9 @@ def counted(request):
     """The counts of each call: in this process, or in one of its own, where numba is hidden."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
-        from architecture import apart, way
+        from architecture import in_subprocess, way
 
-        return apart("way", hidden=True) if request.param else way()
+        return in_subprocess("way", hidden=True) if request.param else way()
 
 
 @pytest.mark.parametrize(("call", "most"), CALLS.items())

@@ -1,10 +1,10 @@
-import re
-
 import mpmath as mp
 import numpy as np
 import pytest
 
 from posenc_core import AxialRotary, DynamicNTK, LearnedRotary, MultimodalRotary, Proportional, XPos
+
+from ...errors import rejects
 
 MULTIMODAL = {"head_dim": 12, "layout": "half"}
 AXIAL = {"head_dim": 12, "layout": "half", "axes_dims": (4, 4, 4)}
@@ -35,94 +35,94 @@ def test_published_sections_are_dealt_as_their_models_do():
 
 
 @pytest.mark.parametrize(
-    ("make", "fields", "kind", "message"),
+    ("make", "fields", "kind", "names"),
     [
         (
             MultimodalRotary,
             {"sections": (2, 2, 1)},
             ValueError,
-            "`sections` must add up to the 6 pairs that turn, got (2,",
+            ("sections", "(2, 2, 1)"),
         ),
-        (MultimodalRotary, {"sections": 6}, TypeError, "`sections` must be a list of numbers of pairs, got 6."),
+        (MultimodalRotary, {"sections": 6}, TypeError, ("sections", "6")),
         (
             MultimodalRotary,
             {"sections": (3, 3), "arrangement": "interleaved"},
             ValueError,
-            "`sections` must be three unless they are chunked, got (3, 3).",
+            ("sections", "(3, 3)"),
         ),
         (
             MultimodalRotary,
             {"sections": (1, 4, 1), "arrangement": "interleaved"},
             ValueError,
-            "`sections` cannot be dealt 'interleaved': (1, 4, 1) pairs would become (3, 2, 1).",
+            ("sections", "'interleaved'", "(1, 4, 1)", "(3, 2, 1)"),
         ),
         (
             MultimodalRotary,
             {"sections": (1, 2, 3), "arrangement": "ernie"},
             ValueError,
-            "`sections` cannot be dealt 'ernie'",
+            ("sections", "'ernie'", "(3, 1, 2)", "(3, 1, 1)"),
         ),
         (
             MultimodalRotary,
             {"sections": (2, 2, 2), "arrangement": "random"},
             ValueError,
-            "`arrangement` must be one of",
+            ("arrangement", "'random'"),
         ),
         (
             MultimodalRotary,
             {"sections": (2, 2, 2), "scaling": Proportional(partial_rotary_factor=0.5)},
             ValueError,
-            "`scaling` must leave no pair standing still",
+            ("scaling", "Proportional(partial_rotary_factor=0.5)"),
         ),
-        (AxialRotary, {"axes_dims": (4, 3)}, ValueError, "`axes_dims` must be even, got 3."),
+        (AxialRotary, {"axes_dims": (4, 3)}, ValueError, ("axes_dims", "3")),
         (
             AxialRotary,
             {"axes_dims": (8, 8)},
             ValueError,
-            "`axes_dims` must add up to at most `head_dim` 12, got (8, 8).",
+            ("axes_dims", "(8, 8)"),
         ),
-        (AxialRotary, {"axes_dims": 4}, TypeError, "`axes_dims` must be a list of numbers of channels, got 4."),
-        (AxialRotary, {"axes_dims": (2, 4), "series": "dealt"}, ValueError, "`axes_dims` must all be equal where axes"),
-        (AxialRotary, AXIAL | {"base": (10, 20)}, ValueError, "`base` must be one number, or one for each of 3 axes"),
-        (AxialRotary, AXIAL | {"base": None}, TypeError, "`base` must be a number, got None."),
+        (AxialRotary, {"axes_dims": 4}, TypeError, ("axes_dims", "4")),
+        (AxialRotary, {"axes_dims": (2, 4), "series": "dealt"}, ValueError, ("axes_dims", "(2, 4)")),
+        (AxialRotary, AXIAL | {"base": (10, 20)}, ValueError, ("base", "(10, 20)")),
+        (AxialRotary, AXIAL | {"base": None}, TypeError, ("base", "None")),
         (
             AxialRotary,
             AXIAL | {"base": (2, 3, 4), "series": "dealt"},
             ValueError,
-            "`base` must be one number where its",
+            ("base", "(2, 3, 4)"),
         ),
         (
             AxialRotary,
             AXIAL | {"placement": "spread", "arrangement": "blocks"},
             ValueError,
-            "`placement` 'spread' goes",
+            ("placement", "'half'"),
         ),
-        (AxialRotary, AXIAL | {"unit": "degree"}, ValueError, "`unit` must be one of 'radian', 'turn', got 'degree'."),
-        (XPos, {"scale_base": 0}, ValueError, "`scale_base` must be a finite number greater than 0, got 0."),
-        (XPos, {"center": 40000}, ValueError, "`center` must lie within 35556 of 0, got 40000; a larger `scale_base`"),
-        (XPos, {"precision": "float32"}, ValueError, "`precision` of XPos must be 'exact', got 'float32'."),
+        (AxialRotary, AXIAL | {"unit": "degree"}, ValueError, ("unit", "'degree'")),
+        (XPos, {"scale_base": 0}, ValueError, ("scale_base", "0")),
+        (XPos, {"center": 40000}, ValueError, ("center", "40000")),
+        (XPos, {"precision": "float32"}, ValueError, ("precision", "'float32'")),
         (
             XPos,
             {"scaling": Proportional(partial_rotary_factor=0.5)},
             ValueError,
-            "`scaling` of XPos must leave no pair",
+            ("scaling", "Proportional(partial_rotary_factor=0.5)"),
         ),
-        (LearnedRotary, {"std": -1}, ValueError, "`std` must be a finite number of at least 0, got -1."),
+        (LearnedRotary, {"std": -1}, ValueError, ("std", "-1")),
         (
             LearnedRotary,
             {"scaling": DynamicNTK(factor=2, original_max_position_embeddings=8)},
             ValueError,
-            "`scaling` must not depend on the length where frequencies are learned",
+            ("scaling", "DynamicNTK(factor=2, original_max_position_embeddings=8)"),
         ),
     ],
 )
-def test_bad_input(make, fields, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_bad_input(make, fields, kind, names):
+    with rejects(kind, *names):
         make(**{"head_dim": 12, "layout": "half"} | fields)
 
 
 def test_positions_have_as_many_axes_as_the_encoding():
-    with pytest.raises(ValueError, match=re.escape("`positions` must have shape (3, ..., length), got (2, 5).")):
+    with rejects(ValueError, "positions", "(2, 5)"):
         AxialRotary(**AXIAL).cos_sin(np.zeros((2, 5)))
 
 
@@ -142,8 +142,6 @@ def test_xpos_is_exact_around_any_center(center):
 
 
 def test_xpos_tells_how_far_it_reaches():
-    with pytest.raises(
-        ValueError, match=re.escape("`positions` must lie within 35556 of `center` 0, got one 40000 away")
-    ):
+    with rejects(ValueError, "positions", "40000"):
         XPos(**XPOS).rows([-40000])
     assert XPos(**XPOS).limit == 35557

@@ -1,7 +1,6 @@
 """Sines and cosines of grids, coordinates and times, beyond the golden numbers: what one setting has to do with another."""
 
 import random
-import re
 
 import mpmath as mp
 import numpy as np
@@ -21,6 +20,8 @@ from posenc_core import (
     XPos,
     grid,
 )
+
+from ...errors import rejects
 
 CELLS = grid(3, 4)
 LONG = np.array([0, 1, 7, 2**20, 2**31 - 1, -5])
@@ -150,84 +151,84 @@ def test_digits_learned_rows_and_fading_rotations_have_no_derivatives():
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "message"),
+    ("make", "kind", "names"),
     [
-        (lambda: Timestep(dim=1), ValueError, "`dim` must be at least 2, got 1."),
-        (lambda: Timestep(dim=8, shift=4), ValueError, "`shift` must be below `dim // 2`, which is 4, got 4."),
-        (lambda: Timestep(dim=2, shift=1.5), ValueError, "`shift` must be below `dim // 2`, which is 1, got 1.5."),
-        (lambda: Timestep(dim=8, shift="1"), TypeError, "`shift` must be a number, got '1'."),
-        (lambda: Timestep(dim=8, scale=0), ValueError, "`scale` must be a finite number greater than 0, got 0."),
-        (lambda: Timestep(dim=8, base=1), ValueError, "`base` must be a finite number greater than 1, got 1."),
+        (lambda: Timestep(dim=1), ValueError, ("dim", "1")),
+        (lambda: Timestep(dim=8, shift=4), ValueError, ("shift", "4")),
+        (lambda: Timestep(dim=2, shift=1.5), ValueError, ("shift", "1.5")),
+        (lambda: Timestep(dim=8, shift="1"), TypeError, ("shift", "'1'")),
+        (lambda: Timestep(dim=8, scale=0), ValueError, ("scale", "0")),
+        (lambda: Timestep(dim=8, base=1), ValueError, ("base", "1")),
         (
             lambda: Timestep(dim=8, order="cos"),
             ValueError,
-            "`order` must be one of 'sin_first', 'cos_first', got 'cos'.",
+            ("order", "'cos'"),
         ),
         (
             lambda: GridSinusoidal(dim=6, convention="timm"),
             ValueError,
-            "`dim` must be divisible by 4 for 'timm', got 6; take 8.",
+            ("dim", "6"),
         ),
         (
             lambda: GridSinusoidal(dim=8, convention="diffusers", num_axes=3),
             ValueError,
-            "`dim` must be divisible by 16 for 'diffusers', got 8; take 16.",
+            ("dim", "8"),
         ),
         (
             lambda: GridSinusoidal(dim=16, convention="diffusers"),
             ValueError,
-            "`num_axes` must be 3 for 'diffusers', got 2.",
+            ("num_axes", "2"),
         ),
         (
             lambda: GridSinusoidal(dim=16, convention="tatp22", num_axes=4),
             ValueError,
-            "`num_axes` must be 1 or 2 or 3 for 'tatp22', got 4.",
+            ("num_axes", "4"),
         ),
-        (lambda: GridSinusoidal(dim=8, convention="vit"), ValueError, "`convention` must be one of 'timm',"),
-        (lambda: GridSinusoidal(dim=8, convention="mae", base=1), ValueError, "`base` must be a finite number greater"),
+        (lambda: GridSinusoidal(dim=8, convention="vit"), ValueError, ("convention", "'vit'")),
+        (lambda: GridSinusoidal(dim=8, convention="mae", base=1), ValueError, ("base", "1")),
         (
             lambda: GridSinusoidal(dim=8, convention="mae").table([[0, 1]] * 3),
             ValueError,
-            "`positions` must have shape (2, ..., length), got (3, 2).",
+            ("positions", "(3, 2)"),
         ),
-        (lambda: FourierFeatures(dim=8, num_axes=3), ValueError, "`dim` must be a multiple of 6, a sine and a cosine"),
+        (lambda: FourierFeatures(dim=8, num_axes=3), ValueError, ("dim", "8")),
         (
             lambda: FourierFeatures(dim=260, num_axes=2),
             ValueError,
-            "`dim` must be at most 256, 64 frequencies that double",
+            ("dim", "260"),
         ),
-        (lambda: Timestep(dim=8, scale=2.0**31), ValueError, "`scale` must be below 2**31, got 2147483648.0."),
+        (lambda: Timestep(dim=8, scale=2.0**31), ValueError, ("scale", "2147483648.0")),
         (
             lambda: RandomFourierFeatures(dim=8, scale=1e300, seed=0),
             ValueError,
-            "`scale` must be below 2**31, got 1e+300.",
+            ("scale", "1e+300"),
         ),
-        (lambda: FourierFeatures(dim=8, num_axes=0), ValueError, "`num_axes` must be at least 1, got 0."),
-        (lambda: FourierFeatures(dim=8, convention="nerf"), ValueError, "`convention` must be one of 'paper', 'code'"),
-        (lambda: RandomFourierFeatures(dim=5, scale=1.0, seed=0), ValueError, "`dim` must be even, got 5."),
+        (lambda: FourierFeatures(dim=8, num_axes=0), ValueError, ("num_axes", "0")),
+        (lambda: FourierFeatures(dim=8, convention="nerf"), ValueError, ("convention", "'nerf'")),
+        (lambda: RandomFourierFeatures(dim=5, scale=1.0, seed=0), ValueError, ("dim", "5")),
         (
             lambda: RandomFourierFeatures(dim=4, scale=0.0, seed=0),
             ValueError,
-            "`scale` must be a finite number greater",
+            ("scale", "0.0"),
         ),
-        (lambda: RandomFourierFeatures(dim=4, scale=1.0, seed=-1), ValueError, "`seed` must be at least 0, got -1."),
-        (lambda: RandomFourierFeatures(dim=4, scale=1.0, seed=2**32), ValueError, "`seed` must be below 2**32, got"),
+        (lambda: RandomFourierFeatures(dim=4, scale=1.0, seed=-1), ValueError, ("seed", "-1")),
+        (lambda: RandomFourierFeatures(dim=4, scale=1.0, seed=2**32), ValueError, ("seed", "4294967296")),
         (
             lambda: RandomFourierFeatures(dim=4, scale=1.0, seed=0, num_axes=2).table([0.0, 1.0]),
             ValueError,
-            "`positions` must have shape (2, ..., length), got (2,).",
+            ("positions", "(2,)"),
         ),
         (
             lambda: LearnedSinusoidal(dim=4, convention="column_index"),
             ValueError,
-            "`convention` must not be 'column_index' where frequencies are learned; its columns are no pairs.",
+            ("convention", "'column_index'"),
         ),
-        (lambda: LearnedSinusoidal(dim=4, std=-1.0), ValueError, "`std` must be a finite number of at least 0"),
-        (lambda: Learned(dim=4, length=3, offset=-1), ValueError, "`offset` must be at least 0, got -1."),
+        (lambda: LearnedSinusoidal(dim=4, std=-1.0), ValueError, ("std", "-1.0")),
+        (lambda: Learned(dim=4, length=3, offset=-1), ValueError, ("offset", "-1")),
     ],
 )
-def test_bad_input(make, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_bad_input(make, kind, names):
+    with rejects(kind, *names):
         make()
 
 

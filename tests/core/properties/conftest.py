@@ -1,4 +1,4 @@
-"""Generated examples are the same in every run, so that a red test stays red until it is mended."""
+"""Generate the same examples in every run, so that a failing test fails until it is fixed."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""Numbers at random, of the sizes that encodings meet."""
+"""Strategies for numbers of the sizes that encodings take."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,5 +11,5 @@ FACTORS = st.floats(1, 64)
 LENGTHS = st.integers(2, FAR)
 DIMS = st.integers(1, 12)
 HEADS = st.integers(1, 5)
-SHARES = st.floats(0, 1)
+FRACTIONS = st.floats(0, 1)
 RNGS = st.integers(0, 2**32 - 1).map(np.random.default_rng)

@@ -1,4 +1,4 @@
-"""Attention with positions inside: what may not change, however tokens are cut, packed, padded, moved or shared."""
+"""Attention with positions gives the same results however tokens are chunked, packed, padded, shifted or grouped."""
 
 from inspect import isclass
 from itertools import pairwise
@@ -29,69 +29,69 @@ from posenc_core.encodings import (
     XPos,
 )
 
-from .attending import close, seen, tokens, weights_of
-from .kinds import INSIDE
 from .numbers import DISTANCES, RNGS
+from .random_attention import causal_mask, close, tokens, weights_of
+from .strategies import IN_ATTENTION
 
 LENGTHS = st.integers(2, 9)
 
 few = settings(max_examples=10)
-each = pytest.mark.parametrize("kind", INSIDE)
+each = pytest.mark.parametrize("kind", IN_ATTENTION)
 
 
 @each
 @few
 @given(st.data(), RNGS, LENGTHS)
-def test_a_cache_changes_nothing_wherever_the_sequence_is_split(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+def test_a_cache_does_not_change_results_wherever_the_sequence_is_split(kind, data, rng, length):
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     every = range(length)
-    whole = attend(q, k, v, position=Placed(encoding, every, every, weights), mask=seen(every, every))
+    whole = attend(q, k, v, position=Placed(encoding, every, every, weights), mask=causal_mask(every, every))
     split = data.draw(st.integers(1, length - 1))
     for part in (range(split), range(split, length)):
         known = range(part.stop)
         placed = Placed(encoding, part, known, weights)
         rows = slice(part.start, part.stop)
-        got = attend(q[:, :, rows], k[:, :, known], v[:, :, known], position=placed, mask=seen(part, known))
+        got = attend(q[:, :, rows], k[:, :, known], v[:, :, known], position=placed, mask=causal_mask(part, known))
         close(got, whole[:, :, rows], encoding)
 
 
 @each
 @few
 @given(st.data(), RNGS, st.lists(st.integers(1, 5), min_size=1, max_size=3))
-def test_packed_sequences_are_the_separate_ones(kind, data, rng, lengths):
-    encoding = data.draw(INSIDE[kind])
+def test_packed_sequences_equal_separate_ones(kind, data, rng, lengths):
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, sum(lengths), batch=1), weights_of(encoding, rng)
     bounds = np.cumsum([0, *lengths])
     positions, sequence = from_cu_seqlens(bounds), np.repeat(np.arange(len(lengths)), lengths)
-    mask = seen(positions, positions) & (sequence[:, None] == sequence)
+    mask = causal_mask(positions, positions) & (sequence[:, None] == sequence)
     packed = attend(q, k, v, position=Placed(encoding, positions, positions, weights), mask=mask)
     for begin, end in pairwise(bounds):
         one = slice(begin, end)
         alone, own = range(end - begin), (x[:, :, one] for x in (q, k, v))
-        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=seen(alone, alone))
+        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=causal_mask(alone, alone))
         close(packed[:, :, one], separate, encoding)
 
 
 @each
 @few
 @given(st.data(), RNGS, LENGTHS)
-def test_padding_on_the_left_changes_nothing(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+def test_padding_on_the_left_does_not_change_results(kind, data, rng, length):
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     counts = np.ones((2, length), bool)
     counts[1, : data.draw(st.integers(1, length - 1))] = False
     positions = from_mask(counts)
-    mask = seen(positions, positions) & counts[:, None, None, :] & counts[:, None, :, None]
+    mask = causal_mask(positions, positions) & counts[:, None, None, :] & counts[:, None, :, None]
     padded = attend(q, k, v, position=Placed(encoding, *at(encoding, positions), weights), mask=mask)
     for row, first in enumerate(length - counts.sum(axis=-1)):
         alone, own = range(length - first), (x[row : row + 1, :, first:] for x in (q, k, v))
-        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=seen(alone, alone))
+        separate = attend(*own, position=Placed(encoding, alone, alone, weights), mask=causal_mask(alone, alone))
         close(padded[row : row + 1, :, first:], separate, encoding)
 
 
 def at(encoding, positions):
-    """Positions of rows twice, on each axis where there are several."""
+    """Return positions for queries and keys, repeated on each axis if there are several."""
     axes = getattr(encoding, "num_axes", 1)
     on_axes = positions if axes == 1 else np.stack([positions] * axes)
     return on_axes, on_axes
@@ -100,22 +100,22 @@ def at(encoding, positions):
 @each
 @few
 @given(st.data(), RNGS, LENGTHS)
-def test_what_a_mask_hides_changes_nothing(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+def test_masked_tokens_do_not_change_results(kind, data, rng, length):
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     every, hidden = range(length), slice(data.draw(st.integers(1, length - 1)), length)
-    placed, mask = Placed(encoding, every, every, weights), seen(every, every)
+    placed, mask = Placed(encoding, every, every, weights), causal_mask(every, every)
     before = attend(q, k, v, position=placed, mask=mask)
     k[:, :, hidden], v[:, :, hidden] = -k[:, :, hidden], 7.0
     after = attend(q, k, v, position=placed, mask=mask)
     close(after[:, :, : hidden.start], before[:, :, : hidden.start], encoding)
 
 
-@pytest.mark.parametrize("kind", sorted(INSIDE.keys() - {"Cope"}))  # which counts keys in the order in which they lie
+@pytest.mark.parametrize("kind", sorted(IN_ATTENTION.keys() - {"Cope"}))  # which counts keys by index
 @few
 @given(st.data(), RNGS, LENGTHS)
-def test_tokens_may_come_in_any_order_that_their_positions_tell(kind, data, rng, length):
-    encoding = data.draw(INSIDE[kind])
+def test_tokens_may_be_permuted_with_their_positions(kind, data, rng, length):
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     every, order = range(length), rng.permutation(length)
     wanted = attend(q, k, v, position=Placed(encoding, every, every, weights))
@@ -127,8 +127,8 @@ def test_tokens_may_come_in_any_order_that_their_positions_tell(kind, data, rng,
 @each
 @few
 @given(st.data(), RNGS, st.integers(1, 6), st.integers(1, 6))
-def test_ranges_and_the_arrays_of_the_same_positions_are_one(kind, data, rng, queries, keys):
-    encoding = data.draw(INSIDE[kind])
+def test_ranges_and_arrays_of_the_same_positions_give_equal_results(kind, data, rng, queries, keys):
+    encoding = data.draw(IN_ATTENTION[kind])
     start = data.draw(st.integers(0 if isinstance(encoding, SwinBias) else -20, 20))
     (q, k, v), weights = tokens(rng, encoding, queries, keys), weights_of(encoding, rng)
     ranges = range(start, start + queries), range(keys)
@@ -138,7 +138,7 @@ def test_ranges_and_the_arrays_of_the_same_positions_are_one(kind, data, rng, qu
 
 
 @given(RNGS, st.integers(3, 9))
-def test_attention_without_positions_follows_a_permutation_of_its_tokens(rng, length):
+def test_attention_without_positions_is_permutation_equivariant(rng, length):
     x, order = rng.normal(size=(length, 4)), rng.permutation(length)
     close(attend(x[order], x[order], x[order]), attend(x, x, x)[order])
 
@@ -163,7 +163,7 @@ ORDERED = [
 @pytest.mark.parametrize("encoding", ORDERED, ids=str)
 @few
 @given(RNGS, st.integers(3, 9))
-def test_attention_with_positions_does_not(encoding, rng, length):
+def test_attention_with_positions_is_not_permutation_equivariant(encoding, rng, length):
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     order = np.roll(np.arange(length), 1)
     placed = Placed(encoding, range(length), range(length), weights)
@@ -172,7 +172,7 @@ def test_attention_with_positions_does_not(encoding, rng, length):
 
 
 @given(RNGS, st.integers(1, 3), st.integers(1, 4), LENGTHS)
-def test_heads_of_a_group_see_the_keys_that_they_share(rng, shared, groups, length):
+def test_heads_of_a_group_share_their_keys(rng, shared, groups, length):
     q, k, v = rng.normal(size=(3, 2, shared * groups, length, 4))
     k, v = k[:, :shared], v[:, :shared]
     repeated = (np.repeat(x, groups, axis=1) for x in (k, v))
@@ -185,8 +185,8 @@ RELATIVE = ("Alibi", "T5Bias", "Kerple", "ShawBias", "TransformerXLBias")
 @pytest.mark.parametrize("kind", RELATIVE)
 @few
 @given(st.data(), RNGS, LENGTHS, DISTANCES)
-def test_only_distances_count(kind, data, rng, length, shift):
-    encoding = data.draw(INSIDE[kind])
+def test_only_distances_matter(kind, data, rng, length, shift):
+    encoding = data.draw(IN_ATTENTION[kind])
     (q, k, v), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     wanted = attend(q, k, v, position=Placed(encoding, range(length), range(length), weights))
     there = np.arange(length) + shift
@@ -198,9 +198,9 @@ def test_only_distances_count(kind, data, rng, length, shift):
 @pytest.mark.parametrize("kind", ["Rotary", "Proportional", "XPos"])
 @few
 @given(st.data(), RNGS, LENGTHS, st.integers(-2000, 2000))
-def test_only_distances_count_where_tables_are_rounded(kind, data, rng, length, shift):
-    """Scores are off by what `test_rotary_properties.py` allows; results by as much of their values, twice."""
-    encoding = data.draw(INSIDE[kind])
+def test_only_distances_matter_with_rounded_tables(kind, data, rng, length, shift):
+    """The error of scores is that of `test_rotary_properties.py`; the relative error of results is twice as large."""
+    encoding = data.draw(IN_ATTENTION[kind])
     q, k, v = tokens(rng, encoding, length)
     here = np.arange(length) + round(getattr(encoding, "center", 0))
     got, wanted = (attend(q, k, v, position=Placed(encoding, at, at)) for at in (here + shift, here))
@@ -214,7 +214,7 @@ def norm(x):
 
 
 @few
-@given(INSIDE["Cope"], RNGS, LENGTHS, st.data())
+@given(IN_ATTENTION["Cope"], RNGS, LENGTHS, st.data())
 def test_contextual_positions_count_back_from_the_query(encoding, rng, length, data):
     (q, k, _), weights = tokens(rng, encoding, length), weights_of(encoding, rng)
     before, every = data.draw(st.integers(1, length - 1)), range(length)
@@ -224,9 +224,9 @@ def test_contextual_positions_count_back_from_the_query(encoding, rng, length, d
     close(here[..., before:], there[..., before:])
 
 
-def test_every_encoding_inside_attention_is_here():
+def test_every_encoding_in_attention_is_tested():
     inside = {
         name for name, kind in vars(encodings).items() if isclass(kind) and issubclass(kind, RotaryEncoding | Scoring)
     }
     abstract = {"RotaryEncoding", "Scoring", "PositionScoring", "ContentScoring"}
-    assert inside - abstract == INSIDE.keys() - {"Proportional"}
+    assert inside - abstract == IN_ATTENTION.keys() - {"Proportional"}

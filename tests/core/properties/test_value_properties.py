@@ -1,4 +1,4 @@
-"""Encodings and scalings are values: whatever they hold, JSON and `repr` keep it."""
+"""Encodings and scalings are values: JSON and `repr` reproduce them with any fields."""
 
 import json
 from inspect import isabstract
@@ -12,10 +12,10 @@ from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
-from .kinds import ADDITIVE, INSIDE
-from .rotary_kinds import FLOAT32, SCALINGS
+from .rotary_strategies import FLOAT32, SCALINGS
+from .strategies import ADDITIVE, IN_ATTENTION
 
-KINDS = ADDITIVE | INSIDE | SCALINGS | {"Rotary of float32": FLOAT32}
+KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32}
 NAMES = vars(encodings) | vars(scaling)
 
 
@@ -32,14 +32,14 @@ def test_json_and_repr_keep_a_value(kind, data):
         assert parse(repr(value)) == value
 
 
-def test_every_kind_is_here():
-    own = {kind for kind in (*kinds(Encoding), *kinds(Scaling)) if kind.__module__.startswith("posenc_core")}
+def test_every_class_is_tested():
+    own = {kind for kind in (*subclasses(Encoding), *subclasses(Scaling)) if kind.__module__.startswith("posenc_core")}
     assert {kind.__name__ for kind in own} == KINDS.keys() - {"Rotary of float32"}
 
 
-def kinds(cls):
-    """The classes below one that are not abstract."""
+def subclasses(cls):
+    """Yield the subclasses that are not abstract."""
     for kind in cls.__subclasses__():
-        yield from kinds(kind)
+        yield from subclasses(kind)
         if not isabstract(kind):
             yield kind

@@ -1,0 +1,62 @@
+"""A mistake: a name, and the candidates that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from posenc_core.analysis.precision import ROUNDED
+
+from ..candidates import Candidate, Tables
+
+Change: TypeAlias = Callable[[Candidate], Iterable[Candidate]]
+
+
+class Mistake(NamedTuple):
+    """A known mistake.
+
+    Attributes:
+        name: its name, such as `"layout swapped"`.
+        description: what the function does, in words.
+        change: from the right candidate to the wrong ones; if there are several, each column may match another one.
+        is_state: whether an earlier call is to blame.
+    """
+
+    name: str
+    description: str
+    change: Change
+    is_state: bool = False
+
+    def candidates(self, right: Candidate) -> Iterator[Candidate]:
+        """Yield the wrong candidates; none if the encoding cannot be wrong in this way."""
+        try:
+            yield from self.change(right)
+        except (TypeError, ValueError):
+            return
+
+
+def combine(one: Mistake, other: Mistake) -> Mistake:
+    """Return two mistakes made at once."""
+
+    def change(candidate: Candidate) -> Iterator[Candidate]:
+        for first in one.change(candidate):
+            yield from other.change(first)
+
+    return Mistake(f"{one.name}, {other.name}", f"{one.description}, and {other.description}", change)
+
+
+def with_fields(**fields: Any) -> Change:
+    """Return a change of fields of the encoding."""
+    return lambda candidate: [candidate.with_fields(**fields)]
+
+
+def with_tables(change: Callable[..., Tables]) -> Change:
+    """Return a change of the tables."""
+    return lambda candidate: [candidate.with_change(change)]
+
+
+def round_tables(dtype: str) -> Callable[..., Tables]:
+    """Return a function that rounds tables to a dtype."""
+    return lambda *tables: tuple(ROUNDED[dtype](table).astype(np.float64) for table in tables)

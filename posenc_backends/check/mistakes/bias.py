@@ -1,0 +1,71 @@
+"""Mistakes in biases that depend on positions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from posenc_core.analysis.precision import ROUNDED
+from posenc_core.attention.bias import SIDES, SLOPE_ORDERS
+from posenc_core.encodings import Alibi, Encoding
+
+from ..candidates import Candidate, Tables
+from .base import Mistake, round_tables, with_fields, with_tables
+
+
+def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
+    """Yield the mistakes in biases of this encoding."""
+    yield Mistake("sign flipped", "the bias has the opposite sign", with_tables(_negate))
+    yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
+    if isinstance(encoding, Alibi):
+        for order in SLOPE_ORDERS:
+            yield Mistake("slopes of another order", f"the slopes are those of {order!r}", with_fields(slopes=order))
+        yield Mistake("max_bias ignored", "the slope of the last head is 2 ** -8", with_fields(max_bias=8))
+        for sides in SIDES:
+            yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
+    for step in (1, -1):
+        description = f"query positions are {'larger' if step > 0 else 'smaller'} by 1"
+        yield Mistake("positions off by one", description, partial(_move_queries, step=step))
+    yield Mistake("positions ignored", "queries are counted from 0", partial(_count_from_0, keys=False))
+    yield Mistake("positions ignored", "queries and keys are counted from 0", partial(_count_from_0, keys=True))
+    yield Mistake("not relative", "the bias of a key depends on its own position alone", _ignore_queries)
+    for dtype in ("bfloat16", "float16"):
+        round_positions = partial(_round_positions, dtype=dtype)
+        yield Mistake(f"{dtype} positions", f"positions are rounded to {dtype}", round_positions)
+        yield Mistake(f"{dtype} tables", f"the bias is rounded to {dtype}", with_tables(round_tables(dtype)))
+
+
+def _negate(bias: Any) -> Tables:
+    return (-bias,)
+
+
+def _reverse_heads(bias: Any) -> Tables:
+    return (bias[::-1],)
+
+
+def _move_queries(candidate: Candidate, step: int) -> list[Candidate]:
+    is_query = np.arange(candidate.positions.size) < candidate.num_queries
+    return [replace(candidate, positions=candidate.positions + step * is_query)]
+
+
+def _count_from_0(candidate: Candidate, *, keys: bool) -> list[Candidate]:
+    positions = candidate.positions.copy()
+    for part in (slice(candidate.num_queries), slice(candidate.num_queries, None))[: 1 + keys]:
+        positions[part] = np.arange(positions[part].size)
+    return [replace(candidate, positions=positions)]
+
+
+def _ignore_queries(candidate: Candidate) -> list[Candidate]:
+    """Return the bias of Bloom: softmax does not see the difference."""
+    positions = candidate.positions.copy()
+    positions[: candidate.num_queries] = 0
+    changed = replace(candidate, positions=positions)
+    return [changed.with_change(_negate), changed]
+
+
+def _round_positions(candidate: Candidate, dtype: str) -> list[Candidate]:
+    return [replace(candidate, positions=ROUNDED[dtype](candidate.positions).astype(np.float64))]

@@ -1,0 +1,62 @@
+"""Mistakes of low precision: angles or tables in float32, bfloat16 or float16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from posenc_core.analysis.precision import ROUNDED
+from posenc_core.encodings import Additive, Encoding, Rotary
+
+from ..candidates import Arithmetic, Candidate, arithmetic_within
+from .base import Mistake, combine, round_tables, with_tables
+from .positions import at_positions
+
+FREQUENCY_ULPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to compute a power are off
+
+
+def mistakes_of_rounding(encoding: Encoding) -> Iterator[Mistake]:
+    """Yield the mistakes of low precision; none for a bias."""
+    if not isinstance(encoding, Rotary | Additive):
+        return
+    float32 = Arithmetic(frequencies="float32", angles="float32")
+    in_float32 = _rounding("float32 angles", "angles are rounded to float32", float32)
+    yield in_float32
+    for dtype in ("bfloat16", "float16"):
+        name, description = f"{dtype} positions", f"positions are rounded to {dtype}"
+        yield _rounding(name, description, Arithmetic(positions=dtype))
+        yield _rounding(name, f"{description}, angles to float32", float32._replace(positions=dtype))
+        description = f"an offset is rounded to {dtype} and added to a range in {dtype}"
+        offset = Mistake(name, description, partial(_offset_plus_range, dtype=dtype))
+        yield combine(offset, in_float32)._replace(name=name, description=description)
+        arithmetic = Arithmetic(frequencies=dtype, angles="float32")
+        yield _rounding(f"{dtype} frequencies", f"frequencies are rounded to {dtype}", arithmetic)
+        name = f"{dtype} angles"
+        yield _rounding(name, f"angles are rounded to {dtype}", Arithmetic(positions=dtype, angles=dtype))
+        arithmetic = Arithmetic(positions=dtype, frequencies=dtype, angles=dtype)
+        yield _rounding(name, f"positions, frequencies and angles are rounded to {dtype}", arithmetic)
+        description = f"cosine and sine are rounded to {dtype}"
+        yield Mistake(f"{dtype} tables", description, with_tables(round_tables(dtype)))
+
+
+def _rounding(name: str, description: str, arithmetic: Arithmetic) -> Mistake:
+    """Return the mistake of this arithmetic; frequencies may also be off as other ways to compute a power are."""
+
+    def change(candidate: Candidate) -> Iterator[Candidate]:
+        exact = candidate.with_fields(precision="exact") if isinstance(candidate.encoding, Rotary) else candidate
+        ulps = FREQUENCY_ULPS[arithmetic.frequencies] if arithmetic.frequencies else 0
+        for divides in (False, True) if ulps else (False,):
+            for variant in arithmetic_within(arithmetic._replace(divides=divides), ulps):
+                yield replace(exact, arithmetic=variant)
+
+    return Mistake(name, description, change)
+
+
+def _offset_plus_range(candidate: Candidate, dtype: str) -> list[Candidate]:
+    """Return positions computed as `offset + arange(length)` in this dtype."""
+    first, counted = candidate.positions[..., :1], np.arange(candidate.positions.shape[-1])
+    positions = ROUNDED[dtype](ROUNDED[dtype](first) + ROUNDED[dtype](counted))
+    return at_positions(candidate, positions.astype(np.float64))

@@ -1,0 +1,140 @@
+"""The command `posenc check`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc_backends.check import DEFAULT, check
+from posenc_backends.check.result import IMPOSSIBLE
+from posenc_core.encodings import Encoding
+from posenc_core.encodings.notation import parse
+
+if TYPE_CHECKING:
+    from .parser import Parser, Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("check", help="check whether a function computes an encoding, or name its mistake")
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or as --form says")
+    parser.add_argument(
+        "--spec", metavar="ENCODING", help="the encoding, such as \"Rotary(head_dim=64, layout='half')\""
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder"
+    )
+    parser.add_argument("--layer-type", metavar="TYPE", help="the layers of the config")
+    parser.add_argument("--framework", metavar="NAME", help="whose arrays it takes (default: as its module imports)")
+    parser.add_argument(
+        "--form", metavar="FORM", help="rotation, turn, table, addition or bias (default: by the number of arguments)"
+    )
+    parser.add_argument("--longest", type=int, metavar="N", help="the first position not to test (default: 2**20)")
+    parser.add_argument(
+        "--takes",
+        metavar="NAMES",
+        help="what it must accept, of bfloat16,float16,negative,real (default: it may refuse the first two)",
+    )
+    parser.add_argument("--no-gradient", action="store_true", help="do not check the gradient")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")
+    parser.status = IMPOSSIBLE
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check the function, print the result, and write it to `--json`.
+
+    Returns:
+        The exit status: 0 if the function conforms, 1 if it does not, 2 if it failed, 3 if the check could not run.
+    """
+    try:
+        if options.json is not None and not options.json.parent.is_dir():
+            raise FileNotFoundError(f"`--json` must be in a folder that exists, got {options.json}.")
+        result = check(
+            _load_function(options.function),
+            _encoding(options.spec, options.config, options.layer_type),
+            framework=options.framework,
+            form=options.form,
+            longest=options.longest,
+            takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
+            gradient=not options.no_gradient,
+        )
+        if options.json is not None:
+            content = result.to_dict() | {"function": options.function}
+            text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+            options.json.write_text(text + "\n", encoding="utf-8")
+        print(f"{options.function} {result}", flush=True)  # noqa: T201
+    except Exception as error:  # noqa: BLE001 - the status 1 of a traceback would mean that the function does not conform
+        print(f"posenc: {_message(error)}", file=sys.stderr)  # noqa: T201
+        return IMPOSSIBLE
+    return result.status
+
+
+def _encoding(spec: str | None, config: Path | None, layer_type: str | None) -> Encoding:
+    """Return the encoding of `--spec` or `--config`.
+
+    Raises:
+        ValueError: if both are given, or the layers of the config do not rotate.
+    """
+    if spec is not None and config is not None:
+        raise ValueError("`--spec` and `--config` both name the encoding: give one of them.")
+    if config is None:
+        return DEFAULT if spec is None else parse(spec)
+    from posenc_core.huggingface import load_rope
+
+    rotary = load_rope(config, layer_type=layer_type)
+    if rotary is None:
+        raise ValueError(f"`--config` must describe RoPE, but the model of {config} does not rotate queries and keys.")
+    return rotary
+
+
+def _load_function(target: str) -> Callable[..., Any]:
+    """Import the function of this name.
+
+    Raises:
+        ImportError: if its module cannot be imported, or has no such attribute.
+        ValueError: if the name has no colon.
+    """
+    name, colon, attribute = target.rpartition(":")
+    if not (name and colon and attribute):
+        raise ValueError(f"`target` must be written like 'package.module:function', got {target!r}.")
+    try:
+        module = _module_of_file(Path(name)) if name.endswith(".py") else _module_of_name(name)
+    except (Exception, SystemExit) as error:
+        raise ImportError(f"`{name}` cannot be imported: {type(error).__name__}: {error}") from error
+    try:
+        function: Callable[..., Any] = reduce(getattr, attribute.split("."), module)
+    except AttributeError as error:
+        raise ImportError(f"`{name}` has no `{attribute}`: {error}.") from error
+    return function
+
+
+def _module_of_name(name: str) -> Any:
+    """Import a module; the current folder is searched too."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    return importlib.import_module(name)
+
+
+def _module_of_file(path: Path) -> Any:
+    """Import a file under a name that no other module has."""
+    name = f"checked_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _message(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if text and isinstance(error, ImportError | OSError | TypeError | ValueError) else f"{error!r}"

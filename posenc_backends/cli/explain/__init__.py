@@ -1,0 +1,28 @@
+"""The command `posenc explain`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("explain", help="describe the RoPE of a Hugging Face config")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="a config.json, or its folder")
+    parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also draw it: a PNG, SVG or PDF file")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON, with all pairs")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Explain the config; return the exit status 0."""
+    from .tables import explain
+
+    explain(options.config, layer_type=options.layer_type, picture=options.output, path=options.json)
+    return 0

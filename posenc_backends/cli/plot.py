@@ -1,0 +1,29 @@
+"""The command `posenc plot`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_core.encodings.notation import parse
+
+if TYPE_CHECKING:
+    from .parser import Parser, Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("plot", help="draw an encoding")
+    parser.add_argument("encoding", metavar="ENCODING", help="for example 'Sinusoidal(dim=32)'")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="a PNG, SVG or PDF file")
+    parser.add_argument("--length", type=int, default=60, help="number of positions (default: 60)")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Draw the encoding; return the exit status 0."""
+    from posenc_core.analysis.plots import plot
+
+    plot(parse(options.encoding), length=options.length).savefig(options.output)
+    return 0

@@ -1,0 +1,56 @@
+"""The command `posenc train`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc_core.encodings.notation import parse
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+TASKS = ("dates", "copy", "reverse", "addition")
+BACKENDS = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("train", help="train the Transformer of the texts on a synthetic task")
+    parser.add_argument("task", metavar="TASK", choices=TASKS, help=f"one of {', '.join(TASKS)}")
+    parser.add_argument(
+        "--backend", required=True, choices=BACKENDS, metavar="NAME", help=f"one of {', '.join(BACKENDS)}"
+    )
+    parser.add_argument(
+        "--position",
+        default="Sinusoidal(dim=64)",
+        metavar="ENCODING",
+        help="an encoding, or none (default: %(default)s)",
+    )
+    parser.add_argument("--steps", type=int, metavar="N", help="number of steps (default: enough for the task)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of weights and batches (default: 0)")
+    parser.add_argument(
+        "--target", type=float, default=0.99, metavar="SHARE", help="share of exact answers to reach (default: 0.99)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the losses to this file")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the attention of the decoder: a PNG, SVG or PDF file"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train; return the exit status: 0 if the target is reached, 1 if not."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # a second thread does not pay for matrices this small
+    from .progress import Outputs, recipe_of, train
+
+    exact = train(
+        options.task,
+        options.backend,
+        None if options.position == "none" else parse(options.position),
+        recipe_of(options.task, steps=options.steps, seed=options.seed),
+        outputs=Outputs(options.json, options.picture),
+    )
+    return 0 if exact >= options.target else 1

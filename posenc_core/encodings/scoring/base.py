@@ -1,0 +1,154 @@
+"""What every scoring encoding answers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._array_api.checks import check_integer
+from ..._array_api.lazy import positions_by_block
+from ..._array_api.namespace import Array
+from ...attention.attend import AttentionInputs
+from ...attention.relative import Positions
+from ...positions.sequences import LIMIT, from_array
+from ..base import Encoding
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Scoring(Encoding):
+    """An encoding that works inside attention, on what it knows of a query's and a key's position."""
+
+    num_heads: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("num_heads", self.num_heads)
+
+    @property
+    def adds_values(self) -> bool:
+        """Whether it adds to the result of attention, too."""
+        return False
+
+    @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own, so that keys cannot be taken block by block."""
+        return False
+
+    @property
+    def needs_integer_positions(self) -> bool:
+        """Whether it looks positions or offsets up, so that they must be integers."""
+        return False
+
+    def check_positions(self, name: str, positions: npt.NDArray[Any] | range) -> None:
+        """Raise unless positions are among those that it has."""
+        if isinstance(positions, range):
+            ends: tuple[Any, ...] = (*positions[:1], *positions[-1:])
+        else:
+            ends = (positions.min().item(), positions.max().item()) if positions.size else ()
+            if self.needs_integer_positions and (positions != np.rint(positions)).any():
+                raise TypeError(f"`{name}` must be integers where offsets are looked up, got {positions.dtype}.")
+        lowest = 0 if self.limit < LIMIT else 1 - LIMIT
+        for end in ends:
+            if not lowest <= end < self.limit:
+                raise ValueError(f"`{name}` of {self} must lie from {lowest} to {self.limit - 1}, got {end}.")
+
+    @abstractmethod
+    def scores(
+        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
+    ) -> Array:
+        """What is added to the scores.
+
+        Args:
+            weights: the arrays of `constants` and `parameters`, of any framework, by name.
+            query_positions: shape `(queries,)` or `(batch, queries)`.
+            key_positions: shape `(keys,)` or `(batch, keys)`.
+            content: queries, keys and their scores so far.
+        Returns:
+            Array that broadcasts to `(batch, heads, queries, keys)`.
+        """
+
+    def values(
+        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, attention: Array
+    ) -> Array | None:
+        """What is added to the result of attention, given its weights; None where that is nothing."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PositionScoring(Scoring):
+    """A scoring encoding that looks at positions alone, not at what stands there."""
+
+    @abstractmethod
+    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+        """What is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
+
+    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+        """Return what is added to single scores, elementwise: the formula of `score`, for kernels that ask for one score.
+
+        Args:
+            weights: the arrays of `constants` and `parameters`, by name, of a library that takes integer arrays as
+                indices, as NumPy and PyTorch do.
+            head: the number of the head, an integer array of any shape.
+            query_position, key_position: integers, of shapes that broadcast against that of `head`.
+        Raises:
+            TypeError: if the encoding has no such formula.
+        """
+        raise TypeError(
+            f"`score_of` needs a formula for one query and one key, which {type(self).__name__} does not define."
+        )
+
+    def scores(
+        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
+    ) -> Array:
+        return self.score(weights, query_positions, key_positions)
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether only the offset of key and query matters."""
+        return True
+
+    def bias(self, query_positions: Any, key_positions: Any) -> npt.NDArray[np.float32]:
+        """What is added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`.
+
+        Raises:
+            TypeError: if it depends on what is learned, which only a layer has.
+        """
+        if self.parameters():
+            raise TypeError(f"`bias` of {self} depends on what is learned; ask a layer that holds it.")
+        queries, keys = positions_by_block(from_array, query_positions, key_positions)
+        return self.score(self.constants(0), queries, keys)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ContentScoring(Scoring):
+    """A scoring encoding that looks at queries and keys as well as at where they stand.
+
+    Args:
+        head_dim: width of each head's queries and keys.
+    """
+
+    head_dim: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("head_dim", self.head_dim)
+
+    @abstractmethod
+    def scores(
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
+    ) -> Array:
+        """As above; positions are two ranges where that says it all."""
+
+    def values(
+        self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
+    ) -> Array | None:
+        return None

@@ -1,0 +1,225 @@
+"""Parse and check what layers are called with: starts, positions, lengths, caches."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._array_api.checks import check_positions_shape, check_rank, is_specialized, is_static, sizes_match
+from .._array_api.namespace import Array, dtype_name, is_floating, shape_of
+from ..encodings import Encoding
+from ..positions.sequences import LIMIT, from_array
+
+if TYPE_CHECKING:
+    from .base import Backend
+
+Host = npt.NDArray[Any]
+
+
+def host_values(given: Any, backend: Backend) -> Host | None:
+    """Return a number, a list or an array as a NumPy array; None if it is traced, so that its values are unknown.
+
+    Raises:
+        TypeError: if it is none of these; if it is in half precision; if it is traced and neither int32 nor int64.
+    """
+    _check_not_half(given)
+    if isinstance(given, (int, float, list, tuple, range, np.ndarray, np.generic)):
+        return np.asarray(given)
+    if not hasattr(given, "shape"):
+        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
+    if not backend.is_traced(given):
+        return backend.to_numpy(given)
+    dtype = dtype_name(given)
+    if dtype not in ("int32", "int64"):
+        advice = "real positions must be known when code is traced: give them as a NumPy array"
+        advice = advice if is_floating(given) else "cast them to int32 first"
+        raise TypeError(f"Traced positions and lengths must be int32 or int64, got {dtype}; {advice}.")
+    return None
+
+
+def is_real(given: Any) -> bool:
+    """Return whether `given` is a floating-point array of a framework, which may have a gradient; NumPy's has none."""
+    return hasattr(given, "shape") and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
+
+
+def as_integers(array: Host) -> Host:
+    """Return int64 if all numbers are whole, since some frameworks hold integers in floats; else the array itself."""
+    is_whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.rint(array)).all())
+    return array.astype(np.int64) if is_whole else array
+
+
+def parse_start(start: Any, batch: Any, backend: Backend) -> Any:
+    """Return the start as an int, as a NumPy array of one integer per batch row, or as it is if it is traced.
+
+    Raises:
+        TypeError, ValueError: if it is none of these, or 2**31 or more in size.
+    """
+    if type(start) is not int:
+        host = host_values(start, backend)
+        check_positions("start", start if host is None else host, (), batch)
+        if host is None:
+            return start
+        starts = as_integers(host)
+        if starts.dtype.kind != "i":
+            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
+        start = starts if starts.ndim else int(starts)
+    farthest = abs(start) if type(start) is int else np.abs(start).max(initial=0)
+    if farthest >= LIMIT:
+        raise ValueError(f"`start` must be below 2**31 in size, got {start!r}.")
+    return start
+
+
+def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, backend: Backend) -> Any:
+    """Return the positions of attention, checked: a NumPy array, or as they are if traced, or real and so with a gradient.
+
+    Args:
+        name: of the argument.
+        given: positions, or None.
+        sizes: of the batch and the sequence.
+        axes: the number of axes that a position has.
+        backend: of the layer.
+    Raises:
+        TypeError, ValueError: if they are no positions, or do not fit the tokens.
+    """
+    if given is None:
+        return None
+    (batch, length), host = sizes, host_values(given, backend)
+    positions = given if host is None or is_real(given) else as_integers(from_array(host))
+    if axes == 1 or len(positions.shape) == 1:
+        check_positions(name, positions, (length,), batch)
+        return positions
+    check_axes(positions, axes, name)
+    check_positions(name, positions[0, ...], (length,), batch)
+    return positions
+
+
+def check_positions(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
+    """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
+    _check_not_half(given)
+    sizes = given.shape if isinstance(given, np.ndarray) else shape_of(given)
+    check_positions_shape(name, tuple(sizes), tail, batch)
+
+
+def check_axes(positions: Array, axes: int, name: str = "positions") -> None:
+    """Raise unless the first axis of positions is that of their axes."""
+    if len(positions.shape) < 2 or (is_static(positions.shape[0]) and positions.shape[0] != axes):
+        raise ValueError(f"`{name}` must have shape ({axes}, ..., length), got {tuple(positions.shape)}.")
+
+
+def sequence_axis(x: Array, seq_axis: int, *, name: str = "x") -> int:
+    """Return the axis of the sequence, counted from the first; raise if `x` lacks it, or it is the last."""
+    rank = len(x.shape)
+    if type(seq_axis) is not int:
+        raise TypeError(f"`seq_axis` must be an integer, got {seq_axis!r}.")
+    if not -rank <= seq_axis < rank or seq_axis % rank == rank - 1:
+        raise ValueError(f"`seq_axis` must be an axis of `{name}` before its last, got {seq_axis} for {rank} axes.")
+    return seq_axis % rank
+
+
+def batch_size(x: Array, sequence: int) -> Any:
+    """Return the size of the first axis of `x` that is neither its sequence nor its last; None if it has none."""
+    return shape_of(x)[0 if sequence else 1] if len(x.shape) > 2 else None
+
+
+def cached_length(cache: Any, start: Any, keys: Any) -> int:
+    """Return the number of tokens in a cache, after checking that it is `start` and that new `keys` fit behind them.
+
+    Args:
+        cache: a pair (keys, values) of shape `(batch, num_kv_heads, start, head_dim)`, or `()`; None holds none.
+        start: the position of the first new token.
+        keys: `(batch, num_kv_heads, length, head_dim)`.
+    """
+    if cache is None:
+        return 0
+    if not isinstance(cache, (tuple, list)) or len(cache) not in (0, 2):
+        raise TypeError(f"`cache` must be a pair (keys, values), or () to begin with, got {type(cache).__name__}.")
+    if type(start) is not int:
+        raise ValueError("`start` must be one integer with a `cache`, its length; `positions` may differ in each row.")
+    batch, heads, _, head_dim = shape_of(keys)
+    for array in cache:
+        check_rank("cache", array, minimum=4, maximum=4, axes="(batch, num_kv_heads, start, head_dim)")
+    length = shape_of(cache[0])[2] if cache else 0
+    if is_static(length) and is_specialized(start, keys) and not is_specialized(length, keys):
+        raise ValueError(
+            f"`cache` must have a length that stays where `start` is the number {start}, got {length}; give `start` and the "
+            "cache another length in another program."
+        )
+    if is_static(length) and start != length:
+        raise ValueError(f"`start` must be the length of the `cache`, {length}, got {start}.")
+    for array in cache:
+        wanted, sizes = (batch, heads, start, head_dim), shape_of(array)
+        if not sizes_match(sizes, wanted):
+            raise ValueError(f"`cache` must have shape {wanted} to go before the new keys, got {sizes}.")
+    return start
+
+
+def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]) -> None:
+    """Raise unless lengths of this shape and these values (None: unknown) fit `(batch, queries, keys)`."""
+    batch, queries, keys = sizes
+    if all(map(is_static, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
+        raise ValueError(f"`valid_lens` must have shape ({batch},) or ({batch}, {queries}), got {shape}.")
+    if values is None:
+        return
+    if as_integers(values).dtype.kind != "i":
+        raise TypeError(f"`valid_lens` must be integers, got {values.dtype}: {values.ravel()[:3]} …")
+    if is_static(keys) and values.size and not 0 <= values.min() <= values.max() <= keys:
+        wrong = values.max() if values.max() > keys else values.min()
+        raise ValueError(f"`valid_lens` must lie from 0 to the number of keys {keys}, got {wrong}.")
+
+
+def end_of(given: Any, start: Any, length: Any) -> int:
+    """Return one more than the last position, or 0 if it is not known: given positions, or `length` from `start` on."""
+    if isinstance(given, np.ndarray):
+        return math.ceil(given.max(initial=-1) + 1)
+    if given is not None or not is_static(length) or not isinstance(start, (int, np.ndarray)):
+        return 0
+    end: int = (start if isinstance(start, int) else int(start.max(initial=0))) + length
+    return end
+
+
+def learned_by(encoding: Encoding) -> str:
+    """Return the name of an encoding in saved states: its repr without the initial standard deviation."""
+    return re.sub(", std=[^,)]*", "", repr(encoding))
+
+
+def traced_limit(rows: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
+    """Return where the positions of traced code end, and a function that makes the message for code that ends past it."""
+    max_seq_len = getattr(encoding, "max_seq_len", None)
+    if max_seq_len is None or rows < max_seq_len:
+        return rows, lambda stop: past_tables(rows, stop)
+    return max_seq_len, lambda stop: past_frequencies(encoding, stop - 1)
+
+
+def past_tables(rows: int, stop: Any) -> str:
+    """Return the message for traced code that goes past tables of so many rows."""
+    return (
+        f"`max_len` is {rows}, but position {stop - 1} is asked for while the layer is traced; "
+        f"make it with `max_len={stop}` or more."
+    )
+
+
+def past_frequencies(encoding: Any, last: Any) -> str:
+    """Return the message for traced code that goes past the length that frequencies are for."""
+    return (
+        f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
+        "make the layer with `encoding.at(seq_len)`."
+    )
+
+
+def other_tables(encoding: Encoding) -> str:
+    """Return the message for traced code that asks for the rows of another encoding than its layer's."""
+    return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
+
+
+def _check_not_half(given: Any) -> None:
+    """Raise for numbers in half precision, which mixed policies make of all floats: 1001 is 1000 in bfloat16."""
+    if hasattr(given, "shape") and dtype_name(given) in ("float16", "bfloat16"):
+        raise TypeError(
+            f"Positions and lengths must be integers or float32, got {dtype_name(given)}, which rounds them; "
+            "make them integers before a mixed policy casts them."
+        )

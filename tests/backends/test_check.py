@@ -1,0 +1,84 @@
+"""`check` of right and wrong rotations in every framework."""
+
+import numpy as np
+import pytest
+
+from posenc_backends.check import check
+from posenc_core import Alibi, Rotary, Sinusoidal
+
+from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
+
+
+@pytest.fixture
+def name(request):
+    backend = request.config.getoption("--backend")
+    if backend == "strict":
+        pytest.skip("no functions are written for array-api-strict")
+    return backend
+
+
+@pytest.mark.parametrize("right", [Rope, Scaled])
+def test_a_right_rotation_conforms(backend, name, right):
+    result = check(right(backend), right.spec, framework=name)
+    assert result.status == 0, result
+    assert result.worst < 4
+    assert {"float32"} <= {dtype for _, dtype, _ in result.answers}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "mutant"), [(mistake, mutant) for mistake, each in MUTANTS.items() for mutant in each]
+)
+def test_a_mistake_is_named(backend, name, mistake, mutant):
+    result = check(mutant(backend), mutant.spec, framework=name)
+    assert [found.name for found in result.mistakes] == [mistake], result
+    assert result.status == 1
+
+
+def test_a_wrong_gradient_is_named(backend, on, name):
+    if not hasattr(on.testing, "gradient"):
+        pytest.skip("the framework has no gradients")
+    result = check(Detached(backend), PLAIN, framework=name)
+    assert [found.name for found in result.mistakes] == ["wrong gradient"], result
+    assert "it is not rotated" in str(result)
+    assert check(Detached(backend), PLAIN, framework=name, gradient=False).status == 0
+
+
+def test_a_failure_is_reported_in_a_sentence(backend, name):
+    for function, message in (
+        (lambda q, k, positions: (q, np.zeros(3).tolist()), "arrays"),
+        (lambda q, k, positions: (q, k[..., :2]), "keys must have shape (2, 2, 17, 16), got (2, 2, 17, 2)"),
+        (lambda q, k, positions: (q, positions[0].missing), "it raised AttributeError"),
+    ):
+        result = check(function, PLAIN, framework=name)
+        assert (result.status, result.mistakes) == (2, ())
+        assert message in result.failure
+    if name != "numpy":
+        result = check(lambda q, k, positions: (np.zeros(1), np.zeros(1)), PLAIN, framework=name)
+        assert "got numpy.ndarray" in result.failure
+
+
+def test_our_rotation_conforms(backend, name):
+    rope = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
+    assert check(lambda q, k, positions: rope(q, k, positions=positions), framework=name).status == 0
+
+
+def test_our_sums_conform(backend, name):
+    table, spec = backend.PositionalEncoding(32), Sinusoidal(dim=32)
+    assert check(lambda x, positions: table(x, positions=positions), spec, framework=name).status == 0
+    assert check(lambda x, positions: table(x, positions=positions + 1), spec, framework=name).status == 1
+
+
+def test_our_biases_conform(backend, name):
+    bias = backend.AttentionBias(Alibi(num_heads=6))
+
+    def of(queries, keys):
+        zeros = backend.from_numpy(_zeros(6, queries.shape[0], keys.shape[0]))
+        return bias(zeros, query_positions=queries, key_positions=keys)[0]
+
+    assert check(of, Alibi(num_heads=6), framework=name).status == 0
+    result = check(of, Alibi(num_heads=6, slopes="geometric"), framework=name)
+    assert [found.name for found in result.mistakes] == ["slopes of another order"]
+
+
+def _zeros(*shape):
+    return np.zeros((1, *shape), np.float32)

@@ -1,0 +1,129 @@
+"""Frequencies and attention factors of RoPE, written a second time from the papers, in mpmath."""
+
+from posenc_core import (
+    NTK,
+    AttentionFactor,
+    AxialRotary,
+    DynamicNTK,
+    Linear,
+    Llama3,
+    LongRoPE,
+    MultimodalRotary,
+    NTKAlpha,
+    Proportional,
+    YaRN,
+)
+
+from .expected_sinusoids import MP, power
+
+
+def frequencies(rotary):
+    """Return the axis of each pair and its radians per position."""
+    if isinstance(rotary, AxialRotary):
+        return axial(rotary)
+    scaled = scaled_frequencies(rotary)
+    axes = multimodal(rotary) if isinstance(rotary, MultimodalRotary) else [0] * len(scaled)
+    return [*zip(axes, scaled, strict=True)]
+
+
+def scaled_frequencies(rotary):
+    pairs = (rotary.rotary_dim or rotary.head_dim) // 2
+    plain = [power(rotary.base, i, pairs) for i in range(pairs)] if rotary.own is None else [*map(MP.mpf, rotary.own)]
+    return SCALED[type(rotary.scaling)](plain, rotary.scaling, rotary)
+
+
+def attention_factor(rotary):
+    scaling = getattr(rotary, "scaling", None)
+    if getattr(scaling, "attention_factor", None) is not None:
+        return MP.mpf(scaling.attention_factor)
+    if isinstance(scaling, YaRN):
+        return MP.log(scaling.factor) / 10 + 1
+    if isinstance(scaling, LongRoPE):
+        return MP.sqrt(1 + MP.log(scaling.factor) / MP.log(scaling.original_max_position_embeddings))
+    return MP.mpf(1)
+
+
+def axial(rotary):
+    unit = 2 * MP.pi if rotary.unit == "turn" else 1
+    axes, total = len(rotary.axes_dims), sum(rotary.axes_dims) // 2
+    own = [
+        (axis, unit * (power(rotary.base, axis + axes * i, total) if dealt else power(rotary.base, 2 * i, dim)))
+        for dealt in [rotary.series == "dealt"]
+        for axis, dim in enumerate(rotary.axes_dims)
+        for i in range(dim // 2)
+    ]
+    if rotary.arrangement == "alternating":
+        own = [own[axis * (total // axes) + i] for i in range(total // axes) for axis in range(axes)]
+    return own
+
+
+def multimodal(rotary):
+    """Return the axis of each pair: time, height or width."""
+    left = list(rotary.sections)
+    if rotary.arrangement == "chunked":
+        return [axis for axis in range(3) for _ in range(left[axis])]
+    if rotary.arrangement == "ernie":
+        return [1, 2] * left[0] + [0] * left[2]
+    alike = min(left)
+    return [0, 1, 2] * alike + [0] * (left[0] - alike)
+
+
+def raise_base(plain, growth):
+    return [f * MP.mpf(growth) ** -(MP.mpf(i) / max(len(plain) - 1, 1)) for i, f in enumerate(plain)]
+
+
+def dynamic(plain, scaling, _):
+    original, factor = scaling.original_max_position_embeddings, MP.mpf(scaling.factor)
+    return raise_base(plain, factor * max(scaling.seq_len or 0, original) / original - (factor - 1))
+
+
+def yarn(plain, scaling, rotary):
+    def index(turns):
+        inverse_frequency = scaling.original_max_position_embeddings / (2 * MP.pi * turns)
+        return len(plain) * MP.log(inverse_frequency) / MP.log(rotary.base)
+
+    low, high = index(scaling.beta_fast), index(scaling.beta_slow)
+    if scaling.truncate:
+        low, high = MP.floor(low), MP.ceil(high)
+    low, high = max(low, 0), min(high, 2 * len(plain) - 1)
+    high += MP.mpf("0.001") if low == high else 0
+    weights = [min(max((i - low) / (high - low), 0), 1) for i in range(len(plain))]
+    return [f * (1 - w) + f / scaling.factor * w for f, w in zip(plain, weights, strict=True)]
+
+
+def llama3(plain, scaling, _):
+    def weight(frequency):
+        wavelength, original = 2 * MP.pi / frequency, scaling.original_max_position_embeddings
+        low, high = MP.mpf(scaling.low_freq_factor), MP.mpf(scaling.high_freq_factor)
+        if wavelength > original / low:
+            return 1 / MP.mpf(scaling.factor)
+        if wavelength < original / high or low == high:
+            return 1
+        smooth = (original / wavelength - low) / (high - low)
+        return (1 - smooth) / scaling.factor + smooth
+
+    return [f * weight(f) for f in plain]
+
+
+def longrope(plain, scaling, _):
+    long = (scaling.seq_len or 0) > scaling.original_max_position_embeddings
+    return [f / d for f, d in zip(plain, scaling.long_factor if long else scaling.short_factor, strict=True)]
+
+
+def proportional(plain, scaling, rotary):
+    rotating = int(scaling.partial_rotary_factor * rotary.head_dim // 2)
+    return [f / scaling.factor if i < rotating else MP.mpf(0) for i, f in enumerate(plain)]
+
+
+SCALED = {
+    type(None): lambda plain, *_: plain,
+    AttentionFactor: lambda plain, *_: plain,
+    Linear: lambda plain, scaling, _: [f / MP.mpf(scaling.factor) for f in plain],
+    NTK: lambda plain, scaling, _: raise_base(plain, scaling.factor),
+    NTKAlpha: lambda plain, scaling, _: raise_base(plain, scaling.alpha),
+    DynamicNTK: dynamic,
+    YaRN: yarn,
+    Llama3: llama3,
+    LongRoPE: longrope,
+    Proportional: proportional,
+}

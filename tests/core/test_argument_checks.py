@@ -1,0 +1,106 @@
+"""Checks of arguments raise one sentence of ours, never the error of the operation that the check itself used."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from posenc_core import Integer, Rotary, Sinusoidal, rotate, sequence, shard
+from posenc_core._array_api.checks import check_even, check_integer, check_known
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([4]),
+        np.array([1, 2]),
+        np.array([[4]]),
+        np.zeros(0, int),
+        np.array(4.0),
+        np.array(True),
+        np.True_,
+        np.bool_(False),
+        np.float32(4),
+        4.0,
+        True,
+        "4",
+        None,
+        [4],
+    ],
+    ids=repr,
+)
+def test_only_integers_pass(value):
+    for check in (check_integer, check_even):
+        with pytest.raises(TypeError) as caught:
+            check("size", value)
+        assert str(caught.value) == f"`size` must be an integer, got {value!r}."
+
+
+@pytest.mark.parametrize("value", [4, np.int8(4), np.uint64(4), np.array(4), np.array(4, np.uint8)], ids=repr)
+def test_integers_of_numpy_pass(value):
+    check_integer("size", value)
+    check_even("size", value)
+    with pytest.raises(ValueError, match=re.escape(f"`size` must be at least 5, got {value!r}.")):
+        check_integer("size", value, minimum=5)
+
+
+class Index:
+    """An integer of another library: it has only `__index__`."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+def test_other_integers_pass_and_encodings_store_them_as_int():
+    check_integer("size", Index(4))
+    with pytest.raises(ValueError, match="`size` must be at least 1, got <"):
+        check_integer("size", Index(0))
+    encoding = Integer(dim=Index(4))
+    assert type(encoding.dim) is int
+    assert json.loads(json.dumps(encoding.to_dict())) == {"kind": "Integer", "dim": 4}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Rotary(head_dim=4, layout="half").at(np.array([4])), "`seq_len` must be an integer, got array([4])."),
+        (lambda: sequence(np.array([1, 2])), "`length` must be an integer, got array([1, 2])."),
+        (lambda: sequence(np.True_), f"`length` must be an integer, got {np.True_!r}."),
+        (lambda: shard(range(4), np.array([0]), 2), "`rank` must be an integer, got array([0])."),
+    ],
+)
+def test_public_functions_name_the_argument_that_is_no_integer(call, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        call()
+
+
+@pytest.mark.parametrize("value", [np.array(["a", "b"]), np.array(["a"]), np.zeros(2), np.zeros((2, 2)), b"a", None, 1])
+def test_only_known_strings_pass(value):
+    with pytest.raises(ValueError, match=re.escape(f"`word` must be one of 'a', 'b', got {value!r}.")):
+        check_known("word", value, ("a", "b"))
+    check_known("word", np.str_("a"), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: rotate(np.ones((2, 4)), np.ones((2, 2)), np.ones((2, 2)), layout=np.array(["half", "half"])),
+            "`layout` must be one of 'interleaved', 'half', 'interleaved_to_half', got array(['half', 'half']",
+        ),
+        (lambda: Sinusoidal(dim=4, convention=np.zeros(2)), "`convention` must be one of 'interleaved'"),
+    ],
+)
+def test_public_functions_name_the_argument_that_is_no_known_string(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call()
+
+
+@pytest.mark.parametrize(("x", "name"), [([[1.0, 2.0]], "list"), (1.0, "float"), (None, "NoneType")])
+def test_rotate_asks_for_an_array(x, name):
+    with pytest.raises(TypeError, match=f"^`x` must be an array, got {name}\\.$"):
+        rotate(x, np.ones((1, 1)), np.ones((1, 1)), layout="half")
