@@ -19,8 +19,8 @@ class Multimodal(NamedTuple):
 
     Attributes:
         positions: on the axes time, height and width, shape `(3, length)`, or `(3, batch, length)` for a batch.
-        delta: the position of the next token is the number of tokens before it plus `delta`, on all axes. For a batch it
-            is an array `(batch,)`, and the number of tokens includes the padding. Called `rope_deltas` in transformers.
+        delta: the position of the next token is the number of tokens before it plus `delta`, on all axes. For a batch
+            it is an array `(batch,)`, and the number of tokens includes the padding. transformers: `rope_deltas`.
     """
 
     positions: npt.NDArray[np.int64]
@@ -68,8 +68,8 @@ def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDA
 
     Args:
         sizes: the number of cells on each axis, slowest first.
-        by: the `size` of the formula: that of each axis (`"separate"`), or that of the longest (`"max"`) or the shortest
-            axis (`"min"`) for all, which keeps cells square.
+        by: the `size` of the formula: that of each axis (`"separate"`), or that of the longest (`"max"`) or the
+            shortest axis (`"min"`) for all, which keeps cells square.
         merge: as in `grid`.
     Returns:
         float64, correctly rounded, shape `(axes, product of sizes)`.
@@ -133,8 +133,8 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     Args:
         rows: the result of `multimodal` for each row, at least one.
     Returns:
-        Positions, int64, shape `(3, batch, length)`, and one delta for each row, shape `(batch,)`. Add it to a number of
-        tokens that includes the padding, such as the length of a KV cache.
+        Positions, int64, shape `(3, batch, length)`, and one delta for each row, shape `(batch,)`. Add it to a number
+        of tokens that includes the padding, such as the length of a KV cache.
     Raises:
         ValueError: if there are no rows.
 

@@ -219,7 +219,7 @@ def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:
     if bounds.ndim != 1 or not bounds.size:
         raise ValueError(f"`cu_seqlens` must have shape (sequences + 1,), got {bounds.shape}.")
     if bounds[0] != 0:
-        raise ValueError(f"`cu_seqlens` must start with 0, where the first sequence begins, got {bounds[0]}.")
+        raise ValueError(f"`cu_seqlens` must start with 0, the start of the first sequence, got {bounds[0]}.")
     decreases = np.flatnonzero(bounds[1:] < bounds[:-1])
     if decreases.size:
         before, after = bounds[decreases[0]], bounds[decreases[0] + 1]

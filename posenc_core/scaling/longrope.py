@@ -56,7 +56,7 @@ class LongRoPE(Scaling):
             raise ValueError("`short_mscale` and `long_mscale` go together: pass both or neither.")
         if self.factor is self.attention_factor is self.short_mscale:
             raise ValueError(
-                "`factor` must be given where `attention_factor` is not: the longest length divided by the original."
+                "`factor` must be given if `attention_factor` is not: the longest length divided by the original."
             )
 
     @property

@@ -152,8 +152,8 @@ def _scale(bounds: CosSinBounds, scales: Float64s, error: Float64s | float) -> C
 def product_errors(starts: CosSinBounds, steps: CosSinBounds) -> Float64s:
     """Bound the errors of sine and cosine of start + step, for each start over all steps: `(n, pairs, 2)`.
 
-    If factors a and b have errors da and db, their product has |a| db + |b| da. The bound is twice that plus the rounding
-    of the sum; the doubling covers da db and the rounding of the bound itself.
+    If factors a and b have errors da and db, their product has |a| db + |b| da. The bound is twice that plus the
+    rounding of the sum; the doubling covers da db and the rounding of the bound itself.
     """
     cos, sin = np.abs(steps.cos).max(axis=0), np.abs(steps.sin).max(axis=0)
     cos_error = steps.cos_error.max(axis=0) + _ROUNDING * cos

@@ -1,4 +1,4 @@
-"""Round to float32 once: from float64 if its error bound decides the entry, otherwise from big integers (Ziv's test)."""
+"""Round to float32 once: from float64 if its error bound decides the entry, otherwise from big integers (Ziv)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def growth(envelope: Envelope, distances: npt.NDArray[Any]) -> tuple[Float64s, F
 
 
 def round_or_recompute(out: Table, value: Float64s, error: Float64s, exact: Callable[[Any, Any], np.float32]) -> None:
-    """Write `value`, rounded to float32; write `exact(row, column)` where `value ± error` rounds to two numbers."""
+    """Write `value`, rounded to float32; write `exact(row, column)` if `value ± error` rounds to two numbers."""
     upper = (value + error).astype(np.float32)
     np.subtract(value, error, out=out, casting="same_kind")
     for row, column in zip(*np.nonzero(out != upper), strict=True):

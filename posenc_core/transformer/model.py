@@ -301,7 +301,7 @@ def additive_rows(model: Transformer, weights: Weights, side: str, positions: ra
     if not isinstance(encoding, Additive):
         return None
     arrays = _encoding_arrays(weights, side)
-    if hasattr(encoding, "rows_of"):
+    if encoding.computes_rows:
         (rows,) = _learned_rows(encoding, arrays, positions)
         return rows
     first = positions.start + encoding.offset
@@ -329,7 +329,7 @@ def _encoding_arrays(weights: Weights, side: str) -> dict[str, Array]:
 
 def _cos_sin(encoding: RotaryEncoding, arrays: Weights, positions: range, prefix: str) -> Rows:
     """Return the rows of these positions; some encodings have other tables for keys, with the prefix `"key_"`."""
-    if hasattr(encoding, "rows_of"):
+    if encoding.computes_rows:
         cos, sin = _learned_rows(encoding, arrays, positions)
         return cos, sin
     names = [f"{prefix}{name}" if f"{prefix}{name}" in arrays else name for name in ("cos", "sin")]

@@ -35,7 +35,7 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38]
 
 @pytest.fixture
 def calls(monkeypatch, to_backend):
-    """The dtypes of the calls of the kernel; skips where there is none."""
+    """A list that grows with the dtype of each kernel call; skips backends without a kernel."""
     pytest.importorskip("numba")
     if type(to_backend(np.zeros(1))) not in kernels._kernels:
         pytest.skip("a backend without the kernel")
@@ -60,7 +60,7 @@ def plainly(function, *arguments, **options):
 
 
 def bits(backend, array):
-    """The numbers, with all NaN alike."""
+    """Return the bytes of the numbers, with one NaN for all."""
     numbers = backend.to_numpy(array)
     return np.where(np.isnan(numbers), np.nan, numbers).tobytes()
 
@@ -78,7 +78,7 @@ def dtypes(on):
 
 @pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
 @pytest.mark.parametrize("width", [88, 128])
-def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement, blocks, width):
+def test_bits_agree_with_the_reference(on, to_backend, calls, layout, placement, blocks, width):
     pairing = pairing_of(layout, placement, blocks)
     x, (cos, sin) = to_backend(tokens(2, 3, 33, width, special=True)), to_backend(tokens(2, 33, 44))
     with np.errstate(all="ignore"):
@@ -95,7 +95,7 @@ def test_bits_are_those_of_the_formula(on, to_backend, calls, layout, placement,
 @pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_arrays_may_lie_anyhow(on, to_backend, calls, axes, rows, layout):
+def test_arrays_may_have_any_strides(on, to_backend, calls, axes, rows, layout):
     xp = on.backend.namespace
     given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
     x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
@@ -119,7 +119,7 @@ def large(monkeypatch):
 
 @pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
 @pytest.mark.parametrize("rotary_dim", [64, 40])
-def test_large_results_are_written_past_the_caches(on, to_backend, calls, large, layout, rotary_dim):
+def test_large_results_bypass_the_caches(on, to_backend, calls, large, layout, rotary_dim):
     x, (cos, sin) = to_backend(tokens(2, 3, 33, 64, special=True)), to_backend(tokens(2, 33, rotary_dim // 2))
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
@@ -130,7 +130,7 @@ def test_large_results_are_written_past_the_caches(on, to_backend, calls, large,
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_large_results_may_lie_anywhere(large, layout, dtype):
+def test_large_results_may_have_any_alignment(large, layout, dtype):
     x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
     wanted = plainly(rotate, x, cos, sin, layout=layout)
     memory = np.empty(x.size + 64, dtype)
@@ -152,14 +152,14 @@ def test_large_results_are_asked_for_in_huge_pages(backend, to_backend, calls, m
     for heads in (1, 16):  # 0.5 and 8 MiB
         held.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
     if type(held[0]) is np.ndarray:
-        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy asks
+        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy itself asks for huge pages
     (_, small), (address, large) = asked
     assert (small, large) == (2**19, 2**23)
     assert "hg" in flags_of_memory(address + large // 2)
 
 
 def flags_of_memory(address):
-    """What Linux says of the mapping that this address is in."""
+    """Return the flags of the memory mapping that contains this address."""
     within = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name, *words = line.split()
@@ -177,16 +177,16 @@ def test_it_writes_to_out(backend, to_backend, calls, monkeypatch):
     try:
         out[...] = out
     except TypeError:
-        pytest.skip("arrays that cannot be written to")
+        pytest.skip("Arrays of this framework are immutable.")
     monkeypatch.setattr(rotation, "rotate_reference", None)
     for place in (out, x):
         assert rotate(x, cos, sin, layout="half", out=place) is place
         np.testing.assert_array_equal(backend.to_numpy(place), wanted)
 
 
-def test_gradients_are_those_of_the_formula(on, to_backend, calls):
+def test_gradients_agree_with_the_reference(on, to_backend, calls):
     if not hasattr(on.testing, "gradient"):
-        pytest.skip("no gradient")
+        pytest.skip("This framework has no gradients.")
     x, weights = to_backend(tokens(2, 3, 33, 40)), to_backend(tokens(2, 3, 33, 40))
     cos, sin = to_backend(tokens(2, 33, 20))
     for layout in ("half", "interleaved", "interleaved_to_half"):
@@ -214,7 +214,7 @@ def test_threads_share_it(backend, to_backend, calls, monkeypatch):
     assert len(calls) == 8
 
 
-def test_an_interrupt_waits_for_threads_that_write():
+def test_an_interrupt_waits_for_writing_threads():
     done = []
 
     def run(first, last):
@@ -228,7 +228,7 @@ def test_an_interrupt_waits_for_threads_that_write():
     assert sorted(done) == [(3, 6), (6, 9)]
 
 
-def test_where_no_thread_can_be_made_one_does_all(monkeypatch):
+def test_without_new_threads_one_does_all(monkeypatch):
     def start(thread):
         raise RuntimeError("can't start new thread")
 
@@ -246,6 +246,20 @@ def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     for result, given in zip(rotated, (q, k), strict=True):
         np.testing.assert_array_equal(backend.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
     assert calls
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkeypatch, runs):
+    layer, q, k = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half")), *map(to_backend, tokens(2, 8, 8, 5, 64))
+    kernel, asked = kernels._kernels[type(q)], []
+
+    def rotate_counted(*arguments):
+        asked.append(arguments)
+        return kernel.rotate(*arguments) if runs else None
+
+    monkeypatch.setitem(kernels._kernels, type(q), kernel._replace(rotate=rotate_counted))
+    layer(q, k)
+    assert len(asked) == 2
 
 
 def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls, monkeypatch):
@@ -295,7 +309,7 @@ def test_nothing_is_computed_before_it_is_known_that_the_kernel_runs(on, to_back
 
 def test_compiled_code_does_not_call_it(on, to_backend, calls):
     if "compiled" in on.known_failures:
-        pytest.skip("nothing to compile")
+        pytest.skip("This framework has no compiler.")
     layer, x = (
         on.testing.eval_mode(on.backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))),
         to_backend(tokens(4, 4, 8, 64)),
@@ -316,7 +330,7 @@ def test_it_runs_in_forked_processes(calls, monkeypatch):
     x, (cos, sin) = tokens(3, 4, 200, 64), tokens(2, 200, 32)
     wanted = rotate(x, cos, sin, layout="half")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that other libraries have
+        warnings.simplefilter("ignore")  # about threads of other libraries
         child = os.fork()
     if child == 0:
         os._exit(0 if np.array_equal(rotate(x, cos, sin, layout="half"), wanted) else 1)
@@ -359,13 +373,13 @@ def test_out_may_overlap_tokens_that_lie_backwards(shift):
         ([1.0], TypeError, "`out` must be an array of ndarray's library, got list"),
     ],
 )
-def test_results_go_nowhere_else(out, kind, message):
+def test_a_wrong_out_is_rejected(out, kind, message):
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     with pytest.raises(kind, match=message):
         rotate(x, cos, sin, layout="half", out=out)
 
 
-def test_what_cannot_be_written_to_is_refused():
+def test_immutable_arrays_are_rejected():
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     out = np.zeros_like(x)
     out.flags.writeable = False

@@ -21,12 +21,12 @@ def tables(to_backend):
 
 @pytest.fixture
 def writable(backend, to_backend):
-    """Whether arrays of the library can be written to."""
+    """Return whether arrays of the framework can be written to."""
     array = to_backend(np.zeros(2))
     try:
         array[...] = to_backend(np.ones(2))
     except TypeError:
-        pytest.skip("arrays that cannot be written to")
+        pytest.skip("Arrays of this framework are immutable.")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -44,8 +44,8 @@ def test_results_are_written_to_it(backend, to_backend, tables, writable, layout
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shift", [1, 64, -64])
-def test_it_may_overlap_the_tokens(backend, to_backend, tables, writable, layout, shift):
-    """Where slices are views; where they are copies, this is as any other place."""
+def test_out_may_overlap_the_tokens(backend, to_backend, tables, writable, layout, shift):
+    """Slices may be views or copies."""
     numbers, size = tokens(*SHAPE), int(np.prod(SHAPE))
     wanted = backend.to_numpy(rotate(to_backend(numbers), *tables, layout=layout))
     ends = (np.zeros(max(-shift, 0)), np.zeros(max(shift, 0)))
@@ -68,7 +68,7 @@ def test_it_may_overlap_the_tables(backend, to_backend, writable, layout, shift)
         to_backend(numbers), memory[:600, :32], memory[:600, 32:], layout=layout, out=memory[shift : 600 + shift, ...]
     )
     if np.array_equal(backend.to_numpy(memory), rows):
-        pytest.skip("slices are copies")
+        pytest.skip("Slices of this framework are copies.")
     np.testing.assert_array_equal(backend.to_numpy(memory)[shift : 600 + shift], wanted)
 
 
@@ -84,7 +84,7 @@ def test_rows_are_added_in_place(on, backend, to_backend, writable, dtype):
         np.testing.assert_array_equal(backend.to_numpy(place), wanted)
 
 
-def test_rows_are_appended_to_it(backend, to_backend, writable):
+def test_appended_rows_are_written_to_out(backend, to_backend, writable):
     x, rows, out = (to_backend(tokens(*shape)) for shape in ((2, 33, 64), (33, 8), (2, 33, 72)))
     assert combine(x, rows, how="concat", out=out) is out
     np.testing.assert_array_equal(backend.to_numpy(out), backend.to_numpy(combine(x, rows, how="concat")))
@@ -92,7 +92,7 @@ def test_rows_are_appended_to_it(backend, to_backend, writable):
         combine(x, rows, how="concat", out=x)
 
 
-def test_rows_are_added_to_nothing_that_cannot_be_written_to(backend, to_backend):
+def test_rows_are_not_added_to_immutable_arrays(backend, to_backend):
     x, rows = to_backend(tokens(2, 33, 64)), to_backend(tokens(33, 64))
     before = backend.to_numpy(x).copy()
     if hasattr(x, "flags"):
@@ -100,31 +100,31 @@ def test_rows_are_added_to_nothing_that_cannot_be_written_to(backend, to_backend
     try:
         combine(x, rows, how="add", out=x)
     except TypeError as error:
-        assert "`out` must be an array that can be written to" in str(error)  # noqa: PT017 - where it is one
+        assert "`out` must be an array that can be written to" in str(error)  # noqa: PT017 - if it raises at all
         np.testing.assert_array_equal(backend.to_numpy(x), before)
     else:
         np.testing.assert_array_equal(backend.to_numpy(x), before + backend.to_numpy(rows))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 33, 65), (33, 64), (1, 3, 33, 64), (2, 3, 64, 33)])
-def test_another_shape_is_refused(to_backend, tables, shape):
+def test_another_shape_is_rejected(to_backend, tables, shape):
     with pytest.raises(ValueError, match=r"`out` must have shape \(2, 3, 33, 64\), got"):
         rotate(to_backend(tokens(*SHAPE)), *tables, layout="half", out=to_backend(np.zeros(shape)))
 
 
-def test_another_dtype_is_refused(on, to_backend, tables):
+def test_another_dtype_is_rejected(on, to_backend, tables):
     other = next(name for name in ("float16", "bfloat16", "float64") if name not in on.known_failures)
     out = on.testing.cast(to_backend(np.zeros(SHAPE)), other)
     with pytest.raises(TypeError, match=f"`out` must be float32, got {other}"):
         rotate(to_backend(tokens(*SHAPE)), *tables, layout="half", out=out)
 
 
-def test_other_libraries_are_refused(to_backend, tables):
+def test_arrays_of_other_libraries_are_rejected(to_backend, tables):
     with pytest.raises(TypeError, match="`out` must be an array of"):
         rotate(to_backend(tokens(*SHAPE)), *tables, layout="half", out=[1.0])
 
 
-def test_what_cannot_be_written_to_is_refused(backend, to_backend, tables):
+def test_immutable_arrays_are_rejected(backend, to_backend, tables):
     x, out = (to_backend(tokens(*SHAPE)) for _ in range(2))
     if hasattr(out, "flags"):
         out.flags.writeable = False
@@ -132,7 +132,7 @@ def test_what_cannot_be_written_to_is_refused(backend, to_backend, tables):
     try:
         rotate(x, *tables, layout="half", out=out)
     except TypeError as error:
-        assert "`out` must be an array that can be written to" in str(error)  # noqa: PT017 - where it is one
+        assert "`out` must be an array that can be written to" in str(error)  # noqa: PT017 - if it raises at all
         np.testing.assert_array_equal(backend.to_numpy(out), before)
     else:
         np.testing.assert_array_equal(backend.to_numpy(out), backend.to_numpy(rotate(x, *tables, layout="half")))

@@ -1,4 +1,4 @@
-"""A browser, the explorer and the pages; each test ends without an error in the console or a request to elsewhere."""
+"""A browser, the explorer and the pages; a test fails on errors in the console and on requests to other hosts."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ OURS = ("http://127.0.0.1", "data:", "blob:")
 
 @pytest.fixture(scope="session")
 def chromium():
-    """One window for all tests, so that it keeps what it has loaded."""
+    """Return one browser context for all tests, which keeps its cache."""
     path = find_chromium() or pytest.fail("No Chromium runs here: `python tests/browser/chromium.py` installs one.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
@@ -29,8 +29,8 @@ def chromium():
 
 @pytest.fixture
 def opened(chromium):
-    """Open pages of any width; at the end, check that their consoles show no error."""
-    pages, wrong = [], []
+    """Return a function that opens a page; check at the end that no error was logged."""
+    pages, errors = [], []
 
     def open_page(address, *, width=1200, scheme="light"):
         page = chromium.new_page()
@@ -38,29 +38,29 @@ def opened(chromium):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.set_default_timeout(60000)
-        page.on("console", lambda message: is_wrong(message) and wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: request.url.startswith(OURS) or wrong.append(request.url))
+        page.on("console", lambda message: is_error(message) and errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: request.url.startswith(OURS) or errors.append(request.url))
         page.goto(address)
         return page
 
     yield open_page
     for page in pages:
         page.close()
-    assert wrong == []
+    assert errors == []
 
 
-def is_wrong(message):
-    """Return whether a console message is an error; the missing icon that browsers request is not."""
+def is_error(message):
+    """Return whether a message of the console is an error or warning, but for the icon, which the pages do not have."""
     return message.type in ("error", "warning") and not message.location["url"].endswith("/favicon.ico")
 
 
 @pytest.fixture(scope="session")
 def explorer(tmp_path_factory):
-    """The address of the explorer, started as a user does."""
+    """Start the explorer as a user does, and return its address."""
     command = [sys.executable, "-m", "posenc_backends", "explore", "--port", "0", "--no-browser"]
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    folder = tmp_path_factory.mktemp("elsewhere")
+    folder = tmp_path_factory.mktemp("working_directory")
     with subprocess.Popen(command, stdout=-1, text=True, cwd=folder, env=environment) as process:
         line = process.stdout.readline()
         assert line.startswith("The explorer is at http://127.0.0.1:"), line
@@ -70,7 +70,7 @@ def explorer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pages():
-    """The address of the pages, as `nox -s docs` has just built them."""
+    """Return the address of the pages, which `nox -s docs` has built."""
     if not (PAGES / "index.html").exists():
         pytest.fail(f"No pages in {PAGES}; `nox -s docs` builds them.")
 

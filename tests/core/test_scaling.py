@@ -131,7 +131,7 @@ def test_yarn_bounds_are_clamped_to_the_channels_and_not_to_the_pairs():
             ValueError,
             "`high_freq_factor` must be a finite number of at least 4, got 1.",
         ),
-        (LongRoPE, LISTS, ValueError, "`factor` must be given where `attention_factor` is not"),
+        (LongRoPE, LISTS, ValueError, "`factor` must be given if `attention_factor` is not"),
         (LongRoPE, LISTS | {"short_mscale": 1.0}, ValueError, "`short_mscale` and `long_mscale` go together"),
         (
             LongRoPE,

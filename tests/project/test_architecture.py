@@ -87,7 +87,7 @@ def test_what_is_hidden_looks_as_if_it_were_not_installed(monkeypatch):
     assert find_spec("colorsys") is None
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("colorsys")
-    monkeypatch.delitem(sys.modules, "colorsys")
+    del sys.modules["colorsys"]  # not by monkeypatch, which would hide it again
 
 
 def test_entries_are_files_and_folders_that_hold_some(tmp_path):

@@ -1,4 +1,4 @@
-"""TensorFlow's eager tensors and the kernel that rooms share: derivatives of every kind, and whom it leaves alone."""
+"""TensorFlow's eager tensors and the shared kernel: all derivatives, and the cases that the kernel does not take."""
 
 import gc
 
@@ -36,7 +36,7 @@ def turning(*tables):
 
 
 def both(function, *arguments):
-    """What the kernel has a part in, and the same by the formula."""
+    """Return the results of a function with the kernel and without it."""
     found = function(*arguments)
     held = dict(kernels._kernels)
     kernels._kernels.clear()
@@ -64,7 +64,7 @@ def tangent(function, x):
 
 
 def of_taken_rows(function, x):
-    """The gradient of a result of which rows are taken reaches it as `tf.IndexedSlices`."""
+    """Take some rows of a result: the gradient arrives as `tf.IndexedSlices`."""
     return gradients(lambda x: tf.gather(function(x), [1, 0, 1]), x)
 
 
@@ -77,14 +77,14 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_derivatives_are_those_of_the_formula(calls, way):
+def test_derivatives_agree_with_the_reference(calls, way):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
     for found, plain in zip(*both(way, turning(cos, sin), x), strict=True):
         np.testing.assert_array_equal(found, plain)
     assert len(calls) >= 2
 
 
-def test_tables_that_learn_have_their_gradients(calls):
+def test_learned_tables_have_gradients(calls):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
     for found, plain in zip(*both(gradients, turning(cos, sin), x, cos, sin), strict=True):
         np.testing.assert_array_equal(found, plain)
@@ -92,7 +92,7 @@ def test_tables_that_learn_have_their_gradients(calls):
 
 
 def test_results_have_memory_of_their_own(calls):
-    """What is asked for later does not change what was made before, nor what it was made of."""
+    """Later calls change neither earlier results nor their inputs."""
     x, tables = tensor(2, 3, 33, 40), [tensor(33, 20), tensor(33, 20)]
     given = x.numpy().copy()
 
@@ -108,7 +108,7 @@ def test_results_have_memory_of_their_own(calls):
     np.testing.assert_array_equal(x, given)
 
 
-def test_what_is_under_way_is_waited_for(calls):
+def test_the_kernel_waits_for_pending_operations(calls):
     x, cos, sin = tensor(64, 64), tensor(64, 32), tensor(64, 32)
 
     def product():
@@ -143,14 +143,14 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize("way", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_whom_the_kernel_leaves_alone(calls, way):
+def test_the_kernel_does_not_take_other_tensors(calls, way):
     x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
     found, plain = both(way, function, x)
     np.testing.assert_array_equal(found, plain)
     assert not calls
 
 
-def test_what_runs_at_once_within_a_graph_has_it(calls):
+def test_eager_code_within_a_graph_uses_the_kernel(calls):
     x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
     found, plain = both(tf.function(lambda x: tf.py_function(function, [x], tf.float32)), x)
     np.testing.assert_array_equal(found, plain)

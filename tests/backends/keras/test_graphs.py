@@ -1,4 +1,4 @@
-"""Rotations in TensorFlow's graphs, whose gradients are rotations back: those of the rotate_reference, of tables too."""
+"""Rotations in TensorFlow's graphs: the gradients of tokens and tables are right."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ def numbers(*shape):
 
 
 def wanted(x, cos, sin, given, layout):
-    """The gradients with respect to x and both tables, by NumPy: back by the opposite angle; sums over batch and heads."""
+    """Return the gradients of `x` and both tables, by NumPy: the rotation back, and sums over batch and heads."""
     pairing, (length, width) = pairing_of(layout), x.shape[-2:]
     back = rotate_checked(given, cos, -sin, pairing.inverse)
     flat = np.eye(length * width // 2, dtype=np.float32).reshape(-1, length, width // 2)

@@ -1,5 +1,4 @@
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -80,43 +79,43 @@ def test_wide_binary_codes():
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "message"),
+    ("make", "kind", "names"),
     [
-        (lambda: Integer(dim=0), ValueError, "`dim` must be at least 1, got 0."),
-        (lambda: Integer(dim=-3), ValueError, "`dim` must be at least 1, got -3."),
-        (lambda: Integer(dim=2.0), TypeError, "`dim` must be an integer, got 2.0."),
-        (lambda: Integer(dim=True), TypeError, "`dim` must be an integer, got True."),
-        (lambda: Normalized(dim=2, length=0), ValueError, "`length` must be at least 1, got 0."),
-        (lambda: Binary(dim=2, start=-1), ValueError, "`start` must be at least 0, got -1."),
-        (lambda: Binary(dim=2, start=4), ValueError, "`start` must be below 2**2 for 2 digits, got 4."),
-        (lambda: Binary(dim=2, bit_order="big"), ValueError, "`bit_order` must be one of 'most_significant_first',"),
-        (lambda: Sine(dim=2, frequencies="linear"), ValueError, "`frequencies` must be one of 'powers_of_two',"),
-        (lambda: Binary(dim=64, start=2**31), ValueError, "`start` must be below 2**31 for 64 digits, got 2147483648."),
-        (lambda: Sine(dim=2, frequencies={1.0, 0.5}), TypeError, "`frequencies` must be a tuple of numbers or a word"),
-        (lambda: Sine(dim=2, frequencies=None), TypeError, "`frequencies` must be a tuple of numbers or a word"),
-        (lambda: Sinusoidal(dim=4, base=10**400), ValueError, "`base` must be a finite number greater than 1"),
-        (lambda: Sine(dim=2, frequencies=(1.0,)), ValueError, "`frequencies` must be a tuple of 2 numbers"),
-        (lambda: Sine(dim=1, frequencies=(-1.0,)), ValueError, "`frequencies` must be from 0 up to 2**31"),
+        (lambda: Integer(dim=0), ValueError, ("dim", "0")),
+        (lambda: Integer(dim=-3), ValueError, ("dim", "-3")),
+        (lambda: Integer(dim=2.0), TypeError, ("dim", "2.0")),
+        (lambda: Integer(dim=True), TypeError, ("dim", "True")),
+        (lambda: Normalized(dim=2, length=0), ValueError, ("length", "0")),
+        (lambda: Binary(dim=2, start=-1), ValueError, ("start", "-1")),
+        (lambda: Binary(dim=2, start=4), ValueError, ("start", "4")),
+        (lambda: Binary(dim=2, bit_order="big"), ValueError, ("bit_order", "'big'")),
+        (lambda: Sine(dim=2, frequencies="linear"), ValueError, ("frequencies", "'linear'")),
+        (lambda: Binary(dim=64, start=2**31), ValueError, ("start", "2147483648")),
+        (lambda: Sine(dim=2, frequencies={1.0, 0.5}), TypeError, ("frequencies", {1.0, 0.5})),
+        (lambda: Sine(dim=2, frequencies=None), TypeError, ("frequencies", None)),
+        (lambda: Sinusoidal(dim=4, base=10**400), ValueError, ("base", 10**400)),
+        (lambda: Sine(dim=2, frequencies=(1.0,)), ValueError, ("frequencies", "(1.0,)")),
+        (lambda: Sine(dim=1, frequencies=(-1.0,)), ValueError, ("frequencies", "-1.0")),
         (
             lambda: Sine(dim=151, frequencies="powers_of_two"),
             ValueError,
-            "`dim` must be at most 150 with 'powers_of_two'",
+            ("dim", "151"),
         ),
-        (lambda: Sine(dim=2, frequencies="powers_of_two", base=3), ValueError, "`base` is used with 'endpoint'"),
-        (lambda: Sine(dim=2, frequencies="endpoint", base=1), ValueError, "`base` must be a finite number greater"),
-        (lambda: Sinusoidal(dim=4, base=float("inf")), ValueError, "`base` must be a finite number greater than 1"),
-        (lambda: Sinusoidal(dim=4, base=float("nan")), ValueError, "`base` must be a finite number greater than 1"),
-        (lambda: Sinusoidal(dim=4, base="1e4"), TypeError, "`base` must be a number, got '1e4'."),
-        (lambda: Sinusoidal(dim=4, convention="bert"), ValueError, "`convention` must be one of 'interleaved',"),
-        (lambda: Sinusoidal(dim=1, convention="timestep"), ValueError, "`dim` must be at least 2, got 1."),
-        (lambda: Learned(dim=2, length=0), ValueError, "`length` must be at least 1, got 0."),
-        (lambda: Learned(dim=2, length=3, std=-1.0), ValueError, "`std` must not be negative, got -1.0."),
-        (lambda: Binary(dim=2).table([4]), ValueError, "must lie from 0 to 3, got 4."),
-        (lambda: Binary(dim=2).table([-1]), ValueError, "must lie from 0 to 3, got -1."),
-        (lambda: Normalized(dim=2, length=4).table([4]), ValueError, "must lie from 0 to 3, got 4."),
-        (lambda: Learned(dim=2, length=4).table([5]), ValueError, "must lie from 0 to 3, got 5."),
+        (lambda: Sine(dim=2, frequencies="powers_of_two", base=3), ValueError, ("base", "3")),
+        (lambda: Sine(dim=2, frequencies="endpoint", base=1), ValueError, ("base", "1")),
+        (lambda: Sinusoidal(dim=4, base=float("inf")), ValueError, ("base", "inf")),
+        (lambda: Sinusoidal(dim=4, base=float("nan")), ValueError, ("base", "nan")),
+        (lambda: Sinusoidal(dim=4, base="1e4"), TypeError, ("base", "'1e4'")),
+        (lambda: Sinusoidal(dim=4, convention="bert"), ValueError, ("convention", "'bert'")),
+        (lambda: Sinusoidal(dim=1, convention="timestep"), ValueError, ("dim", "1")),
+        (lambda: Learned(dim=2, length=0), ValueError, ("length", "0")),
+        (lambda: Learned(dim=2, length=3, std=-1.0), ValueError, ("std", "-1.0")),
+        (lambda: Binary(dim=2).table([4]), ValueError, ("positions", "4")),
+        (lambda: Binary(dim=2).table([-1]), ValueError, ("positions", "-1")),
+        (lambda: Normalized(dim=2, length=4).table([4]), ValueError, ("positions", "4")),
+        (lambda: Learned(dim=2, length=4).table([5]), ValueError, ("positions", "5")),
     ],
 )
-def test_bad_input(make, kind, message):
-    with pytest.raises(kind, match=re.escape(message)):
+def test_bad_input(make, kind, names):
+    with rejects(kind, *names):
         make()

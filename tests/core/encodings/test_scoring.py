@@ -184,39 +184,38 @@ def test_a_bias_costs_little_more_memory_than_itself(encoding, results):
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "names"),
     [
-        (lambda: Alibi(num_heads=0), "`num_heads` must be at least 1, got 0."),
-        (lambda: Alibi(num_heads=-1), "`num_heads` must be at least 1, got -1."),
-        (lambda: Alibi(num_heads=2, slopes=2), "`slopes` must be one of 'press', 'geometric', got 2."),
-        (lambda: Alibi(num_heads=2, max_bias=0), "`max_bias` must be a finite number greater than 0, got 0."),
-        (lambda: Alibi(num_heads=2, sides="left"), "`sides` must be one of 'both', 'past', got 'left'."),
-        (lambda: T5Bias(num_heads=2, num_buckets=1), "`num_buckets` must be at least 2, got 1."),
+        (lambda: Alibi(num_heads=0), ("num_heads", 0)),
+        (lambda: Alibi(num_heads=-1), ("num_heads", -1)),
+        (lambda: Alibi(num_heads=2, slopes=2), ("slopes", 2)),
+        (lambda: Alibi(num_heads=2, max_bias=0), ("max_bias", 0)),
+        (lambda: Alibi(num_heads=2, sides="left"), ("sides", "'left'")),
+        (lambda: T5Bias(num_heads=2, num_buckets=1), ("num_buckets", 1)),
         (
             lambda: T5Bias(num_heads=2, num_buckets=31),
-            "`num_buckets` must be even where both sides have some, got 31; add",
+            ("num_buckets", 31),
         ),
-        (lambda: T5Bias(num_heads=2, max_distance=8), "`max_distance` must be greater than 8, up to which"),
-        (lambda: T5Bias(num_heads=2, max_distance=16, sides="past"), "`max_distance` must be greater than 16, up to"),
-        (lambda: T5Bias(num_heads=2, sides="after"), "`sides` must be one of 'both', 'past', got 'after'."),
-        (lambda: T5Bias(num_heads=2, std=-1), "`std` must be a finite number of at least 0, got -1."),
-        (lambda: Kerple(num_heads=0), "`num_heads` must be at least 1, got 0."),
-        (lambda: Kerple(num_heads=2, variant="log"), "`variant` must be one of 'logarithmic', 'power', got 'log'."),
-        (lambda: Kerple(num_heads=2, sides=None), "`sides` must be one of 'both', 'past', got None."),
-        (lambda: Fire(num_heads=2, hidden=0), "`hidden` must be at least 1, got 0."),
-        (lambda: Fire(num_heads=2, rate=0), "`rate` must be a finite number greater than 0, got 0."),
-        (lambda: Fire(num_heads=2, threshold=-5), "`threshold` must be a finite number greater than 0, got -5."),
-        (lambda: SwinBias(num_heads=2, window=(7,)), "`window` must be a height and a width, got (7,)."),
-        (lambda: SwinBias(num_heads=2, window=7), "`window` must be a height and a width, got 7."),
-        (lambda: SwinBias(num_heads=2, window=(0, 7)), "`window` must be at least 1, got 0."),
-        (lambda: SwinBias(num_heads=2, window=(7, 7), prefix_tokens=2), "`prefix_tokens` must be 0 or 1, for a class"),
-        (lambda: SwinBias(num_heads=2, window=(7, 7), std=-1), "`std` must be a finite number of at least 0, got -1."),
+        (lambda: T5Bias(num_heads=2, max_distance=8), ("max_distance", 8)),
+        (lambda: T5Bias(num_heads=2, max_distance=16, sides="past"), ("max_distance", 16)),
+        (lambda: T5Bias(num_heads=2, sides="after"), ("sides", "'after'")),
+        (lambda: T5Bias(num_heads=2, std=-1), ("std", -1)),
+        (lambda: Kerple(num_heads=0), ("num_heads", 0)),
+        (lambda: Kerple(num_heads=2, variant="log"), ("variant", "'log'")),
+        (lambda: Kerple(num_heads=2, sides=None), ("sides", None)),
+        (lambda: Fire(num_heads=2, hidden=0), ("hidden", 0)),
+        (lambda: Fire(num_heads=2, rate=0), ("rate", 0)),
+        (lambda: Fire(num_heads=2, threshold=-5), ("threshold", -5)),
+        (lambda: SwinBias(num_heads=2, window=(7,)), ("window", (7,))),
+        (lambda: SwinBias(num_heads=2, window=7), ("window", 7)),
+        (lambda: SwinBias(num_heads=2, window=(0, 7)), ("window", 0)),
+        (lambda: SwinBias(num_heads=2, window=(7, 7), prefix_tokens=2), ("prefix_tokens", 2)),
+        (lambda: SwinBias(num_heads=2, window=(7, 7), std=-1), ("std", -1)),
     ],
 )
-def test_bad_input_is_told_by_name(make, message):
-    with pytest.raises(ValueError, match=r"^`") as told:
+def test_bad_input_is_rejected_by_name(make, names):
+    with rejects(ValueError, *names):
         make()
-    assert str(told.value).startswith(message)
 
 
 def test_what_is_learned_only_a_layer_has():
