@@ -1,4 +1,4 @@
-"""Candidates: what a function may have computed, the encoding itself or one with a mistake. The core computes them all."""
+"""Candidates: what a function may have computed, the encoding itself or one with a mistake."""
 
 from __future__ import annotations
 

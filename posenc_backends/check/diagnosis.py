@@ -17,8 +17,8 @@ from .mistakes import Mistake
 from .search import SearchOptions, mistakes_to_try
 from .signatures import Signature
 
-# A faithfully rounded table is off by 1 ulp in cosine and in sine, the two products by half an ulp each, their sum by half
-# an ulp: together 3.4 ulp of the length of the pair, if that is just above a power of two.
+# A faithfully rounded table is off by 1 ulp in cosine and in sine, the two products by half an ulp each, their sum by
+# half an ulp: together 3.4 ulp of the length of the pair, if that is just above a power of two.
 LIMIT = 4.0
 MATCH_LIMIT = 8.0  # how closely a mistake must be reproduced: frameworks' own sines add as much error again
 SMALL_POSITION = 128  # up to here, float32 angles beside another mistake add at most as many ulp as the position

@@ -168,7 +168,8 @@ def signature_of(function: Callable[..., Any], encoding: Encoding, name: str | N
     )
     if cls is None or not is_plain:
         raise TypeError(
-            f"`spec` must be a Rotary, an additive or a scoring encoding of one axis without parameters, got {encoding!r}."
+            "`spec` must be a Rotary, an additive or a scoring encoding of one axis without parameters, "
+            f"got {encoding!r}."
         )
     signatures = SIGNATURES[cls]
     by_name = {signature.name: signature for signature in signatures.values()}

@@ -1,4 +1,4 @@
-"""The command `posenc golden`: the golden numbers of the conformance suite as safetensors, for programs without Python."""
+"""The command `posenc golden`: write the numbers of the conformance suite for programs without Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GoldenSet(NamedTuple):
         name: the name of the file in `tests/golden`.
         outputs: the keys of results; all other arrays are inputs.
         ulp: the tolerance in ulp of the dtype of the case.
-        of: the number whose ulp counts: each `"entry"`, the length of its `"pair"` of channels, or the `"largest"` entry.
+        of: the number whose ulp counts: each `"entry"`, the length of its `"pair"`, or the `"largest"` entry.
     """
 
     name: str
@@ -82,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
 def publish(folder: Path) -> int:
     """Write the golden numbers to a folder and return the number of cases.
 
-    `golden.json` describes each case, `schema.json` is its JSON schema, and each set of cases has a safetensors file with
-    its arrays in float64 or int64. The same version writes the same bytes.
+    `golden.json` describes each case, `schema.json` is its JSON schema, and each set of cases has a safetensors file
+    with its arrays in float64 or int64. The same version writes the same bytes.
 
     Args:
         folder: the folder to write to; it is created if it does not exist.
@@ -95,8 +95,8 @@ def publish(folder: Path) -> int:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cases = publish(Path(folder))
-    ...     sorted(path.name for path in Path(folder).glob("s*"))
-    ['scalings.safetensors', 'schema.json', 'scoring_constants.safetensors', 'seeds.safetensors', 'sinusoidal.safetensors']
+    ...     sorted(path.name for path in Path(folder).glob("sc*"))
+    ['scalings.safetensors', 'schema.json', 'scoring_constants.safetensors']
     """
     folder.mkdir(parents=True, exist_ok=True)
     cases: list[dict[str, Any]] = []

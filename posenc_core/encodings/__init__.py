@@ -1,4 +1,4 @@
-"""The catalogue: each encoding is a value, in a few lines that compose the stages."""
+"""All encodings: additive, rotary (RoPE) and scoring. Each is a value, a frozen dataclass that owns no arrays."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What every encoding answers, so that one layer per framework can hold them all."""
+"""The base classes of encodings: what layers ask every encoding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tables = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """An array that is learned: its shape, and the normal distribution that it starts from."""
+    """A learned array: its shape, and the normal distribution of its initial numbers."""
 
     shape: tuple[int, ...]
     std: float
@@ -29,11 +29,11 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Encoding(Value):
-    """A positional encoding as a value. It owns no arrays: it says which ones a layer has to hold."""
+    """A positional encoding as a value. It owns no arrays; `constants` and `parameters` describe those of a layer."""
 
     @property
     def limit(self) -> int:
-        """The number of positions it has: the first one that it cannot encode."""
+        """The number of its positions: the first one that it cannot encode."""
         return LIMIT
 
     @property
@@ -43,10 +43,10 @@ class Encoding(Value):
 
     @abstractmethod
     def constants(self, max_len: int) -> Tables:
-        """The arrays that never change, by name, for the first `max_len` positions; rounded once to float32."""
+        """Return the arrays that never change, by name, for the first `max_len` positions; rounded once to float32."""
 
     def parameters(self) -> dict[str, Parameter]:
-        """The arrays that are learned, by name."""
+        """Return the descriptions of the learned arrays, by name."""
         return {}
 
 
@@ -56,7 +56,7 @@ class Tabular(Encoding):
 
     @property
     def num_axes(self) -> int:
-        """How many axes positions have: `(length,)` for one, `(axes, length)` for more."""
+        """The number of axes of positions: `(length,)` for one, `(axes, length)` for more."""
         return 1
 
     @property
@@ -81,7 +81,7 @@ class Tabular(Encoding):
 
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any]) -> Tables:
-        """The rows of the positions given, by table, each `(..., length, columns)`."""
+        """Return the rows of positions, by table, each `(..., length, columns)`."""
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
         """Compute the rows of positions from the constants and parameters of a layer, in its framework.
@@ -94,24 +94,24 @@ class Tabular(Encoding):
         )
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
-        """The derivatives of `rows` with respect to the positions, by table; empty where rows do not change smoothly."""
+        """Return the derivatives of `rows` with respect to the positions, by table; empty where rows are not smooth."""
         return {}
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
-        """How fast the angle of each column turns, radians per position, `(columns,)`; `(axes, columns)` where axes mix.
+        """Return the angular frequency of each column, radians per position, `(columns,)`; `(axes, columns)` where axes mix.
 
-        0 where a column is no sine or cosine, and its derivative constant.
+        0 for a column that is no sine or cosine, whose derivative is constant.
         """
         return np.zeros(1)
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
-        """The rows of real positions that only a tracer knows, computed in its framework, where they are smooth.
+        """Compute the rows of traced real positions in their framework, where rows are smooth.
 
-        In float32, or in float64 where positions are; frequency and angle are rounded on the way, so that angles are off
-        by up to 2**-23 of their size, and entries by as much.
+        In float32, or in float64 for positions in float64. Frequencies and angles are rounded on the way, so that angles
+        are off by up to 2**-23 of their size, and entries by as much.
 
         Raises:
-            TypeError: if they are not.
+            TypeError: if rows are not smooth.
         """
         raise TypeError(
             f"Traced positions of {self} must be int32 or int64, got {dtype_name(positions)}; real positions must be known "
@@ -124,13 +124,15 @@ class Tabular(Encoding):
 
     @property
     def max_table_len(self) -> int:
-        """The number of rows that a layer may hold: compiled code takes any of them without a question."""
+        """The largest number of rows in the tables of a layer; compiled code takes any of them without a check."""
         return self.limit
 
     def _known(self, positions: Any, *, minimum: int = -LIMIT) -> npt.NDArray[Any]:
-        """The positions as an array, all of them among those that the encoding has."""
+        """Return positions as a NumPy array, or raise if the encoding does not have one of them."""
         array = from_array(positions)
-        wrong = array[(array < minimum) | (array >= self.limit)]
-        if wrong.size:
-            raise ValueError(f"`positions` of {self} must lie from {minimum} to {self.limit - 1}, got {wrong.flat[0]}.")
+        outside = array[(array < minimum) | (array >= self.limit)]
+        if outside.size:
+            raise ValueError(
+                f"`positions` of {self} must lie from {minimum} to {self.limit - 1}, got {outside.flat[0]}."
+            )
         return array

@@ -1,4 +1,4 @@
-"""Writing: tables longer than memory, block by block into arrays that lie on disk."""
+"""Write tables that are larger than memory, block by block, into arrays on disk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BLOCK = 2**21  # entries: some 8 MiB
 
 
 def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
-    """Write the rows of positions from `start` on into arrays, as many as these have rows, holding a few MiB at a time.
+    """Fill arrays with the rows of the positions from `start` on, with a few MiB in memory at a time.
 
     Args:
         encoding: additive or rotary.
-        out: float32 arrays that take slices, `(length, columns)`: `np.memmap`, zarr's, h5py's. One for what is added to
-            tokens; cosine and sine for a rotary encoding; XPos has two more, for keys. Where they say that they are cut
-            into `chunks`, whole ones are written.
+        out: float32 arrays that take slices, `(length, columns)`: `np.memmap`, zarr's, h5py's. One for an additive
+            encoding; cosine and sine for a rotary encoding; XPos has two more, for keys. If they have `chunks`, whole
+            chunks are written.
         start: the first position.
     Raises:
         TypeError: if the encoding has no table that is fixed, or `out` is not float32.
@@ -45,7 +45,7 @@ def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
 
 
 def _checked_length(encoding: Tabular, out: tuple[Any, ...], start: int) -> int:
-    """How many rows are to be written."""
+    """Check the arrays, and return the number of rows to write."""
     if not isinstance(encoding, Tabular):
         raise TypeError(f"`encoding` must be additive or rotary, got {encoding!r}.")
     if encoding.parameters():
@@ -67,7 +67,7 @@ def _checked_length(encoding: Tabular, out: tuple[Any, ...], start: int) -> int:
 
 
 def _rows_at_a_time(out: tuple[Any, ...]) -> int:
-    """As many as a block has, in whole chunks where the arrays have chunks."""
+    """Return the number of rows of a block, in whole chunks where the arrays have chunks."""
     step = max(_BLOCK // max(table.shape[1] for table in out), 1)
     chunks = getattr(out[0], "chunks", None)
     return max(step // chunks[0], 1) * int(chunks[0]) if chunks else step

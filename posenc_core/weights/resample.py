@@ -1,4 +1,4 @@
-"""Resampling: rows at new places, each a blend of those old ones that lie around it."""
+"""Resample tables: rows at new places, each a weighted sum of the old rows around it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _GROWTH = (1.01, 1.5)  # between which BEiT looks for the ratio of its distances
 
 
 class _Kernel(NamedTuple):
-    weight: Callable[[Float64s], Float64s]  # of a row at a distance of so many rows
-    radius: int  # the distance from which on rows weigh nothing
-    places: Callable[[int, int], Float64s]  # where new rows lie among the old
-    widens: bool = False  # whether it becomes as wide as new rows lie apart, and ends at the border
+    weight: Callable[[Float64s], Float64s]  # of a row at a distance, counted in rows
+    radius: int  # the distance from which on weights are 0
+    places: Callable[[int, int], Float64s]  # of the new rows among the old ones
+    widens: bool = False  # whether it becomes as wide as the distance between new rows, and ends at the border
 
 
 class Blend(NamedTuple):
-    """The old rows that each new row is made of, and how much of each: `(rows blended, new rows)` both."""
+    """The old rows in each new row, and their weights: `(number of old rows, new rows)` both."""
 
     rows: npt.NDArray[np.int32]
     weights: Float64s
@@ -54,7 +54,7 @@ def resampled(x: Array, old: tuple[int, ...], new: tuple[int, ...], *, method: B
 
 
 def blend(old: int, new: int, *, method: BiasMethod) -> Blend:
-    """What `new` rows along one axis are made of, where there were `old`.
+    """Return the old rows and the weights of `new` rows along one axis, where there were `old`.
 
     >>> rows, weights = blend(2, 4, method="linear")
     >>> (rows * weights).sum(axis=0)
@@ -64,7 +64,7 @@ def blend(old: int, new: int, *, method: BiasMethod) -> Blend:
 
 
 def _blended(x: Array, blend: Blend, xp: Namespace) -> Array:
-    """Sums of rows times weights: no product of matrices, which some devices take in fewer digits."""
+    """Return sums of rows times weights; a matrix product would have fewer digits on some devices."""
     wide, device = np.dtype(dtype_name(x)), getattr(x, "device", None)
     parts = (
         xp.take(x, xp.asarray(rows, device=device), axis=1) * xp.asarray(weights, device=device)
@@ -87,7 +87,7 @@ def _weighed(kernel: _Kernel, old: int, new: int) -> Blend:
 
 
 def _geometric(old: int, new: int) -> Blend:
-    """Old distances in geometric progression, and the two of them that each new one lies between."""
+    """Interpolate between old distances in geometric progression."""
     ratio = _ratio(old // 2, new // 2)
     distances = np.cumsum(ratio ** np.arange(old // 2))
     places = np.concatenate([-distances[::-1], [0.0], distances])
@@ -98,7 +98,7 @@ def _geometric(old: int, new: int) -> Blend:
 
 
 def _ratio(count: int, border: int) -> float:
-    """The q at which 1 + q + … + q ** (count - 1) is `border`, by bisection."""
+    """Return the q at which 1 + q + … + q ** (count - 1) is `border`, by bisection."""
     left, right = _GROWTH
     while left < (middle := (left + right) / 2) < right:
         left, right = (left, middle) if np.sum(middle ** np.arange(count)) > border else (middle, right)

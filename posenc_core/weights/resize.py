@@ -1,4 +1,4 @@
-"""Learned tables for another length, grid or window: new rows, each a blend of those old ones that lie around it."""
+"""Resize learned tables to another length, grid or window: each new row is a weighted sum of the old rows around it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._array_api.checks import check_floating, check_integer, check_known, chec
 from .._array_api.namespace import A, Array, in_float32, namespace_of, shape_of
 from .resample import METHODS, BiasMethod, Method, resampled
 
-_CLASS_TOKEN_ROWS = 3  # how BEiT's class token sees the others, how they see it, and how it sees itself
+_CLASS_TOKEN_ROWS = 3  # for the scores of BEiT's class token with the cells, of the cells with it, and with itself
 
 
 def resize_table(
@@ -21,17 +21,17 @@ def resize_table(
     prefix_tokens: int = 0,
     method: Method = "antialiased_cubic",
 ) -> A:
-    """Carry a learned table over to another length, or to another grid of two, three or more axes.
+    """Resize a learned table to another length, or to another grid of two, three or more axes.
 
-    The table of a trained layer is its `P`; a layer with as many rows as the result loads that as its framework loads any
-    parameter, in PyTorch by `load_state_dict({"table": resized[0]})`.
+    The table of a trained layer is its `P`. A layer with as many rows as the result loads it as any other parameter, in
+    PyTorch by `load_state_dict({"table": resized[0]})`.
 
     Args:
         table: `(length, dim)`, or `(1, length, dim)` with any axes before; of a grid row by row, the last axis fastest.
         size: the new length, or the new sizes of the grid: `(height, width)`.
         old_size: the old one; by default the length, or a grid of equal sizes.
-        prefix_tokens: how many rows in front (class and register tokens) belong to no cell and stay as they are.
-        method: cells are taken to be of one size, and old and new ones to cover the same area, but for the last method.
+        prefix_tokens: the number of rows in front (class and register tokens) that belong to no cell and do not change.
+        method: old and new cells cover the same area, except with the last method.
 
             * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so that
               all old rows count; it ends at the border. timm's default; PyTorch's `bicubic` with `antialias=True`.
@@ -77,7 +77,7 @@ def resize_bias_table(
     prefix_tokens: int = 0,
     method: BiasMethod = "cubic",
 ) -> A:
-    """Carry a table of relative positions within a window, as in Swin and BEiT, over to another window.
+    """Resize a table of relative positions within a window, as in Swin and BEiT, to another window.
 
     Args:
         table: `((2 * height - 1) * (2 * width - 1), heads)`, 3 rows more for a class token; axes may stand before.
@@ -132,13 +132,13 @@ def _checked_prefix(prefix_tokens: int) -> int:
     return prefix_tokens
 
 
-def _checked_count(table: Array, kept: int, told: str) -> int:
-    """How many rows are to be resized, the others being kept."""
+def _checked_count(table: Array, kept: int, where: str) -> int:
+    """Return the number of rows to resize: all but those that are kept."""
     check_rank("table", table, minimum=2, axes="(..., rows, columns)")
     check_floating("table", table)
     count = shape_of(table)[-2] - kept
     if count < 1:
-        raise ValueError(f"`table` must have rows {told}, got shape {shape_of(table)}.")
+        raise ValueError(f"`table` must have rows {where}, got shape {shape_of(table)}.")
     return count
 
 
@@ -147,7 +147,7 @@ def _root(count: int, axes: int) -> int:
 
 
 def _resized(table: A, start: int, old: tuple[int, ...], new: tuple[int, ...], method: BiasMethod) -> A:
-    """The table with the rows of a grid, from `start` on, resized along each axis, and the other rows as they were."""
+    """Return the table with the rows of a grid, from `start` on, resized along each axis; the other rows do not change."""
     if old == new:
         return table
     xp, stop = namespace_of(table), start + prod(old)

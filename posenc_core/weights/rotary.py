@@ -1,4 +1,4 @@
-"""What a trained model has stored, for another layout or other positions: projection weights, and cached keys."""
+"""Convert what a trained model has stored: projection weights to another layout, cached keys to other positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width
+from .._array_api.checks import (
+    check_even,
+    check_floating,
+    check_integer,
+    check_known,
+    check_rank,
+    check_width,
+)
 from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
 from ..encodings import RotaryEncoding
 from ..layers.inputs import batch_size, check_positions, sequence_axis
@@ -118,22 +125,22 @@ def rerotate(
 ) -> A:
     """Move cached keys to other positions, or from one encoding to another, by the difference of the angles alone.
 
-    It shifts a cache whose oldest tokens were dropped, and takes one across the length at which LongRoPE or dynamic NTK
-    change their frequencies: `rotary.at(4096)` and `rotary.at(4097)` are the two encodings.
+    This shifts a cache whose oldest tokens were dropped. It also converts a cache at the length where LongRoPE or dynamic
+    NTK change their frequencies: `rotary.at(4096)` and `rotary.at(4097)` are the two encodings.
 
     Args:
         keys: rotated keys, `(batch, heads, length, head_dim)` or any other shape that `seq_axis` describes.
-        from_positions: where they stand, `(length,)` or `(batch, length)`: numbers that NumPy can read; for an encoding of
+        from_positions: their positions, `(length,)` or `(batch, length)`: numbers that NumPy can read; for an encoding of
             several axes `(axes, length)` or `(axes, batch, length)`.
-        to_positions: where they are to stand.
-        rotary: the encoding that they were rotated by.
+        to_positions: their new positions.
+        rotary: the encoding that rotated them.
         to_rotary: the encoding to rotate them by; the same by default.
         seq_axis: the axis of the sequence.
     Returns:
         Array of the shape and dtype of `keys`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if an encoding is not rotary, or `keys` are not floating-point.
-        ValueError: if positions do not fit the keys, or the two encodings do not turn the same pairs the same way round.
+        ValueError: if positions do not fit the keys, or the two encodings do not rotate the same pairs in one direction.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864): rotations by two angles are one by their sum.
 
     >>> from posenc_core import Rotary
@@ -186,18 +193,18 @@ def _checked_positions(name: str, given: Any, rotary: RotaryEncoding, keys: Arra
 
 
 def _between(rotary: RotaryEncoding, old: Positions, to_rotary: RotaryEncoding, new: Positions) -> list[Table]:
-    """Cosine and sine that turn keys of one encoding and positions into those of the other."""
+    """Return cosine and sine that rotate keys of one encoding and positions into those of the other."""
     if rotary == to_rotary and rotary.precision == "exact" and not rotary.key_tables:
-        turn = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
+        tables = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
     else:
         (cos, sin), (to_cos, to_sin) = _key_tables(rotary, old), _key_tables(to_rotary, new)
-        size = cos * cos + sin * sin  # the tables' rounding is in the keys; what turned them is undone as it was
-        turn = [(to_cos * cos + to_sin * sin) / size, (to_sin * cos - to_cos * sin) / size]
-    return [table.astype(np.float32) for table in turn]
+        size = cos * cos + sin * sin  # keys were rotated by these rounded tables, so these are inverted
+        tables = [(to_cos * cos + to_sin * sin) / size, (to_sin * cos - to_cos * sin) / size]
+    return [table.astype(np.float32) for table in tables]
 
 
 def _difference(new: Positions, old: Positions) -> Positions:
-    """How far each token moves; rows of a batch that one of the two does not tell apart are alike."""
+    """Return by how much each token moves; positions without a batch are the same for all its rows."""
     if new.ndim != old.ndim and min(new.ndim, old.ndim) == 2:  # on several axes, which come first
         new, old = (positions[:, None] if positions.ndim == 2 else positions for positions in (new, old))
     distance = new - old
@@ -207,6 +214,6 @@ def _difference(new: Positions, old: Positions) -> Positions:
 
 
 def _key_tables(rotary: RotaryEncoding, positions: Positions) -> list[npt.NDArray[np.float64]]:
-    """The tables for keys: those of `rows` that come last, where queries have others."""
+    """Return the tables for keys: the last ones of `rows`, where queries have others."""
     tables = rotary.cos_sin(positions) if rotary.num_axes > 1 else list(rotary.rows(positions).values())[-2:]
     return [table.astype(np.float64) for table in tables]

@@ -1,4 +1,4 @@
-"""The Chinese pages: their catalogues say all that the English pages say, and links lead from one language to the other."""
+"""The Chinese pages: their catalogues translate every English text, and links connect the two languages."""
 
 import re
 import subprocess

@@ -65,7 +65,8 @@ def test_views_go_with_the_kind():
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("?encoding=Rope", "`encoding` must be one of Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi, got 'Rope'."),
+        ("?encoding=Rope", ("`encoding` must be one of Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary,"
+         " XPos, Alibi, got 'Rope'.")),
         ("?encoding=Sinusoidal&dim=1e9", "`dim` must be a whole number from 1 to 256, got '1e9'."),
         ("?encoding=Sinusoidal&dim=2.5", "`dim` must be a whole number from 1 to 256, got '2.5'."),
         ("?encoding=Sinusoidal&base=nan", "`base` must be a number from 2 to 100000000, got 'nan'."),

@@ -64,7 +64,7 @@ def slider(page, name):
 
 @contextmanager
 def choosing(page, name):
-    """Within, a control is used; afterwards encoding, pictures, numbers and address are others, and nothing is wrong."""
+    """Check that encoding, pictures, numbers and URL change when the body uses a control, without an error."""
     address, before = page.url, (link(page), code(page), state(page))
     yield
     page.wait_for_function("before => location.href !== before", arg=address, polling=30)
@@ -120,8 +120,8 @@ def test_a_link_restores_all_that_was_chosen(opened, explorer):
     )
     page = start(opened, explorer + asked)
     assert code(page) == (
-        "Rotary(head_dim=96, layout='interleaved', placement='trail', direction='inverse', base=123456.5, rotary_dim=48, "
-        "scaling=Linear(factor=3.5))"
+        "Rotary(head_dim=96, layout='interleaved', placement='trail', direction='inverse', base=123456.5, "
+        "rotary_dim=48, scaling=Linear(factor=3.5))"
     )
     assert urlparse(page.url).query == asked[1:]
     for name, number in (
@@ -204,7 +204,8 @@ def test_it_fits_a_phone_in_either_scheme(opened, explorer):
     page = start(opened, f"{explorer}?encoding=Rotary&scaling=YaRN", width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert all(card.bounding_box()["width"] <= 400 for card in page.locator(".card:visible").all())
-    paint = "element => { const style = getComputedStyle(element); return [style.color, style.backgroundColor, style.fill] }"
+    colors = "[style.color, style.backgroundColor, style.fill]"
+    paint = f"element => {{ const style = getComputedStyle(element); return {colors} }}"
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         paper, ink, ticks = (

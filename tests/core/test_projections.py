@@ -116,7 +116,8 @@ def all_in_one_by_head():
     """GPT-NeoX: queries, keys and values of one head after the other; a quarter of each head rotates."""
     at = "gpt_neox.layers.0.attention"
     shapes = {
-        "query_key_value.weight": (6 * 3 * 16, HIDDEN), "query_key_value.bias": (6 * 3 * 16,), "dense.weight": (HIDDEN, 96),
+        "query_key_value.weight": (6 * 3 * 16, HIDDEN), "query_key_value.bias": (6 * 3 * 16,),
+        "dense.weight": (HIDDEN, 96),
         "dense.bias": (HIDDEN,), "bias": (1, 1, 4, 4), "masked_bias": (), "rotary_emb.inv_freq": (2,),
     }  # fmt: skip
 
@@ -125,7 +126,8 @@ def all_in_one_by_head():
         return list(fused.transpose(2, 1, 0, 3))
 
     return Model(
-        config={"model_type": "gpt_neox", "hidden_size": HIDDEN, "head_dim": 16, "num_attention_heads": 6, "rotary_pct": 0.25},
+        config={"model_type": "gpt_neox", "hidden_size": HIDDEN, "head_dim": 16, "num_attention_heads": 6,
+                "rotary_pct": 0.25},
         tensors={f"{at}.{name}": RNG.normal(size=shape) for name, shape in shapes.items()}, rotary_channels=slice(0, 4),
         projected=lambda t: split(t)[:2], values=lambda t: split(t)[2],
     )  # fmt: skip

@@ -22,7 +22,8 @@ def test_usual_names_are_known():
             assert order_of(f"{prefix}.{name}", "BF16", shape, found) is not None
     copied = (
         "model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.bias", "model.norm.weight",
-        "model.layers.0.self_attn.q_proj.lora_A.default.weight", "model.layers.0.self_attn.sinks", "tok_embeddings.weight",
+        "model.layers.0.self_attn.q_proj.lora_A.default.weight", "model.layers.0.self_attn.sinks",
+        "tok_embeddings.weight",
         "model.layers.0.mlp.experts.3.down_proj.weight", "model.layers.0.mlp.experts.gate_up_proj_blocks",
         "model.layers.0.block_sparse_moe.gate.weight", "layers.0.attention.wv.weight", "layers.0.attention_norm.weight",
         "vision_tower.encoder.layers.0.self_attn.q_proj.weight", "visual.blocks.0.attn.qkv.weight", "lm_head.weight",

@@ -80,7 +80,8 @@ class Number(Control):
     def value(self, text: str) -> float | None:
         if not text and self.optional:
             return None
-        bounds = f"`{self.name}` must be a {'whole ' if self.whole else ''}number from {self.lowest:g} to {self.highest:.10g}"
+        number_type = "whole number" if self.whole else "number"
+        bounds = f"`{self.name}` must be a {number_type} from {self.lowest:g} to {self.highest:.10g}"
         try:
             number = float(text)
         except ValueError:

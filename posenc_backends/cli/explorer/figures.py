@@ -34,7 +34,8 @@ def table(view: View) -> Picture:
     if isinstance(view.encoding, Alibi):
         bias = view.encoding.bias(np.arange(view.length), np.arange(view.length))[view.head]
         far = view.length - 1
-        words = f"Head {view.head}: {_text(bias[far, 0])} from query {far} to key 0, {_text(bias[0, far])} from query 0 to key {far}."
+        back, ahead = _text(bias[far, 0]), _text(bias[0, far])
+        words = f"Head {view.head}: {back} from query {far} to key 0, {ahead} from query 0 to key {far}."
         return Picture(_heat_map(bias, "key", "query"), words)
     values = rows(view.encoding, view.length)
     words = (
@@ -115,10 +116,8 @@ def slopes(view: View) -> Picture | None:
         return None
     values, figure = view.encoding.constants(1)["slopes"], _figure("head", "slope", y_log=True)
     _line(figure, np.arange(len(values)), values, "slope", BLUE, mode="lines+markers")
-    return Picture(
-        figure,
-        f"{len(values)} slopes from {_text(values.max())} to {_text(values.min())}; head {view.head}: {_text(values[view.head])}.",
-    )
+    words = f"{len(values)} slopes from {_text(values.max())} to {_text(values.min())}"
+    return Picture(figure, f"{words}; head {view.head}: {_text(values[view.head])}.")
 
 
 def rotation(view: View) -> Picture | None:

@@ -63,7 +63,7 @@ def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
 
 
 def read(texts: Mapping[str, str]) -> tuple[Values, tuple[str, ...]]:
-    """Return the value of each control, and what is wrong with the texts; the default replaces a missing or wrong value.
+    """Return the value of each control, and the errors in the texts; the default replaces a missing or wrong value.
 
     >>> values, wrong = read({"encoding": "Sinusoidal", "dim": "many"})
     >>> values["dim"], wrong

@@ -14,8 +14,10 @@ from .controls import INNER, POSITION, VIEWS, Control, Number, Words, kind_contr
 from .figures import PICTURES
 
 # Controls that change the pictures little or not at all are folded away.
-FINE = {"layout", "placement", "direction", "precision", "rotary_dim", "center", "scaling.mscale", "scaling.mscale_all_dim",
-        "scaling.attention_factor", "scaling.truncate", "shift", "scale"}  # fmt: skip
+FINE = {
+    "layout", "placement", "direction", "precision", "rotary_dim", "center", "shift", "scale", "scaling.mscale",
+    "scaling.mscale_all_dim", "scaling.attention_factor", "scaling.truncate",
+}  # fmt: skip
 GRAPH_CONFIG = {"displayModeBar": False}
 TICK = 150  # milliseconds between two positions of the animation
 

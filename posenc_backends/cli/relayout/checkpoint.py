@@ -1,6 +1,7 @@
 """Convert a checkpoint to another RoPE layout.
 
-Shapes and dtypes stay, so the new file has the header of the old one, byte for byte; only rows of queries and keys move.
+Shapes and dtypes stay, so the new file has the header of the old one, byte for byte; only rows of queries and keys
+move.
 Tensors are written in pieces of at most `PIECE` bytes.
 """
 
@@ -108,7 +109,8 @@ def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
         )
     other = "interleaved" if to == "half" else "half"
     raise ValueError(
-        f"`to` is {to!r}, which the weights of `model_type` {model!r} already have; pass `--from {other}` if these do not."
+        f"`to` is {to!r}, which the weights of `model_type` {model!r} already have; "
+        f"pass `--from {other}` if these do not."
     )
 
 

@@ -32,7 +32,8 @@ QUERY_NORMS, KEY_NORMS = ("q_norm", "q_layernorm", "query_layernorm"), ("k_norm"
 STACKED = {"phi3": "qkv_proj", "modernbert": "Wqkv"}  # all queries, all keys, all values
 BY_HEAD = {"gpt_neox": "query_key_value"}  # the queries, keys and values of each head in turn
 UNTOUCHED = {
-    "v_proj", "o_proj", "out_proj", "dense", "wv", "wo", "Wo", "q_a_proj", "q_a_layernorm", "kv_a_layernorm", "kv_b_proj",
+    "v_proj", "o_proj", "out_proj", "dense", "wv", "wo", "Wo", "q_a_proj", "q_a_layernorm", "kv_a_layernorm",
+    "kv_b_proj",
 }  # fmt: skip
 BUFFERS = {"sinks", "bias", "masked_bias", "rotary_emb.inv_freq"}
 SELF_ATTENTION = {"self_attn", "attention", "attn", "self_attention"}
@@ -84,7 +85,7 @@ class Norm(NamedTuple):
     heads: int
 
     def shapes(self, parameter: str) -> Shapes:
-        """Return the shapes of a norm shared by the heads, of one for all heads, and of one with a row for each head."""
+        """Return the shapes of a norm shared by the heads, of all heads in one row, and of one row for each head."""
         every, width = _repeated(self.head, self.heads), len(self.head)
         return {(width,): self.head, (width * self.heads,): every, (self.heads, width): every}
 
@@ -168,7 +169,8 @@ def _check_text(name: str, modules: list[str]) -> None:
     for module in modules:
         if module not in TEXT and not module.isdigit():
             raise ValueError(
-                f"`{name}` is part of `{module}`, which the config of the text model may not describe: convert it separately."
+                f"`{name}` is part of `{module}`, which the config of the text model may not describe: "
+                "convert it separately."
             )
 
 
@@ -185,7 +187,7 @@ def _order_for_shape(
 
 
 def check_partners(relaid: Iterable[str], *, shared: bool) -> None:
-    """Raise `ValueError` if an attention module has the weights of queries but not of keys, or of keys but not of queries.
+    """Raise `ValueError` if an attention module has the weights of queries without keys, or of keys without queries.
 
     Args:
         relaid: the names of all tensors whose rows move; those of adapters need no partner.

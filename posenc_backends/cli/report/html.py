@@ -117,7 +117,7 @@ def _draw_cases(axes: Axes, sections: Sequence[Section]) -> None:
 
 
 def _draw_errors(axes: Axes, rows: Rows, check: str) -> None:
-    """Draw a cell for each encoding in each backend: its worst error, hatched for a known failure, empty without a case."""
+    """Draw the worst error of each encoding in each backend, hatched for a known failure, empty without a case."""
     backends, encodings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("backend", "encoding"))
     found = {(row["encoding"], row["backend"]): row[check] for row in rows}
     errors = [[_error(found.get((encoding, backend))) for backend in backends] for encoding in encodings]

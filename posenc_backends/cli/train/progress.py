@@ -112,7 +112,7 @@ def _train_with_progress(trainer: Trainer, task: Task, recipe: Recipe, console: 
 
 def _draw_attention(path: Path, trainer: Trainer, model: Transformer, task: Task) -> None:
     """Draw the attention of the last decoder block while it writes a date."""
-    from posenc_core.analysis.attention_plot import plot_attention
+    from posenc_core.analysis.plots import plot_attention
 
     source, target = (np.array([task.tokens(text)], np.int32) for text in (EXAMPLE, EXAMPLE_ANSWER))
 

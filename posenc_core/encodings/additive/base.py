@@ -1,4 +1,4 @@
-"""What encodings answer whose columns are sines and cosines of the positions."""
+"""The base classes of additive encodings, and of those whose columns are sines and cosines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NONE = slice(0)
 
 
 class Series(NamedTuple):
-    """Frequencies, the columns of their sines and cosines, and the axis whose positions they multiply.
+    """Frequencies, the columns of their sines and cosines, and the axis of the positions that they multiply.
 
     There may be fewer columns than frequencies; then the last frequencies have none.
     """
@@ -59,7 +59,7 @@ class Additive(Tabular):
         return False
 
     def table(self, positions: Any) -> npt.NDArray[np.float32]:
-        """The rows of the positions given, float32: `(..., length) -> (..., length, dim)`.
+        """Return the rows of positions, float32: `(..., length) -> (..., length, dim)`.
 
         Positions on several axes are `(axes, ..., length)`, or `(length,)` if they are the same on all of them.
 
@@ -79,11 +79,11 @@ class SinusoidalColumns(Additive):
 
     @abstractmethod
     def _series(self) -> tuple[Series, ...]:
-        """All frequencies, with their columns."""
+        """Return all frequencies, with their columns."""
 
     @cached_property
     def _all_series(self) -> tuple[Series, ...]:
-        """`_series`, computed once: of 160 frequencies in 110 digits, some ten milliseconds."""
+        """`_series()`, computed once: 160 frequencies in 110 digits take some ten milliseconds."""
         return self._series()
 
     def _table(self, positions: Any) -> npt.NDArray[np.float32]:
@@ -92,55 +92,54 @@ class SinusoidalColumns(Additive):
             return super()._table(known)
         if len(known) != self.num_axes:
             raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
-        return self._written(list(known), write_cos_sin)["table"]
+        return self._table_by_axis(list(known), write_cos_sin)["table"]
 
     def rows(self, positions: Any) -> Tables:
-        """Those of positions that are the same on all axes."""
-        return self._written([self._known(positions)] * self.num_axes, write_cos_sin)
+        """Return the rows of positions that are the same on all axes."""
+        return self._table_by_axis([self._known(positions)] * self.num_axes, write_cos_sin)
 
     def derivatives(self, positions: Any) -> Tables:
-        """Of each column with respect to the position on its axis, of positions that are the same on all axes."""
-        return self._written([self._known(positions)] * self.num_axes, write_derivatives)
+        """Return the derivative of each column with respect to the position on its axis, the same on all axes."""
+        return self._table_by_axis([self._known(positions)] * self.num_axes, write_derivatives)
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
-        rates = np.zeros(self.dim)
+        frequencies = np.zeros(self.dim)
         for series in self._all_series:
-            for part in (rates[series.sin], rates[series.cos]):
+            for part in (frequencies[series.sin], frequencies[series.cos]):
                 part[:] = as_float64(series.frequencies)[: len(part)]
-        return rates
+        return frequencies
 
     def traced_rows(self, positions: Array) -> tuple[Array, ...]:
-        turned = angles_of(positions, as_float64(self._frequencies()))
-        return (in_columns(turned, self._places()),)
+        return (in_columns(angles_of(positions, as_float64(self._frequencies())), self._places()),)
 
     def constants(self, max_len: int) -> Tables:
         tables = super().constants(max_len)
-        return tables if self.num_axes == 1 else tables | {"turns_by": self._turns_by()}
+        return tables if self.num_axes == 1 else tables | {"turns_by": self._axis_mask()}
 
-    def _written(self, positions: Sequence[npt.NDArray[Any]], write: Callable[..., None]) -> Tables:
-        """A table, of positions on each axis."""
+    def _table_by_axis(self, positions: Sequence[npt.NDArray[Any]], write: Callable[..., None]) -> Tables:
+        """Write the table of positions on each axis."""
         shape = positions[0].shape
         table = np.empty((positions[0].size, self.dim), np.float32)
-        table[:, ~self._turns_by().any(axis=0)] = 0
+        table[:, ~self._axis_mask().any(axis=0)] = 0
         for series in self._all_series:
             parts = {"sin": table[:, series.sin], "cos": table[:, series.cos]}
-            wanted = {name: part for name, part in parts.items() if part.size}
-            write(positions[series.axis].ravel(), series.frequencies, **wanted)
+            nonempty = {name: part for name, part in parts.items() if part.size}
+            write(positions[series.axis].ravel(), series.frequencies, **nonempty)
         return {"table": table.reshape(*shape, self.dim)}
 
-    def _turns_by(self) -> npt.NDArray[np.float32]:
-        """Which columns turn by which axis: 1 where they do, `(axes, dim)`."""
-        turns_by = np.zeros((self.num_axes, self.dim), np.float32)
+    def _axis_mask(self) -> npt.NDArray[np.float32]:
+        """Return which columns depend on which axis: 1 where they do, `(axes, dim)`."""
+        mask = np.zeros((self.num_axes, self.dim), np.float32)
         for series in self._all_series:
-            turns_by[series.axis, series.sin] = turns_by[series.axis, series.cos] = 1
-        return turns_by
+            mask[series.axis, series.sin] = mask[series.axis, series.cos] = 1
+        return mask
 
     def _frequencies(self) -> Frequencies:
-        """Those of all series, one after the other."""
+        """Return the frequencies of all series, one after the other."""
         return tuple(frequency for series in self._all_series for frequency in series.frequencies)
 
     def _places(self) -> npt.NDArray[np.float32]:
-        """Where `in_columns` finds each column."""
+        """Return where `in_columns` finds each column."""
         series, count, first = self._all_series, len(self._frequencies()), 0
         places = np.full(self.dim, 2 * count, np.float32)
         for each in series:
@@ -150,16 +149,16 @@ class SinusoidalColumns(Additive):
         return places
 
 
-def in_columns(turned: Array, places: Any) -> Array:
-    """Sines and cosines of angles, in order: `(..., length, frequencies) -> (..., length, dim)`.
+def in_columns(angles: Array, places: Any) -> Array:
+    """Return sines and cosines of angles, in the order of columns: `(..., length, frequencies) -> (..., length, dim)`.
 
     Args:
-        turned: angles, radians.
-        places: of each column, which of all sines, then all cosines, then one 0 it is.
+        angles: radians.
+        places: for each column its place in the list of all sines, then all cosines, then one 0.
     """
-    xp = namespace_of(turned)
+    xp = namespace_of(angles)
     if isinstance(places, np.ndarray):
-        places = xp.asarray(places, device=getattr(turned, "device", None))
-    sin, cos = xp.sin(turned), xp.cos(turned)
-    zero = xp.zeros_like(xp.sum(turned, axis=-1, keepdims=True))
+        places = xp.asarray(places, device=getattr(angles, "device", None))
+    sin, cos = xp.sin(angles), xp.cos(angles)
+    zero = xp.zeros_like(xp.sum(angles, axis=-1, keepdims=True))
     return xp.take(xp.concat([sin, cos, zero], axis=-1), xp.astype(places, xp.int32), axis=-1)

@@ -1,4 +1,4 @@
-"""Fourier features: sines and cosines of coordinates, of frequencies that double or that are drawn once."""
+"""Fourier features: sines and cosines of coordinates, with frequencies that double or that are random."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FourierConvention: TypeAlias = Literal["paper", "code"]
 class FourierFeatures(SinusoidalColumns):
     """Sines and cosines of real coordinates, each frequency twice the one before (NeRF).
 
-    With L = dim / (2 × `num_axes`) frequencies for each coordinate. Entries are correctly rounded, but for
-    positions that only a tracer knows: the framework computes those, off by up to position × frequency × 2**-23.
+    There are L = dim / (2 × `num_axes`) frequencies for each coordinate. Entries are correctly rounded, but for traced
+    positions, where the framework computes them, with errors of up to position × frequency × 2**-23.
 
     Args:
         dim: number of columns, 2 × L × `num_axes`.
         num_axes: number of coordinates; positions are `(axes, length)` or `(axes, batch, length)`, `(length,)` for one.
-        convention: how the columns stand, and the unit:
+        convention: the order of the columns, and the unit:
 
             * `"paper"`: sin, cos, sin, cos, … of the first coordinate, then of the next; frequencies `2**k * π`.
             * `"code"`: the sines of all coordinates, then their cosines, then those of the next frequency; frequencies
@@ -158,11 +158,11 @@ class RandomFourierFeatures(Additive):
 
     def traced_rows(self, *positions: Array) -> tuple[Array, ...]:
         radians = self.mixture() * (2 * np.pi)
-        turned = angles_of(positions[0], radians[:, 0])
+        angles = angles_of(positions[0], radians[:, 0])
         for axis, others in enumerate(positions[1:], start=1):
-            turned = turned + angles_of(others, radians[:, axis])
-        xp = namespace_of(turned)
-        cos, sin = xp.cos(turned), xp.sin(turned)
+            angles = angles + angles_of(others, radians[:, axis])
+        xp = namespace_of(angles)
+        cos, sin = xp.cos(angles), xp.sin(angles)
         return (xp.concat([cos, sin] if self.order == "cos_first" else [sin, cos], axis=-1),)
 
     def _by_axis(self, positions: Any) -> npt.NDArray[Any]:
@@ -181,7 +181,7 @@ def _radians(turns: Float64s) -> Frequencies:
 
 
 def _normal(radius: float, turn: float) -> Decimal:
-    """One normally distributed number of two that are uniform from 0 up to but not including 1."""
+    """Return a normally distributed number, made from two that are uniform from 0 up to but not including 1."""
     cos, _ = exact_cos_sin(turn, 2**256)
     with high_precision():
         return (-2 * (1 - Decimal(radius)).ln()).sqrt() * cos / 2**VALUE_BITS

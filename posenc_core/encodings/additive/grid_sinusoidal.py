@@ -1,4 +1,4 @@
-"""The sinusoids of images and videos: some of the columns tell where a token stands on each axis."""
+"""Sinusoids of images and videos: some of the columns encode the position on each axis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AXES = {"timm": (2,), "timm_interleaved": (2,), "mae": (2,), "diffusers": (3,),
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GridSinusoidal(SinusoidalColumns):
-    """`Sinusoidal` for grids of two or three axes: each column turns by the position on one of them.
+    """`Sinusoidal` for grids of two or three axes: each column is a sine or cosine of the position on one of them.
 
     Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them: height and width, or time, height and
     width. They may be real: where diffusers has a `base_size` and an `interpolation_scale`, they are
@@ -26,7 +26,7 @@ class GridSinusoidal(SinusoidalColumns):
 
     Args:
         dim: number of columns.
-        convention: how the columns stand; each axis has the frequencies `base ** (-2i / d)` of its own d columns:
+        convention: the order of the columns; each axis has the frequencies `base ** (-2i / d)` of its own d columns:
 
             * `"timm"`: the sines of height and width, then the cosines. `build_sincos2d_pos_embed` of timm; its
               `reverse_coord=True` are grids whose axes the caller exchanges.
@@ -36,7 +36,7 @@ class GridSinusoidal(SinusoidalColumns):
             * `"diffusers"`: sines and cosines of the time (a quarter of all columns), of the width, and of the height.
               `get_3d_sincos_pos_embed` of diffusers, CogVideoX.
             * `"tatp22"`: sin, cos, sin, cos, … of the first axis, then of the next; the axes have equal shares, rounded up
-              to even numbers, and what is past `dim` is cut off. The package positional-encodings.
+              to even numbers, and columns past `dim` are left out. The package positional-encodings.
         num_axes: 2; for `"diffusers"` 3; for `"tatp22"` 1, 2 or 3.
         base: the geometric base of the frequencies.
     Raises:
@@ -89,7 +89,7 @@ class GridSinusoidal(SinusoidalColumns):
         )
 
     def _blocks(self, axis: int, sin: int, cos: int, first: int = 0) -> Series:
-        """Sines and cosines in blocks of a quarter of the columns past the `first`."""
+        """Return sines and cosines in blocks of a quarter of the columns past the `first`."""
         size = (self.dim - first) // 4
         sin, cos = first + sin * size, first + cos * size
         series = f.geometric(2 * size, base=self.base)

@@ -68,7 +68,7 @@ class Normalized(Additive):
         return {"table": _repeated(np.ones_like(self._known(positions, minimum=0)) / self.length, self.dim)}
 
     def traced_rows(self, positions: Array) -> tuple[Array, ...]:
-        """Those that the encoding does not have are NaN."""
+        """Return rows as `Additive.traced_rows`; those of positions that the encoding does not have are NaN."""
         shares = angles_of(positions, np.full(self.dim, 1 / self.length))
         xp = namespace_of(shares)
         return (xp.where((shares >= 0) & (shares < 1), shares, xp.full_like(shares, float("nan"))),)

@@ -62,11 +62,11 @@ class Learned(Additive):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LearnedSinusoidal(Sinusoidal):
-    """`Sinusoidal` with each frequency multiplied by `exp(alpha)`, alpha being learned, one number for each pair.
+    """`Sinusoidal` with each frequency multiplied by `exp(alpha)`; alpha is learned, one number for each pair.
 
-    A layer computes sine and cosine in its framework, in float32, from where they have a gradient: angles are off by
-    some position × frequency × 2**-23, which is 0.125 at position 2**20 in the first columns, and up to three times that once alpha is not 0. `table` has the
-    rows before anything is learned, correctly rounded.
+    A layer computes sine and cosine in its framework, in float32, so that they have a gradient. Angles are off by about
+    position × frequency × 2**-23, which is 0.125 at position 2**20 in the first columns, and up to three times that where
+    alpha is not 0. `table` returns the rows at alpha 0, correctly rounded.
 
     Args:
         std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.
@@ -103,7 +103,7 @@ class LearnedSinusoidal(Sinusoidal):
         return {"alpha": Parameter(shape=(len(self._frequencies()),), std=self.std)}
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
-        """The rows from the arrays of a layer, float32: `(..., length) -> (..., length, dim)`."""
+        """Return the rows from the arrays of a layer, float32: `(..., length) -> (..., length, dim)`."""
         xp = namespace_of(positions)
         learned = weights["frequencies"] * xp.exp(xp.astype(weights["alpha"], xp.float32))
         return (in_columns(angles(xp.astype(positions, xp.float32), learned), weights["places"]),)

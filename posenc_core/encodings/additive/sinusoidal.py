@@ -78,7 +78,7 @@ class Sinusoidal(SinusoidalColumns):
     Args:
         dim: number of columns.
         base: the slowest wavelength is about 2π × `base` positions.
-        convention: how the columns stand, and where the frequencies end; with h = dim // 2:
+        convention: the order of the columns, and the last frequency; with h = dim // 2:
 
             * `"interleaved"`: sin, cos, sin, cos, …, frequencies `base ** (-2i / dim)`; an odd `dim` ends in a sine.
               Vaswani et al. 2017, section 3.5; d2l.

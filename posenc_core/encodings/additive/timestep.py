@@ -31,8 +31,8 @@ class Timestep(SinusoidalColumns):
         shift: `downscale_freq_shift` in diffusers, where it is 1 unless another is given.
         scale: multiplies the times.
     Raises:
-        ValueError: if `dim` is below 2, `base` not above 1, `scale` not between 0 and 2**31, or `shift` not below h; with h = 1, where it
-            changes nothing, it may be 1.
+        ValueError: if `dim` is below 2, `base` not above 1, `scale` not between 0 and 2**31, or `shift` not below h; with
+            h = 1, where it changes nothing, it may be 1.
     Source: Ho et al. 2020 (arXiv:2006.11239), appendix B; `get_timestep_embedding` of diffusers has all the options.
 
     >>> Timestep(dim=4, order="cos_first").table([0, 1])
@@ -67,7 +67,7 @@ class Timestep(SinusoidalColumns):
 
 
 def check_scale(scale: object) -> None:
-    """Raise unless `scale` is a positive number that leaves angles room in float64."""
+    """Raise unless `scale` is a positive number whose angles float64 can hold."""
     check_number("scale", scale, above=0)
     if scale >= 2**31:  # type: ignore[operator]
         raise ValueError(f"`scale` must be below 2**31, got {scale!r}.")

@@ -18,21 +18,21 @@ Unit: TypeAlias = Literal["radian", "turn"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AxialRotary(RotaryEncoding):
-    """Rotary encoding of images, videos and volumes: each pair turns by the position on one of the axes.
+    """Rotary encoding of images, videos and volumes: each pair is rotated by the position on one of the axes.
 
     Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them.
 
     Args:
-        axes_dims: how many channels turn by each axis; channels of the head past their sum do not turn.
+        axes_dims: the number of channels that each axis rotates; channels of the head past their sum do not rotate.
         base: the geometric base of the frequencies, one for all axes or one for each.
-        arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one of each axis in turn;
-            `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4 vision).
-        series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the frequencies of all
-            channels together are dealt out to the axes in turn (Pixtral).
-        unit: what a position is worth: a `"radian"`, or a `"turn"`, 2π of them, for coordinates from -1 to 1 (DINOv3).
+        arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one pair of each axis in
+            turn; `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4 vision).
+        series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the axes take the frequencies
+            of all channels together in turn (Pixtral).
+        unit: of positions: a `"radian"`, or a `"turn"` of 2π radians, for coordinates from -1 to 1 (DINOv3).
     Raises:
-        TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, or axes that take turns are
-            not of one size.
+        TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, or axes that alternate have
+            different sizes.
     Source: Heo et al. 2024 (arXiv:2403.13298); the arrangements as in the models named.
 
     >>> AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).frequencies()
@@ -60,13 +60,13 @@ class AxialRotary(RotaryEncoding):
             raise ValueError(f"`base` must be one number, or one for each of {self.num_axes} axes, got {self.base}.")
         for base in self._bases():
             check_number("base", base, above=1)
-        self._check_turns()
+        self._check_alternating()
         self._set_pairing(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
 
-    def _check_turns(self) -> None:
-        """Raise unless axes that take turns are of one size, and of one base."""
-        taking_turns = self.arrangement != "concat" or self.series == "dealt"
-        if taking_turns and len(set(self.axes_dims)) > 1:
+    def _check_alternating(self) -> None:
+        """Raise unless axes that alternate have one size and one base."""
+        alternating = self.arrangement != "concat" or self.series == "dealt"
+        if alternating and len(set(self.axes_dims)) > 1:
             raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {self.axes_dims}.")
         if self.series == "dealt" and len(set(self._bases())) > 1:
             raise ValueError(f"`base` must be one number where its frequencies are dealt out, got {self.base}.")
@@ -103,7 +103,7 @@ class AxialRotary(RotaryEncoding):
             return tuple(frequency * TWO_PI for frequency in frequencies)
 
     def _series(self) -> list[Frequencies]:
-        """The frequencies of each axis, highest first."""
+        """Return the frequencies of each axis, highest first."""
         if self.series == "own":
             return [geometric(dim, base=base) for dim, base in zip(self.axes_dims, self._bases(), strict=True)]
         together = geometric(self.rotary_channels, base=self._bases()[0])

@@ -1,4 +1,4 @@
-"""What every rotary encoding answers."""
+"""The base class of rotary encodings (RoPE)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _choose_layout() -> Layout:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RotaryEncoding(Tabular):
-    """An encoding whose tables turn channel pairs, each by the angle of its position on one axis."""
+    """An encoding whose tables rotate channel pairs, each by the angle of its position on one axis."""
 
     head_dim: int
     layout: Layout = field(default_factory=_choose_layout)
     placement: Placement = "lead"
     direction: Direction = "forward"
     precision: Precision = "exact"
-    pairing: Pairing = field(init=False, repr=False, compare=False)  # worked out once, when all is checked
+    pairing: Pairing = field(init=False, repr=False, compare=False)  # computed once, after all checks
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,45 +65,45 @@ class RotaryEncoding(Tabular):
     @property
     @abstractmethod
     def rotary_channels(self) -> int:
-        """How many channels the frequencies are for."""
+        """The number of channels that the frequencies are for."""
 
     @property
     def pairs(self) -> int:
-        """How many pairs turn: the columns that a layer holds; pairs of frequency 0 may be left out."""
+        """The number of pairs that rotate: the columns of the tables; pairs of frequency 0 may be left out."""
         return self.rotary_channels // 2
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axis of positions that each pair turns by."""
+        """The axis of the positions that rotate each pair."""
         return (0,) * self.pairs
 
     @property
     def num_axes(self) -> int:
-        """How many axes positions have: `(length,)` for one, `(axes, length)` for more."""
+        """The number of axes of positions: `(length,)` for one, `(axes, length)` for more."""
         return 1
 
     @property
     def max_seq_len(self) -> int | None:
-        """How long a sequence may be for these frequencies to be the right ones; None: as long as it will."""
+        """The length of sequences up to which these frequencies are right; None if any length is."""
         return None
 
     def at(self, seq_len: int | None) -> Self:
-        """The encoding for sequences of `seq_len` positions; itself for None, or where lengths do not matter."""
+        """Return the encoding for sequences of `seq_len` positions; itself for None, or where lengths do not matter."""
         if seq_len is not None:
             check_integer("seq_len", seq_len)
         return self
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
-        """Radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
+        """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
         return f.as_float64(self.at(seq_len)._frequencies())
 
     @property
     def attention_factor(self) -> float:
-        """What cos and sin are multiplied by."""
+        """The factor of cos and sin."""
         return float(self._factor())
 
     def cos_sin(self, positions: Any, seq_len: int | None = None) -> tuple[Table, Table]:
-        """Cosine and sine tables of the positions given, float32: `(..., length) -> (..., length, pairs)` each.
+        """Return the cosine and sine tables of positions, float32: `(..., length) -> (..., length, pairs)` each.
 
         Args:
             positions: integers or real numbers, below 2**31 in size; where the encoding has several axes, `(length,)` if
@@ -126,12 +126,12 @@ class RotaryEncoding(Tabular):
         return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
 
     def rows(self, positions: Any) -> Tables:
-        """The columns that turn; `cos_sin` has those of pairs that stand still, too."""
+        """Return the columns of pairs that rotate; `cos_sin` also has those of pairs of frequency 0."""
         cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs])
         return {"cos": cos, "sin": sin}
 
     def derivatives(self, positions: Any) -> Tables:
-        """By `frequencies`, of positions on all axes alike; `precision` rounds no derivative."""
+        """Return the derivatives for positions that are the same on all axes; `precision` rounds no derivative."""
         known, frequencies = self._known(positions), self._frequencies()[: self.pairs]
         with high_precision():
             rates = tuple(frequency * self._factor() for frequency in frequencies)
@@ -145,8 +145,8 @@ class RotaryEncoding(Tabular):
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         xp, factor = namespace_of(positions), self.attention_factor
-        turned = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
-        return xp.cos(turned) * factor, xp.sin(turned) * (-factor if self.direction == "inverse" else factor)
+        angles = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
+        return xp.cos(angles) * factor, xp.sin(angles) * (-factor if self.direction == "inverse" else factor)
 
     @property
     def max_table_len(self) -> int:
@@ -160,7 +160,7 @@ class RotaryEncoding(Tabular):
 
     @abstractmethod
     def _frequencies(self) -> Frequencies:
-        """Radians per position, one for each pair."""
+        """Return radians per position, one for each pair."""
 
     def _factor(self) -> Decimal:
         return Decimal(1)

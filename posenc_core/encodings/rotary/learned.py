@@ -18,10 +18,10 @@ from .rotary import Rotary
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LearnedRotary(Rotary):
-    """`Rotary` with each frequency multiplied by `exp(alpha)`, alpha being learned, one number for each pair.
+    """`Rotary` with each frequency multiplied by `exp(alpha)`; alpha is learned, one number for each pair.
 
-    A layer computes cosine and sine in its framework, in float32, from where they have a gradient; angles are off by
-    about 2**-24 of their size. `cos_sin` has the table before anything is learned.
+    A layer computes cosine and sine in its framework, in float32, so that they have a gradient; angles are off by about
+    2**-24 of their size. `cos_sin` returns the table at alpha 0.
 
     Args:
         std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.
@@ -64,8 +64,8 @@ class LearnedRotary(Rotary):
         return {"alpha": Parameter(shape=(self.pairs,), std=self.std)}
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, Array]:
-        """Cosine and sine from the arrays of a layer, float32: `(..., length) -> (..., length, pairs)` each."""
+        """Return cosine and sine from the arrays of a layer, float32: `(..., length) -> (..., length, pairs)` each."""
         xp = namespace_of(positions)
         learned = weights["frequencies"] * xp.exp(xp.astype(weights["alpha"], xp.float32))
-        turned = angles(xp.astype(positions, xp.float32), learned)
-        return xp.cos(turned) * weights["cos_factor"], xp.sin(turned) * weights["sin_factor"]
+        radians = angles(xp.astype(positions, xp.float32), learned)
+        return xp.cos(radians) * weights["cos_factor"], xp.sin(radians) * weights["sin_factor"]

@@ -1,4 +1,4 @@
-"""The rotary encoding of text, images and video in one sequence: tokens stand on a time, a height and a width."""
+"""The rotary encoding of text, images and video in one sequence: tokens have a time, a height and a width (M-RoPE)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Sections: TypeAlias = Literal["chunked", "interleaved", "ernie"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MultimodalRotary(Rotary):
-    """`Rotary` for text, images and video: each pair turns by the time, the height or the width of its token.
+    """`Rotary` for text, images and video: the time, the height or the width of a token rotates each pair (M-RoPE).
 
     Positions are `(3, length)` or `(3, batch, length)`, in the order time, height, width; text has the same on all axes.
 
     Args:
-        sections: how many pairs turn by each axis, in the order of the model's `mrope_section`: time, height, width; for
+        sections: the number of pairs for each axis, in the order of the model's `mrope_section`: time, height, width; for
             `"ernie"` height, width, time. They add up to the pairs.
-        arrangement: how the pairs are dealt: `"chunked"`, one section after the other (Qwen2-VL); `"interleaved"`, t, h, w, t, h,
+        arrangement: the order of the axes: `"chunked"`, one section after the other (Qwen2-VL); `"interleaved"`, t, h, w, t, h,
             w, …, and time where the others have run out (Qwen3-VL); `"ernie"`, h, w, h, w, …, then time (Ernie 4.5 VL).
     Raises:
-        ValueError: if the sections do not add up, or cannot be dealt so.
+        ValueError: if the sections do not add up, or the arrangement cannot have them.
     Source: Wang et al. 2024, section 2.1 (arXiv:2409.12191); the arrangements as in the models named.
 
     >>> MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1)).axes
@@ -54,9 +54,9 @@ class MultimodalRotary(Rotary):
         if len(self.sections) != 3:
             raise ValueError(f"`sections` must be three unless they are chunked, got {self.sections}.")
         wanted = (self.sections[2], *self.sections[:2]) if self.arrangement == "ernie" else self.sections
-        dealt = tuple(self.axes.count(axis) for axis in range(3))
-        if dealt != wanted:
-            raise ValueError(f"`sections` cannot be dealt {self.arrangement!r}: {wanted} pairs would become {dealt}.")
+        found = tuple(self.axes.count(axis) for axis in range(3))
+        if found != wanted:
+            raise ValueError(f"`sections` cannot be {self.arrangement!r}: {wanted} pairs would become {found}.")
 
     @property
     def num_axes(self) -> int:

@@ -1,4 +1,4 @@
-"""The rotary encodings of sequences: queries and keys are turned, so that their product sees only how far apart they are."""
+"""Rotary position embedding (RoPE) of sequences: rotated queries and keys, whose product depends on their distance alone."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Rotary(RotaryEncoding):
         head_dim: width of one head of the queries and keys.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … as in GPT-J and Meta's Llama code,
             `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`, or `"interleaved_to_half"`,
-            which turns the pairs of the first into the places of the second, as in DeepSeek.
+            which rotates pairs of the first and writes them in the places of the second, as in DeepSeek.
         base: the geometric base of the frequencies, `rope_theta`.
-        rotary_dim: how many channels of each head turn; all of them by default.
-        placement: which of them turn: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole head
+        rotary_dim: the number of channels of each head that rotate; all of them by default.
+        placement: which of them rotate: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole head
             (`"spread"`: in half layout, (i, i + head_dim / 2)).
-        direction: `"inverse"` turns the other way round, as nanochat does.
-        scaling: how the frequencies are slowed for longer contexts.
+        direction: `"inverse"` rotates by the negative angle, as nanochat does.
+        scaling: the change of the frequencies for longer contexts.
         precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
-            first, as models do that were trained so.
+            first, for models that were trained so.
         frequencies: radians per position, one for each pair, in place of those of the base: a model's own buffer.
     Raises:
         TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not a
@@ -89,7 +89,7 @@ class Rotary(RotaryEncoding):
             )
 
     def _check_still(self) -> None:
-        """Raise unless the pairs that stand still are the last of the whole head."""
+        """Raise unless the pairs of frequency 0 are the last of the whole head."""
         for name, needed in (("rotary_dim", (None,)), ("placement", ("lead", "spread")), ("layout", LAYOUTS[:2])):
             if getattr(self, name) not in needed:
                 usual = "left out" if name == "rotary_dim" else f"one of {', '.join(map(repr, needed))}"

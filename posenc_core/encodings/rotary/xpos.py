@@ -31,7 +31,7 @@ class XPos(Rotary):
 
     Args:
         scale_base: positions over which a pair shrinks by `z`.
-        center: the position at which neither grows; it cancels out of scores, and is only to be near.
+        center: the position at which the factor is 1; it cancels out of scores, and only has to be near.
     Raises:
         ValueError: if `scale_base` is not above 0, or positions are so far from the center that float32 overflows.
     Source: Sun et al. 2022, section 3 (arXiv:2212.10554).
@@ -66,7 +66,7 @@ class XPos(Rotary):
         return True
 
     def rows(self, positions: Any) -> Tables:
-        """Tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""
+        """Return tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""
         known = self._known(positions)
         return {
             name: table
@@ -75,7 +75,7 @@ class XPos(Rotary):
         }
 
     def derivatives(self, positions: Any) -> Tables:
-        """None: no gradient reaches the positions of XPos."""
+        """Return none: no gradient reaches the positions of XPos."""
         return {}
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
@@ -90,7 +90,7 @@ class XPos(Rotary):
 
     @property
     def reach(self) -> float:
-        """How far from the center a key may stand before float32 overflows."""
+        """The distance of a key from the center up to which float32 does not overflow."""
         return LARGEST_EXPONENT * self.scale_base / math.log(1.4 / 0.4)  # of the first pair, the fastest
 
     def _enveloped(self, positions: npt.NDArray[Any], sign: int) -> tuple[Any, Any]:
@@ -106,7 +106,7 @@ class XPos(Rotary):
         return cos, -sin if self.direction == "inverse" else sin
 
     def _rates(self) -> tuple[Decimal, ...]:
-        """The logarithm of what each pair of a query is multiplied by per position."""
+        """Return the logarithm of the factor of each pair of a query per position."""
         with high_precision():
             base, pairs = Decimal(self.scale_base), Decimal(self.rotary_channels) / 2
             return tuple(

@@ -1,4 +1,4 @@
-"""The scoring encoding with slopes."""
+"""ALiBi: the scoring encoding with one slope per head."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .base import PositionScoring
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Alibi(PositionScoring):
-    """Attention with linear biases: each head loses its slope × the distance.
+    """Attention with linear biases (ALiBi): minus slope × distance, with one slope per head.
 
-    Padded rows are told by positions: `from_mask`, as Bloom counts them.
+    For padded rows give positions: `from_mask` counts them as Bloom does.
 
     Args:
         num_heads: number of heads.
-        slopes: which ones, where `num_heads` is no power of two: `"press"`, those of Press et al.'s program, which Bloom, MPT
-            and others have too; or `"geometric"`, their paper's formula for any number, as MLX has it.
+        slopes: for a `num_heads` that is no power of two: `"press"`, the slopes of Press et al.'s program, also in Bloom,
+            MPT and others; or `"geometric"`, their paper's formula for any number, as in MLX.
         max_bias: the slope of the last head is `2 ** -max_bias`: `alibi_bias_max` elsewhere.
-        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. It hides none: that
-            is for a causal mask.
+        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal mask
+            hides them.
     Raises:
         ValueError: if `num_heads` or `max_bias` is not positive, or another argument unknown.
     Source: Press et al. 2022 (arXiv:2108.12409).

@@ -1,4 +1,4 @@
-"""What every scoring encoding answers."""
+"""The base classes of scoring encodings, which add to the scores of attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..base import Encoding
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Scoring(Encoding):
-    """An encoding that works inside attention, on what it knows of a query's and a key's position."""
+    """An encoding that adds to the scores of attention, depending on the positions of queries and keys."""
 
     num_heads: int
 
@@ -31,7 +31,7 @@ class Scoring(Encoding):
 
     @property
     def adds_values(self) -> bool:
-        """Whether it adds to the result of attention, too."""
+        """Whether it also adds to the result of attention."""
         return False
 
     @property
@@ -41,11 +41,11 @@ class Scoring(Encoding):
 
     @property
     def needs_integer_positions(self) -> bool:
-        """Whether it looks positions or offsets up, so that they must be integers."""
+        """Whether positions or offsets are indices of a table, so that they must be integers."""
         return False
 
     def check_positions(self, name: str, positions: npt.NDArray[Any] | range) -> None:
-        """Raise unless positions are among those that it has."""
+        """Raise unless the encoding has all of these positions."""
         if isinstance(positions, range):
             ends: tuple[Any, ...] = (*positions[:1], *positions[-1:])
         else:
@@ -61,7 +61,7 @@ class Scoring(Encoding):
     def scores(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
     ) -> Array:
-        """What is added to the scores.
+        """Return what is added to the scores.
 
         Args:
             weights: the arrays of `constants` and `parameters`, of any framework, by name.
@@ -75,17 +75,17 @@ class Scoring(Encoding):
     def values(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, attention: Array
     ) -> Array | None:
-        """What is added to the result of attention, given its weights; None where that is nothing."""
+        """Return what is added to the result of attention, given its weights, or None."""
         return None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PositionScoring(Scoring):
-    """A scoring encoding that looks at positions alone, not at what stands there."""
+    """A scoring encoding that depends on positions alone, not on queries and keys."""
 
     @abstractmethod
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        """What is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
+        """Return what is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
         """Return what is added to single scores, elementwise: the formula of `score`, for kernels that ask for one score.
@@ -109,14 +109,14 @@ class PositionScoring(Scoring):
 
     @property
     def is_relative(self) -> bool:
-        """Whether only the offset of key and query matters."""
+        """Whether scores depend only on the offset (key less query)."""
         return True
 
     def bias(self, query_positions: Any, key_positions: Any) -> npt.NDArray[np.float32]:
-        """What is added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`.
+        """Return what is added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`.
 
         Raises:
-            TypeError: if it depends on what is learned, which only a layer has.
+            TypeError: if it depends on parameters, which only a layer has.
         """
         if self.parameters():
             raise TypeError(f"`bias` of {self} depends on what is learned; ask a layer that holds it.")
@@ -126,7 +126,7 @@ class PositionScoring(Scoring):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ContentScoring(Scoring):
-    """A scoring encoding that looks at queries and keys as well as at where they stand.
+    """A scoring encoding that depends on queries and keys as well as on their positions.
 
     Args:
         head_dim: width of each head's queries and keys.
@@ -146,7 +146,7 @@ class ContentScoring(Scoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        """As above; positions are two ranges where that says it all."""
+        """Return what is added to the scores, as `Scoring.scores`; both positions may be ranges of step 1."""
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array

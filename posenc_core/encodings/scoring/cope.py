@@ -1,4 +1,4 @@
-"""The contextual scoring encoding: positions that attention counts by itself."""
+"""CoPE: the scoring encoding whose positions depend on the content."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ _CLOSED = -80.0  # the score of a gate that adds nothing to a sum, where the gra
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Cope(ContentScoring):
-    """Contextual position encoding: a key's position is how many gates stand open from it to the query.
+    """Contextual position encoding (CoPE): a key's position is the sum of the gates from it to the query.
 
-    The gates are the sigmoids of the scores, 0 for keys that are hidden. What is added is q · e[position], between two
-    rows of the learned table e in proportion. Keys count in the order in which they lie; the positions of tokens are not
-    looked at. It makes sense under a causal mask only, which has to be applied before: without one, keys after the query
-    count, too.
+    The gates are the sigmoids of the scores, 0 for hidden keys. q · e[position] is added to the score, interpolated
+    linearly between two rows of the learned table e. Keys count in the order of the array; the positions of tokens are not
+    used. It needs a causal mask, applied before: without one, keys after the query also count.
 
     Args:
         num_heads: number of heads.
         head_dim: width of each head's queries and keys.
-        max_position: number of rows of the table, which the heads share; positions past the last one share it.
+        max_position: number of rows of the table, which the heads share; larger positions share the last row.
     Raises:
         ValueError: if a number is not positive.
     Source: Golovneva et al. 2024, section 4 and listing 1 (arXiv:2405.18719); the table starts at 0, as there.
@@ -63,11 +62,11 @@ class Cope(ContentScoring):
         xp, q = namespace_of(content.q), content.q
         by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))
         by_row = xp.broadcast_to(by_row, (*shape_of(content.scores)[:-1], self.max_position))
-        return _between(by_row, _counted_open(content.scores))
+        return _interpolate(by_row, _sum_of_gates(content.scores))
 
 
-def _counted_open(scores: Array) -> Array:
-    """For each key the sum of the gates from it to the last one: added up from there, where few are and little is lost."""
+def _sum_of_gates(scores: Array) -> Array:
+    """Return for each key the sum of the gates from it to the last key, added up from the last, which loses least."""
     xp = namespace_of(scores)
     gates = 1 / (1 + xp.exp(-xp.maximum(scores, xp.full_like(scores, _CLOSED))))
     keys = shape_of(scores)[-1]
@@ -75,8 +74,8 @@ def _counted_open(scores: Array) -> Array:
     return xp.take(xp.cumulative_sum(xp.take(gates, backwards, axis=-1), axis=-1), backwards, axis=-1)
 
 
-def _between(by_row: Array, positions: Array) -> Array:
-    """Each row's columns at real positions: `(..., columns), (..., keys) -> (..., keys)`, cut off at the last column."""
+def _interpolate(by_row: Array, positions: Array) -> Array:
+    """Return each row at real positions of columns: `(..., columns), (..., keys) -> (..., keys)`, up to the last column."""
     xp = namespace_of(by_row)
     last = xp.full_like(positions, by_row.shape[-1] - 1)
     positions = xp.minimum(positions, last)

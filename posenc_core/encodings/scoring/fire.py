@@ -1,4 +1,4 @@
-"""The scoring encoding with a learned function of relative distances."""
+"""FIRE: the scoring encoding with a learned function of normalized distances."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ...attention.bias import hidden_unit, normalized_distance, perceptron
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
-BLOCK = 128  # queries at a time, whose hidden units are in memory
+BLOCK = 128  # queries whose hidden units are in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fire(PositionScoring):
-    """Functional interpolation: a learned function of the distance's share of the farthest a query could look back.
+    """Functional interpolation (FIRE): a learned function of the distance, divided by the longest that a query can have.
 
-    A perceptron makes each head's number of `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)`, where
-    c and l are learned, too. The distance has no sign; a causal mask hides the keys after a query. It is computed for 128
-    queries at a time, so that next to two results only their hidden units are in memory.
+    A perceptron maps `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)` to one number per head; c and l
+    are also learned. The distance has no sign; a causal mask hides the keys after a query. 128 queries are computed at a
+    time, so that memory holds the result twice and the hidden units of these queries.
 
     Args:
         num_heads: number of heads.
         hidden: number of hidden units.
-        rate: what c starts from.
-        threshold: queries before `l` times this position count as there; l starts from 1.
+        rate: the initial c.
+        threshold: queries before `l` times this position count as if they stood there; l starts from 1.
     Raises:
         ValueError: if `num_heads`, `hidden`, `rate` or `threshold` is not positive.
     Source: Li et al. 2024 (arXiv:2310.04418). Weights start as there with PyTorch's variance,
@@ -94,7 +94,7 @@ class Fire(PositionScoring):
 
 
 def _blocks(positions: Array) -> list[Array]:
-    """Parts of a length; all in one where a tracer does not know it."""
+    """Cut positions into blocks; return them whole where a tracer does not know the length."""
     length = positions.shape[-1] if hasattr(positions, "shape") else None
     if length is None or not is_specialized(length, positions) or length <= BLOCK:
         return [positions]

@@ -1,4 +1,4 @@
-"""The scoring encoding with learned kernels of the distance."""
+"""KERPLE: the scoring encoding with learned kernels of the distance."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ LEAST = 0.01  # of both learned numbers
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Kerple(PositionScoring):
-    """Kernelized distances: each head loses a learned function of the distance, with two learned numbers.
+    """Kernelized relative positions (KERPLE): minus a function of the distance with two learned numbers per head.
 
-    They count as 0.01 where they are less, the exponent as 2 where it is more, and have no gradient there. They start
-    near 1, a size, and 1/2, a rate; near 1/2, a size, and 1, an exponent, normally distributed, a fifth of that apart.
+    Learned numbers below 0.01 count as 0.01, exponents above 2 as 2; there they have no gradient. They start normally
+    distributed, with a standard deviation of a fifth of the mean: r1 near 1 and r2 near 1/2 for `"logarithmic"`, r1 near
+    1/2 and r2 near 1 for `"power"`.
 
     Args:
         num_heads: number of heads.
         variant: `"logarithmic"`, `-r1 * log(1 + r2 * distance)`, or `"power"`, `-r1 * distance ** r2`.
-        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. It hides none: that
-            is for a causal mask.
+        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal mask
+            hides them.
     Raises:
         ValueError: if `num_heads` is not positive, or another argument unknown.
     Source: Chi et al. 2022 (arXiv:2205.09921); their numbers start uniformly distributed, with these means.

@@ -19,15 +19,15 @@ AppliesTo: TypeAlias = Literal["both", "keys"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ShawBias(ContentScoring):
-    """Relative positions by one learned vector for each offset of key and query, shared by the heads.
+    """Relative positions by one learned vector for each offset (key less query), shared by the heads.
 
-    A query's score with a key grows by its product with the offset's vector, divided by √head_dim; with
+    The product of a query with the vector of the offset, divided by √head_dim, is added to its score with a key; with
     `applies_to="both"`, a second vector is added to the value. No array of queries × keys × head_dim is made.
 
     Args:
         num_heads: number of heads.
         head_dim: width of each head's queries, keys and values.
-        max_distance: the farthest offset that has a vector of its own; those beyond it share it.
+        max_distance: the largest offset with a vector of its own; larger ones share that vector.
         applies_to: `"both"` keys and values, as published, or `"keys"` alone.
         std: standard deviation of the normal distribution that the vectors start from.
     Raises:
@@ -71,9 +71,9 @@ class ShawBias(ContentScoring):
         content: AttentionInputs,
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
-        apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
+        relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
         table = xp.astype(weights["key_table"], dtype_of(q)) * (1 / math.sqrt(self.head_dim))
-        return apart.expand_offsets(xp.matmul(q, xp.matrix_transpose(xp.take(table, apart.rows, axis=0))))
+        return relative.expand_offsets(xp.matmul(q, xp.matrix_transpose(xp.take(table, relative.rows, axis=0))))
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
@@ -81,6 +81,6 @@ class ShawBias(ContentScoring):
         if not self.adds_values or any(is_static(length) and length == 0 for length in attention.shape[-2:]):
             return None
         xp = namespace_of(attention)
-        apart = offsets(query_positions, key_positions, limit=self.max_distance, like=attention)
+        relative = offsets(query_positions, key_positions, limit=self.max_distance, like=attention)
         table = xp.astype(weights["value_table"], dtype_of(attention))
-        return xp.matmul(apart.sum_by_offset(attention), xp.take(table, apart.rows, axis=0))
+        return xp.matmul(relative.sum_by_offset(attention), xp.take(table, relative.rows, axis=0))

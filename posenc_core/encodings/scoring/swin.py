@@ -1,4 +1,4 @@
-"""The scoring encoding of windows of an image."""
+"""Swin's relative position bias: the scoring encoding of windows of an image."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .base import PositionScoring
 class SwinBias(PositionScoring):
     """One learned number per head and offset, in rows and columns, of two cells of a window.
 
-    Positions are numbers of tokens: the class token, if there is one, then the cells row by row. A layer refuses a token
-    that is not of the window; where only a running program knows it, it has NaN.
+    Positions are numbers of tokens: the class token, if there is one, then the cells row by row. A layer raises for a
+    token outside of the window; under a tracer, which does not know the number, its scores are NaN.
 
     Args:
         num_heads: number of heads.
         window: height and width, in tokens.
-        prefix_tokens: 1 where a class token stands before the cells, as in BEiT; it has three rows more, at the end: as it looks
-            at cells, as they look at it, and as it looks at itself.
+        prefix_tokens: 1 where a class token stands before the cells, as in BEiT; it has three more rows, at the end: for its
+            scores with cells, for theirs with it, and for its score with itself.
         std: standard deviation of the normal distribution that the numbers start from.
     Raises:
         ValueError: if the window is empty or not of two axes, `prefix_tokens` neither 0 nor 1, or `std` negative.

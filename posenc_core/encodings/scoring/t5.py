@@ -1,4 +1,4 @@
-"""The scoring encoding with buckets of distances."""
+"""T5's relative position bias: the scoring encoding with buckets of distances."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .base import PositionScoring
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class T5Bias(PositionScoring):
-    """One learned number per head and bucket: near distances have a bucket each, far ones share them.
+    """One learned number per head and bucket: short distances have a bucket each, long ones share buckets.
 
     Args:
         num_heads: number of heads.
         num_buckets: number of buckets, an even one where both sides have some.
-        max_distance: from where on all distances share the last bucket of their side.
-        sides: `"both"` gives keys after a query buckets of their own, as an encoder has them; `"past"` puts them with
+        max_distance: the distance from which on all share the last bucket of their side.
+        sides: `"both"` gives keys after a query buckets of their own, for encoders; `"past"` puts them into the bucket of
             distance 0, for decoders, whose mask hides them.
         std: standard deviation of the normal distribution that the numbers start from.
     Raises:

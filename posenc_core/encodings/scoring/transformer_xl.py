@@ -1,4 +1,4 @@
-"""The scoring encoding of Transformer-XL: projected sinusoids of distances, with a bias for content and one for position."""
+"""Transformer-XL's relative positions: projected sinusoids of distances, with a content bias and a position bias."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .base import ContentScoring
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TransformerXLBias(ContentScoring):
-    """What Transformer-XL adds to q k / √head_dim: (u k + (q + v) W_r R) / √head_dim.
+    """The terms that Transformer-XL adds to q k / √head_dim: (u k + (q + v) W_r R) / √head_dim.
 
-    R is the sinusoid of the distance, query minus key; u, v and W_r are learned. Plain sequences are shifted, and
-    take three and a half times the memory of their scores meanwhile; given positions are looked up one by one.
+    R is the sinusoid of the distance, query minus key; u, v and W_r are learned. Ranges of positions use a relative shift,
+    which takes three and a half times the memory of the scores; other positions are gathered by an index.
 
     Args:
         num_heads: number of heads.
         head_dim: width of each head's queries and keys.
-        max_distance: the farthest distance, to both sides, that is told apart (`clamp_len`).
+        max_distance: the largest distance, to both sides, with a sinusoid of its own (`clamp_len`).
         dim: width of R, even; `num_heads * head_dim` by default.
-        std: standard deviation of the normal distribution that all that is learned starts from.
+        std: standard deviation of the normal distribution that u, v and W_r start from.
     Raises:
         ValueError: if a number is not positive, or the width of R is odd.
     Source: Dai et al. 2019, section 3.3 (arXiv:1901.02860); R has its sines before its cosines, as in their code.
@@ -73,10 +73,10 @@ class TransformerXLBias(ContentScoring):
         content: AttentionInputs,
     ) -> Array:
         xp, q, k = namespace_of(content.q), content.q, content.k
-        apart = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
+        relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
         u, v, w = (xp.astype(weights[name], dtype_of(q)) for name in ("u", "v", "W_r"))
         u, v = (xp.expand_dims(x * (1 / math.sqrt(self.head_dim)), axis=-2) for x in (u, v))
-        rows = xp.matmul(xp.take(xp.astype(weights["R"], dtype_of(q)), apart.rows, axis=0), w)
+        rows = xp.matmul(xp.take(xp.astype(weights["R"], dtype_of(q)), relative.rows, axis=0), w)
         by_head = xp.permute_dims(xp.reshape(rows, (-1, self.num_heads, self.head_dim)), (1, 2, 0))
         by_offset = xp.matmul(q * (1 / math.sqrt(self.head_dim)) + v, by_head)
-        return apart.expand_offsets(by_offset) + xp.expand_dims(xp.sum(u * k, axis=-1, keepdims=False), axis=-2)
+        return relative.expand_offsets(by_offset) + xp.expand_dims(xp.sum(u * k, axis=-1, keepdims=False), axis=-2)
