@@ -1,4 +1,4 @@
-"""Write the measurements of the page on costs from the results of `benchmarks/growth.py` and `benchmarks/blockwise.py`."""
+"""Write the measurements of the page on costs: results of `benchmarks/growth.py` and `benchmarks/blockwise.py`."""
 
 from __future__ import annotations
 

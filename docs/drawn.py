@@ -1,4 +1,4 @@
-"""Pictures of committed results, in a light and a dark form, and the Markdown that shows them. Nothing is measured here."""
+"""Draw committed results in a light and a dark form, and write the Markdown that shows them; measure nothing."""
 
 from __future__ import annotations
 

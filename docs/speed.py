@@ -1,4 +1,4 @@
-"""Write the measurements of the page on speed from the results of `benchmarks/rotation.py`, `additive.py` and `biases.py`."""
+"""Write the measurements of the page on speed: results of `benchmarks/rotation.py`, `additive.py`, `biases.py`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from matplotlib.figure import Figure
 
 MARKS = {"half": "o", "interleaved": "s"}
 OTHERS = {
-    "additive-": "## Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed table; tokens (8, 1024, 512), `benchmarks/additive.py`.\n",
-    "biases-": "## Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one number; `benchmarks/biases.py`.\n",
+    "additive-": (
+        "## Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed table; "
+        "tokens (8, 1024, 512), `benchmarks/additive.py`.\n"
+    ),
+    "biases-": (
+        "## Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
+        "number; `benchmarks/biases.py`.\n"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The pages of the tutorial and the how-to pages, as tests read them: what runs, what it prints, and what belongs to which framework."""
+"""Read the pages of the tutorial and the how-to pages: their code, its output, and the framework of each tab."""
 
 import io
 import re
@@ -12,14 +12,14 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
-ELSEWHERE = {"check", "explore", "golden"}  # whose code is run by the tests of what they show
+ELSEWHERE = {"check", "explore", "golden"}  # their code is run by the tests of their commands
 HOWTO = sorted(path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE)
 MARKDOWN = MarkdownIt().use(colon_fence_plugin)
 OPTION = re.compile(r":([\w-]+): *(.*)")
 
 
 class Block(NamedTuple):
-    """A fence: of code, of a text, or a directive with its options."""
+    """A fence: code, text, or a directive with its options."""
 
     kind: str
     title: str
@@ -30,7 +30,7 @@ class Block(NamedTuple):
 
     @property
     def framework(self) -> str | None:
-        """Whose tab it is in; None where it is for all."""
+        """The framework of its tab; None outside of tabs."""
         return next((block.options.get("sync") for block in self.within if block.kind == "{tab-item}"), None)
 
     @property
@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: str, line: int = 0, within: tuple[Block, ...] = ()) -> Iterator[Block]:
-    """All fences of a text in their order, each before those in it."""
+    """Yield all fences of a text in order, each before those inside it."""
     for token in MARKDOWN.parse(text):
         if token.type not in ("fence", "colon_fence"):
             continue
@@ -56,12 +56,12 @@ def blocks(text: str, line: int = 0, within: tuple[Block, ...] = ()) -> Iterator
 
 
 def has_tabs(page: Path) -> bool:
-    """Whether a page has to be run in each framework."""
+    """Return whether a page has tabs, so that it has to be run in each framework."""
     return any(block.framework for block in blocks(page.read_text(encoding="utf-8")))
 
 
 def run(page: Path, framework: str | None = None) -> None:
-    """Run the cells of a page that concern a framework, in one namespace; what they print has to stand below them."""
+    """Run the cells of a page for a framework in one namespace; raise unless their output is shown below them."""
     found: dict = {"__name__": page.stem}
     printed = io.StringIO()
     for block in blocks(page.read_text(encoding="utf-8")):

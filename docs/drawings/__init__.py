@@ -1,4 +1,4 @@
-"""Pictures of the tutorial, drawn from the core when pages are built: a module for each page, a function for each picture."""
+"""Pictures of the tutorial, drawn when the pages are built: a module for each page, a function for each picture."""
 
 from __future__ import annotations
 

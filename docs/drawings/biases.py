@@ -13,8 +13,8 @@ from posenc_core.attention.buckets import t5_buckets
 def shapes(figure: Figure) -> None:
     """Left, what four heads of ALiBi add to the score against the offset: tents of four slopes, highest at 0.
 
-    Right, the bucket of T5 against the offset: on both sides a steep staircase to 8, then ever longer steps to the last
-    one; buckets of keys after the query are counted from 16.
+    Right, the bucket of T5 against the offset: on both sides a steep staircase to 8, then ever longer steps to
+    the last one; buckets of keys after the query are counted from 16.
     """
     figure.set_size_inches(7, 2.6)
     tents, stairs = figure.subplots(1, 2)

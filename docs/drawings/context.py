@@ -16,9 +16,10 @@ TRAINED, LONGER = 4096, 32768
 
 
 def wavelengths(figure: Figure) -> None:
-    """Positions per turn of the 32 pairs of a head, on a logarithmic scale: with base 10,000 from 6 to 47,117, with base
-    500,000 to two million. 23 pairs of the first are below the training length of 4,096; the rest have seen a part of their
-    circle. On the right, the arc that each pair has seen at 4,096, and what 32,768 adds to it.
+    """Positions per turn of the 32 pairs of a head, on a logarithmic scale: with base 10,000 from 6 to 47,117,
+    with base 500,000 to two million. 23 pairs of the first are below the training length of 4,096; the rest have
+    seen a part of their circle. On the right, the arc that each pair has seen at 4,096, and what 32,768 adds to
+    it.
     """
     figure.set_size_inches(8.2, 3)
     turns, arcs = figure.subplots(1, 2)
@@ -39,10 +40,11 @@ def wavelengths(figure: Figure) -> None:
 
 
 def scalings(figure: Figure) -> None:
-    """Eight panels. By what each scaling divides the frequency of each pair, for eight times the length: Linear by 8, all
-    alike; NTK by 1 to 8, rising evenly; DynamicNTK more, the longer the sequence; YaRN and Llama 3 by 1 for the first pairs
-    and by 8 for the last, with a slope between; LongRoPE by a list of its own; Proportional leaves the last
-    pairs unrotated. The last panel has the attention factors of YaRN and LongRoPE, which rise slowly with the factor.
+    """Eight panels. By what each scaling divides the frequency of each pair, for eight times the length: Linear
+    by 8, all alike; NTK by 1 to 8, rising evenly; DynamicNTK more, the longer the sequence; YaRN and Llama 3 by 1
+    for the first pairs and by 8 for the last, with a slope between; LongRoPE by a list of its own; Proportional
+    leaves the last pairs unrotated. The last panel has the attention factors of YaRN and LongRoPE, which rise
+    slowly with the factor.
     """
     figure.set_size_inches(8.6, 4.4)
     *panels, factors = figure.subplots(2, 4).ravel()
@@ -67,9 +69,9 @@ def scalings(figure: Figure) -> None:
 
 
 def rounding(figure: Figure) -> None:
-    """The largest error of cosine and sine up to each position, both axes logarithmic. In bfloat16 it is a
-    tenth from position 35 on, and close to 2 from 600 on. In float32 it grows in a straight line, to a tenth at two million. Exact tables stay at
-    6e-8 everywhere.
+    """The largest error of cosine and sine up to each position, both axes logarithmic. In bfloat16 it is a tenth
+    from position 35 on, and close to 2 from 600 on. In float32 it grows in a straight line, to a tenth at two
+    million. Exact tables stay at 6e-8 everywhere.
     """
     figure.set_size_inches(7, 3.2)
     panel = figure.subplots()

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 def products(figure: Figure) -> None:
     """Products of numbers against the length of the text, on logarithmic scales, for a width of 512.
 
-    Convolution and recurrence are parallel straight lines. Scores and sums of attention rise twice as steeply, and cross
-    the recurrence at 512 words. With its projections attention lies above both, and bends upwards at about 1,000 words.
+    Convolution and recurrence are parallel straight lines. Scores and sums of attention rise twice as steeply,
+    and cross the recurrence at 512 words. With its projections attention lies above both, and bends upwards at
+    about 1,000 words.
     """
     panel, lengths, width = figure.subplots(), [2**power for power in range(5, 17)], 512
     lines = {

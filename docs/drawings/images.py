@@ -22,9 +22,10 @@ ARRANGED = {"chunked": (4, 6, 6), "interleaved": (6, 5, 5), "ernie": (5, 5, 6)}
 
 
 def maps(figure: Figure) -> None:
-    """Five maps of 16 × 16 patches: the product of each with the one in the middle. By a sinusoid of patch numbers: a stripe
-    along the middle row, and next to nothing above and below. By a sinusoid of grid positions, and by axial rotation: a peak
-    in the middle with a cross through it. By NeRF's features: a finer cross, with copies of it. By random features: one round peak.
+    """Five maps of 16 × 16 patches: the product of each with the one in the middle. By a sinusoid of patch
+    numbers: a stripe along the middle row, and next to nothing above and below. By a sinusoid of grid positions,
+    and by axial rotation: a peak in the middle with a cross through it. By NeRF's features: a finer cross, with
+    copies of it. By random features: one round peak.
     """
     figure.set_size_inches(8.6, 2.2)
     for panel, (title, products) in zip(figure.subplots(1, 5), _products().items(), strict=True):
@@ -35,9 +36,10 @@ def maps(figure: Figure) -> None:
 
 
 def axes(figure: Figure) -> None:
-    """Left: positions of three words, a picture of 2 × 3 patches and two words on the axes time, height and width; they are one
-    line for words, and part for the picture. Right: the axis by which each of 16 pairs is rotated: chunked in three runs, interleaved
-    time, height, width alternating, ernie height and width alternating and then time.
+    """Left: positions of three words, a picture of 2 × 3 patches and two words on the axes time, height and
+    width; they are one line for words, and part for the picture. Right: the axis by which each of 16 pairs is
+    rotated: chunked in three runs, interleaved time, height, width alternating, ernie height and width
+    alternating and then time.
     """
     figure.set_size_inches(8.2, 2.6)
     places, pairs = figure.subplots(1, 2)

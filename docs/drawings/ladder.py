@@ -10,10 +10,11 @@ from posenc_core import Binary, Integer, Normalized
 
 
 def lines(figure: Figure) -> None:
-    """Left, integers against positions: a line that leaves the band from -3 to 3, where numbers of words lie, at once.
+    """Left, integers against positions: a line that leaves the band from -3 to 3, where numbers of words lie, at
+    once.
 
-    Right, normalized positions of texts of 5, 10 and 20 words: lines of three slopes, so that position 4 is at 0.8, 0.4
-    and 0.2.
+    Right, normalized positions of texts of 5, 10 and 20 words: lines of three slopes, so that position 4 is at
+    0.8, 0.4 and 0.2.
     """
     figure.set_size_inches(7, 2.4)
     whole, shares = figure.subplots(1, 2)
@@ -31,8 +32,8 @@ def lines(figure: Figure) -> None:
 def digits(figure: Figure) -> None:
     """Left, the binary digits of the positions 0 to 15 as four square waves, each half as fast as the one below.
 
-    Right, the eight codes of three digits as corners of a cube, joined in the order of their positions: the way from 3
-    to 4 goes across the whole cube.
+    Right, the eight codes of three digits as corners of a cube, joined in the order of their positions: the way
+    from 3 to 4 goes across the whole cube.
     """
     figure.set_size_inches(7, 3)
     waves, cube = figure.subplots(1, 2, width_ratios=(3, 2))

@@ -10,9 +10,11 @@ from posenc_core import Rotary, Sinusoidal
 
 
 def onward(figure: Figure) -> None:
-    """Left, the matrix that leads from a row to that five positions later: zeros but for squares of two along the diagonal.
+    """Left, the matrix that leads from a row to that five positions later: zeros but for squares of two along the
+    diagonal.
 
-    Right, the hands of six pairs before and after: the first has gone most of the way round, the last hardly at all.
+    Right, the hands of six pairs before and after: the first has gone most of the way round, the last hardly at
+    all.
     """
     figure.set_size_inches(7, 2.8)
     heat, hands = figure.subplots(1, 2, width_ratios=(1, 2))
@@ -35,7 +37,8 @@ def onward(figure: Figure) -> None:
 
 
 def products(figure: Figure) -> None:
-    """Dot products with the row in the middle against the offset, for tables of 32 and 512 columns, divided by their largest.
+    """Dot products with the row in the middle against the offset, for tables of 32 and 512 columns, divided by
+    their largest.
 
     Both are symmetric, highest at 0, fall quickly and then in waves; that of 512 columns falls more smoothly.
     """

@@ -15,9 +15,9 @@ WIDTH = 8
 
 
 def turning(figure: Figure) -> None:
-    """Three pairs of channels as arrows on circles, at positions 0 to 7: the first pair goes more than once around, the
-    seventh a fifth of a circle, the thirteenth hardly moves. Beside them, the mean cosine of all pairs by offset: it falls
-    from 1 in waves, more slowly where the base is higher.
+    """Three pairs of channels as arrows on circles, at positions 0 to 7: the first pair goes more than once
+    around, the seventh a fifth of a circle, the thirteenth hardly moves. Beside them, the mean cosine of all
+    pairs by offset: it falls from 1 in waves, more slowly where the base is higher.
     """
     figure.set_size_inches(8.6, 2.6)
     *circles, curve = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.7))

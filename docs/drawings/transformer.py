@@ -13,10 +13,11 @@ DECODER = (("feed-forward", GREEN), ("cross-attention", ORANGE), ("causal self-a
 
 
 def parts(figure: Figure) -> None:
-    """The Transformer, read from bottom to top. Left, the encoder: the question, its embedding with positions added, then N
-    times self-attention and feed-forward. Right, the decoder: the answer shifted right, its embedding with positions, then
-    N times causal self-attention, cross-attention and feed-forward, then the product with the embedding, which gives a
-    probability for each next token. From the top of the encoder an arrow goes to cross-attention.
+    """The Transformer, read from bottom to top. Left, the encoder: the question, its embedding with positions
+    added, then N times self-attention and feed-forward. Right, the decoder: the answer shifted right, its
+    embedding with positions, then N times causal self-attention, cross-attention and feed-forward, then the
+    product with the embedding, which gives a probability for each next token. From the top of the encoder an
+    arrow goes to cross-attention.
     """
     figure.set_size_inches(7.5, 4.2)
     panel = figure.subplots()

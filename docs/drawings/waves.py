@@ -36,7 +36,8 @@ def planes(figure: Figure) -> None:
 
 
 def table(figure: Figure) -> None:
-    """Left, a sinusoidal table of 60 positions and 32 columns as a heat map: fast stripes in the first columns, none in the last.
+    """Left, a sinusoidal table of 60 positions and 32 columns as a heat map: fast stripes in the first columns,
+    none in the last.
 
     Right, columns 6 to 9 against the position: two pairs of a sine and a cosine, the second pair slower.
     """

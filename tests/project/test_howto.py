@@ -1,4 +1,4 @@
-"""How-to pages have the form of the tutorial, and those that need no framework are run here."""
+"""Check the form of the how-to pages, and run those that need no framework."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ def test_a_page_has_the_form_of_the_tutorial(page):
 
 @pytest.mark.parametrize("page", [page for page in HOWTO if not has_tabs(page)], ids=lambda page: page.stem)
 def test_the_cells_of_a_page_without_frameworks_print_what_it_shows(page, tmp_path):
-    """In a process of its own, for it may add kinds of encodings and of arrays."""
+    """Run each in its own process, since a page may define encodings and register arrays."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(page)], cwd=tmp_path, capture_output=True, text=True, check=False
     )

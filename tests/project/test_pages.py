@@ -1,4 +1,4 @@
-"""Pages of the tutorial have one form; what they say is run in the rooms."""
+"""Check the form of the tutorial's pages; `tests/backends/test_book.py` runs their code."""
 
 import ast
 import re
@@ -59,7 +59,7 @@ def test_exercises_have_a_solution(found):
 
 
 def test_pictures_have_alternative_text_and_exist(page, found):
-    """Those that are drawn have the docstring of the function that draws them."""
+    """Every drawing of a page is shown on it; its alternative text is the docstring of its function."""
     assert not re.findall(r"!\[\]\(", page.read_text(encoding="utf-8"))
     assert all(block.options.get("alt") for block in found if block.kind in ("{image}", "{figure}"))
     shown = [block.title for block in found if block.kind == "{include}"]
@@ -70,7 +70,7 @@ def test_pictures_have_alternative_text_and_exist(page, found):
 
 
 def drawings(stem):
-    """Names and docstrings of what the module of a page draws."""
+    """Return the names of the functions that draw the pictures of a page; all have docstrings."""
     file = DRAWINGS / f"{stem}.py"
     tree = ast.parse(file.read_text(encoding="utf-8") if file.exists() else "")
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
@@ -123,6 +123,6 @@ def test_the_cells_of_one_framework_run(framework, output, tmp_path):
 
 
 def test_every_page_is_in_the_table_of_contents():
-    told = (FOLDER / "index.md").read_text(encoding="utf-8")
-    (toctree,) = (block for block in blocks(told) if block.kind == "{toctree}")
+    text = (FOLDER / "index.md").read_text(encoding="utf-8")
+    (toctree,) = (block for block in blocks(text) if block.kind == "{toctree}")
     assert sorted(toctree.content.split()) == [page.stem for page in PAGES]

@@ -1,4 +1,4 @@
-"""The Chinese README says what the English one says: it has its code, its links and its heads, in the same order."""
+"""Check that the Chinese README has the code, links and headings of the English one, in the same order."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ ENGLISH, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "
 BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 PARTS = {
     "code blocks": BLOCK.findall,
-    "levels of heads": lambda text: re.findall(r"^(#+) ", BLOCK.sub("", text), re.MULTILINE),
+    "levels of headings": lambda text: re.findall(r"^(#+) ", BLOCK.sub("", text), re.MULTILINE),
     "links": lambda text: re.findall(r"\]\((?!README)(.*?)\)", text),
 }
 

@@ -79,7 +79,7 @@ class RotaryEncoding(Tabular):
 
     @property
     def num_axes(self) -> int:
-        """The number of axes of positions: `(length,)` for one, `(axes, length)` for more."""
+        """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""
         return 1
 
     @property
