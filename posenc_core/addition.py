@@ -63,7 +63,8 @@ def combine_checked(x: A, rows: Array, how: str) -> A:
         rows = aligned(rows, x, seq_axis=-2)
     if how == "concat":
         return in_float32(_append, x, rows)
-    return x + rows if x.dtype == rows.dtype else in_float32(operator.add, x, rows)  # type: ignore[return-value]
+    plain = x.dtype == rows.dtype == namespace_of(x).float32  # some libraries add no half precision on a CPU
+    return x + rows if plain else in_float32(operator.add, x, rows)  # type: ignore[return-value]
 
 
 def _in_place(x: Any, rows: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The Paddle room: positional encodings as `paddle.nn.Layer`s."""
+"""The Paddle backend: positional encodings as `paddle.nn.Layer`s."""
 
 import sys
 
@@ -8,11 +8,9 @@ if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
 require("paddle", install="posenc[paddle]")
 
-from . import kernel as kernels
-from . import namespace
-from .attention import MultiHeadAttention
-from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from . import kernel
+from .backend import from_numpy, is_traced, namespace, to_numpy
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",
@@ -21,7 +19,7 @@ __all__ = [
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
-    "kernels",
+    "kernel",
     "namespace",
     "to_numpy",
 ]

@@ -1,4 +1,4 @@
-"""What every layer of the Paddle room is."""
+"""What every layer of the Paddle backend is."""
 
 from __future__ import annotations
 
@@ -11,34 +11,53 @@ from paddle.utils import unique_name
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
-from posenc_core.layers.base import BaseLayer, learned_by
+from posenc_core.layers.inputs import learned_by
 
-from . import backend as arrays
-from .state import OF, check, places
+from .backend import BACKEND, adopted, sized
+from .state import SEPARATOR, check_encoding, loadable
 
 
-class Loading(nn.Layer):
-    """Loads no state of another encoding, and nothing of it: a parameter's name tells of which it is."""
+@paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
+class Module(nn.Layer):
+    """The base of every layer, attention included. It has no options.
+
+    It refuses a whole state with a parameter of another encoding; the name of a parameter contains its encoding.
+    """
+
+    backend = BACKEND
+    dropout: nn.Dropout
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def prepare(self, x: Any, width: int | None) -> Any:
+        """Return the tokens, with their width where Paddle does not know it."""
+        return x if width is None else sized(x, {-1: width})
+
+    def active_dropout(self) -> nn.Dropout | None:
+        """Return the dropout if the layer is in training and its rate is not 0."""
+        return self.dropout if self.training and self.dropout.p else None
+
+    def part_options(self) -> dict[str, dict[str, Any]]:
+        """Return no options for any part."""
+        return {}
 
     def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> Any:
-        """As in every layer; of those inside of one, Paddle asks for the places of their parameters alone.
+        """Load a state as every layer does; Paddle calls this for the outermost layer only.
 
         Raises:
-            ValueError: if what is to be loaded was learned by another encoding.
+            ValueError: if a parameter in the state was learned with another encoding.
         """
         for key, own in self.state_dict().items():
-            found = state_dict.get(key if use_structured_name else own.name)
-            check(key, found, own)
+            check_encoding(key, state_dict.get(key if use_structured_name else own.name), own)
         return super().set_state_dict(state_dict, use_structured_name)
 
     set_dict = load_dict = set_state_dict
 
 
-@paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
-class Layer(BaseLayer, Loading):
-    """Holds an encoding: its constants as float32 buffers that no cast reaches, its parameters as parameters."""
+class Layer(Module):
+    """Holds the constants of an encoding as float32 buffers that no cast reaches, its parameters as parameters."""
 
-    backend = arrays
     _buffers: dict[str, Any]
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
@@ -49,33 +68,33 @@ class Layer(BaseLayer, Loading):
             )
         super().__init__()
         self.encoding = encoding
-        self.hold(encoding.constants(max_len))
+        self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            normal = nn.initializer.Normal(parameter.mean, parameter.std)
-            attr = paddle.ParamAttr(unique_name.generate(self._named(name)), initializer=normal)
+            saved_name = unique_name.generate(f"{self.full_name()}.{name}{SEPARATOR}{learned_by(encoding)}")
+            attr = paddle.ParamAttr(saved_name, initializer=nn.initializer.Normal(parameter.mean, parameter.std))
             self.add_parameter(name, self.create_parameter(parameter.shape, attr))
 
-    def _named(self, name: str) -> str:
-        """A parameter's name, with the encoding but for where its numbers start from."""
-        return f"{self.full_name()}.{name}{OF}{learned_by(self.encoding)}"
-
-    def hold(self, constants: Tables) -> None:
+    def set_tables(self, constants: Tables) -> None:
+        """Hold these constants in place of those before."""
         for name, constant in constants.items():
-            self.register_buffer(name, arrays.adopted(constant, like=self._buffers.get(name)), persistable=False)
+            self.register_buffer(name, adopted(constant, like=self._buffers.get(name)), persistable=False)
 
     @property
-    def held(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Any]:
+        """The constants and the parameters, by name."""
         names = (*self._buffers, *self._parameters)
-        return {name: getattr(self, name) for name in names}  # under `to_static` only an attribute is traced
+        return {name: getattr(self, name) for name in names}  # under `to_static` only attributes are traced
+
+    initial_arrays = arrays
 
     def extra_repr(self) -> str:
         return repr(self.encoding)
 
     def _apply(self, func: Callable[..., Tensor], device: Any, dtype: Any, *rest: Any) -> None:
-        """Follow moves, not casts: the buffers are told no dtype."""
-        held, self._buffers = self._buffers, {}
+        """Follow moves, not casts: the buffers are given no dtype."""
+        buffers, self._buffers = self._buffers, {}
         super()._apply(func, device, dtype, *rest)
-        self._buffers = {name: func(table, device, None, *rest[:1]) for name, table in held.items()}
+        self._buffers = {name: func(table, device, None, *rest[:1]) for name, table in buffers.items()}
 
     def _state_dict_impl(
         self,
@@ -86,7 +105,7 @@ class Layer(BaseLayer, Loading):
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Any]:
-        """What `state_dict` asks for and, without hooks, `set_state_dict` of a model with the layer in it."""
-        told = include_sublayers, structured_name_prefix, include_non_persistable_buffer, use_hook, keep_vars
-        state: dict[str, Any] = super()._state_dict_impl(destination, *told)
-        return state if use_hook else places(state, [structured_name_prefix + name for name in self._parameters])
+        """Return the state for `state_dict`, or, without hooks, for `set_state_dict` of a model with the layer in it."""
+        options = include_sublayers, structured_name_prefix, include_non_persistable_buffer, use_hook, keep_vars
+        state: dict[str, Any] = super()._state_dict_impl(destination, *options)
+        return state if use_hook else loadable(state, [structured_name_prefix + name for name in self._parameters])

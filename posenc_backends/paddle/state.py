@@ -1,4 +1,4 @@
-"""What states say of the encoding that learned a parameter, and what is made of it when they are loaded."""
+"""What a saved state records of the encoding of a parameter, and how a state of another encoding is refused."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import paddle
 from paddle import Tensor
 
-OF = " of "  # between the name of a parameter and that of its encoding; `paddle.save` keeps it
+SEPARATOR = " of "  # between the name of a parameter and its encoding; `paddle.save` keeps it
 
 
-class Place:
-    """A parameter, as a model is handed it to load a state into; for all else it is that parameter.
+class CheckedParameter:
+    """A parameter that checks what is loaded into it; for all else it is that parameter.
 
-    Of a layer inside a model, Paddle compares the shape alone, and skips what does not fit with a warning; so this has
-    any shape until it is told its numbers.
+    Paddle compares only shapes for a layer inside a model, and skips what does not fit with a warning. So the shape of this
+    equals every shape of its rank, and `set_value` makes the comparison.
     """
 
     def __init__(self, key: str, own: Tensor) -> None:
@@ -28,40 +28,40 @@ class Place:
 
     @property
     def shape(self) -> list[Any]:
-        """As many sizes as it has axes, each equal to any."""
-        return [_Any() for _ in self._own.shape]
+        """As many sizes as the parameter has axes; each equals any size."""
+        return [_AnySize() for _ in self._own.shape]
 
     def set_value(self, value: Any) -> None:
-        """Take these numbers, if they were learned by the same encoding."""
-        check(self._key, value, self._own)
+        """Set the parameter; raise if the value was learned with another encoding or has another shape."""
+        check_encoding(self._key, value, self._own)
         wanted, given = list(self._own.shape), list(value.shape)
         if wanted != given:
             raise ValueError(f"`{self._key}` must have shape {wanted}, got {given}.")
         self._own.set_value(value)
 
 
-class _Any:
+class _AnySize:
     def __eq__(self, other: object) -> bool:
         return True
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def check(key: str, found: Any, own: Tensor) -> None:
-    """Raise if what a state has under a key was learned by another encoding; states of other origin name none."""
+def check_encoding(key: str, found: Any, own: Tensor) -> None:
+    """Raise if the array under this key was learned with another encoding; arrays of other origin name none."""
     theirs, ours = (_encoding_of(getattr(x, "name", "")) for x in (found, own))
     if theirs and ours and theirs != ours:
         raise ValueError(f"`state_dict` must be of the layer's encoding {ours}, got `{key}` of {theirs}.")
 
 
 def _encoding_of(name: str) -> str:
-    """The encoding in the name of a parameter, if it is one of ours; copies have more after it."""
-    written = name.partition(OF)[2]
-    return written[: written.rfind(")") + 1]
+    """Return the encoding in the name of a parameter, or ""; the names of copies have a suffix after it."""
+    encoding = name.partition(SEPARATOR)[2]
+    return encoding[: encoding.rfind(")") + 1]
 
 
-def places(state: dict[str, Any], keys: list[str]) -> dict[str, Any]:
-    """A state with places for these parameters; outside of dynamic mode, Paddle loads what it is told by name."""
+def loadable(state: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    """Return a state in which these parameters check what is loaded; in static mode Paddle loads by name instead."""
     if paddle.in_dynamic_mode():
-        state.update({key: Place(key, state[key]) for key in keys})
+        state.update({key: CheckedParameter(key, state[key]) for key in keys})
     return state
