@@ -3,16 +3,16 @@
     python experiments/length_extrapolation.py [--steps N] [--seeds N] [--only NAME …] [-o RESULTS.json]
     python experiments/length_extrapolation.py --draw RESULTS.json PICTURE.png
 
-A causal stack of two blocks, built from the functions of `posenc_core.transformer`, answers at each of its random tokens:
+A causal stack of two blocks, built from the functions of `posenc_core.transformer`, answers at each of its random
+tokens:
 
 * `shift`: which token is five positions before? The model has to count positions, whatever the tokens are.
 * `recall`: which token followed the last occurrence of this one? The model has to find a token, and then its neighbour.
 
-It is trained on sequences of up to 20 tokens, and tested on sequences of up to 80, at their last ten tokens. Scalings are
-not used in training: they are applied to the RoPE of the trained model, which is how the context of a model is extended.
-`NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`; the factors of `LongRoPE` would need a search; `Proportional` does
-not extend the context.
-Needs `pip install ".[jax,plots,report]"`.
+It is trained on sequences of up to 20 tokens, and tested on sequences of up to 80, at their last ten tokens. Scalings
+are not used in training: they are applied to the RoPE of the trained model, which is how the context of a model is
+extended. `NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`; the factors of `LongRoPE` would need a search;
+`Proportional` does not extend the context. Needs `pip install ".[jax,plots,report]"`.
 """
 
 from __future__ import annotations

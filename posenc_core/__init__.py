@@ -125,7 +125,8 @@ __all__ = [
     "write_tables",
 ]
 
-_MODULES = {  # importing all of them takes longer than importing NumPy, so each is imported when a name of it is asked for
+# importing all of them takes longer than importing NumPy, so each is imported when a name of it is asked for
+_MODULES = {
     "_array_api.namespace": "namespace_of register_namespace",
     "addition": "combine",
     "attention.attend": "attend attention_weights",

@@ -67,16 +67,16 @@ def rotate(
         cos, sin: one column per pair, shape `(..., length, pairs)`, `2 * pairs <= width`.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … or `"half"` (i, i + pairs);
             `"interleaved_to_half"` takes the pairs of the first and puts them where the second has them (DeepSeek).
-        placement: which channels rotate if the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`), or
-            the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
+        placement: which channels rotate if the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`),
+            or the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
         blocks: the number of equal blocks of rotated channels; pairs are formed within each block.
         out: an array for the result, of the shape and dtype of `x`; give `x` itself to rotate in place.
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
-        ValueError: if the table is wider than `x` or does not broadcast to it, if `layout` or `placement` is unknown, if
-            layout, placement and blocks do not go together, or if `out` has another shape.
+        ValueError: if the table is wider than `x` or does not broadcast to it, if `layout` or `placement` is unknown,
+            if layout, placement and blocks do not go together, or if `out` has another shape.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))

@@ -28,9 +28,9 @@ class Plan(NamedTuple):
     """The kernel's arguments that depend on shapes and strides alone.
 
     Attributes:
-        sizes: of the loops around a block of tokens, of a block, of the loops in it; then one of `WAYS` (0: channels are no
-            neighbours), pairs of a block of channels, blocks of channels, the begin and end of the two unrotated ranges,
-            and whether tokens are the outer loop of a block.
+        sizes: of the loops around a block of tokens, of a block, of the loops in it; then one of `WAYS` (0: channels
+            are no neighbours), pairs of a block of channels, blocks of channels, the begin and end of the two unrotated
+            ranges, and whether tokens are the outer loop of a block.
         loops: strides of the four loops (other tables, other heads, tokens, heads) for x, the result, cos and sin.
         row: for each array, the offsets of the first and second channels and the strides of pairs, blocks and channels.
         units: how many blocks of tokens there are.

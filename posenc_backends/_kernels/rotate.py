@@ -1,8 +1,8 @@
 """The compiled rotation: each number is read once and written once, whatever the strides.
 
-All compiled code is in this file, because numba's cache on disk is valid until the file changes. Pairs are rotated several at
-a time by LLVM vectors, after all of them have been read, so the result may be written over the tokens. Products and sums
-are rounded separately, as a framework's operators round them.
+All compiled code is in this file, because numba's cache on disk is valid until the file changes. Pairs are rotated
+several at a time by LLVM vectors, after all of them have been read, so the result may be written over the tokens.
+Products and sums are rounded separately, as a framework's operators round them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def _bytes_of(kind: Any) -> int:
 def _rotation(lanes: int, split: str, join: str, nontemporal: bool = False) -> Any:
     """Return an intrinsic that rotates `lanes` pairs.
 
-    Its arguments: x, out, cos, sin, then where the first and second channels begin in x and in out, and the table columns.
+    Its arguments: x, out, cos, sin, then where the first and second channels begin in x and in out, and the table
+        columns.
     """
 
     def rotate(_: Any, x: Any, out: Any, cos: Any, sin: Any, x0: Any, x1: Any, o0: Any, o1: Any, c: Any, s: Any) -> Any:
@@ -140,7 +141,8 @@ def _fence(_: Any) -> Any:
     return types.void(), lambda c, builder, *_: (builder.fence("seq_cst"), c.get_dummy_value())[1]
 
 
-# A place is four offsets, in elements, into x, the result, cosines and sines; a stride is likewise. numba infers the types.
+# A place is four offsets, in elements, into x, the result, cosines and sines; a stride is likewise. numba infers the
+# types.
 
 
 @njit(nogil=True)

@@ -21,8 +21,8 @@ Host = np.ndarray[Any, Any]
 def to_state(tree: Any, /) -> dict[str, Host]:
     """The leaves of a layer, or of any tree that holds some, and the encodings of the layers, as NumPy arrays by name.
 
-    Names are paths in the tree. An encoding is the bytes of its JSON, so that `numpy.savez`, safetensors and orbax alike
-    can save what is given here.
+    Names are paths in the tree. An encoding is the bytes of its JSON, so that `numpy.savez`, safetensors and orbax
+    alike can save what is given here.
 
     >>> from posenc_backends.jax import PositionalEncoding
     >>> from posenc_core import Learned
@@ -43,8 +43,8 @@ def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
         tree: of the structure that was saved; its leaves may be `jax.ShapeDtypeStruct`, as `jax.eval_shape` makes them.
         state: by name.
     Raises:
-        ValueError: if a layer of `tree` has another encoding than was saved (both are named), or if a leaf is missing, of
-            another shape, or of no place in the tree.
+        ValueError: if a layer of `tree` has another encoding than was saved (both are named), or if a leaf is missing,
+            of another shape, or of no place in the tree.
 
     >>> from posenc_backends.jax import AttentionBias
     >>> from posenc_core import T5Bias

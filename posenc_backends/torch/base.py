@@ -19,8 +19,9 @@ class Module(nn.Module):
     """The base of every layer, attention included.
 
     Args:
-        persistent: whether the tables are part of `state_dict`, and of plain dicts and files made of it. Loading compares
-            them with the layer's own, so that a state of another encoding is refused even where metadata were lost.
+        persistent: whether the tables are part of `state_dict`, and of plain dicts and files made of it. Loading
+            compares them with the layer's own, so that a state of another encoding is refused even where metadata were
+            lost.
     """
 
     backend = BACKEND
@@ -54,8 +55,8 @@ class Module(nn.Module):
 class Layer(Module):
     """Holds the constants of an encoding as float32 tensors that no cast reaches, its parameters as parameters.
 
-    Its state records which encoding it is of. Constants are buffers only as a part of the state: buffers are sent from one
-    process to the others by `DistributedDataParallel`, before each call, and tables have other lengths there.
+    Its state records which encoding it is of. Constants are buffers only as a part of the state: buffers are sent from
+    one process to the others by `DistributedDataParallel`, before each call, and tables have other lengths there.
 
     Attributes:
         constants: by name; growing replaces them all at once.

@@ -28,7 +28,8 @@ def score_mod(
         query_positions: in place of `start`, `(queries,)` or `(batch, queries)`, integers on the device of the tokens.
         key_positions: likewise.
     Raises:
-        TypeError: if an encoding has parameters, which only a layer holds; at a call, if its class defines no `score_of`.
+        TypeError: if an encoding has parameters, which only a layer holds; at a call, if its class defines no
+            `score_of`.
         ValueError: if it looks at queries and keys, which FlexAttention does not show to the function.
 
     >>> import torch

@@ -19,9 +19,11 @@ _WANTED = ContextVar("rotary_operator", default=False)
 def rotary_operator() -> Iterator[None]:
     """Let `torch.onnx.export` write the operator `RotaryEmbedding` where it computes the same; opset 23 has it.
 
-    It fits rotations of the first channels of `(batch, heads, length, head_dim)`, in half or interleaved layout. Others, and
-    exports outside, are written as plain operators, which every opset has. PyTorch does not tell a layer for which opset it
-    writes: within, give `opset_version=23` or more, as a model of a lower one is written with the operator and does not run.
+    It fits rotations of the first channels of `(batch, heads, length, head_dim)`, in half or interleaved layout.
+    Others, and exports outside, are written as plain operators, which every opset has. PyTorch does not tell a layer
+    for which opset it
+    writes: within, give `opset_version=23` or more, as a model of a lower one is written with the operator and does
+        not run.
 
     >>> from posenc_backends.torch import RotaryEmbedding
     >>> from posenc_core import Rotary

@@ -12,10 +12,11 @@ class Kernel(NamedTuple):
     """A fused rotation for the arrays of one library.
 
     Attributes:
-        supports: `(x) -> bool`: whether the kernel may rotate this floating-point array: its library would compute now, in
-            this process, and nothing traces or intercepts its operators.
-        rotate: `(x, cos, sin, pairing, out)` -> rotated `x`, written to `out` unless that is None. It returns None, for any
-            reason and before it changes anything, if the operators are to be used instead. The arrays fit each other.
+        supports: `(x) -> bool`: whether the kernel may rotate this floating-point array: its library would compute
+            now, in this process, and nothing traces or intercepts its operators.
+        rotate: `(x, cos, sin, pairing, out)` -> rotated `x`, written to `out` unless that is None. It returns None,
+            for any reason and before it changes anything, if the operators are to be used instead. The arrays fit each
+            other.
     """
 
     supports: Callable[[Any], bool]

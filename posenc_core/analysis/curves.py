@@ -109,8 +109,9 @@ def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float
 def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     """Return the upper bound of RoPE scores by distance, divided by the bound at distance 0, shape `(length,)`.
 
-    For each pair, add up the rotations of all pairs up to it as complex numbers: the bound is proportional to the mean of
-    the absolute values. Its other factor, the largest change of q · k from pair to pair, is the same at every distance.
+    For each pair, add up the rotations of all pairs up to it as complex numbers: the bound is proportional to the mean
+    of the absolute values. Its other factor, the largest change of q · k from pair to pair, is the same at every
+    distance.
 
     Source: Su et al. 2021, section 3.4.3 (arXiv:2104.09864).
 

@@ -57,8 +57,8 @@ def attend(
 ) -> A:
     """Return softmax(q kᵀ / √width + bias) v; zeros for a query that sees no key.
 
-    The framework's own kernel, if it has one, computes this for `(batch, heads, length, width)`, unless there is a bias or a
-    dropout, or the encoding needs the scores.
+    The framework's own kernel, if it has one, computes this for `(batch, heads, length, width)`, unless there is a
+    bias or a dropout, or the encoding needs the scores.
 
     Args:
         q: queries, shape `(..., queries, width)`.

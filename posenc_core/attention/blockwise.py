@@ -64,18 +64,18 @@ def attend_by_block(
 ) -> A:
     """Return what `attend` returns, with the scores of `block` queries and `block` keys in memory at a time.
 
-    Online softmax joins the sums over the keys of a block with those of the blocks before. An encoding adds its scores for
-    the positions of one block. Blocks in which no query sees a key are skipped where that is known: under `causal` for
-    plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need as much in a library that
-    computes blocks again for them; elsewhere they keep all weights.
+    Online softmax joins the sums over the keys of a block with those of the blocks before. An encoding adds its scores
+    for the positions of one block. Blocks in which no query sees a key are skipped where that is known: under `causal`
+    for plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need as much in a
+    library that computes blocks again for them; elsewhere they keep all weights.
 
     Args:
         q, k, v: as in `attend`.
         position: likewise; any encoding but `Cope`, which adds up gates along whole rows.
         bias: likewise.
-        mask: likewise; or a function, like `causal`, that computes the mask of a block from the positions of its queries
-            and keys. It receives those of `position`, integers in the library of `q`; without `position`, or where a
-            token has a position on each of several axes, it receives the numbers of the tokens, counted from 0.
+        mask: likewise; or a function, like `causal`, that computes the mask of a block from the positions of its
+            queries and keys. It receives those of `position`, integers in the library of `q`; without `position`, or
+            where a token has a position on each of several axes, it receives the numbers of the tokens, counted from 0.
         block: how many queries, and how many keys.
     Raises:
         TypeError, ValueError: as in `attend`; if `block` is not positive, or compiled code does not know the lengths.

@@ -13,8 +13,8 @@ Integers = npt.NDArray[np.int32]
 def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> Integers:
     """Return the bucket of each offset (key less query) from `-max_distance` to `max_distance`, where the last ones begin.
 
-    The first half of the buckets of a side have one distance each, each later one has more than the one before. Frameworks
-    that compute the borders by logarithms in float32 do not agree; integers are compared here.
+    The first half of the buckets of a side have one distance each, each later one has more than the one before.
+    Frameworks that compute the borders by logarithms in float32 do not agree; integers are compared here.
 
     Args:
         num_buckets: number of buckets; where both sides have some, half of them are for keys after the query.
@@ -58,11 +58,11 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
 
     Args:
         height, width: of the window, in tokens.
-        prefix_tokens: 1 where a class token stands before them; it has three more rows: for its scores with the cells, for
-            theirs with it, and for its score with itself.
+        prefix_tokens: 1 where a class token stands before them; it has three more rows: for its scores with the cells,
+            for theirs with it, and for its score with itself.
     Returns:
-        Array of shape `(tokens, tokens)`. The `(2 * height - 1) * (2 * width - 1)` rows are in the order of the cell of the
-        query less that of the key, row by row from the most negative.
+        Array of shape `(tokens, tokens)`. The `(2 * height - 1) * (2 * width - 1)` rows are in the order of the cell
+        of the query less that of the key, row by row from the most negative.
     Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.
 
     >>> window_index(1, 3)
@@ -135,8 +135,8 @@ def _bordered(positions: Array, tokens: int) -> Array:
 def gather_by_head(table: Array, index: Array) -> Array:
     """Gather rows of a table that has a column for each head.
 
-    `(rows, heads) x (..., queries, keys) -> (..., heads, queries, keys)`. The table is transposed, not the result, of which
-    there is one copy.
+    `(rows, heads) x (..., queries, keys) -> (..., heads, queries, keys)`. The table is transposed, not the result, of
+    which there is one copy.
 
     >>> gather_by_head(np.array([[0, 5], [1, 6]]), np.array([[1, 1, 0]]))
     array([[[1, 1, 0]],

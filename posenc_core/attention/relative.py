@@ -18,11 +18,12 @@ Positions: TypeAlias = Array | range
 def expand_offsets(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     """Return a number for each query and key, from one number for each offset: one result in memory.
 
-    Where rows of a view may overlap, the result is a copy of such a view; elsewhere an index that heads share gathers it.
+    Where rows of a view may overlap, the result is a copy of such a view; elsewhere an index that heads share gathers
+    it.
 
     Args:
-        by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the last query and the first key, at
-            offset `-(queries - 1)`.
+        by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the last query and the first
+            key, at offset `-(queries - 1)`.
         queries, keys: their numbers.
     Returns:
         Array of shape `(heads, queries, keys)`: for query i and key j, column `j - i + queries - 1`.

@@ -27,9 +27,11 @@ class Placed:
 
     Args:
         encoding: the encoding.
-        query_positions: shape `(queries,)` or `(batch, queries)`; with an axis before where a rotary encoding has several.
+        query_positions: shape `(queries,)` or `(batch, queries)`; with an axis before where a rotary encoding has
+            several.
         key_positions: shape `(keys,)` or `(batch, keys)`.
-        weights: the parameters of the encoding, by name, if it has any; either with all of its constants, or without them.
+        weights: the parameters of the encoding, by name, if it has any; either with all of its constants, or without
+            them.
     Raises:
         TypeError: if the encoding works before attention, as additive ones do, or positions are not numbers.
         ValueError: if `weights` lack a parameter or have it in another shape, or the encoding has no such position;

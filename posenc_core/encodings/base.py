@@ -107,8 +107,8 @@ class Tabular(Encoding):
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         """Compute the rows of traced real positions in their framework, where rows are smooth.
 
-        In float32, or in float64 for positions in float64. Frequencies and angles are rounded on the way, so that angles
-        are off by up to 2**-23 of their size, and entries by as much.
+        In float32, or in float64 for positions in float64. Frequencies and angles are rounded on the way, so that
+        angles are off by up to 2**-23 of their size, and entries by as much.
 
         Raises:
             TypeError: if rows are not smooth.

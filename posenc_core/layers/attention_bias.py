@@ -53,7 +53,8 @@ class AttentionBias(BaseLayer):
         Returns:
             An array of the shape and dtype of `scores`.
         Raises:
-            TypeError: if `scores` are not a floating-point array of the framework, or `q` and `k` are missing or not used.
+            TypeError: if `scores` are not a floating-point array of the framework, or `q` and `k` are missing or not
+                used.
             ValueError: if sizes do not fit, or the encoding has no such position.
         """
         scores = self._check_scores("scores", scores)

@@ -51,7 +51,8 @@ class TokenPositions(NamedTuple):
         sizes: batch, number of queries, number of keys, those of the cache included.
         start: of the queries, an integer, or one for each row.
         cached: the number of keys that are in the cache.
-        positions: of the queries, `(queries,)` or `(batch, queries)`, an axis before where an encoding has several; or None.
+        positions: of the queries, `(queries,)` or `(batch, queries)`, an axis before where an encoding has several; or
+            None.
         key_positions: of all keys, likewise; or None.
         axes: the number of axes that a position has.
     """
@@ -85,8 +86,8 @@ class MultiHeadAttention:
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
         position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
-        max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given; eager
-            calls beyond it grow them.
+        max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given;
+            eager calls beyond it grow them.
         native: options of the framework's layer, see `Layer` of the backend.
 
     >>> import numpy as np

@@ -55,7 +55,8 @@ class RotaryEmbedding(TableLayer):
             seq_axis: the axis of the sequence.
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
         Returns:
-            An array, or two, of the shape and dtype of what was given; half precision is rotated in float32, rounded once.
+            An array, or two, of the shape and dtype of what was given; half precision is rotated in float32, rounded
+            once.
         Raises:
             TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are no numbers.
             ValueError: if sizes do not fit, or traced code goes past the tables.

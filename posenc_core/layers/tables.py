@@ -59,13 +59,14 @@ class TableLayer(BaseLayer):
         Args:
             x: tokens; the size of `seq_axis` is their number.
             start: the first position, or the first position of each batch row.
-            positions: all positions, `(length,)` or `(batch, length)`, with the axes of a position before; `start` is not used.
+            positions: all positions, `(length,)` or `(batch, length)`, with the axes of a position before; `start` is
+                not used.
             seq_axis: the axis of the sequence.
             encoding: in place of the layer's own, whose rows are then computed for this call.
         Raises:
             TypeError: if `start` is not an integer, or a position is no number.
-            ValueError: if positions do not fit the tokens, if the encoding has no such position, or if traced code goes past
-                the tables.
+            ValueError: if positions do not fit the tokens, if the encoding has no such position, or if traced code
+                goes past the tables.
         """
         axis = seq_axis if seq_axis == -2 else sequence_axis(x, seq_axis)
         length = self.backend.shape(x)[axis]

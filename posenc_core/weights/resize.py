@@ -33,9 +33,10 @@ def resize_table(
         prefix_tokens: the number of rows in front (class and register tokens) that belong to no cell and do not change.
         method: old and new cells cover the same area, except with the last method.
 
-            * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so that
-              all old rows count; it ends at the border. timm's default; PyTorch's `bicubic` with `antialias=True`.
-            * `"cubic"`: a = -3/4, over four rows, those at the border being repeated. MAE, DeiT, Swin; PyTorch's `bicubic`.
+            * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so
+              that all old rows count; it ends at the border. timm's default; PyTorch's `bicubic` with `antialias=True`.
+            * `"cubic"`: a = -3/4, over four rows, those at the border being repeated. MAE, DeiT, Swin; PyTorch's
+            `bicubic`.
             * `"antialiased_linear"`: as the first, with a triangle. SigLIP 2.
             * `"linear"`: between two rows, those at the border being repeated.
             * `"aligned_linear"`: the same, the first and last rows staying where they are. Qwen3-VL, torchtune;
@@ -84,8 +85,8 @@ def resize_bias_table(
         window: the new `(height, width)`; there may be one axis, or more than two.
         old_window: the old one; by default one of equal sizes.
         prefix_tokens: 1 where the table ends in BEiT's three rows for a class token, which stay as they are.
-        method: one of those of `resize_table`, over a grid of relative positions, or `"geometric"`: the old distances are
-            moved to 0, 1, 1 + q, 1 + q + q², …, the last of them to the new border, with q no less than 1.01 and no
+        method: one of those of `resize_table`, over a grid of relative positions, or `"geometric"`: the old distances
+            are moved to 0, 1, 1 + q, 1 + q + q², …, the last of them to the new border, with q no less than 1.01 and no
             more than 1.5, and rows in between are blended linearly. Near distances stay nearly as they were; where the
             window shrinks, the far ones are left out. timm's for BEiT, whose own has splines in place of lines.
     Returns:

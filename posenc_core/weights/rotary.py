@@ -38,15 +38,17 @@ def relayout(
 ) -> A:
     """Reorder the output channels of a query or key projection, so that `target` does with them what `source` did.
 
-    A model that rotates in layout `target` then gives the attention scores of one that rotates in layout `source`. Queries
-    and keys both need it; each has as many heads as its size says. It serves for weights and biases, for the weights of a
-    norm of queries or keys, and for the B of a LoRA; its A stays as it is. Exchange `source` and `target` for the way back.
+    A model that rotates in layout `target` then gives the attention scores of one that rotates in layout `source`.
+    Queries and keys both need it; each has as many heads as its size says. It serves for weights and biases, for the
+    weights of a norm of queries or keys, and for the B of a LoRA; its A stays as it is. Exchange `source` and `target`
+    for the way back.
 
     Args:
         weight: what is stored along the output channels of `heads * head_dim`: `(heads * head_dim, in)` or
             `(heads * head_dim,)`, or `(head_dim,)` for a norm of each head.
         head_dim: width of one head.
-        source: the layout that the model was trained with; `"interleaved_to_half"` takes weights as `"interleaved"` does.
+        source: the layout that the model was trained with; `"interleaved_to_half"` takes weights as `"interleaved"`
+            does.
         target: the layout to rotate in from now on.
         rotary_dim: how many channels of each head turn; all of them by default.
         placement: which of them turn. Only these are reordered, but for `"spread"`: there all pairs of the head are.
@@ -55,8 +57,8 @@ def relayout(
         Array of the shape and dtype of `weight`.
     Raises:
         TypeError: if `weight` is no array.
-        ValueError: if the size of `axis` is not a multiple of `head_dim`, if `rotary_dim` is odd or exceeds `head_dim`, or
-            if a word is unknown.
+        ValueError: if the size of `axis` is not a multiple of `head_dim`, if `rotary_dim` is odd or exceeds
+            `head_dim`, or if a word is unknown.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864): scores are sums over pairs, wherever a pair stands.
 
     >>> relayout(np.array([0, 1, 2, 3, 10, 11, 12, 13]), head_dim=4)
@@ -125,13 +127,13 @@ def rerotate(
 ) -> A:
     """Move cached keys to other positions, or from one encoding to another, by the difference of the angles alone.
 
-    This shifts a cache whose oldest tokens were dropped. It also converts a cache at the length where LongRoPE or dynamic
-    NTK change their frequencies: `rotary.at(4096)` and `rotary.at(4097)` are the two encodings.
+    This shifts a cache whose oldest tokens were dropped. It also converts a cache at the length where LongRoPE or
+    dynamic NTK change their frequencies: `rotary.at(4096)` and `rotary.at(4097)` are the two encodings.
 
     Args:
         keys: rotated keys, `(batch, heads, length, head_dim)` or any other shape that `seq_axis` describes.
-        from_positions: their positions, `(length,)` or `(batch, length)`: numbers that NumPy can read; for an encoding of
-            several axes `(axes, length)` or `(axes, batch, length)`.
+        from_positions: their positions, `(length,)` or `(batch, length)`: numbers that NumPy can read; for an encoding
+            of several axes `(axes, length)` or `(axes, batch, length)`.
         to_positions: their new positions.
         rotary: the encoding that rotated them.
         to_rotary: the encoding to rotate them by; the same by default.
@@ -140,7 +142,8 @@ def rerotate(
         Array of the shape and dtype of `keys`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if an encoding is not rotary, or `keys` are not floating-point.
-        ValueError: if positions do not fit the keys, or the two encodings do not rotate the same pairs in one direction.
+        ValueError: if positions do not fit the keys, or the two encodings do not rotate the same pairs in one
+            direction.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864): rotations by two angles are one by their sum.
 
     >>> from posenc_core import Rotary

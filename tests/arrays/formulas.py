@@ -35,8 +35,9 @@ def attended(q, k, v, bias=0.0, mask=True):
 def slack(q, k, v, bias=0.0):
     """How far float32 may be off from `attended`, in whatever order it adds: to first order, times 2.
 
-    A score is off by `width + 3` roundings of what it adds up, and its weight, relatively, by twice as much and by those
-    of an exponential (4), a sum, a division; a result by as much of the largest value, and by those of its own sum.
+    A score is off by `width + 3` roundings of what it adds up, and its weight, relatively, by twice as much and by
+    those of an exponential (4), a sum, a division; a result by as much of the largest value, and by those of its own
+    sum.
     """
     width, keys = q.shape[-1], k.shape[-2]
     added = (np.abs(q) @ np.swapaxes(np.abs(k), -1, -2) / np.sqrt(width) + np.abs(bias)).max()

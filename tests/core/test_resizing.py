@@ -76,8 +76,8 @@ def resized(table, old, new, method):
 def slack(table, old, new):
     """What roundings may add up to: of each row its weight, the product and the sum, on each axis.
 
-    The sizes of the weights of a row add up to 11/8 at most: 4 * 3/32 below 0 and above 1, for a = -3/4 in the middle of
-    two rows. A kernel that is cut off at the border has a larger share below 0, but no more than twice as much.
+    The sizes of the weights of a row add up to 11/8 at most: 4 * 3/32 below 0 and above 1, for a = -3/4 in the middle
+    of two rows. A kernel that is cut off at the border has a larger share below 0, but no more than twice as much.
     """
     most = 2 if len(old) == 1 else 2 ** len(old)
     taps = sum(4 * max(math.ceil(before / after), 1) + 2 for before, after in zip(old, new, strict=True))

@@ -3,8 +3,8 @@
 A rounding moves a number by at most `UNIT` of its size. For a table, which has few, the worst case is added up. For
 attention the worst case says nothing: the roundings of thousands of products would all have to conspire. There each
 counts as independent of the others and as evenly spread, `ROUNDING` its variance, and variances are passed on to first
-order (Higham and Mary 2019, SIAM J. Sci. Comput. 41: a sum of n terms is off by a few √n units, not n). No result may be
-off by more than `DEVIATIONS` standard deviations, which chance allows once in 10⁸.
+order (Higham and Mary 2019, SIAM J. Sci. Comput. 41: a sum of n terms is off by a few √n units, not n). No result may
+be off by more than `DEVIATIONS` standard deviations, which chance allows once in 10⁸.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,8 @@ import numpy as np
 UNIT = 2.0**-24
 ROUNDING = UNIT**2 / 3
 DEVIATIONS = 6
-# Of an exponential, a sine or a power: libraries promise a unit in the last place, two roundings; some keep to two units.
+# Of an exponential, a sine or a power: libraries promise a unit in the last place, two roundings; some keep to two
+# units.
 FUNCTION = 4
 
 
@@ -130,7 +131,8 @@ def _linear(x, matrix, bias):
 def _weights(scores, lengths):
     """Weights of a softmax. A score that is off by e changes its weight by e of its size, and all of them by the mean such e.
 
-    A score's difference from the greatest has a rounding, as the quotient; an exponential has its own, a sum of n has n.
+    A score's difference from the greatest has a rounding, as the quotient; an exponential has its own, a sum of n has
+    n.
     """
     keys = scores.value.shape[-1]
     lengths = np.full(len(scores.value), keys) if lengths is None else np.asarray(lengths)

@@ -1,8 +1,8 @@
 """Bounds of rounding: the largest errors of a peer that works in float32.
 
-A rounding to float32 moves a number by at most `UNIT` of its size. A peer's frequency `base ** -e`, `e = 2i / d`, has seen
-the roundings listed below; its angle one more, in the product with the position; its cosine a few. What they add up to
-is about position × 2**-23 for the first frequencies, and the less the slower the pair.
+A rounding to float32 moves a number by at most `UNIT` of its size. A peer's frequency `base ** -e`, `e = 2i / d`, has
+seen the roundings listed below; its angle one more, in the product with the position; its cosine a few. What they add
+up to is about position × 2**-23 for the first frequencies, and the less the slower the pair.
 """
 
 from dataclasses import replace
@@ -19,7 +19,8 @@ UNIT = 2.0**-24
 FREQUENCY = 6
 # A base that is itself computed in float32: product, quotient, difference, power (two) and product.
 REBASED = 6
-# Of the size of the plain frequency, where two frequencies are blended by a share that is rounded: YaRN's by a quotient,
+# Of the size of the plain frequency, where two frequencies are blended by a share that is rounded: YaRN's by a
+# quotient,
 # two differences and the product; Llama 3's by the turns within the original length, `high / (high - low)` = 4/3 of the
 # 15 roundings that they have seen where |ln f| is about 8.
 BLENDED = {YaRN: 6, Llama3: 20}
@@ -73,8 +74,8 @@ def with_frequencies(encoding, frequencies, factor):
 def entry_ulps(factor):
     """How many float32 numbers may lie between our table and that of a peer of the same angles.
 
-    Libraries promise sines within a unit in the last place, and ours are rounded once: one. To multiply a rounded sine by
-    a factor between 1 and 2 makes two of that one, and another by the product's rounding.
+    Libraries promise sines within a unit in the last place, and ours are rounded once: one. To multiply a rounded sine
+    by a factor between 1 and 2 makes two of that one, and another by the product's rounding.
     """
     return 1 if factor == 1 else 3
 

@@ -1,7 +1,7 @@
 """The 18 defects of peers in the survey: mpmath decides who is right.
 
-A peer that has mended its defect fails its case, which can then go. Peers that cannot be installed beside the others have
-their formula restated here.
+A peer that has mended its defect fails its case, which can then go. Peers that cannot be installed beside the others
+have their formula restated here.
 """
 
 import mpmath

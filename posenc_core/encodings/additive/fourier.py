@@ -85,8 +85,8 @@ class RandomFourierFeatures(Additive):
     """Cosines and sines of random mixtures of real coordinates: `cos(2π B p)` and `sin(2π B p)`.
 
     The numbers of B are normally distributed and follow from `seed` alone, the same on every machine and for ever:
-    uniform ones of NumPy's `RandomState`, whose stream is frozen, made normal in 110 digits and rounded once to float64.
-    Entries are correctly rounded, however many axes they mix.
+    uniform ones of NumPy's `RandomState`, whose stream is frozen, made normal in 110 digits and rounded once to
+    float64. Entries are correctly rounded, however many axes they mix.
 
     Args:
         dim: number of columns, even.

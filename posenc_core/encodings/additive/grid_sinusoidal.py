@@ -19,8 +19,8 @@ _AXES = {"timm": (2,), "timm_interleaved": (2,), "mae": (2,), "diffusers": (3,),
 class GridSinusoidal(SinusoidalColumns):
     """`Sinusoidal` for grids of two or three axes: each column is a sine or cosine of the position on one of them.
 
-    Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them: height and width, or time, height and
-    width. They may be real: where diffusers has a `base_size` and an `interpolation_scale`, they are
+    Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them: height and width, or time, height
+    and width. They may be real: where diffusers has a `base_size` and an `interpolation_scale`, they are
     `grid(h, w) * base_size / np.array([[h], [w]]) / interpolation_scale`, and for videos `grid(t, h, w)` divided by the
     scales of its axes. Prefix tokens, which have a row of zeros in the models, are for the caller to leave out.
 
@@ -35,8 +35,8 @@ class GridSinusoidal(SinusoidalColumns):
             * `"mae"`: sines and cosines of the width, then those of the height. MAE, DiT, diffusers.
             * `"diffusers"`: sines and cosines of the time (a quarter of all columns), of the width, and of the height.
               `get_3d_sincos_pos_embed` of diffusers, CogVideoX.
-            * `"tatp22"`: sin, cos, sin, cos, … of the first axis, then of the next; the axes have equal shares, rounded up
-              to even numbers, and columns past `dim` are left out. The package positional-encodings.
+            * `"tatp22"`: sin, cos, sin, cos, … of the first axis, then of the next; the axes have equal shares,
+              rounded up to even numbers, and columns past `dim` are left out. The package positional-encodings.
         num_axes: 2; for `"diffusers"` 3; for `"tatp22"` 1, 2 or 3.
         base: the geometric base of the frequencies.
     Raises:

@@ -65,8 +65,8 @@ class LearnedSinusoidal(Sinusoidal):
     """`Sinusoidal` with each frequency multiplied by `exp(alpha)`; alpha is learned, one number for each pair.
 
     A layer computes sine and cosine in its framework, in float32, so that they have a gradient. Angles are off by about
-    position × frequency × 2**-23, which is 0.125 at position 2**20 in the first columns, and up to three times that where
-    alpha is not 0. `table` returns the rows at alpha 0, correctly rounded.
+    position × frequency × 2**-23, which is 0.125 at position 2**20 in the first columns, and up to three times that
+    where alpha is not 0. `table` returns the rows at alpha 0, correctly rounded.
 
     Args:
         std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.

@@ -87,8 +87,8 @@ class Sinusoidal(SinusoidalColumns):
               tensor2tensor, fairseq, DDPM.
             * `"timestep"`: all cosines first, frequencies `base ** (-i / h)`; an odd `dim` ends in zeros. Improved
               DDPM, DiT, diffusers with `flip_sin_to_cos=True, downscale_freq_shift=0`.
-            * `"column_index"`: as `"interleaved"`, but column j, not pair i, sets the frequency `base ** (-2j / dim)`, and
-              the row of position 0 is all zeros. A widespread slip in tutorials, kept for those who must read it.
+            * `"column_index"`: as `"interleaved"`, but column j, not pair i, sets the frequency `base ** (-2j / dim)`,
+              and the row of position 0 is all zeros. A widespread slip in tutorials, kept for those who must read it.
     Raises:
         ValueError: if the convention is unknown, `base` not above 1, or `dim` too small for the convention.
 

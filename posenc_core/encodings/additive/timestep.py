@@ -21,8 +21,8 @@ class Timestep(SinusoidalColumns):
     """Sine and cosine of time × frequency, all of one before all of the other; an odd `dim` ends in zeros.
 
     With h = dim // 2, the frequencies are `scale * base ** (-i / (h - shift))`, radians per unit of time; one alone is
-    `scale`. Times are integers or real numbers. `Sinusoidal` has two of the settings: its convention `"tensor2tensor"` is
-    `shift=1`, and `"timestep"` is `order="cos_first"`.
+    `scale`. Times are integers or real numbers. `Sinusoidal` has two of the settings: its convention `"tensor2tensor"`
+    is `shift=1`, and `"timestep"` is `order="cos_first"`.
 
     Args:
         dim: number of columns.
@@ -31,8 +31,8 @@ class Timestep(SinusoidalColumns):
         shift: `downscale_freq_shift` in diffusers, where it is 1 unless another is given.
         scale: multiplies the times.
     Raises:
-        ValueError: if `dim` is below 2, `base` not above 1, `scale` not between 0 and 2**31, or `shift` not below h; with
-            h = 1, where it changes nothing, it may be 1.
+        ValueError: if `dim` is below 2, `base` not above 1, `scale` not between 0 and 2**31, or `shift` not below h;
+            with h = 1, where it changes nothing, it may be 1.
     Source: Ho et al. 2020 (arXiv:2006.11239), appendix B; `get_timestep_embedding` of diffusers has all the options.
 
     >>> Timestep(dim=4, order="cos_first").table([0, 1])

@@ -25,10 +25,11 @@ class AxialRotary(RotaryEncoding):
     Args:
         axes_dims: the number of channels that each axis rotates; channels of the head past their sum do not rotate.
         base: the geometric base of the frequencies, one for all axes or one for each.
-        arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one pair of each axis in
-            turn; `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4 vision).
-        series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the axes take the frequencies
-            of all channels together in turn (Pixtral).
+        arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one pair of each axis
+            in turn; `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4
+            vision).
+        series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the axes take the
+            frequencies of all channels together in turn (Pixtral).
         unit: of positions: a `"radian"`, or a `"turn"` of 2π radians, for coordinates from -1 to 1 (DINOv3).
     Raises:
         TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, or axes that alternate have

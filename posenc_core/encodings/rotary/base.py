@@ -106,8 +106,8 @@ class RotaryEncoding(Tabular):
         """Return the cosine and sine tables of positions, float32: `(..., length) -> (..., length, pairs)` each.
 
         Args:
-            positions: integers or real numbers, below 2**31 in size; where the encoding has several axes, `(length,)` if
-                they are the same on all of them, else `(axes, ..., length)`.
+            positions: integers or real numbers, below 2**31 in size; where the encoding has several axes, `(length,)`
+                if they are the same on all of them, else `(axes, ..., length)`.
             seq_len: the length of the whole sequence, for scalings that depend on it.
         Raises:
             TypeError: if positions are not numbers.

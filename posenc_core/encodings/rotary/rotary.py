@@ -28,21 +28,22 @@ class Rotary(RotaryEncoding):
     Args:
         head_dim: width of one head of the queries and keys.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … as in GPT-J and Meta's Llama code,
-            `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`, or `"interleaved_to_half"`,
-            which rotates pairs of the first and writes them in the places of the second, as in DeepSeek.
+            `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`, or
+            `"interleaved_to_half"`, which rotates pairs of the first and writes them in the places of the second, as in
+            DeepSeek.
         base: the geometric base of the frequencies, `rope_theta`.
         rotary_dim: the number of channels of each head that rotate; all of them by default.
-        placement: which of them rotate: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole head
-            (`"spread"`: in half layout, (i, i + head_dim / 2)).
+        placement: which of them rotate: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole
+            head (`"spread"`: in half layout, (i, i + head_dim / 2)).
         direction: `"inverse"` rotates by the negative angle, as nanochat does.
         scaling: the change of the frequencies for longer contexts.
         precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
             first, for models that were trained so.
         frequencies: radians per position, one for each pair, in place of those of the base: a model's own buffer.
     Raises:
-        TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not a
-            finite number above 1, a word is unknown, the frequencies are not as many as the pairs, or options contradict
-            each other.
+        TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not
+            a finite number above 1, a word is unknown, the frequencies are not as many as the pairs, or options
+            contradict each other.
     Source: Su et al. 2021 (arXiv:2104.09864); partial rotation as in GPT-J and GPT-NeoX.
 
     >>> Rotary(head_dim=4, layout="half").frequencies()

@@ -25,8 +25,8 @@ LARGEST_EXPONENT = 87  # float32 holds exp(88)
 class XPos(Rotary):
     """`Rotary` with queries that shrink and keys that grow along the sequence, so that scores fade with distance.
 
-    Pair i of a query at p is multiplied by `z ** ((p - center) / scale_base)`, `z = (2i / d + 0.4) / 1.4`, that of a key
-    by the inverse. The center is a number, not the middle of each call's tokens, so that cached keys stay right.
+    Pair i of a query at p is multiplied by `z ** ((p - center) / scale_base)`, `z = (2i / d + 0.4) / 1.4`, that of a
+    key by the inverse. The center is a number, not the middle of each call's tokens, so that cached keys stay right.
     Far from it keys leave float16 (by `exp(11)`) before float32 (`exp(88)`).
 
     Args:

@@ -20,9 +20,9 @@ BLOCK = 128  # queries whose hidden units are in memory at a time
 class Fire(PositionScoring):
     """Functional interpolation (FIRE): a learned function of the distance, divided by the longest that a query can have.
 
-    A perceptron maps `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)` to one number per head; c and l
-    are also learned. The distance has no sign; a causal mask hides the keys after a query. 128 queries are computed at a
-    time, so that memory holds the result twice and the hidden units of these queries.
+    A perceptron maps `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)` to one number per head; c
+    and l are also learned. The distance has no sign; a causal mask hides the keys after a query. 128 queries are
+    computed at a time, so that memory holds the result twice and the hidden units of these queries.
 
     Args:
         num_heads: number of heads.

@@ -22,14 +22,14 @@ class Kerple(PositionScoring):
     """Kernelized relative positions (KERPLE): minus a function of the distance with two learned numbers per head.
 
     Learned numbers below 0.01 count as 0.01, exponents above 2 as 2; there they have no gradient. They start normally
-    distributed, with a standard deviation of a fifth of the mean: r1 near 1 and r2 near 1/2 for `"logarithmic"`, r1 near
-    1/2 and r2 near 1 for `"power"`.
+    distributed, with a standard deviation of a fifth of the mean: r1 near 1 and r2 near 1/2 for `"logarithmic"`, r1
+    near 1/2 and r2 near 1 for `"power"`.
 
     Args:
         num_heads: number of heads.
         variant: `"logarithmic"`, `-r1 * log(1 + r2 * distance)`, or `"power"`, `-r1 * distance ** r2`.
-        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal mask
-            hides them.
+        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal
+            mask hides them.
     Raises:
         ValueError: if `num_heads` is not positive, or another argument unknown.
     Source: Chi et al. 2022 (arXiv:2205.09921); their numbers start uniformly distributed, with these means.

@@ -25,8 +25,8 @@ class SwinBias(PositionScoring):
     Args:
         num_heads: number of heads.
         window: height and width, in tokens.
-        prefix_tokens: 1 where a class token stands before the cells, as in BEiT; it has three more rows, at the end: for its
-            scores with cells, for theirs with it, and for its score with itself.
+        prefix_tokens: 1 where a class token stands before the cells, as in BEiT; it has three more rows, at the end:
+            for its scores with cells, for theirs with it, and for its score with itself.
         std: standard deviation of the normal distribution that the numbers start from.
     Raises:
         ValueError: if the window is empty or not of two axes, `prefix_tokens` neither 0 nor 1, or `std` negative.

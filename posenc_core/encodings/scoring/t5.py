@@ -21,12 +21,12 @@ class T5Bias(PositionScoring):
         num_heads: number of heads.
         num_buckets: number of buckets, an even one where both sides have some.
         max_distance: the distance from which on all share the last bucket of their side.
-        sides: `"both"` gives keys after a query buckets of their own, for encoders; `"past"` puts them into the bucket of
-            distance 0, for decoders, whose mask hides them.
+        sides: `"both"` gives keys after a query buckets of their own, for encoders; `"past"` puts them into the bucket
+            of distance 0, for decoders, whose mask hides them.
         std: standard deviation of the normal distribution that the numbers start from.
     Raises:
-        ValueError: if there are fewer than two buckets, an odd number for both sides, a `max_distance` that has a bucket
-            of its own, an unknown side, or a negative `std`.
+        ValueError: if there are fewer than two buckets, an odd number for both sides, a `max_distance` that has a
+            bucket of its own, an unknown side, or a negative `std`.
     Source: Raffel et al. 2020, section 2.1 (arXiv:1910.10683).
 
     >>> T5Bias(num_heads=12).parameters()

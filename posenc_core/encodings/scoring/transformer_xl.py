@@ -20,8 +20,8 @@ from .base import ContentScoring
 class TransformerXLBias(ContentScoring):
     """The terms that Transformer-XL adds to q k / √head_dim: (u k + (q + v) W_r R) / √head_dim.
 
-    R is the sinusoid of the distance, query minus key; u, v and W_r are learned. Ranges of positions use a relative shift,
-    which takes three and a half times the memory of the scores; other positions are gathered by an index.
+    R is the sinusoid of the distance, query minus key; u, v and W_r are learned. Ranges of positions use a relative
+    shift, which takes three and a half times the memory of the scores; other positions are gathered by an index.
 
     Args:
         num_heads: number of heads.

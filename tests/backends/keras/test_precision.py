@@ -39,8 +39,8 @@ def rotated(x, error, unit):
 def attended(golden_case, unit):
     """Return the result in float64, and its error bound if numbers are rounded by `unit` of their size.
 
-    A score that is off by e changes the mean o of values v by at most Σ w (exp(e) - 1) |v - o| / Σ w exp(-e): the sum of
-    w (v - o) is 0.
+    A score that is off by e changes the mean o of values v by at most Σ w (exp(e) - 1) |v - o| / Σ w exp(-e): the sum
+    of w (v - o) is 0.
     """
     tokens = arange_like(2, LENGTH, 8).astype(float)
     matrices = {name: np.array(matrix) for name, matrix in golden_case["matrices"].items()}

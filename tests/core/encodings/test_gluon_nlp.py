@@ -1,7 +1,7 @@
 """Formulas of gluon-nlp's master, which was never released: what `RelAttentionScoreCell` and its sinusoids give.
 
-Restated from dmlc/gluon-nlp, `src/gluonnlp/attention_cell.py` and `layers.py`: softmax((q kᵀ + R) / √head_dim) v, with R
-from q and the offset of key and query, cut off at `max_distance` on both sides. What 0.10.0 has runs in `tests/d2l`.
+Restated from dmlc/gluon-nlp, `src/gluonnlp/attention_cell.py` and `layers.py`: softmax((q kᵀ + R) / √head_dim) v, with
+R from q and the offset of key and query, cut off at `max_distance` on both sides. What 0.10.0 has runs in `tests/d2l`.
 """
 
 import numpy as np
