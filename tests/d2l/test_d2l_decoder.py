@@ -29,11 +29,11 @@ def test_all_tokens_at_once(original, whose):
         assert max(np.triu(own, 1).max(), across[:8, :, 3:].max(), across[8:, :, 2:].max()) <= least
 
 
-@pytest.mark.parametrize("counted", [True, False], ids=["with start", "as the page"])
-def test_token_by_token(original, arange_like):
+@pytest.mark.parametrize("with_start", [True, False], ids=["with start", "as the page"])
+def test_token_by_token(original, with_start):
     """Each of the page's tokens stands at position 0. `start` says where it stands, and all is as in training."""
     with original.replace_layers():
-        model = original.decoder(SIZES, arange_like)
+        model = original.decoder(SIZES, with_start)
         made = original.decoded(model, SIZES, TOKENS, MEMORY, LENGTHS)
         state = model.init_state(original.to_backend(MEMORY), original.native_lengths(LENGTHS))
         truth, _ = decoder(TOKENS, MEMORY, LENGTHS, made, 8, original.epsilon)
@@ -43,4 +43,4 @@ def test_token_by_token(original, arange_like):
             error = np.abs(original.backend.to_numpy(logits)[:, 0] - truth.value[:, step])
             off[step] = np.max(error / truth.slack[:, step])
     assert off[0] <= 1
-    assert np.all(off[1:] <= 1) if arange_like else np.all(off[1:] > 100)
+    assert np.all(off[1:] <= 1) if with_start else np.all(off[1:] > 100)
