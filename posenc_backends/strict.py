@@ -12,9 +12,10 @@ import array_api_strict
 import numpy as np
 import numpy.typing as npt
 
-from posenc_backends import numpy as plain
 from posenc_backends.numpy.backend import NumPyBackend
 from posenc_core import namespace_of
+
+from . import numpy as _plain
 
 __all__ = [
     "AttentionBias",
@@ -49,25 +50,25 @@ BACKEND = StrictBackend()
 from_numpy, to_numpy, is_traced = BACKEND.from_numpy, BACKEND.to_numpy, BACKEND.is_traced
 
 
-class PositionalEncoding(plain.PositionalEncoding):
+class PositionalEncoding(_plain.PositionalEncoding):
     """`posenc_backends.numpy.PositionalEncoding` on array-api-strict."""
 
     backend = BACKEND
 
 
-class RotaryEmbedding(plain.RotaryEmbedding):
+class RotaryEmbedding(_plain.RotaryEmbedding):
     """`posenc_backends.numpy.RotaryEmbedding` on array-api-strict."""
 
     backend = BACKEND
 
 
-class AttentionBias(plain.AttentionBias):
+class AttentionBias(_plain.AttentionBias):
     """`posenc_backends.numpy.AttentionBias` on array-api-strict."""
 
     backend = BACKEND
 
 
-class MultiHeadAttention(plain.MultiHeadAttention):
+class MultiHeadAttention(_plain.MultiHeadAttention):
     """`posenc_backends.numpy.MultiHeadAttention` on array-api-strict."""
 
     backend = BACKEND

@@ -4,10 +4,14 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-from . import kernel
+import sys
+
+from . import kernel, layers
 from .backend import from_numpy, is_traced, namespace, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+
+sys.modules[f"{__name__}.attention"] = layers  # whole modules that version 0.1 saved name it
 
 __all__ = [
     "AttentionBias",
