@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +36,8 @@ class Encoding(Value):
         """The number of its positions: the first one that it cannot encode."""
         return LIMIT
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        """The names of those constants and parameters that have one row per position, in the order of `rows`."""
-        return ()
+    #: The names of those constants and parameters that have one row per position, in the order of `rows`.
+    table_names: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def constants(self, max_len: int) -> Tables:
@@ -59,25 +57,17 @@ class Tabular(Encoding):
         """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""
         return 1
 
-    @property
-    def needs_positions(self) -> bool:
-        """Whether a call must give positions, because tokens on a grid cannot be counted from a start."""
-        return False
+    #: Whether a call must give positions, because tokens on a grid cannot be counted from a start.
+    needs_positions: ClassVar[bool] = False
 
-    @property
-    def computes_rows(self) -> bool:
-        """Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table."""
-        return False
+    #: Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table.
+    computes_rows: ClassVar[bool] = False
 
-    @property
-    def key_tables(self) -> bool:
-        """Whether keys have tables of their own, which come after those of queries."""
-        return False
+    #: Whether keys have tables of their own, which come after those of queries.
+    key_tables: ClassVar[bool] = False
 
-    @property
-    def offset(self) -> int:
-        """The row of a learned table that belongs to position 0."""
-        return 0
+    #: The row of a learned table that belongs to position 0.
+    offset: ClassVar[int] = 0
 
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any]) -> Tables:

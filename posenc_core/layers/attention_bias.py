@@ -117,7 +117,8 @@ class AttentionBias(BaseLayer):
     def _check_scores(self, name: str, scores: Any) -> Any:
         """Return scores prepared; raise unless they are scores of as many heads as the encoding has."""
         scores = self.prepare(scores, None)
-        self._check_framework(name, scores)
+        if not isinstance(scores, self.backend.array_types):
+            raise self._wrong_framework(name, scores)
         check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
         check_floating(name, scores)
         if is_static(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
@@ -136,7 +137,8 @@ class AttentionBias(BaseLayer):
         prepared = []
         for name, given, length in (("q", q, scores.shape[-2]), ("k", k, scores.shape[-1])):
             x = self.prepare(given, encoding.head_dim)
-            self._check_framework(name, x)
+            if not isinstance(x, self.backend.array_types):
+                raise self._wrong_framework(name, x)
             check_rank(name, x, minimum=3, maximum=4, axes="(heads, length, head_dim), with a batch or without")
             check_width(name, x, encoding.head_dim)
             check_broadcasts(name, x, (*scores.shape[:-2], length, x.shape[-1]))

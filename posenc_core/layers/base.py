@@ -131,7 +131,8 @@ class BaseLayer:
     def check_tokens(self, name: str, x: Any, width: int | None, minimum: int = 2) -> Any:
         """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""
         x = self.prepare(x, width)
-        self._check_framework(name, x)
+        if not isinstance(x, self.backend.array_types):
+            raise self._wrong_framework(name, x)
         sizes = x.shape
         if len(sizes) < minimum:
             check_rank(name, x, minimum=minimum, axes="(..., length, width)")
@@ -141,9 +142,8 @@ class BaseLayer:
             check_floating(name, x)
         return x
 
-    def _check_framework(self, name: str, x: Any) -> None:
-        if not isinstance(x, self.backend.array_types):
-            raise TypeError(f"`{name}` must be an array of the layer's framework, got {type(x).__name__}.")
+    def _wrong_framework(self, name: str, x: Any) -> TypeError:
+        return TypeError(f"`{name}` must be an array of the layer's framework, got {type(x).__name__}.")
 
     def to_backend(self, given: Any) -> Any:
         """Return a number, a list or an array as an array of the framework."""

@@ -84,7 +84,7 @@ class PositionalEncoding(TableLayer):
         if encoding.computes_rows:
             rows = encoding.rows_of(self.arrays, self.traced_positions(x, start, positions))
             rows = self.backend.beside(rows, x)
-        elif encoding.mixes_axes and positions is not None:
+        elif positions is not None and encoding.mixes_axes:
             rows = self.backend.beside(self._rows_of_mixed_axes(x, positions), x)
         else:
             rows = self.lookup(x, start, positions)

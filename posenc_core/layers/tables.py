@@ -83,7 +83,7 @@ class TableLayer(BaseLayer):
         """Return the rows of `length` positions from `start` on."""
         stop, in_table = start + length, other is None and start >= 0
         if in_table:
-            tables = self.tables
+            tables = self._select_tables(self.arrays)
             if stop <= _num_rows(tables):
                 return self.backend.slices(tables, start, stop)
         parse_start(start, None, self.backend)

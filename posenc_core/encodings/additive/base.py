@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +45,10 @@ class Additive(Tabular):
         super().__post_init__()
         check_integer("dim", self.dim)
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        return ("table",)
+    table_names: ClassVar[tuple[str, ...]] = ("table",)
 
     @property
-    def needs_positions(self) -> bool:
+    def needs_positions(self) -> bool:  # type: ignore[override]
         return self.num_axes > 1
 
     @property

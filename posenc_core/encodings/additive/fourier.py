@@ -130,7 +130,7 @@ class RandomFourierFeatures(Additive):
             return tuple(float(each * Decimal(self.scale)) for each in drawn)
 
     @property
-    def table_names(self) -> tuple[str, ...]:
+    def table_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return () if self.mixes_axes else ("table",)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -87,13 +87,8 @@ class LearnedSinusoidal(Sinusoidal):
                 "`convention` must not be 'column_index' where frequencies are learned; its columns are no pairs."
             )
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def computes_rows(self) -> bool:
-        return True
+    table_names: ClassVar[tuple[str, ...]] = ()
+    computes_rows: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         frequencies = as_float64(self._frequencies()).astype(np.float32)

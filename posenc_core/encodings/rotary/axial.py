@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from ..._array_api.checks import check_even, check_known, check_number
 from ...rotation import pairing_of
@@ -74,9 +74,7 @@ class AxialRotary(RotaryEncoding):
         if self.arrangement == "blocks" and self.layout == "interleaved_to_half":
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
 
-    @property
-    def needs_positions(self) -> bool:
-        return True
+    needs_positions: ClassVar[bool] = True
 
     @property
     def rotary_channels(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,9 +58,7 @@ class RotaryEncoding(Tabular):
     def _set_pairing(self, pairing: Pairing) -> None:
         object.__setattr__(self, "pairing", pairing)
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        return ("cos", "sin")
+    table_names: ClassVar[tuple[str, ...]] = ("cos", "sin")
 
     @property
     @abstractmethod

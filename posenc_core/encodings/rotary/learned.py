@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,13 +44,8 @@ class LearnedRotary(Rotary):
         if self.precision != "exact":
             raise ValueError(f"`precision` must be left out where frequencies are learned, got {self.precision!r}.")
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def computes_rows(self) -> bool:
-        return True
+    table_names: ClassVar[tuple[str, ...]] = ()
+    computes_rows: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         factor = self.attention_factor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -57,13 +57,8 @@ class XPos(Rotary):
         if self.precision != "exact":
             raise ValueError(f"`precision` of XPos must be 'exact', got {self.precision!r}.")
 
-    @property
-    def table_names(self) -> tuple[str, ...]:
-        return ("cos", "sin", "key_cos", "key_sin")
-
-    @property
-    def key_tables(self) -> bool:
-        return True
+    table_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "key_cos", "key_sin")
+    key_tables: ClassVar[bool] = True
 
     def rows(self, positions: Any) -> Tables:
         """Return tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""
