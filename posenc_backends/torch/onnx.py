@@ -13,6 +13,7 @@ from torch import Tensor
 from posenc_core.rotation import Pairing, rotate_checked
 
 _WANTED = ContextVar("rotary_operator", default=False)
+_entered = [0]  # how many contexts are open, in any thread: a number that each call can read at once
 
 
 @contextmanager
@@ -32,15 +33,17 @@ def rotary_operator() -> Iterator[None]:
     ...     program = torch.onnx.export(rope, (q,), dynamo=True, opset_version=23)
     """
     token = _WANTED.set(True)
+    _entered[0] += 1
     try:
         yield
     finally:
+        _entered[0] -= 1
         _WANTED.reset(token)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Any:
     """Rotate tokens by rows of tables: by ONNX's operator where it is wanted and fits, else as everywhere."""
-    if not torch.onnx.is_in_onnx_export() or not _WANTED.get() or not _fits(x, cos, pairing):
+    if not _entered[0] or not torch.onnx.is_in_onnx_export() or not _WANTED.get() or not _fits(x, cos, pairing):
         return rotate_checked(x, cos, sin, pairing)
     rows, pairs = (x.shape[0], *cos.shape[-2:]), cos.shape[-1]
     cos, sin = (table if table.ndim < 4 else table[:, 0] for table in (cos, sin))
