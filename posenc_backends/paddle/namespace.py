@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import paddle
-from paddle import (
+from paddle import (  # noqa: F401
     Tensor,
     broadcast_to,
     concat,
@@ -31,42 +31,9 @@ from paddle.utils.dlpack import from_dlpack
 
 from posenc_core.attention.relative import rows_that_overlap
 
-__all__ = [
-    "abs",
-    "arange",
-    "asarray",
-    "astype",
-    "broadcast_to",
-    "concat",
-    "cos",
-    "cumulative_sum",
-    "exp",
-    "expand_dims",
-    "expand_offsets",
-    "float32",
-    "full_like",
-    "int32",
-    "log",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "maximum",
-    "minimum",
-    "ones_like",
-    "permute_dims",
-    "reshape",
-    "shape",
-    "sin",
-    "stack",
-    "sum",
-    "take",
-    "where",
-    "zeros_like",
-]
-
 
 def abs(x: Tensor, /) -> Tensor:  # noqa: A001
-    """By a maximum for integers: of a difference of these, Paddle Inference leaves its own out."""
+    """Return the absolute value; of integers as a maximum, since Paddle Inference drops `abs` of their difference."""
     return paddle.abs(x) if x.is_floating_point() else maximum(x, -x)
 
 
@@ -75,7 +42,7 @@ def arange(stop: Any, /, *, device: Any = None) -> Tensor:
 
 
 def asarray(x: Any, /, *, device: Any = None) -> Tensor:
-    """The numbers of a NumPy array."""
+    """Return a tensor of the numbers of a NumPy array."""
     return paddle.to_tensor(x, place=device)
 
 
@@ -88,7 +55,7 @@ def cumulative_sum(x: Tensor, /, *, axis: int) -> Tensor:
 
 
 def exp(x: Tensor, /) -> Tensor:
-    """Paddle's own stops at 3e-39 (float32) or 6e-309 on a CPU, and would show masked keys."""
+    """Return `e**x`, exactly 0 for -inf; Paddle returns 3e-39 (float32) or 6e-309 on a CPU, which shows masked keys."""
     return where(x == -math.inf, zeros_like(x), paddle.exp(x))
 
 
@@ -97,14 +64,17 @@ def expand_dims(x: Tensor, /, *, axis: int) -> Tensor:
 
 
 def full_like(x: Tensor, value: float, /) -> Tensor:
-    """`jit.save` writes no NaN and no infinity: they are made by a logarithm; a division takes far longer."""
+    """Return an array of one value; NaN and infinity, which `jit.save` cannot write, come from a logarithm.
+
+    A division would take far longer.
+    """
     if math.isfinite(value):
         return paddle.full_like(x, value)
     return paddle.log(paddle.full_like(x, -1 if math.isnan(value) else 0)) * -math.copysign(1, value)
 
 
 def _in_dtypes_given(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Where the core has chosen float32, an `auto_cast` about it does not choose again."""
+    """Return the function without `auto_cast`, which would cast what the core has made float32."""
 
     @wraps(function)
     def kept(*arrays: Any) -> Tensor:
@@ -118,13 +88,13 @@ def _in_dtypes_given(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 @_in_dtypes_given
 def matmul(x: Tensor, y: Tensor, /) -> Tensor:
-    """With as many axes on both sides, without which Paddle has no gradient; a lone matrix may stand on the right."""
+    """Return `x @ y` with as many axes on both sides, since Paddle has no gradient otherwise; `y` may be one matrix."""
     missing = len(x.shape) - len(y.shape)
     return paddle.matmul(x, paddle.unsqueeze(y, [0] * missing) if missing > 0 and len(y.shape) > 2 else y)
 
 
 def max(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001
-    """Looked up where it is: the gradient of Paddle's own is slow on a CPU."""
+    """Return the maximum, taken by its index: the gradient of `paddle.max` is slow on a CPU."""
     largest = paddle.take_along_axis(x, paddle.argmax(x, axis, keepdim=True), axis, broadcast=False)
     return largest if keepdims else paddle.squeeze(largest, axis)
 
@@ -134,7 +104,7 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
 
 
 def shape(x: Tensor, /) -> tuple[Any, ...]:
-    """The sizes; a scalar tensor for each that is not known while `x` is traced."""
+    """Return the sizes; a scalar tensor for each that is unknown while `x` is traced."""
     if -1 not in x.shape:
         return tuple(x.shape)
     return tuple(
@@ -143,7 +113,7 @@ def shape(x: Tensor, /) -> tuple[Any, ...]:
 
 
 def expand_offsets(by_offset: Tensor, queries: int, keys: int, /) -> Tensor | None:
-    """That of NumPy, which is one copy; None where code is traced, or a gradient is to reach it."""
+    """Return the rows as NumPy copies them, at once; None where code is traced or a gradient must reach `by_offset`."""
     here = paddle.in_dynamic_mode() and type(by_offset) is Tensor and by_offset.place.is_cpu_place()
     if not here or by_offset.dtype != float32 or (paddle.is_grad_enabled() and not by_offset.stop_gradient):
         return None
@@ -160,7 +130,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
 
 @_in_dtypes_given
 def _fused_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, /) -> Tensor:
-    """That of Paddle, whose heads come after the sequence. A number for what is hidden, as `jit.save` writes no infinity."""
+    """Return Paddle's attention, whose heads come after the sequence; -1e30 hides, as `jit.save` writes no infinity."""
     if bias is not None and mask is not None:
         bias = where(mask, bias, paddle.full_like(bias, -1e30))
     tokens = (permute_dims(x, (0, 2, 1, 3)) for x in (q, k, v))
@@ -168,5 +138,5 @@ def _fused_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, /) -
     return permute_dims(mixed, (0, 2, 1, 3))
 
 
-if not paddle.is_compiled_with_cuda():  # there Paddle takes other kernels, on which no case has been run
+if not paddle.is_compiled_with_cuda():  # no case has been run on the kernels that Paddle takes there
     fused_attention = _fused_attention

@@ -13,8 +13,8 @@ SEPARATOR = " of "  # between the name of a parameter and its encoding; `paddle.
 class CheckedParameter:
     """A parameter that checks what is loaded into it; for all else it is that parameter.
 
-    Paddle compares only shapes for a layer inside a model, and skips what does not fit with a warning. So the shape of
-    this equals every shape of its rank, and `set_value` makes the comparison.
+    For a layer inside a model Paddle compares only shapes, and skips what does not fit with a warning. So the shape of
+    this object equals every shape of its rank, and `set_value` compares.
     """
 
     def __init__(self, key: str, own: Tensor) -> None:

@@ -132,10 +132,10 @@ def test_large_results_bypass_the_caches(on, to_backend, calls, large, layout, r
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_large_results_may_have_any_alignment(large, layout, dtype):
     x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
-    wanted = without_kernel(rotate, x, cos, sin, layout=layout)
+    wanted = plainly(rotate, x, cos, sin, layout=layout)
     memory = np.empty(x.size + 64, dtype)
-    for offset in range(64):
-        out = memory[offset : offset + x.size].reshape(x.shape)
+    for place in range(64):
+        out = memory[place : place + x.size].reshape(x.shape)
         np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
 
 
@@ -179,9 +179,9 @@ def test_it_writes_to_out(backend, to_backend, calls, monkeypatch):
     except TypeError:
         pytest.skip("Arrays of this framework are immutable.")
     monkeypatch.setattr(rotation, "rotate_reference", None)
-    for target in (out, x):
-        assert rotate(x, cos, sin, layout="half", out=target) is target
-        np.testing.assert_array_equal(backend.to_numpy(target), wanted)
+    for place in (out, x):
+        assert rotate(x, cos, sin, layout="half", out=place) is place
+        np.testing.assert_array_equal(backend.to_numpy(place), wanted)
 
 
 def test_gradients_agree_with_the_reference(on, to_backend, calls):
@@ -190,11 +190,11 @@ def test_gradients_agree_with_the_reference(on, to_backend, calls):
     x, weights = to_backend(tokens(2, 3, 33, 40)), to_backend(tokens(2, 3, 33, 40))
     cos, sin = to_backend(tokens(2, 33, 20))
     for layout in ("half", "interleaved", "interleaved_to_half"):
-        with_kernel, expected = (
-            function(on.testing.gradient, lambda x, layout=layout: rotate(x, cos, sin, layout=layout), x, weights)
-            for function in (_called, without_kernel)
+        found, plain = (
+            function(on.testing.gradient, lambda x, way=layout: rotate(x, cos, sin, layout=way), x, weights)
+            for function in (_called, plainly)
         )
-        np.testing.assert_array_equal(on.backend.to_numpy(with_kernel), on.backend.to_numpy(expected))
+        np.testing.assert_array_equal(on.backend.to_numpy(found), on.backend.to_numpy(plain))
     assert calls
 
 
@@ -207,7 +207,7 @@ def test_threads_share_it(backend, to_backend, calls, monkeypatch):
     monkeypatch.setattr(launch, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     x, (cos, sin) = to_backend(tokens(3, 4, 200, 64)), to_backend(tokens(2, 200, 32))
-    wanted = bits(backend, without_kernel(rotate, x, cos, sin, layout="half"))
+    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: rotate(x, cos, sin, layout="half"), range(8)))
     assert {bits(backend, result) for result in results} == {wanted}
@@ -221,7 +221,7 @@ def test_an_interrupt_waits_for_writing_threads():
         if first == 0:
             raise KeyboardInterrupt
         time.sleep(0.05)
-        parts.append((first, last))
+        done.append((first, last))
 
     with pytest.raises(KeyboardInterrupt):
         launch._share(run, 9, 3)
@@ -264,7 +264,7 @@ def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkey
 
 def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls, monkeypatch):
     x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
-    wanted = bits(backend, without_kernel(rotate, x, cos, sin, layout="half"))
+    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
     monkeypatch.undo()
     monkeypatch.setattr(launch, "_failures", [])
     monkeypatch.setitem(sys.modules, "posenc_backends._kernels.rotate", None)
@@ -315,10 +315,10 @@ def test_compiled_code_does_not_call_it(on, to_backend, calls):
         to_backend(tokens(4, 4, 8, 64)),
     )
     eager = on.backend.to_numpy(layer(x))
-    dtypes_seen = len(calls)
+    made = len(calls)
     compiled = on.backend.to_numpy(on.testing.compiled(layer)(x))
     np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
-    assert len(calls) == dtypes_seen
+    assert len(calls) == made
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
@@ -341,7 +341,7 @@ def test_results_are_written_to_out():
     """NumPy alone; for other backends see test_out.py."""
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     for layout in ("half", "interleaved", "interleaved_to_half"):
-        wanted = without_kernel(rotate, x, cos, sin, layout=layout)
+        wanted = plainly(rotate, x, cos, sin, layout=layout)
         for out in (np.empty_like(x), x.copy(), np.empty((2, 66, 64), np.float32)[:, ::2]):
             given = out if out.flags.owndata and np.array_equal(out, x) else x
             assert rotate(given, cos, sin, layout=layout, out=out) is out
@@ -365,7 +365,7 @@ def test_out_may_overlap_tokens_that_lie_backwards(shift):
 
 
 @pytest.mark.parametrize(
-    ("out", "error", "message"),
+    ("out", "kind", "message"),
     [
         (np.empty((2, 33, 65), np.float32), ValueError, "`out` must have shape"),
         (np.empty((33, 64), np.float32), ValueError, "`out` must have shape"),
@@ -375,7 +375,7 @@ def test_out_may_overlap_tokens_that_lie_backwards(shift):
 )
 def test_a_wrong_out_is_rejected(out, kind, message):
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
-    with pytest.raises(error, match=message):
+    with pytest.raises(kind, match=message):
         rotate(x, cos, sin, layout="half", out=out)
 
 

@@ -79,9 +79,9 @@ def test_rows_are_added_in_place(on, backend, to_backend, writable, dtype):
     x, rows = on.testing.cast(to_backend(tokens(2, 33, 64)), dtype), to_backend(tokens(33, 64))
     wanted = backend.to_numpy(combine(x, rows, how="add"))
     out = on.testing.cast(to_backend(np.zeros((2, 33, 64))), dtype)
-    for offset in (out, x):
-        assert combine(x, rows, how="add", out=offset) is offset
-        np.testing.assert_array_equal(backend.to_numpy(offset), wanted)
+    for place in (out, x):
+        assert combine(x, rows, how="add", out=place) is place
+        np.testing.assert_array_equal(backend.to_numpy(place), wanted)
 
 
 def test_appended_rows_are_written_to_out(backend, to_backend, writable):

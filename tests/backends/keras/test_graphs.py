@@ -34,45 +34,41 @@ def test_gradients_in_graphs(layout, jit):
     host = [numbers(2, 3, 5, 8), numbers(5, 4), numbers(5, 4), numbers(2, 3, 5, 8)]
 
     @tf.function(jit_compile=jit)
-    def gradients(x, cos, sin, cotangent):
+    def gradients(x, cos, sin, given):
         with tf.GradientTape() as tape:
             tape.watch((x, cos, sin))
             result = rotate(x, cos, sin, layout=layout)
-        return tape.gradient(result, (x, cos, sin), cotangent)
+        return tape.gradient(result, (x, cos, sin), given)
 
-    for got, expected in zip(gradients(*map(tf.constant, host)), wanted(*host, layout), strict=True):
-        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-5)
+    for found, each in zip(gradients(*map(tf.constant, host)), wanted(*host, layout), strict=True):
+        np.testing.assert_allclose(found.numpy(), each, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_gradients_of_graphs_have_gradients(jit):
-    """The gradient with respect to x is linear in the cotangent and in the tables."""
+    """The gradient with respect to x is linear in what comes back, and in the tables."""
     import tensorflow as tf
 
-    x, cos, sin, cotangent, weights = (
-        tf.constant(numbers(*shape)) for shape in ((3, 8), (3, 4), (3, 4), (3, 8), (3, 8))
-    )
+    x, cos, sin, given, weights = (tf.constant(numbers(*shape)) for shape in ((3, 8), (3, 4), (3, 4), (3, 8), (3, 8)))
 
     @tf.function(jit_compile=jit)
-    def twice(cos, cotangent):
+    def twice(cos, given):
         with tf.GradientTape() as outer:
-            outer.watch((cos, cotangent))
+            outer.watch((cos, given))
             with tf.GradientTape() as inner:
                 inner.watch(x)
                 result = rotate(x, cos, sin, layout="half")
-            back = tf.reduce_sum(weights * inner.gradient(result, x, cotangent))
-        return outer.gradient(back, (cos, cotangent))
+            back = tf.reduce_sum(weights * inner.gradient(result, x, given))
+        return outer.gradient(back, (cos, given))
 
-    of_cos, of_given = twice(cos, cotangent)
+    of_cos, of_given = twice(cos, given)
     np.testing.assert_allclose(of_given, rotate(weights.numpy(), cos.numpy(), sin.numpy(), layout="half"), atol=1e-5)
-    _, expected, _ = wanted(
-        weights[None, None].numpy(), cos.numpy(), sin.numpy(), cotangent[None, None].numpy(), "half"
-    )
+    _, expected, _ = wanted(weights[None, None].numpy(), cos.numpy(), sin.numpy(), given[None, None].numpy(), "half")
     np.testing.assert_allclose(of_cos, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_gathered_rows_have_gradients():
-    """`tf.gather` has a gradient of `tf.IndexedSlices`."""
+def test_gradients_of_some_rows_come_back_to_them():
+    """What is gathered has a gradient of slices."""
     import tensorflow as tf
 
     x, cos, sin = numbers(4, 3, 8), numbers(3, 4), numbers(3, 4)

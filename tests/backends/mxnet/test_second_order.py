@@ -1,4 +1,4 @@
-"""Second derivatives: MXNet has none of slices and products and raises an error; so does the kernel."""
+"""Second derivatives: MXNet has none of slices and products, and says so; nor of a rotation by the kernel."""
 
 import mxnet as mx
 import numpy as np
@@ -9,8 +9,8 @@ from posenc_backends._kernels import adapter, launch
 from posenc_core import rotate
 
 WAYS = {
-    "squared": lambda rotated, weights: rotated * rotated * weights,
-    "weighted": lambda rotated, weights: rotated * weights,
+    "squared": lambda turned, weights: turned * turned * weights,
+    "weighted": lambda turned, weights: turned * weights,
 }
 
 
@@ -19,9 +19,9 @@ def second(result, x, weights):
     (first * weights).sum().backward()
 
 
-@pytest.mark.parametrize("function", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("smallest", [0, 10**9], ids=["kernel", "formula"])
-def test_second_derivatives_are_rejected(monkeypatch, function, smallest):
+def test_they_are_refused(monkeypatch, way, smallest):
     pytest.importorskip("numba")
     monkeypatch.setattr(adapter, "SMALLEST", smallest)
     made, compiled = [], launch.compiled
@@ -30,7 +30,7 @@ def test_second_derivatives_are_rejected(monkeypatch, function, smallest):
     tables = [mx.np.array(np.random.default_rng(2).normal(size=(33, 20)), dtype="float32") for _ in range(2)]
     x.attach_grad()
     with autograd.record():
-        result = function(rotate(x, *tables, layout="half"), weights).sum()
+        result = way(rotate(x, *tables, layout="half"), weights).sum()
         with pytest.raises(mx.MXNetError, match="is non-differentiable because it didn't register FGradient attribute"):
             second(result, x, weights)
-    assert bool(dtypes) is (smallest == 0)
+    assert bool(made) is (smallest == 0)
