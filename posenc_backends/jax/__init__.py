@@ -4,7 +4,8 @@ from posenc_backends import require
 
 require("jax", install="posenc[jax]")
 
-from .backend import from_numpy, is_traced, namespace, to_numpy
+from . import namespace
+from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from .state import from_state, to_state
 

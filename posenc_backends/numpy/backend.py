@@ -17,7 +17,7 @@ class NumPyBackend(Backend):
     """NumPy."""
 
     namespace = namespace
-    array_types = np.ndarray
+    array_types: Any = np.ndarray
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Any:
         """Return the array itself; `like` is for frameworks with devices."""

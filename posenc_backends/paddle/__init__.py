@@ -8,8 +8,8 @@ if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
 require("paddle", install="posenc[paddle]")
 
-from . import kernel
-from .backend import from_numpy, is_traced, namespace, to_numpy
+from . import kernel, namespace
+from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
 __all__ = [

@@ -6,8 +6,8 @@ require("torch", install="posenc[torch]")
 
 import sys
 
-from . import kernel, layers
-from .backend import from_numpy, is_traced, namespace, to_numpy
+from . import kernel, layers, namespace
+from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 

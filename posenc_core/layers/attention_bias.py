@@ -27,7 +27,7 @@ class AttentionBias(BaseLayer):
             [-0.00390625,  0.        ]]], dtype=float32)
     """
 
-    encoding: Scoring
+    encoding: Any  # Scoring
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")

@@ -7,15 +7,14 @@ framework's adapter adds its base class, a few hooks and one alias per layer (`f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 from .._array_api.checks import check_floating, check_rank, check_width, is_specialized
 from .._array_api.namespace import is_floating
 from ..encodings import Encoding
-from ..encodings.base import Tables
 from ..positions.sequences import arange_like, counted_from, from_array, sequence
 from ..rotation import rotate_checked
 from .inputs import Host, as_integers, check_positions, host_values, parse_start
@@ -30,9 +29,9 @@ class Backend(ABC):
         rotate: rotates tokens by rows of tables that fit them, `(x, cos, sin, pairing)`.
     """
 
-    namespace: ClassVar[ModuleType]
-    array_types: ClassVar[Any]
-    rotate: ClassVar[Callable[..., Any]] = staticmethod(rotate_checked)
+    namespace: ModuleType
+    array_types: Any
+    rotate: Callable[..., Any] = staticmethod(rotate_checked)
 
     @abstractmethod
     def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
@@ -100,8 +99,7 @@ class Backend(ABC):
 class BaseLayer:
     """A layer that holds the arrays of one encoding.
 
-    A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the
-    bases.
+    A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the bases.
 
     Attributes:
         backend: the adapter's `Backend`.
@@ -109,19 +107,18 @@ class BaseLayer:
         arrays: its constants and parameters, by name.
         initial_arrays: those that the layer was made with, before calls grew its tables: for traced positions, so that
             their result does not depend on calls before.
+        set_tables: `(constants)`, replaces the constants, all at once.
+        prepare: `(x, width)`, returns the tokens as the layer computes with them: cast, on its device, of known width.
+        active_dropout: `(**options)`, returns the dropout of this call, or None where nothing is dropped.
     """
 
-    backend: Backend
+    backend: Any
     encoding: Any
-    arrays: Mapping[str, Any]
-    initial_arrays: Mapping[str, Any]
-    set_tables: Callable[[Tables], None]  # replaces the constants, all at once
-    prepare: Callable[
-        [Any, int | None], Any
-    ]  # (x, width) -> tokens as the layer computes with them: cast, of known width
-    active_dropout: Callable[
-        ..., Callable[[Any], Any] | None
-    ]  # the dropout of this call, or None where nothing is dropped
+    arrays: Any
+    initial_arrays: Any
+    set_tables: Any
+    prepare: Any
+    active_dropout: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let the class of an adapter have the docstring of the core's."""

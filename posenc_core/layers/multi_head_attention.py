@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +20,9 @@ from ..attention.masks import all_of, causal, valid_lengths
 from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
-from .base import Backend
 from .inputs import cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
 from .positional_encoding import check_dropout
 from .rotary_embedding import RotaryEmbedding
-
-Function = Callable[..., Any]
 
 
 class AttentionOutput(NamedTuple):
@@ -97,12 +93,19 @@ class MultiHeadAttention:
     (2, 4, 100)
     """
 
-    backend: Backend
-    prepare: Callable[[Any, int | None], Any]  # as of every layer
-    active_dropout: Callable[..., Function | None]  # likewise
-    part_options: Callable[..., dict[str, dict[str, Any]]]  # of native options, those of each part, by its name
-    rotary_layer: type[RotaryEmbedding]
-    scoring_layer: type[AttentionBias]
+    # from the adapter, as in every layer, and: of the native options, those of each part, by its name
+    backend: Any
+    prepare: Any
+    active_dropout: Any
+    part_options: Any
+    rotary_layer: Any
+    scoring_layer: Any
+    W_q: Any
+    W_k: Any
+    W_v: Any
+    W_o: Any
+    rotary: Any
+    scoring: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let the class of an adapter have the docstring of the core's."""

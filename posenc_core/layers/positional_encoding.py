@@ -33,8 +33,8 @@ class PositionalEncoding(TableLayer):
             [0.8415, 0.5403, 0.01  , 1.    ]]], dtype=float32)
     """
 
-    encoding: Additive
-    combine: Combine
+    encoding: Any  # Additive
+    combine: Any  # Combine
 
     def __init__(
         self,

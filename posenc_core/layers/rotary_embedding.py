@@ -29,7 +29,7 @@ class RotaryEmbedding(TableLayer):
              [-0.3012,  1.3818]]]], dtype=float32)
     """
 
-    encoding: RotaryEncoding
+    encoding: Any  # RotaryEncoding
 
     def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048, **native: Any) -> None:
         check_encoding(encoding, RotaryEncoding, "a rotary")

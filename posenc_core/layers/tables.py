@@ -29,7 +29,7 @@ from .inputs import (
 class TableLayer(BaseLayer):
     """A layer whose tables have one row per position."""
 
-    encoding: Tabular
+    encoding: Any  # Tabular
 
     @property
     def tables(self) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ class Learned(Additive):
 
     length: int
     std: float = 0.02
-    offset: int = 0
+    offset: int = 0  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__post_init__()
