@@ -9,10 +9,10 @@ import numpy as np
 from mxnet import gluon
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.base import learned_by
+from posenc_core.layers.inputs import learned_by
 
 
-class Note(gluon.Parameter):
+class EncodingTag(gluon.Parameter):
     """The name of an encoding, as a file has it before what that learned.
 
     It equals one of the parameters, as Gluon asks a file for any name of those that are equal: one that has no note is
