@@ -72,6 +72,8 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
             "threads share it. A layer by itself waits for the others. https://github.com/apache/mxnet/issues/13199",
             "float16 tokens in a hybridized parent of float32": "Symbols do not tell their dtype, and the result is float32: `cast` "
             "the parent to the dtype of its inputs, as for Gluon's own blocks.",
+            "functions of the core in a hybridized block": "Symbols tell neither their dtype nor their axes, so that `from_mask` and "
+            "the like take arrays alone: make positions before, and give them to the block. Layers take symbols.",
             "bfloat16": "`mxnet.np` has no bfloat16; MXNet 1 has it in `mxnet.nd` alone, as a type of its own. "
             "https://github.com/apache/mxnet/pull/17265",
         },

@@ -16,7 +16,6 @@ from posenc_core.layers import Backend
 from . import namespace
 
 register_namespace(mx.np.ndarray, namespace)
-register_namespace(mx.symbol.numpy._Symbol, namespace)
 
 
 class MXNetBackend(Backend):
