@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from typing import Any, TypeAlias
 
 import mxnet as mx
@@ -39,40 +41,31 @@ class Axis:
         return mx.sym.npx.arange_like(symbol.as_np_ndarray().astype("float32"), axis=self.number)
 
 
-Terms: TypeAlias = Mapping[tuple[Axis, ...], int]
+Term: TypeAlias = tuple[tuple[Axis, ...], int]
 
 
 @dataclass(frozen=True)
-class Size:
+class SymbolicSize:
     """A sum of products of axes' sizes, each a number of times: `terms` has the numbers."""
 
-    terms: frozenset[tuple[tuple[Axis, ...], int]]
+    terms: frozenset[Term]
 
     @staticmethod
-    def of(symbol: Symbol, number: int, rank: int) -> Size:
+    def of(symbol: Symbol, number: int, rank: int) -> SymbolicSize:
         """The size of one axis."""
         return _size(Axis(symbol, number, rank))
 
-    def __add__(self, other: int | Size) -> Size:
-        total = dict(self.terms)
-        for axes, times in _terms(other).items():
-            total[axes] = total.get(axes, 0) + times
-        return Size(frozenset((axes, times) for axes, times in total.items() if times))
+    def __add__(self, other: int | SymbolicSize) -> SymbolicSize:
+        return _sum([*self.terms, *_terms(other)])
 
-    __radd__ = __add__
-
-    def __sub__(self, other: int | Size) -> Size:
+    def __sub__(self, other: int | SymbolicSize) -> SymbolicSize:
         return self + other * -1
 
-    def __mul__(self, other: int | Size) -> Size:
-        products: dict[tuple[Axis, ...], int] = {}
-        for axes, times in self.terms:
-            for others, more in _terms(other).items():
-                product = tuple(sorted((*axes, *others), key=id))
-                products[product] = products.get(product, 0) + times * more
-        return Size(frozenset(products.items()))
+    def __mul__(self, other: int | SymbolicSize) -> SymbolicSize:
+        pairs = product(self.terms, _terms(other))
+        return _sum([(tuple(sorted((*axes, *others), key=id)), times * more) for (axes, times), (others, more) in pairs])
 
-    __rmul__ = __mul__
+    __radd__, __rmul__ = __add__, __mul__
 
     def count(self) -> Symbol:
         """The number, int32, shape `()`."""
@@ -99,7 +92,7 @@ class Size:
         return mx.sym.npx.arange_like(line, axis=0)
 
     @property
-    def _added(self) -> list[tuple[tuple[Axis, ...], int]]:
+    def _added(self) -> list[Term]:
         """What is added up; of what is taken away, there can only be a number."""
         if any(times < 0 and axes for axes, times in self.terms):
             raise NotImplementedError("A graph has no length that is a difference of two axes' sizes.")
@@ -117,22 +110,29 @@ def zeros(shape: Any) -> Symbol:
     return reduce(lambda a, b: a + b, ones)
 
 
-def _stood(size: int | Size, number: int, rank: int) -> Symbol:
+def _stood(size: int | SymbolicSize, number: int, rank: int) -> Symbol:
     """A line of zeros along one of several axes."""
     shape = [1] * rank
-    if not isinstance(size, Size):
+    if not isinstance(size, SymbolicSize):
         shape[number] = size
         return mx.sym.np.zeros(tuple(shape))
     shape[number] = -1
     return mx.sym.npx.reshape(mx.sym.np.zeros_like(size.line()), tuple(shape))
 
 
-def _size(axis: Axis) -> Size:
-    return Size(frozenset({((axis,), 1)}))
+def _size(axis: Axis) -> SymbolicSize:
+    return SymbolicSize(frozenset({((axis,), 1)}))
 
 
-def _terms(given: int | Size) -> Terms:
-    return dict(given.terms) if isinstance(given, Size) else {(): given}
+def _terms(given: int | SymbolicSize) -> Iterable[Term]:
+    return given.terms if isinstance(given, SymbolicSize) else [((), given)]
+
+
+def _sum(terms: Iterable[Term]) -> SymbolicSize:
+    total: Counter[tuple[Axis, ...]] = Counter()
+    for axes, times in terms:
+        total[axes] += times
+    return SymbolicSize(frozenset((axes, times) for axes, times in total.items() if times))
 
 
 def _full(shape: tuple[int, ...], number: int) -> Symbol:
