@@ -23,7 +23,7 @@ from .backend import BACKEND, adopted
 from .state import EncodingTag
 from .symbolic.array import SymbolArray, Table
 from .symbolic.namespace import stopped
-from .symbolic.views import in_graph
+from .symbolic.views import View
 
 
 class TableParameter(gluon.Parameter):
@@ -94,15 +94,19 @@ def signature_of(method: Callable[..., Any]) -> inspect.Signature:
     return inspect.Signature([parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD])
 
 
+def in_order(method: Callable[..., Any], *given: Any, **named: Any) -> list[Any]:
+    """Return all arguments of a method in their order, with defaults in place of those that are missing."""
+    bound = signature_of(method).bind(*given, **named)
+    bound.apply_defaults()
+    return list(bound.arguments.values())
+
+
 def called(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of the core as the `__call__` of a block: Gluon passes positional arguments alone, so it gets all."""
 
     @functools.wraps(method)
     def __call__(self: Block, *given: Any, **named: Any) -> Any:  # noqa: N807
-        bound = signature_of(method).bind(self, *given, **named)
-        bound.apply_defaults()
-        _, *arguments = bound.arguments.values()
-        return Block.__call__(self, *arguments)
+        return Block.__call__(*in_order(method, self, *given, **named))
 
     return __call__
 
@@ -120,7 +124,9 @@ class Block(gluon.HybridBlock):
     dtype = "float32"
     dropout: nn.Dropout
     method: ClassVar[str]  # the name of the core's, which a call runs
-    inputs: ClassVar[tuple[str, ...]]  # of the layer's own graph: which of its arguments
+    inputs: ClassVar[tuple[str, ...]]  # the arguments that are inputs of the layer's own graph
+    view: ClassVar[type[View]]
+    graph_inputs: Callable[..., tuple[Any, ...]]  # (**arguments) -> the inputs of the graph, after all checks of a call
 
     def __init__(self, *, parent: gluon.Block | None = None) -> None:
         if not (mx.util.is_np_array() and mx.util.is_np_shape()):
@@ -138,19 +144,15 @@ class Block(gluon.HybridBlock):
         method = getattr(type(self), self.method)
         arguments = dict(zip(list(signature_of(method).parameters)[1:], given, strict=True))
         if self.backend.is_traced(given[0]):
-            return in_graph(self, self.method, arguments)
+            return self.view(self).run(self.method, arguments)
         if self._active and getattr(given[0], "size", 0) and self.has_graph(arguments):
             return self.run_graph(*self.graph_inputs(**arguments))
         return method(self, **arguments)
 
     def hybrid_forward(self, F: Any, *inputs: Any, **parameters: Any) -> Any:  # noqa: N803
         """Return the layer's own graph, of symbols."""
-        bound = signature_of(getattr(type(self), self.method)).bind(
-            self, **dict(zip(self.inputs, inputs, strict=False))
-        )
-        bound.apply_defaults()
-        _, *arguments = bound.arguments.values()
-        return self.forward(*arguments)
+        named = dict(zip(self.inputs, inputs, strict=False))
+        return self.forward(*in_order(getattr(type(self), self.method), self, **named)[1:])
 
     def has_graph(self, arguments: dict[str, Any]) -> bool:
         """Return whether the layer's own graph computes this call: all arguments that are no inputs have their defaults."""
@@ -161,6 +163,19 @@ class Block(gluon.HybridBlock):
     def run_graph(self, *inputs: mx.np.ndarray) -> Any:
         """Return the result of the layer's own graph."""
         return super().forward(*inputs)
+
+    @property
+    def symbols(self) -> dict[str, SymbolArray]:
+        """The arrays as inputs of a graph. When it runs, it looks up the length of a table, which may have grown."""
+        return {name: self._symbol(name, parameter) for name, parameter in self._reg_params.items()}
+
+    def _symbol(self, name: str, parameter: gluon.Parameter) -> SymbolArray:
+        variable = parameter.var()
+        if not isinstance(parameter, TableParameter):
+            return SymbolArray(variable, parameter.shape, parameter.dtype)
+        if name in self.encoding.table_names:
+            return Table(variable, (None, *parameter.shape[1:]), parameter.dtype)
+        return SymbolArray(stopped(variable), parameter.shape, parameter.dtype)
 
     def prepare(self, x: Any, width: int | None) -> Any:
         """Return the tokens as they are."""
@@ -239,19 +254,6 @@ class Layer(Block):
         return {name: parameter.data() for name, parameter in self._reg_params.items()}
 
     initial_arrays = arrays
-
-    @property
-    def symbols(self) -> dict[str, SymbolArray]:
-        """The same as inputs of a graph, which asks for the length of a table that may grow whenever it runs."""
-        return {name: self._symbol(name, parameter) for name, parameter in self._reg_params.items()}
-
-    def _symbol(self, name: str, parameter: gluon.Parameter) -> SymbolArray:
-        variable = parameter.var()
-        if not isinstance(parameter, TableParameter):
-            return SymbolArray(variable, parameter.shape, parameter.dtype)
-        if name in self.encoding.table_names:
-            return Table(variable, (None, *parameter.shape[1:]), parameter.dtype)
-        return SymbolArray(stopped(variable), parameter.shape, parameter.dtype)
 
     def has_graph(self, arguments: dict[str, Any]) -> bool:
         """Return whether the layer's own graph computes this call, which has positions from 0 on."""

@@ -11,10 +11,11 @@ from posenc_core import layers
 from posenc_core.layers.inputs import check_valid_lens, host_values
 
 from .base import Block, Layer, called
-from .symbolic.views import in_graph
+from .symbolic import views
 
 
 class PositionalEncoding(layers.PositionalEncoding, Layer):
+    view = views.PositionalEncodingView
     method, inputs = "add", ("x",)
     __call__ = called(layers.PositionalEncoding.add)
 
@@ -25,6 +26,7 @@ class PositionalEncoding(layers.PositionalEncoding, Layer):
 
 
 class RotaryEmbedding(layers.RotaryEmbedding, Layer):
+    view = views.RotaryEmbeddingView
     method, inputs = "rotate", ("q", "k")
     __call__ = called(layers.RotaryEmbedding.rotate)
 
@@ -47,6 +49,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 
 
 class AttentionBias(layers.AttentionBias, Layer):
+    view = views.AttentionBiasView
     method, inputs = "bias", ("scores", "q", "k")
     __call__ = called(layers.AttentionBias.bias)
 
@@ -59,10 +62,11 @@ class AttentionBias(layers.AttentionBias, Layer):
         if not self.backend.is_traced(attention):
             return super().values(attention, start, query_positions, key_positions)
         positions = {"query_positions": query_positions, "key_positions": key_positions}
-        return in_graph(self, "values", {"attention": attention, "start": start, **positions})
+        return self.view(self).run("values", {"attention": attention, "start": start, **positions})
 
 
 class MultiHeadAttention(layers.MultiHeadAttention, Block):
+    view = views.MultiHeadAttentionView
     method, inputs = "attend", ("queries", "keys", "values", "valid_lens", "causal")
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias

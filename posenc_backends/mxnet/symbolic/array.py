@@ -13,7 +13,6 @@ from mxnet.symbol import Symbol
 
 from .sizes import SymbolicSize
 
-
 _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge)
 

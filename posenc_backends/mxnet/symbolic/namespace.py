@@ -128,7 +128,9 @@ def reshape(x: SymbolArray, /, shape: Sequence[int | SymbolicSize]) -> SymbolArr
     if shape == x.sizes:
         return x
     if len(unknown) <= 1:
-        return SymbolArray(np_.reshape(x.symbol, _coded(shape)), [None if size == -1 else size for size in shape], x.dtype)
+        return SymbolArray(
+            np_.reshape(x.symbol, _coded(shape)), [None if size == -1 else size for size in shape], x.dtype
+        )
     for step in (1, -1):
         kept = _kept(x.sizes[::step], shape[::step])
         codes = ((-2,) * kept + _coded(shape[::step][kept:]))[::step]

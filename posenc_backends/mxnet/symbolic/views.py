@@ -1,4 +1,4 @@
-"""Layers in a graph: the core's own methods, over views of layers whose arrays are symbols with a known number of axes."""
+"""Layers in a graph: the core's methods, run on views of layers, whose arrays are symbols with a rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from posenc_core.layers.inputs import as_integers, host_values
 from ..backend import BACKEND
 from . import namespace
 from .array import SymbolArray
-from .sizes import sized, zeros
+from .sizes import zeros
 
 register_namespace(SymbolArray, namespace)
 
@@ -46,12 +46,20 @@ class SymbolicBackend(Backend):
 
 
 class View:
-    """A layer as the core's methods see it while a graph is made: what is not here is the layer's own."""
+    """A layer as the core's methods see it while a graph is made; what is not here is the layer's own.
+
+    Attributes:
+        width: of the tokens; None: any.
+        axes: the number of axes that a position has.
+    """
 
     backend = SymbolicBackend()
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer
+        self.arrays = self.initial_arrays = layer.symbols
+        self.width: int | None = None
+        self.axes = 1
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.layer, name)
@@ -66,38 +74,51 @@ class View:
         return (lambda x: x.like(dropout(x.symbol))) if dropout._rate else None
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Return the result of a method, with the axes of its first argument."""
-        like, axes = next(iter(arguments.values())), self.encoding.num_axes
-        arguments |= {"start": _start(arguments["start"]), "positions": _positions(arguments["positions"], axes)}
-        return _restored(getattr(self, method)(**arguments), like)
+        """Return the result of a method of the core; the first argument is tokens."""
+        name, like = next(iter(arguments.items()))
+        tokens = self.prepare(like, self.width)
+        positions = partial(_positions, axes=self.axes, batch=tokens.sizes[0])
+        wrap = {"start": _start, "valid_lens": _lengths, "mask": _mask}
+        wrap |= dict.fromkeys(("positions", "query_positions", "key_positions"), positions)
+        wrapped = {
+            key: wrap[key](given) if key in wrap and given is not None else given for key, given in arguments.items()
+        }
+        return self.unwrap(getattr(self, method)(**{**wrapped, name: tokens}), like)
+
+    def unwrap(self, result: Any, like: Symbol) -> Any:
+        """Return symbols with the axes that the tokens had, and their own width."""
+        if isinstance(result, tuple):
+            return tuple(self.unwrap(part, like) for part in result)
+        return None if result is None else _like(result.symbol, like, lhs_begin=0, lhs_end=3, rhs_begin=0, rhs_end=-1)
 
 
-class ArraysView(View):
-    """A layer that holds arrays."""
+class PositionalEncodingView(View, layers.PositionalEncoding):
+    """Of `PositionalEncoding`."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
-        self.arrays = self.initial_arrays = layer.symbols
+        self.width = self.encoding.dim if layer.combine == "add" else None
+        self.axes = self.encoding.num_axes
 
 
-class PositionalEncodingView(ArraysView, layers.PositionalEncoding):
-    """Of `PositionalEncoding`."""
-
-
-class RotaryEmbeddingView(ArraysView, layers.RotaryEmbedding):
+class RotaryEmbeddingView(View, layers.RotaryEmbedding):
     """Of `RotaryEmbedding`."""
 
     __call__ = layers.RotaryEmbedding.rotate
 
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer)
+        self.width, self.axes = self.encoding.head_dim, self.encoding.num_axes
+
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Return queries, or queries and keys, rotated along the axis before the last, to which that of the sequence moves."""
+        """Return queries, or queries and keys, rotated; meanwhile the sequence is the axis before the last."""
         axis = arguments["seq_axis"]
         moved = {name: _moved(arguments[name], axis, -2) for name in ("q", "k")}
         rotated = super().run(method, {**arguments, **moved, "seq_axis": -2})
         return tuple(_moved(x, -2, axis) for x in rotated) if isinstance(rotated, tuple) else _moved(rotated, -2, axis)
 
 
-class AttentionBiasView(ArraysView, layers.AttentionBias):
+class AttentionBiasView(View, layers.AttentionBias):
     """Of `AttentionBias`."""
 
     def prepare(self, x: Any, width: int | None) -> SymbolArray:
@@ -105,67 +126,34 @@ class AttentionBiasView(ArraysView, layers.AttentionBias):
         heads = self.encoding.num_heads if width is None else None
         return x if isinstance(x, SymbolArray) else _ranked(x, (None, heads, None, width), self.layer.dtype)
 
-    def run(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Return scores plus the bias, or what is added to values, if anything."""
-        name, like = next(iter(arguments.items()))
-        scores = self.prepare(like, None)
-        given = {
-            at: _of_rows(_positions(arguments[at]), scores.sizes[0]) for at in ("query_positions", "key_positions")
-        }
-        result = getattr(self, method)(**{**arguments, **given, name: scores, "start": _start(arguments["start"])})
-        if result is None or method == "values":
-            return None if result is None else _restored(result, like)
-        return _like(result.symbol, like)
-
 
 class MultiHeadAttentionView(View, layers.MultiHeadAttention):
     """Of `MultiHeadAttention`."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
-        self.W_q, self.W_k, self.W_v, self.W_o = (
-            partial(_projected, dense) for dense in (layer.W_q, layer.W_k, layer.W_v, layer.W_o)
-        )
+        projections = layer.W_q, layer.W_k, layer.W_v, layer.W_o
+        self.W_q, self.W_k, self.W_v, self.W_o = (partial(_projected, dense) for dense in projections)
         self.rotary = None if layer.rotary is None else RotaryEmbeddingView(layer.rotary)
         self.scoring = None if layer.scoring is None else AttentionBiasView(layer.scoring)
+        self.width, self.axes = layer.num_hiddens, 1 if self.rotary is None else self.rotary.axes
 
     def prepare(self, x: Any, width: int | None) -> SymbolArray:
         """Return tokens, `(batch, length, width)`."""
         return x if isinstance(x, SymbolArray) else SymbolArray(x, (None, None, width), self.layer.dtype)
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Return `(batch, queries, num_hiddens)`, or `AttentionOutput`."""
-        axes = 1 if self.rotary is None else self.rotary.encoding.num_axes
-        queries, cache = self.prepare(arguments["queries"], self.num_hiddens), arguments["cache"]
-        at = {
-            name: _of_rows(_positions(arguments[name], axes), queries.sizes[0])
-            for name in ("positions", "key_positions")
-        }
-        arguments |= at | {
-            "queries": queries,
-            "valid_lens": _lengths(arguments["valid_lens"]),
-            "start": _start(arguments["start"]),
-            "mask": _mask(arguments["mask"]),
-            "cache": cache and tuple(self._cached(x) for x in cache),
-        }
-        return _symbols(getattr(self, method)(**arguments))
+        """Return the result; a cache has keys and values, `(batch, num_kv_heads, length, head_dim)`."""
+        sizes, cache = (None, self.num_kv_heads, None, self.num_hiddens // self.num_heads), arguments["cache"]
+        cache = cache and tuple(SymbolArray(x, sizes, self.layer.dtype) for x in cache)
+        return super().run(method, {**arguments, "cache": cache})
 
-    def _cached(self, x: Symbol) -> SymbolArray:
-        return SymbolArray(x, (None, self.num_kv_heads, None, self.num_hiddens // self.num_heads), self.layer.dtype)
-
-
-def in_graph(layer: Any, method: str, arguments: dict[str, Any]) -> Any:
-    """Return the result of a layer's method of the core, whose tokens are symbols, as symbols."""
-    view = next(view for core, view in VIEWS.items() if isinstance(layer, core))
-    return view(layer).run(method, dict(arguments))
-
-
-VIEWS = {
-    layers.PositionalEncoding: PositionalEncodingView,
-    layers.RotaryEmbedding: RotaryEmbeddingView,
-    layers.AttentionBias: AttentionBiasView,
-    layers.MultiHeadAttention: MultiHeadAttentionView,
-}
+    def unwrap(self, result: Any, like: Symbol) -> Any:
+        """Return a symbol, or `AttentionOutput` of symbols."""
+        if isinstance(result, SymbolArray):
+            return result.symbol
+        parts = (self.unwrap(part, like) for part in result)
+        return layers.AttentionOutput(*parts) if isinstance(result, layers.AttentionOutput) else tuple(parts)
 
 
 def _moved(x: Any, axis: int, to: int) -> Any:
@@ -185,7 +173,7 @@ def _symbols(result: Any) -> Any:
 
 def _tokens(x: Symbol, width: int | None, dtype: str) -> SymbolArray:
     """Return tokens of any number of axes as `(batch, others, length, width)`."""
-    x = x if width is None else sized(x, width)
+    x = x if width is None else _with_sizes(x, width)
     corner = mx.sym.slice_axis(x.as_nd_ndarray(), axis=-1, begin=0, end=1)
     corner = mx.sym.slice_axis(corner, axis=-2, begin=0, end=1).as_np_ndarray()
     lead = mx.sym.npx.reshape(corner, (-2, -1))
@@ -194,11 +182,9 @@ def _tokens(x: Symbol, width: int | None, dtype: str) -> SymbolArray:
     return SymbolArray(four, (None, None, None, width), dtype)
 
 
-def _restored(x: Any, like: Symbol) -> Any:
-    """Return tokens, or a tuple of them, with the axes that they had, and their own width."""
-    if isinstance(x, tuple):
-        return tuple(_restored(part, like) for part in x)
-    return _like(x.symbol, like, lhs_begin=0, lhs_end=3, rhs_begin=0, rhs_end=-1)
+def _with_sizes(symbol: Symbol, *last: int) -> Symbol:
+    """Return it; its graph raises unless its last axes have these sizes (-2: any). The others (-4) stay as they are."""
+    return mx.sym.npx.reshape(symbol, (-4, *last), reverse=True)
 
 
 def _like(symbol: Symbol, like: Symbol, **axes: int) -> Symbol:
@@ -207,7 +193,7 @@ def _like(symbol: Symbol, like: Symbol, **axes: int) -> Symbol:
 
 def _ranked(symbol: Symbol, sizes: tuple[int | None, ...], dtype: str) -> SymbolArray:
     """Return it with axes of size 1 before those that it has."""
-    symbol = sized(symbol, *(-2 if size is None else size for size in sizes[1:]))
+    symbol = _with_sizes(symbol, *(-2 if size is None else size for size in sizes[1:]))
     codes = (-1, *[-2] * (len(sizes) - 1))
     return SymbolArray(mx.sym.npx.reshape(symbol, codes, reverse=True), sizes, dtype)
 
@@ -219,35 +205,23 @@ def _start(given: Any) -> Any:
     return SymbolArray(mx.sym.npx.reshape(_integers(given), (-1,)), (None,), "int32")
 
 
-def _positions(given: Any, axes: int = 1) -> Any:
-    """Return `(rows, length)`, or `(axes, rows, length)`; rows may be 1."""
-    if given is None:
-        return None
+def _positions(given: Any, axes: int, batch: Any) -> SymbolArray:
+    """Return those of each row, `(batch, length)`, or `(axes, batch, length)`; one row may be given for all."""
     several = (axes,) if axes > 1 else ()
     symbol = mx.sym.npx.reshape(_integers(given), (*several, -1, -2), reverse=True)
-    return SymbolArray(symbol, (*several, None, None), "int32")
+    rows = SymbolArray(zeros((batch, 1)).astype("int32"), (batch, 1), "int32")
+    return SymbolArray(symbol, (*several, None, None), "int32") + rows
 
 
-def _of_rows(positions: SymbolArray | None, batch: Any) -> SymbolArray | None:
-    """Return the positions of each row of a batch."""
-    if positions is None:
-        return None
-    return positions + SymbolArray(zeros((batch, 1)).astype("int32"), (batch, 1), "int32")
-
-
-def _lengths(given: Any) -> Any:
+def _lengths(given: Any) -> SymbolArray:
     """Return `(batch, 1 or queries)`, rounded up: what a key's number is compared with."""
-    if given is None:
-        return None
     lengths = given if isinstance(given, Symbol) else _constant(given)
     wide = mx.sym.npx.reshape(lengths.astype("float32"), (-2, -1))
     return SymbolArray(mx.sym.np.ceil(wide).astype("int32"), (None, None), "int32")
 
 
-def _mask(given: Any) -> Any:
+def _mask(given: Any) -> SymbolArray:
     """Return it with all four axes."""
-    if given is None:
-        return None
     ones = mx.sym.np.ones((1, 1, 1, 1))
     symbol = given if isinstance(given, Symbol) else _constant(given)
     return SymbolArray(mx.sym.np.where(symbol, ones, ones * 0) > 0, (None,) * 4, "bool")
