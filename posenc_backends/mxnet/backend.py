@@ -51,7 +51,7 @@ class MXNetBackend(Backend):
 
 
 class Projection(nn.Dense):
-    """A `Dense` that, in half precision, computes in float32 and rounds once: without a GPU, MXNet's own does not run."""
+    """A `Dense` that computes half precision in float32 and rounds once: without a GPU, MXNet's own does not run."""
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:  # noqa: N803
         if np.dtype(self.weight.dtype) != np.float16:
@@ -61,9 +61,9 @@ class Projection(nn.Dense):
 
 
 def adopted(array: npt.NDArray[Any], /) -> mx.np.ndarray:
-    """Return an array in the memory of `array`, on CPU; nobody can write to `array` from now on.
+    """Return an array on the CPU that shares the memory of `array`, which becomes read-only.
 
-    `mx.np.array` copies element by element.
+    `mx.np.array` would copy element by element.
     """
     return mx.nd.from_numpy(np.ascontiguousarray(array)).as_np_ndarray() if array.size else from_numpy(array)
 

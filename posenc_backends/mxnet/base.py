@@ -1,4 +1,4 @@
-"""What every layer of the MXNet backend is: a Gluon block that runs eagerly, as its own graph, or in that of a parent."""
+"""What every layer of the MXNet backend is: a Gluon block that runs eagerly or in a graph."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def in_order(method: Callable[..., Any], *given: Any, **named: Any) -> list[Any]
 
 
 def called(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of the core as the `__call__` of a block: Gluon passes positional arguments alone, so it gets all."""
+    """Return a method of the core as the `__call__` of a block; Gluon passes positional arguments alone."""
 
     @functools.wraps(method)
     def __call__(self: Block, *given: Any, **named: Any) -> Any:  # noqa: N807
@@ -112,7 +112,9 @@ def called(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Block(gluon.HybridBlock):
-    """The base of every layer, attention included. It remembers the dtype that it was cast to: symbols do not tell theirs.
+    """The base of every layer, attention included.
+
+    It remembers the dtype that it was cast to, as symbols do not tell theirs.
 
     Args:
         parent: the block that it is a part of; the names of its parameters begin with that one's.
@@ -155,7 +157,7 @@ class Block(gluon.HybridBlock):
         return self.forward(*in_order(getattr(type(self), self.method), self, **named)[1:])
 
     def has_graph(self, arguments: dict[str, Any]) -> bool:
-        """Return whether the layer's own graph computes this call: all arguments that are no inputs have their defaults."""
+        """Return whether the layer's own graph computes this call: arguments that are no inputs have their defaults."""
         parameters = signature_of(getattr(type(self), self.method)).parameters
         others = [(given, parameters[name].default) for name, given in arguments.items() if name not in self.inputs]
         return all(given is default or (_is_integer(given) and given == default) for given, default in others)
@@ -220,11 +222,13 @@ def _numpy_in_this_thread() -> Iterator[None]:
 class Layer(Block):
     """Holds the constants of an encoding as float32 constants that no cast reaches, its parameters as parameters.
 
-    Calls of a hybridized layer from position 0 on run as a graph, others eagerly; threads may share the layer from the first
-    call on. In a hybridized parent all calls are a part of its graph. It takes tokens of the dtype that it was `cast` to:
-    without a cast, float16 tokens become float32. Rows past the tables are NaN there. Threads may share the parent once it
-    was called, as Gluon makes a graph in one thread alone. Where the graph is imported from a file, Gluon takes constants for
-    parameters: no gradient reaches them, but the weight decay of a trainer does, unless their `grad_req` is set to "null".
+    * Hybridized by itself: calls from position 0 on run as a graph, others eagerly. Threads may share the layer from
+      the first call on.
+    * In a hybridized parent: all calls are a part of its graph. Tokens have the dtype that the parent was `cast` to:
+      without a cast, float16 tokens become float32. Rows past the tables are NaN. Threads may share the parent after
+      its first call, as Gluon makes a graph in one thread alone.
+    * In a graph that is imported from a file: Gluon takes constants for parameters. No gradient reaches them, but the
+      weight decay of a trainer does, unless their `grad_req` is set to "null".
     """
 
     def __init__(self, encoding: Encoding, max_len: int = 0, *, parent: gluon.Block | None = None) -> None:

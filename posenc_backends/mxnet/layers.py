@@ -70,6 +70,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Block):
     method, inputs = "attend", ("queries", "keys", "values", "valid_lens", "causal")
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    rotary: Any
 
     __call__ = called(layers.MultiHeadAttention.attend)
 
@@ -79,7 +80,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Block):
         is_long = limit is not None and max(arguments[name].shape[1] for name in ("queries", "keys")) > limit
         return super().has_graph(arguments) and not is_long
 
-    def graph_inputs(  # type: ignore[override]
+    def graph_inputs(
         self, queries: Any, keys: Any, values: Any, valid_lens: Any, causal: bool, **_: Any
     ) -> tuple[Any, ...]:
         """Return the tokens, checked, and lengths, which the one graph always has; causal masks are lengths as well."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import mxnet as mx
 import numpy as np
@@ -31,7 +31,7 @@ from numpy import float32, int32  # noqa: F401
 
 from posenc_core.attention.relative import rows_that_overlap
 
-Array = mx.np.ndarray
+Array: TypeAlias = Any  # `mx.np.ndarray`
 
 
 def arange(stop: int, /, *, device: Any = None) -> Array:
@@ -43,7 +43,7 @@ def asarray(x: Any, /, *, device: Any = None) -> Array:
 
 
 def astype(x: Array, dtype: Any, /) -> Array:
-    """Return it in another dtype. Through integers there is no gradient: MXNet would pass it on, and `take` refuse it."""
+    """Return it in another dtype; integers have no gradient: MXNet would pass it on, and `take` refuse it."""
     return (x.detach() if np.dtype(dtype).kind in "iu" else x).astype(dtype)
 
 

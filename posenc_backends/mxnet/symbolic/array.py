@@ -1,4 +1,4 @@
-"""Symbols whose number of axes is known, and their sizes as far as they are: arrays as the core asks for them."""
+"""Symbols with a known number of axes: arrays as the core needs them."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ class SymbolArray:
 
     Args:
         symbol: the symbol.
-        sizes: of its axes; None: only the running graph knows.
+        sizes: of its axes; None where only the running graph knows.
         dtype: that of its numbers.
     """
 
     def __init__(self, symbol: Symbol, sizes: Sequence[int | SymbolicSize | None], dtype: Any = "float32") -> None:
         self.symbol, self.dtype, rank = symbol, np.dtype(dtype), len(sizes)
-        self.sizes = tuple(SymbolicSize.of(symbol, i, rank) if size is None else size for i, size in enumerate(sizes))
+        self.sizes: tuple[Any, ...] = tuple(
+            SymbolicSize.of(symbol, i, rank) if size is None else size for i, size in enumerate(sizes)
+        )
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes that are known, and None for others."""
+        """The sizes that are known; None for the others."""
         return tuple(size if isinstance(size, int) else None for size in self.sizes)
 
     def like(self, symbol: Symbol, dtype: Any = None) -> SymbolArray:
@@ -101,7 +103,7 @@ class SymbolArray:
     __lt__, __le__, __gt__, __ge__ = map(partial(_binary, dtype="bool"), _COMPARISONS)
     __and__ = __mul__  # MXNet has no `&` for bools
 
-    def __neg__(self) -> SymbolArray:
+    def __neg__(self) -> Any:
         return self * -1  # MXNet's own makes float64 of integers
 
 

@@ -120,8 +120,8 @@ def permute_dims(x: SymbolArray, /, axes: tuple[int, ...]) -> SymbolArray:
 def reshape(x: SymbolArray, /, shape: Sequence[int | SymbolicSize]) -> SymbolArray:
     """Return it in another shape.
 
-    MXNet keeps axes from the first on (-2), or from the last, and finds one size by itself (-1). Where that does not do,
-    zeros of the shape are made, and their shape taken.
+    MXNet keeps axes from the first on (-2), or from the last, and finds one size by itself (-1). Where that is not
+    enough, zeros of the shape are made, and their shape taken.
     """
     shape = (math.prod(x.sizes),) if tuple(shape) == (-1,) else tuple(shape)
     unknown = [i for i, size in enumerate(shape) if not isinstance(size, int) or size < 0]

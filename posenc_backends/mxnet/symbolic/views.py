@@ -53,7 +53,7 @@ class View:
         axes: the number of axes that a position has.
     """
 
-    backend = SymbolicBackend()
+    backend: Any = SymbolicBackend()
 
     def __init__(self, layer: Any) -> None:
         self.layer = layer
