@@ -74,22 +74,24 @@ class View:
         return (lambda x: x.like(dropout(x.symbol))) if dropout._rate else None
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Return the result of a method of the core; the first argument is tokens."""
-        name, like = next(iter(arguments.items()))
-        tokens = self.prepare(like, self.width)
+        """Return the result of a method of the core; the first argument is tokens, the second may be tokens as well."""
+        name, *_ = arguments
+        tokens = self.prepare(arguments[name], self.width)
         positions = partial(_positions, axes=self.axes, batch=tokens.sizes[0])
         wrap = {"start": _start, "valid_lens": _lengths, "mask": _mask}
         wrap |= dict.fromkeys(("positions", "query_positions", "key_positions"), positions)
         wrapped = {
             key: wrap[key](given) if key in wrap and given is not None else given for key, given in arguments.items()
         }
-        return self.unwrap(getattr(self, method)(**{**wrapped, name: tokens}), like)
+        return self.unwrap(getattr(self, method)(**{**wrapped, name: tokens}), *arguments.values())
 
-    def unwrap(self, result: Any, like: Symbol) -> Any:
-        """Return symbols with the axes that the tokens had, and their own width."""
+    def unwrap(self, result: Any, *given: Any) -> Any:
+        """Return symbols with the axes that the tokens given had, and their own width."""
         if isinstance(result, tuple):
-            return tuple(self.unwrap(part, like) for part in result)
-        return None if result is None else _like(result.symbol, like, lhs_begin=0, lhs_end=3, rhs_begin=0, rhs_end=-1)
+            return tuple(map(self.unwrap, result, given))
+        return (
+            None if result is None else _like(result.symbol, given[0], lhs_begin=0, lhs_end=3, rhs_begin=0, rhs_end=-1)
+        )
 
 
 class PositionalEncodingView(View, layers.PositionalEncoding):
@@ -148,11 +150,11 @@ class MultiHeadAttentionView(View, layers.MultiHeadAttention):
         cache = cache and tuple(SymbolArray(x, sizes, self.layer.dtype) for x in cache)
         return super().run(method, {**arguments, "cache": cache})
 
-    def unwrap(self, result: Any, like: Symbol) -> Any:
+    def unwrap(self, result: Any, *given: Any) -> Any:
         """Return a symbol, or `AttentionOutput` of symbols."""
         if isinstance(result, SymbolArray):
             return result.symbol
-        parts = (self.unwrap(part, like) for part in result)
+        parts = map(self.unwrap, result)
         return layers.AttentionOutput(*parts) if isinstance(result, layers.AttentionOutput) else tuple(parts)
 
 
@@ -162,13 +164,6 @@ def _moved(x: Any, axis: int, to: int) -> Any:
 
 def _projected(dense: Any, x: SymbolArray) -> SymbolArray:
     return SymbolArray(dense(x.symbol), (*x.sizes[:-1], dense._units), x.dtype)
-
-
-def _symbols(result: Any) -> Any:
-    if isinstance(result, SymbolArray):
-        return result.symbol
-    parts = map(_symbols, result)
-    return layers.AttentionOutput(*parts) if isinstance(result, layers.AttentionOutput) else tuple(parts)
 
 
 def _tokens(x: Symbol, width: int | None, dtype: str) -> SymbolArray:
