@@ -1,4 +1,4 @@
-"""The MXNet room: positional encodings as `mxnet.gluon.HybridBlock`s, for `mxnet.np` arrays."""
+"""The MXNet backend: positional encodings as `mxnet.gluon.HybridBlock`s, for `mxnet.np` arrays."""
 
 from posenc_backends import require
 
@@ -6,9 +6,8 @@ require("mxnet", install="posenc[mxnet]")
 
 from . import kernel as kernels
 from . import namespace
-from .attention import MultiHeadAttention
 from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",

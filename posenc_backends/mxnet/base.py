@@ -1,29 +1,32 @@
-"""Gluon blocks that hold an encoding."""
+"""What every layer of the MXNet backend is: a Gluon block that runs eagerly or in a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 import mxnet as mx
 import numpy as np
 import numpy.typing as npt
-from mxnet import gluon
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
 
 from posenc_core._array_api.namespace import in_float32
 from posenc_core.encodings import Encoding
-from posenc_core.encodings.base import Parameter
-from posenc_core.layers.base import BaseLayer
+from posenc_core.encodings.base import Parameter, Tables
 
-from . import backend as arrays
-from .state import Note
+from .backend import BACKEND, adopted
+from .state import EncodingTag
 from .symbolic.array import SymbolArray, Table
 from .symbolic.namespace import stopped
+from .symbolic.views import View
 
 
-class Constant(gluon.Parameter):
+class TableParameter(gluon.Parameter):
     """Numbers that stay as they were given; they are there from the start, and no cast or initializer reaches them.
 
     Not a `gluon.Constant`, whose numbers live as long as the process, in the registry of initializers.
@@ -33,11 +36,11 @@ class Constant(gluon.Parameter):
 
     def __init__(self, name: str, numbers: npt.NDArray[Any]) -> None:
         super().__init__(name, shape=numbers.shape, dtype=numbers.dtype.name, differentiable=False)
-        self.hold(numbers)
+        self.replace(numbers)
 
-    def hold(self, numbers: npt.NDArray[Any]) -> None:
+    def replace(self, numbers: npt.NDArray[Any]) -> None:
         """Hold these numbers in place of those before, on the same devices, all at once."""
-        array = arrays.adopted(numbers)
+        array = adopted(numbers)
         self._shape, self._var = numbers.shape, None
         if self._data is None:
             self._init_impl(array, [mx.current_context()])
@@ -56,15 +59,15 @@ class Constant(gluon.Parameter):
         return self._data[0].copyto(mx.cpu())  # Gluon's is the mean over the devices, which rounds
 
 
-class Learned(gluon.Parameter):
-    """What an encoding learns."""
+class LearnedParameter(gluon.Parameter):
+    """A parameter of an encoding."""
 
     def __init__(self, name: str, encoding: Encoding, parameter: Parameter) -> None:
         super().__init__(name, shape=parameter.shape, init=Normal(parameter.mean, parameter.std))
         self.encoding = encoding
 
     def _load_init(self, data: Any, *rest: Any, **options: Any) -> None:
-        """Load what was saved, of this shape; Gluon compares as many axes as both have."""
+        """Load an array of this shape; Gluon compares as many axes as both have."""
         if tuple(data.shape) != tuple(self.shape):
             raise ValueError(
                 f"{self.name!r} of {self.encoding!r} must have shape {tuple(self.shape)}, got {tuple(data.shape)}, "
@@ -84,34 +87,119 @@ class Normal(mx.init.Initializer):
         array[:] = mx.np.random.normal(self.mean, self.std, array.shape)
 
 
-class Block(gluon.HybridBlock):
-    """A block that remembers the dtype that it was cast to, because symbols do not tell theirs.
+@functools.cache
+def signature_of(method: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a method of the core, without the options of other frameworks' dropout."""
+    parameters = inspect.signature(method).parameters.values()
+    return inspect.Signature([parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD])
 
+
+def in_order(method: Callable[..., Any], *given: Any, **named: Any) -> list[Any]:
+    """Return all arguments of a method in their order, with defaults in place of those that are missing."""
+    bound = signature_of(method).bind(*given, **named)
+    bound.apply_defaults()
+    return list(bound.arguments.values())
+
+
+def called(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of the core as the `__call__` of a block; Gluon passes positional arguments alone."""
+
+    @functools.wraps(method)
+    def __call__(self: Block, *given: Any, **named: Any) -> Any:  # noqa: N807
+        return Block.__call__(*in_order(method, self, *given, **named))
+
+    return __call__
+
+
+class Block(gluon.HybridBlock):
+    """The base of every layer, attention included.
+
+    It remembers the dtype that it was cast to, as symbols do not tell theirs.
+
+    Args:
+        parent: the block that it is a part of; the names of its parameters begin with that one's.
     Raises:
         RuntimeError: unless `mxnet.npx.set_np()` was called.
     """
 
+    backend = BACKEND
     dtype = "float32"
+    dropout: nn.Dropout
+    method: ClassVar[str]  # the name of the core's, which a call runs
+    inputs: ClassVar[tuple[str, ...]]  # the arguments that are inputs of the layer's own graph
+    view: ClassVar[type[View]]
+    graph_inputs: Callable[..., tuple[Any, ...]]  # (**arguments) -> the inputs of the graph, after all checks of a call
 
-    def __init__(self) -> None:
+    def __init__(self, *, parent: gluon.Block | None = None) -> None:
         if not (mx.util.is_np_array() and mx.util.is_np_shape()):
             raise RuntimeError("Call `mxnet.npx.set_np()` before making a layer: the layers are made for `mxnet.np`.")
-        super().__init__()
+        with nullcontext() if parent is None else parent.name_scope():
+            super().__init__()
         self._lock = RLock()
 
     def __call__(self, x: Any, *rest: Any) -> Any:
         with _numpy_in_this_thread(), getattr(x, "ctx", None) or nullcontext():
             return super().__call__(x, *rest)
 
+    def forward(self, *given: Any) -> Any:
+        """Run one of three ways: as a part of a parent's graph, as the layer's own graph, or eagerly."""
+        method = getattr(type(self), self.method)
+        arguments = dict(zip(list(signature_of(method).parameters)[1:], given, strict=True))
+        if self.backend.is_traced(given[0]):
+            return self.view(self).run(self.method, arguments)
+        if self._active and getattr(given[0], "size", 0) and self.has_graph(arguments):
+            return self.run_graph(*self.graph_inputs(**arguments))
+        return method(self, **arguments)
+
+    def hybrid_forward(self, F: Any, *inputs: Any, **parameters: Any) -> Any:  # noqa: N803
+        """Return the layer's own graph, of symbols."""
+        named = dict(zip(self.inputs, inputs, strict=False))
+        return self.forward(*in_order(getattr(type(self), self.method), self, **named)[1:])
+
+    def has_graph(self, arguments: dict[str, Any]) -> bool:
+        """Return whether the layer's own graph computes this call: arguments that are no inputs have their defaults."""
+        parameters = signature_of(getattr(type(self), self.method)).parameters
+        others = [(given, parameters[name].default) for name, given in arguments.items() if name not in self.inputs]
+        return all(given is default or (_is_integer(given) and given == default) for given, default in others)
+
+    def run_graph(self, *inputs: mx.np.ndarray) -> Any:
+        """Return the result of the layer's own graph."""
+        return super().forward(*inputs)
+
+    @property
+    def symbols(self) -> dict[str, SymbolArray]:
+        """The arrays as inputs of a graph. When it runs, it looks up the length of a table, which may have grown."""
+        return {name: self._symbol(name, parameter) for name, parameter in self._reg_params.items()}
+
+    def _symbol(self, name: str, parameter: gluon.Parameter) -> SymbolArray:
+        variable = parameter.var()
+        if not isinstance(parameter, TableParameter):
+            return SymbolArray(variable, parameter.shape, parameter.dtype)
+        if name in self.encoding.table_names:
+            return Table(variable, (None, *parameter.shape[1:]), parameter.dtype)
+        return SymbolArray(stopped(variable), parameter.shape, parameter.dtype)
+
+    def prepare(self, x: Any, width: int | None) -> Any:
+        """Return the tokens as they are."""
+        return x
+
+    def active_dropout(self) -> nn.Dropout | None:
+        """Return the dropout if numbers are recorded for training and its rate is not 0."""
+        return self.dropout if self.dropout._rate and autograd.is_training() else None
+
+    def part_options(self, *, parent: gluon.Block | None = None) -> dict[str, dict[str, Any]]:
+        """Return this block as the `parent` of each part."""
+        return {name: {"parent": self} for name in ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")}
+
     def __getstate__(self) -> dict[str, Any]:
-        """All but what was compiled, and what threads wait for, which cannot be copied."""
+        """Return all but what was compiled and the lock, which cannot be copied."""
         return self.__dict__ | {"_cached_graph": (), "_cached_op": None, "_cached_op_args": [], "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=RLock())
 
     def _call_cached_op(self, *given: Any) -> Any:
-        """One thread at a time: Gluon makes a graph, and lets go of it, without a thought of others that run it."""
+        """Run the graph, one thread at a time: Gluon makes and clears it as if no other thread ran it."""
         with self._lock:
             return super()._call_cached_op(*given)
 
@@ -120,40 +208,44 @@ class Block(gluon.HybridBlock):
         self.dtype = np.dtype(dtype).name
 
 
+def _is_integer(given: Any) -> bool:
+    return isinstance(given, (int, np.integer))
+
+
 @contextmanager
 def _numpy_in_this_thread() -> Iterator[None]:
-    """What `mxnet.npx.set_np()` says, which only the thread that called it has heard."""
+    """Enable `mxnet.npx.set_np()` here: it is thread-local."""
     with mx.util.np_shape(True), mx.util.np_array(True):
         yield
 
 
-class Layer(BaseLayer, Block):
-    """Holds an encoding: its constants as float32 constants that no cast reaches, its parameters as parameters.
+class Layer(Block):
+    """Holds the constants of an encoding as float32 constants that no cast reaches, its parameters as parameters.
 
-    Calls of a hybridized layer from position 0 on run as a graph, where rows past the tables are NaN, others as they would in one
-    that is not; threads may share it from the first of them on. In a hybridized parent all are a part of its graph, which takes
-    tokens of the dtype that it was `cast` to: of float16 ones, one that was not makes float32. Threads may share it once it was
-    called, as Gluon makes a graph in one thread alone. Where that is imported from a file, Gluon takes constants for
-    parameters: no gradient reaches them, but a trainer's weight decay does, unless their `grad_req` is set to "null".
+    * Hybridized by itself: calls from position 0 on run as a graph, others eagerly. Threads may share the layer from
+      the first call on.
+    * In a hybridized parent: all calls are a part of its graph. Tokens have the dtype that the parent was `cast` to:
+      without a cast, float16 tokens become float32. Rows past the tables are NaN. Threads may share the parent after
+      its first call, as Gluon makes a graph in one thread alone.
+    * In a graph that is imported from a file: Gluon takes constants for parameters. No gradient reaches them, but the
+      weight decay of a trainer does, unless their `grad_req` is set to "null".
     """
 
-    backend = arrays
-
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
-        super().__init__()
+    def __init__(self, encoding: Encoding, max_len: int = 0, *, parent: gluon.Block | None = None) -> None:
+        super().__init__(parent=parent)
         self.encoding = encoding
-        self.hold(encoding.constants(max_len))
+        self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            self._register(name, Learned(self.params.prefix + name, encoding, parameter))
+            self._register(name, LearnedParameter(self.params.prefix + name, encoding, parameter))
 
-    def hold(self, constants: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Hold these constants; rows that are there stay, as the graph of another thread may be about to take them."""
+    def set_tables(self, constants: Tables) -> None:
+        """Hold these constants; longer tables stay, as the graph of another thread may be about to take them."""
         with self._lock:
             for name, numbers in constants.items():
                 if name not in self._reg_params:
-                    self._register(name, Constant(self.params.prefix + name, numbers))
+                    self._register(name, TableParameter(self.params.prefix + name, numbers))
                 elif numbers.shape[:1] > self._reg_params[name].shape[:1]:
-                    self._reg_params[name].hold(numbers)
+                    self._reg_params[name].replace(numbers)
             self._clear_cached_op()
 
     def _register(self, name: str, parameter: gluon.Parameter) -> None:
@@ -161,36 +253,34 @@ class Layer(BaseLayer, Block):
         setattr(self, name, parameter)
 
     @property
-    def held(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Any]:
+        """The constants and the parameters, by name."""
         return {name: parameter.data() for name, parameter in self._reg_params.items()}
+
+    initial_arrays = arrays
+
+    def has_graph(self, arguments: dict[str, Any]) -> bool:
+        """Return whether the layer's own graph computes this call, which has positions from 0 on."""
+        return super().has_graph(arguments) and not getattr(self.encoding, "needs_positions", False)
+
+    def run_graph(self, *inputs: mx.np.ndarray) -> Any:
+        """Return the result of the layer's own graph, computed in float32 where the tokens are of half precision."""
+        return in_float32(super().run_graph, *inputs)
+
+    def reserve(self, x: mx.np.ndarray) -> None:
+        """Grow the tables for a call from position 0 on; raise if the encoding ends before."""
+        if self.encoding.table_names:
+            self.lookup(x)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.encoding!r})"
 
-    def variables(self) -> dict[str, SymbolArray]:
-        """What is held, as inputs of a graph, which asks for the length of a table that may grow whenever it runs."""
-        return {name: self._variable(name, parameter) for name, parameter in self._reg_params.items()}
-
-    def _variable(self, name: str, parameter: gluon.Parameter) -> SymbolArray:
-        variable = parameter.var()
-        if not isinstance(parameter, Constant):
-            return SymbolArray(variable, parameter.shape, parameter.dtype)
-        if name.endswith(("table", "cos", "sin")):
-            return Table(variable, (None, *parameter.shape[1:]), parameter.dtype)
-        return SymbolArray(stopped(variable), parameter.shape, parameter.dtype)
-
-    def in_graph(self, start: Any, *positions: Any) -> bool:
-        """Whether the graph that a hybridized layer has is that of such a call: from position 0 on."""
-        plain = isinstance(start, (int, np.integer)) and start == 0 and all(given is None for given in positions)
-        return bool(self._active and plain)
-
-    def run_graph(self, *arrays: mx.np.ndarray) -> mx.np.ndarray:
-        """`hybrid_forward` as Gluon runs it, in float32 where the arrays are of half precision."""
-        return in_float32(super().forward, *arrays)
-
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, gluon.Parameter]:
-        """Save what is learned, and by which encoding. The dot is there without a prefix, too, or Gluon takes the file for an old one."""
-        learned = {name: given for name, given in self._reg_params.items() if not isinstance(given, Constant)}
+        """Return what is saved: parameters, and the encoding that learned them.
+
+        Their names begin with a dot even without a prefix, or Gluon takes the file for an old one.
+        """
+        learned = {name: given for name, given in self._reg_params.items() if not isinstance(given, TableParameter)}
         if learned:
-            learned = {"encoding": Note(self.encoding, next(iter(learned.values()))), **learned}
+            learned = {"encoding": EncodingTag(self.encoding, next(iter(learned.values()))), **learned}
         return {f"{prefix}.{name}": parameter for name, parameter in learned.items()}

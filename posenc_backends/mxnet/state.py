@@ -1,4 +1,4 @@
-"""What files of parameters say of the encoding that learned them, and what is made of it when they are loaded."""
+"""The name of the encoding in files of parameters, and the check of it when they are loaded."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ import numpy as np
 from mxnet import gluon
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.base import learned_by
+from posenc_core.layers.inputs import learned_by
 
 
-class Note(gluon.Parameter):
-    """The name of an encoding, as a file has it before what that learned.
+class EncodingTag(gluon.Parameter):
+    """The name of an encoding, saved before what the encoding learned. Its hash has a side effect, to steer Gluon.
 
-    It equals one of the parameters, as Gluon asks a file for any name of those that are equal: one that has no note is
-    loaded, too. Whoever asks for its hash while saving leaves out all but the first of them, in place of the last.
+    Gluon has no hook for an array that may be missing in a file, and none for one that is saved and never trained. It
+    finds parameters with several names by equality and hash. So the tag equals one of the learned parameters:
+
+    * `load_parameters` accepts a file with any one of the names of equal parameters: files without a tag are loaded.
+    * `save_parameters(deduplicate=True)` saves the first of equal parameters, the tag, under the last of their names,
+      that of the learned one. Nothing else hashes parameters while saving: a tag that was hashed saves learned numbers.
     """
 
     def __init__(self, encoding: Encoding, learned: gluon.Parameter) -> None:
         super().__init__(f"{learned.name}_encoding", shape=(1,), dtype="uint8", differentiable=False)
-        self.encoding, self.learned, self.stands_for_it = learned_by(encoding), learned, False
+        self.encoding, self.learned, self.is_deduplicated = learned_by(encoding), learned, False
 
     def __eq__(self, other: object) -> bool:
         return other is self or other is self.learned
 
     def __hash__(self) -> int:
-        self.stands_for_it = True
+        self.is_deduplicated = True
         return hash(self.learned)
 
     def _reduce(self) -> mx.np.ndarray:
-        if self.stands_for_it:
+        if self.is_deduplicated:
             return self.learned._reduce()
         return mx.np.array(np.frombuffer(self.encoding.encode(), np.uint8), dtype="uint8", ctx=mx.cpu())
 
@@ -39,6 +43,6 @@ class Note(gluon.Parameter):
         found = data.asnumpy().tobytes().decode()
         if found != self.encoding:
             raise ValueError(
-                f"The file must be of the layer's encoding {self.encoding}, got one of {found}; what is to be taken of it all "
-                "the same, `mx.npx.load` reads and `set_data` sets."
+                f"The file must be of the layer's encoding {self.encoding}, got one of {found}; to take its numbers "
+                "all the same, read them with `mx.npx.load` and set them with `set_data`."
             )

@@ -1,6 +1,6 @@
-"""Graphs: the core's own steps over symbols, for blocks that are hybridized.
+"""Graphs of hybridized blocks: the core's methods, run on symbols.
 
-A symbol tells neither its sizes nor how many axes it has. A layer knows the latter, so that `ranked` has symbols with as many
-axes, whose sizes are known, or known once the graph runs, as `sizes` says them; `namespace` is what the core asks of arrays;
-`traced` are the layers.
+A symbol tells neither its sizes nor its number of axes. A layer knows the latter. `array` has symbols with a known
+number of axes, `sizes` has sizes that only a running graph knows, `namespace` has the functions that the core needs of
+arrays, and `views` are the layers.
 """

@@ -1,16 +1,34 @@
-"""Symbols whose number of axes is known, and their sizes as far as they are: arrays as the core asks for them."""
+"""Symbols with a known number of axes: arrays as the core needs them."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import mxnet as mx
 import numpy as np
 from mxnet.symbol import Symbol
 
-from .sizes import Size
+from .sizes import SymbolicSize
+
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
+_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def _binary(function: Callable[[Any, Any], Symbol], dtype: str | None = None, is_reflected: bool = False) -> Any:
+    """Return the method of `SymbolArray` for an operator; the other operand is an array, a number or a size."""
+
+    def operate(self: SymbolArray, other: Any) -> SymbolArray:
+        x, y, sizes = self.symbol, getattr(other, "symbol", other), self.sizes
+        if isinstance(other, SymbolArray):
+            sizes = broadcast(sizes, other.sizes)
+        elif isinstance(other, SymbolicSize):
+            y = other.count().astype(self.dtype.name)
+        return SymbolArray(function(y, x) if is_reflected else function(x, y), sizes, dtype or self.dtype)
+
+    return operate
 
 
 class SymbolArray:
@@ -18,21 +36,23 @@ class SymbolArray:
 
     Args:
         symbol: the symbol.
-        sizes: of its axes; None: only the running graph knows.
+        sizes: of its axes; None where only the running graph knows.
         dtype: that of its numbers.
     """
 
-    def __init__(self, symbol: Symbol, sizes: Sequence[int | Size | None], dtype: Any = "float32") -> None:
+    def __init__(self, symbol: Symbol, sizes: Sequence[int | SymbolicSize | None], dtype: Any = "float32") -> None:
         self.symbol, self.dtype, rank = symbol, np.dtype(dtype), len(sizes)
-        self.sizes = tuple(Size.of(symbol, i, rank) if size is None else size for i, size in enumerate(sizes))
+        self.sizes: tuple[Any, ...] = tuple(
+            SymbolicSize.of(symbol, i, rank) if size is None else size for i, size in enumerate(sizes)
+        )
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes that are known, and None for others."""
+        """The sizes that are known; None for the others."""
         return tuple(size if isinstance(size, int) else None for size in self.sizes)
 
     def like(self, symbol: Symbol, dtype: Any = None) -> SymbolArray:
-        """Another symbol of these sizes."""
+        """Return another symbol of these sizes."""
         return SymbolArray(symbol, self.sizes, self.dtype if dtype is None else dtype)
 
     def __getitem__(self, key: Any) -> SymbolArray:
@@ -66,7 +86,7 @@ class SymbolArray:
         size = self.sizes[axis]
         if isinstance(size, int):
             begin, end, step = part.indices(size)
-            left: int | Size | None = len(range(begin, end, step))
+            left: int | SymbolicSize | None = len(range(begin, end, step))
         else:
             begin, end, step = part.start or 0, part.stop, part.step or 1
             left = size - begin if end is None and begin >= 0 and step == 1 else None
@@ -75,69 +95,30 @@ class SymbolArray:
             return self._resized(nd.as_np_ndarray(), axis, left)
         return self._resized(self.symbol[(*(slice(None),) * axis, slice(begin, end, step))], axis, left)
 
-    def _resized(self, symbol: Symbol, axis: int, size: int | Size | None) -> SymbolArray:
+    def _resized(self, symbol: Symbol, axis: int, size: int | SymbolicSize | None) -> SymbolArray:
         return SymbolArray(symbol, (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.dtype)
 
-    def __add__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.add, other)
+    __add__, __sub__, __mul__, __truediv__ = map(_binary, _ARITHMETIC)
+    __radd__, __rsub__, __rmul__, __rtruediv__ = map(partial(_binary, is_reflected=True), _ARITHMETIC)
+    __lt__, __le__, __gt__, __ge__ = map(partial(_binary, dtype="bool"), _COMPARISONS)
+    __and__ = __mul__  # MXNet has no `&` for bools
 
-    def __radd__(self, other: Any) -> SymbolArray:
-        return self._paired(lambda x, y: operator.add(y, x), other)
-
-    def __sub__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.sub, other)
-
-    def __rsub__(self, other: Any) -> SymbolArray:
-        return self._paired(lambda x, y: operator.sub(y, x), other)
-
-    def __mul__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.mul, other)
-
-    def __rmul__(self, other: Any) -> SymbolArray:
-        return self._paired(lambda x, y: operator.mul(y, x), other)
-
-    def __truediv__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.truediv, other)
-
-    def __rtruediv__(self, other: Any) -> SymbolArray:
-        return self._paired(lambda x, y: operator.truediv(y, x), other)
-
-    def __lt__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.lt, other, "bool")
-
-    def __le__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.le, other, "bool")
-
-    def __gt__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.gt, other, "bool")
-
-    def __ge__(self, other: Any) -> SymbolArray:
-        return self._paired(operator.ge, other, "bool")
-
-    def __neg__(self) -> SymbolArray:
+    def __neg__(self) -> Any:
         return self * -1  # MXNet's own makes float64 of integers
-
-    def __and__(self, other: Any) -> SymbolArray:
-        return self * other  # MXNet has no `&` for bools
-
-    def _paired(self, function: Callable[[Any, Any], Symbol], other: Any, dtype: str | None = None) -> SymbolArray:
-        sizes = broadcast(self.sizes, other.sizes) if isinstance(other, SymbolArray) else self.sizes
-        number = other.count().astype(self.dtype.name) if isinstance(other, Size) else getattr(other, "symbol", other)
-        return SymbolArray(function(self.symbol, number), sizes, dtype or self.dtype)
 
 
 class Table(SymbolArray):
     """A table that is not learned: no gradient reaches it, even where an imported graph takes it for a parameter."""
 
 
-def broadcast(*shapes: Sequence[int | Size | None]) -> tuple[int | Size | None, ...]:
-    """The sizes of what arrays of these sizes make together; None where that is to be seen."""
+def broadcast(*shapes: Sequence[int | SymbolicSize | None]) -> tuple[int | SymbolicSize | None, ...]:
+    """Return the sizes of what arrays of these sizes make together; None where only the running graph knows."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     return tuple(map(_wider, zip(*padded, strict=True)))
 
 
-def _wider(sizes: Sequence[int | Size | None]) -> int | Size | None:
+def _wider(sizes: Sequence[int | SymbolicSize | None]) -> int | SymbolicSize | None:
     others = {size for size in sizes if size != 1} or {1}
     numbers = {size for size in others if isinstance(size, int)} or others
     return numbers.pop() if len(numbers) == 1 else None

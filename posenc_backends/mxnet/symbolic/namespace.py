@@ -4,64 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from mxnet.symbol import Symbol
-from numpy import float32, int32
+from numpy import float32, int32  # noqa: F401
 
 from .array import SymbolArray, Table, broadcast
-from .sizes import Size, zeros
-
-__all__ = [
-    "abs",
-    "arange",
-    "asarray",
-    "astype",
-    "broadcast_to",
-    "concat",
-    "cos",
-    "cumulative_sum",
-    "exp",
-    "expand_dims",
-    "float32",
-    "full_like",
-    "int32",
-    "log",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "maximum",
-    "minimum",
-    "ones_like",
-    "permute_dims",
-    "reshape",
-    "shape",
-    "sin",
-    "stack",
-    "sum",
-    "take",
-    "where",
-    "zeros_like",
-]
+from .sizes import SymbolicSize, zeros
 
 np_ = mx.sym.np
 
 
 def _each(name: str) -> Callable[[SymbolArray], SymbolArray]:
-    """A function of each number by itself."""
+    """Return a function of each number by itself."""
     return lambda x: x.like(getattr(np_, name)(x.symbol))
 
 
 def _pair(name: str) -> Callable[[SymbolArray, SymbolArray], SymbolArray]:
-    """A function of two numbers."""
+    """Return a function of two arrays, number by number."""
     return lambda x, y: SymbolArray(getattr(np_, name)(x.symbol, y.symbol), broadcast(x.sizes, y.sizes), x.dtype)
 
 
 def _along(name: str) -> Callable[..., SymbolArray]:
-    """A function of all numbers along an axis."""
+    """Return a function of all numbers along an axis."""
 
     def reduced(x: SymbolArray, /, *, axis: int, keepdims: bool) -> SymbolArray:
         sizes, axis = list(x.sizes), axis % len(x.sizes)
@@ -71,37 +40,30 @@ def _along(name: str) -> Callable[..., SymbolArray]:
     return reduced
 
 
-abs = _each("abs")  # noqa: A001
-cos = _each("cos")
-exp = _each("exp")
-log = _each("log")
-ones_like = _each("ones_like")
-sin = _each("sin")
-zeros_like = _each("zeros_like")
-maximum = _pair("maximum")
-minimum = _pair("minimum")
-max = _along("max")  # noqa: A001
-sum = _along("sum")  # noqa: A001
+abs, cos, exp, log = map(_each, ("abs", "cos", "exp", "log"))  # noqa: A001
+sin, ones_like, zeros_like = map(_each, ("sin", "ones_like", "zeros_like"))
+maximum, minimum = map(_pair, ("maximum", "minimum"))
+max, sum = map(_along, ("max", "sum"))  # noqa: A001
 
 
-def shape(x: SymbolArray, /) -> tuple[int | Size, ...]:
+def shape(x: SymbolArray, /) -> tuple[int | SymbolicSize, ...]:
     return x.sizes
 
 
-def arange(stop: int | Size, /, *, device: Any = None) -> SymbolArray:
-    line = stop.line().astype("int32") if isinstance(stop, Size) else np_.arange(stop, dtype="int32")
+def arange(stop: int | SymbolicSize, /, *, device: Any = None) -> SymbolArray:
+    line = stop.line().astype("int32") if isinstance(stop, SymbolicSize) else np_.arange(stop, dtype="int32")
     return SymbolArray(line, (stop,), "int32")
 
 
 def asarray(numbers: npt.NDArray[Any], /, *, device: Any = None) -> SymbolArray:
-    """Numbers that are a part of the graph, one by one: few."""
+    """Return numbers that are a part of the graph, one by one, so there should be few."""
     each = [np_.full((1,), number, dtype=numbers.dtype.name) for number in numbers.ravel().tolist()]
     line = each[0] if len(each) == 1 else np_.concatenate(each, axis=0)
     return SymbolArray(np_.reshape(line, numbers.shape), numbers.shape, numbers.dtype)
 
 
 def astype(x: SymbolArray, dtype: Any, /) -> SymbolArray:
-    """Through integers there is no gradient, which MXNet would pass on."""
+    """Return it in another dtype. Through integers there is no gradient, which MXNet would pass on."""
     wanted: Any = np.dtype(dtype)
     if wanted == x.dtype:
         return x
@@ -110,11 +72,11 @@ def astype(x: SymbolArray, dtype: Any, /) -> SymbolArray:
 
 
 def stopped(symbol: Symbol) -> Symbol:
-    """The same numbers, through which no gradient flows."""
+    """Return the same numbers without a gradient."""
     return mx.sym.BlockGrad(symbol.as_nd_ndarray()).as_np_ndarray()
 
 
-def broadcast_to(x: SymbolArray, shape: Sequence[int | Size], /) -> SymbolArray:
+def broadcast_to(x: SymbolArray, shape: Sequence[int | SymbolicSize], /) -> SymbolArray:
     if x.sizes == tuple(shape):
         return x
     return SymbolArray(np_.add(x.symbol, zeros(shape)), shape, x.dtype)
@@ -137,7 +99,7 @@ def expand_dims(x: SymbolArray, /, *, axis: int) -> SymbolArray:
 
 
 def full_like(x: SymbolArray, number: Any, /) -> SymbolArray:
-    if isinstance(number, Size):
+    if isinstance(number, SymbolicSize):
         return x.like(np_.zeros_like(x.symbol)) + number
     return x.like(np_.full_like(x.symbol, number))
 
@@ -155,14 +117,20 @@ def permute_dims(x: SymbolArray, /, axes: tuple[int, ...]) -> SymbolArray:
     return SymbolArray(np_.transpose(x.symbol, axes), [x.sizes[axis] for axis in axes], x.dtype)
 
 
-def reshape(x: SymbolArray, /, shape: Sequence[int | Size]) -> SymbolArray:
-    """By what stays as it is from the first axis on, or from the last; else by zeros of that shape."""
+def reshape(x: SymbolArray, /, shape: Sequence[int | SymbolicSize]) -> SymbolArray:
+    """Return it in another shape.
+
+    MXNet keeps axes from the first on (-2), or from the last, and finds one size by itself (-1). Where that is not
+    enough, zeros of the shape are made, and their shape taken.
+    """
     shape = (math.prod(x.sizes),) if tuple(shape) == (-1,) else tuple(shape)
     unknown = [i for i, size in enumerate(shape) if not isinstance(size, int) or size < 0]
     if shape == x.sizes:
         return x
     if len(unknown) <= 1:
-        return SymbolArray(np_.reshape(x.symbol, _coded(shape)), [_told(size) for size in shape], x.dtype)
+        return SymbolArray(
+            np_.reshape(x.symbol, _coded(shape)), [None if size == -1 else size for size in shape], x.dtype
+        )
     for step in (1, -1):
         kept = _kept(x.sizes[::step], shape[::step])
         codes = ((-2,) * kept + _coded(shape[::step][kept:]))[::step]
@@ -171,22 +139,14 @@ def reshape(x: SymbolArray, /, shape: Sequence[int | Size]) -> SymbolArray:
     return SymbolArray(_reshaped(x.symbol, zeros(shape)), shape, x.dtype)
 
 
-def _coded(shape: Sequence[int | Size]) -> tuple[int, ...]:
+def _coded(shape: Sequence[int | SymbolicSize]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) else -1 for size in shape)
 
 
-def _told(size: int | Size) -> int | Size | None:
-    return None if size == -1 else size
-
-
 def _kept(sizes: Sequence[Any], wanted: Sequence[Any]) -> int:
-    """How many sizes are the same, from the first on."""
-    same = 0
-    for size, other in zip(sizes, wanted, strict=False):
-        if size != other:
-            break
-        same += 1
-    return same
+    """Return how many sizes are the same, from the first on."""
+    pairs = zip(sizes, wanted, strict=False)
+    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 def _reshaped(symbol: Symbol, like: Symbol) -> Symbol:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 from typing import Any, TypeAlias
 
 import mxnet as mx
@@ -26,114 +29,90 @@ class Axis:
     rank: int
 
     def count(self) -> Symbol:
-        """Its size, int32, shape `()`."""
+        """Return its size, int32, shape `()`."""
         sizes = mx.sym.shape_array(self.symbol.as_nd_ndarray())
         size = mx.sym.slice_axis(sizes, axis=0, begin=self.number, end=self.number + 1)
         return mx.sym.np.reshape(size.as_np_ndarray(), ()).astype("int32")
 
     def line(self) -> Symbol:
-        """The numbers 0, 1, … up to its size, float32."""
+        """Return the numbers 0, 1, … below its size, float32."""
         symbol, other = self.symbol.as_nd_ndarray(), 0 if self.number else self.rank - 1
         if self.rank > 1:
             symbol = mx.sym.slice_axis(symbol, axis=other, begin=0, end=1)  # of which a copy is cheap
         return mx.sym.npx.arange_like(symbol.as_np_ndarray().astype("float32"), axis=self.number)
 
 
-Terms: TypeAlias = Mapping[tuple[Axis, ...], int]
+Term: TypeAlias = tuple[tuple[Axis, ...], int]
 
 
 @dataclass(frozen=True)
-class Size:
-    """A sum of products of axes' sizes, each a number of times: `terms` has the numbers."""
+class SymbolicSize:
+    """A polynomial in the sizes of axes: a sum of products of them, each a number of times."""
 
-    terms: frozenset[tuple[tuple[Axis, ...], int]]
+    terms: frozenset[Term]
 
     @staticmethod
-    def of(symbol: Symbol, number: int, rank: int) -> Size:
-        """The size of one axis."""
+    def of(symbol: Symbol, number: int, rank: int) -> SymbolicSize:
+        """Return the size of one axis."""
         return _size(Axis(symbol, number, rank))
 
-    def __add__(self, other: int | Size) -> Size:
-        total = dict(self.terms)
-        for axes, times in _terms(other).items():
-            total[axes] = total.get(axes, 0) + times
-        return Size(frozenset((axes, times) for axes, times in total.items() if times))
+    def __add__(self, other: int | SymbolicSize) -> SymbolicSize:
+        return _sum([*self.terms, *_terms(other)])
 
-    __radd__ = __add__
-
-    def __sub__(self, other: int | Size) -> Size:
+    def __sub__(self, other: int | SymbolicSize) -> SymbolicSize:
         return self + other * -1
 
-    def __mul__(self, other: int | Size) -> Size:
-        products: dict[tuple[Axis, ...], int] = {}
-        for axes, times in self.terms:
-            for others, more in _terms(other).items():
-                product = tuple(sorted((*axes, *others), key=id))
-                products[product] = products.get(product, 0) + times * more
-        return Size(frozenset(products.items()))
+    def __mul__(self, other: int | SymbolicSize) -> SymbolicSize:
+        pairs = product(self.terms, _terms(other))
+        return _sum(
+            [(tuple(sorted((*axes, *others), key=id)), times * more) for (axes, times), (others, more) in pairs]
+        )
 
-    __rmul__ = __mul__
+    __radd__, __rmul__ = __add__, __mul__
 
     def count(self) -> Symbol:
-        """The number, int32, shape `()`."""
-        products = [
-            reduce(lambda a, b: a * b, (axis.count() for axis in axes), _full((), times)) for axes, times in self.terms
-        ]
-        return reduce(lambda a, b: a + b, products)
-
-    @property
-    def only(self) -> Axis | None:
-        """The axis, where it is the size of one."""
-        axes, times = next(iter(self.terms), ((), 0))
-        return axes[0] if len(self.terms) == len(axes) == times == 1 else None
+        """Return the size, int32, shape `()`."""
+        counts = [[mx.sym.np.full((), times, dtype="int32"), *map(Axis.count, axes)] for axes, times in self.terms]
+        return reduce(operator.add, [reduce(operator.mul, factors) for factors in counts])
 
     def line(self) -> Symbol:
-        """The numbers 0, 1, … up to it, float32."""
-        if self.only:
-            return self.only.line()
-        parts = [zeros([*map(_size, axes), times]) for axes, times in self._added]
+        """Return the numbers 0, 1, … below the size, float32."""
+        axes, times = next(iter(self.terms), ((), 0))
+        if len(self.terms) == len(axes) == times == 1:
+            return axes[0].line()
+        if any(times < 0 and axes for axes, times in self.terms):
+            raise NotImplementedError("A graph has no length that is a difference of two axes' sizes.")
+        parts = [zeros([*map(_size, axes), times]) for axes, times in self.terms if times > 0]
         line = mx.sym.np.concatenate([mx.sym.npx.reshape(part, (-1,)) for part in parts], axis=0)
         left_out = -dict(self.terms).get((), 0)
         if left_out > 0:
             line = mx.sym.slice_axis(line.as_nd_ndarray(), axis=0, begin=left_out, end=None).as_np_ndarray()
         return mx.sym.npx.arange_like(line, axis=0)
 
-    @property
-    def _added(self) -> list[tuple[tuple[Axis, ...], int]]:
-        """What is added up; of what is taken away, there can only be a number."""
-        if any(times < 0 and axes for axes, times in self.terms):
-            raise NotImplementedError("A graph has no length that is a difference of two axes' sizes.")
-        return [(axes, times) for axes, times in self.terms if times > 0]
-
-
-def sized(symbol: Symbol, *last: int) -> Symbol:
-    """Itself, with last axes of these sizes (-2: any), or else its graph does not run; the others (-4) stay as they are."""
-    return mx.sym.npx.reshape(symbol, (-4, *last), reverse=True)
-
 
 def zeros(shape: Any) -> Symbol:
-    """Zeros, float32, of a shape that may have sizes in it."""
-    ones = [_stood(size, number, len(shape)) for number, size in enumerate(shape)]
-    return reduce(lambda a, b: a + b, ones)
+    """Return zeros, float32, of a shape that may have symbolic sizes."""
+    return reduce(operator.add, [_zeros_along(axis, size, len(shape)) for axis, size in enumerate(shape)])
 
 
-def _stood(size: int | Size, number: int, rank: int) -> Symbol:
-    """A line of zeros along one of several axes."""
-    shape = [1] * rank
-    if not isinstance(size, Size):
-        shape[number] = size
-        return mx.sym.np.zeros(tuple(shape))
-    shape[number] = -1
-    return mx.sym.npx.reshape(mx.sym.np.zeros_like(size.line()), tuple(shape))
+def _zeros_along(axis: int, size: int | SymbolicSize, rank: int) -> Symbol:
+    """Return zeros whose axes have size 1, but for one."""
+    before, after = (1,) * axis, (1,) * (rank - axis - 1)
+    if not isinstance(size, SymbolicSize):
+        return mx.sym.np.zeros((*before, size, *after))
+    return mx.sym.npx.reshape(mx.sym.np.zeros_like(size.line()), (*before, -1, *after))
 
 
-def _size(axis: Axis) -> Size:
-    return Size(frozenset({((axis,), 1)}))
+def _size(axis: Axis) -> SymbolicSize:
+    return SymbolicSize(frozenset({((axis,), 1)}))
 
 
-def _terms(given: int | Size) -> Terms:
-    return dict(given.terms) if isinstance(given, Size) else {(): given}
+def _terms(given: int | SymbolicSize) -> Iterable[Term]:
+    return given.terms if isinstance(given, SymbolicSize) else [((), given)]
 
 
-def _full(shape: tuple[int, ...], number: int) -> Symbol:
-    return mx.sym.np.full(shape, number, dtype="int32")
+def _sum(terms: Iterable[Term]) -> SymbolicSize:
+    total: Counter[tuple[Axis, ...]] = Counter()
+    for axes, times in terms:
+        total[axes] += times
+    return SymbolicSize(frozenset((axes, times) for axes, times in total.items() if times))

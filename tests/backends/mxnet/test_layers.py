@@ -7,7 +7,6 @@ from mxnet import autograd, gluon
 
 from posenc_backends.mxnet import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Alibi, Learned, Rotary, Sinusoidal
-from posenc_core.positions.sequences import from_mask
 
 ROTARY = Rotary(head_dim=8, layout="interleaved", rotary_dim=4)
 
@@ -85,15 +84,3 @@ def test_a_hybridized_parent_learns():
         trainer.step(4)
         losses.append(float(error.mean()))
     assert losses[-1] < 0.9 * losses[0]
-
-
-def test_masks_are_counted_in_a_graph_of_any_size():
-    class Counter(gluon.HybridBlock):
-        def hybrid_forward(self, F, mask):  # noqa: N803
-            return from_mask(mask)
-
-    block = Counter()
-    block.hybridize()
-    for rows in ([[0, 0, 1, 1], [1, 0, 1, 0]], [[0, 1]], [1, 1, 0, 1]):
-        mask = mx.np.array(rows, dtype="int32")
-        np.testing.assert_array_equal(block(mask).asnumpy(), from_mask(rows))

@@ -169,6 +169,11 @@ def test_rotation_along_any_axis(axis, inputs):
     check_alike(RotaryEmbedding(HALF), ["q", "k", *inputs], [x, 2 * x, *inputs.values()], seq_axis=axis)
 
 
+def test_keys_may_have_fewer_heads():
+    queries_keys = [(tokens(2, 4, n, 8), tokens(2, 1, n, 8)) for n in (5, 3)]
+    check_alike(RotaryEmbedding(HALF), ["q", "k"], *queries_keys)
+
+
 @pytest.mark.parametrize("shape", [(5, 8), (3, 5, 8), (3, 2, 5, 8), (3, 2, 2, 5, 8)], ids=len)
 @pytest.mark.parametrize("combine", ["add", "concat"])
 def test_tokens_have_any_number_of_axes(shape, combine):

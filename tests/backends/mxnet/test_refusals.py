@@ -8,6 +8,7 @@ from mxnet import gluon
 from posenc_backends.mxnet import AttentionBias, PositionalEncoding, RotaryEmbedding
 from posenc_core import Alibi, Rotary
 from posenc_core.encodings import ShawBias
+from posenc_core.positions.sequences import from_mask
 
 ALIBI, SHAW = Alibi(num_heads=2), ShawBias(num_heads=2, head_dim=4, max_distance=2)
 HALF = Rotary(head_dim=8, layout="half")
@@ -74,3 +75,16 @@ def test_a_parent_is_cast_to_the_dtype_of_its_inputs():
         got = parent(x)
         assert got.dtype == result
         np.testing.assert_array_equal(got.astype("float16").asnumpy(), layer(x).asnumpy())
+
+
+def test_functions_of_the_core_take_no_symbols():
+    """Symbols tell neither their dtype nor their axes: positions are made before, and are an input."""
+
+    class Counter(gluon.HybridBlock):
+        def hybrid_forward(self, F, mask):  # noqa: N803
+            return from_mask(mask)
+
+    block = Counter()
+    block.hybridize()
+    with pytest.raises(TypeError, match="No array library is known for _Symbol"):
+        block(mx.np.array([[0, 1]], dtype="int32"))
