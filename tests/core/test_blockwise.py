@@ -158,7 +158,8 @@ def test_float32_errs_no_more_than_its_roundings_allow(block):
     u·2S; an exponential promises 4 u. Joining multiplies by an exponential (u·2S + 4u + u) and adds (u), once for each
     block: a peak that does not rise multiplies by 1, and differences of peaks add up to 2S at most, so that all of them
     are 2S·u + 6u·n/b. Sums add b·u. Weights add up to 1, and their sum, which they are divided by, is off by as much:
-    twice that, times V. """
+    twice that, times V.
+    """
     n, width, u = 2048, 16, 2.0**-24
     q, k, v = (each.astype(np.float32) for each in tokens((n, width), (n, width), (n, 3)))
     wide = [each.astype(np.float64) for each in (q, k, v)]
