@@ -58,13 +58,13 @@ class PaddleBackend(Backend):
 
 
 def adopted(array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
-    """Return a tensor on the device of `like`; on a CPU it shares the memory of the array, which must not change later."""
+    """Return a tensor on the device of `like`; on a CPU it shares the array's memory, which must not change later."""
     on_cpu = like.place.is_cpu_place() if isinstance(like, Tensor) else paddle.get_device() == "cpu"
     return from_dlpack(np.ascontiguousarray(array)) if on_cpu else from_numpy(array, like=like)
 
 
 def sized(x: Any, sizes: Mapping[int, int]) -> Any:
-    """Return `x` with these sizes of axes that a tracer does not know, since it takes what changes between calls for unknown."""
+    """Return `x` with these sizes for axes that a tracer takes for unknown, because they change between calls."""
     known = tuple(getattr(x, "shape", ()))
     unknown = [axis for axis in sizes if -len(known) <= axis and known[axis] == -1]
     if not unknown:

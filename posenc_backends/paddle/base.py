@@ -63,8 +63,8 @@ class Layer(Module):
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
         if not paddle.in_dynamic_mode():
             raise RuntimeError(
-                f"A layer of {encoding!r} must be made in dynamic mode; call `paddle.disable_static()` before, and make "
-                "a program of the layer with `paddle.jit.to_static` or `paddle.jit.save`."
+                f"A layer of {encoding!r} must be made in dynamic mode; call `paddle.disable_static()` before, and "
+                "make a program of the layer with `paddle.jit.to_static` or `paddle.jit.save`."
             )
         super().__init__()
         self.encoding = encoding
@@ -105,7 +105,7 @@ class Layer(Module):
         use_hook: bool = True,
         keep_vars: bool = True,
     ) -> dict[str, Any]:
-        """Return the state for `state_dict`, or, without hooks, for `set_state_dict` of a model with the layer in it."""
+        """Return the state for `state_dict`; without hooks, for `set_state_dict` of a model that contains the layer."""
         options = include_sublayers, structured_name_prefix, include_non_persistable_buffer, use_hook, keep_vars
         state: dict[str, Any] = super()._state_dict_impl(destination, *options)
         return state if use_hook else loadable(state, [structured_name_prefix + name for name in self._parameters])

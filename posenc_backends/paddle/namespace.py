@@ -160,7 +160,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
 
 @_in_dtypes_given
 def _fused_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, /) -> Tensor:
-    """That of Paddle, whose heads come after the sequence. A number for what is hidden, as `jit.save` writes no infinity."""
+    """Call Paddle's attention, where heads follow the sequence; -1e30 hides a key, as `jit.save` writes no infinity."""
     if bias is not None and mask is not None:
         bias = where(mask, bias, paddle.full_like(bias, -1e30))
     tokens = (permute_dims(x, (0, 2, 1, 3)) for x in (q, k, v))
