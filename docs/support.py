@@ -18,9 +18,10 @@ BACKENDS = Path(posenc_backends.__file__).parent
 FOOTNOTES = "¹²³⁴⁵⁶⁷⁸⁹"
 BEGINNING = """# What works where
 
-Every layer with every encoding is compared with golden numbers: eagerly, compiled, its gradients, and in the modes of each framework. A mode is one of the
-framework's own tools applied to a layer (compile, export, save …), in float32 and once more in half precision, at several lengths and at far
-positions if the encoding has them. A known failure is a case that is expected to fail: the suite fails as soon as it passes.
+Every layer with every encoding is compared with golden numbers: eagerly, compiled, its gradients, and in the modes of
+each framework. A mode is one of the framework's own tools applied to a layer (compile, export, save …), in float32 and
+once more in half precision, at several lengths and at far positions if the encoding has them. A known failure is a case
+that is expected to fail: the suite fails as soon as it passes.
 This page is written from `posenc_backends/conformance` when the documentation is built.
 """
 

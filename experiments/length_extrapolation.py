@@ -170,7 +170,7 @@ def loss(model: Transformer, learned: Weights, constants: Weights, examples: Exa
 
 
 def train(model: Transformer, task: Callable[..., Examples], seeds: int, steps: int, label: str) -> Weights:
-    """Train one model for each seed, all at once, and return their weights; the first axis of each array is the seed."""
+    """Train one model per seed, all at once, and return their weights; the first axis of each array is the seed."""
     start, update, current = optimizers.adam(lambda step: RATE * schedule(step, steps))
     initial = [model.initial(seed=seed) for seed in range(seeds)]
     state = jax.vmap(start)({name: np.stack([one[name] for one in initial]) for name in initial[0]})

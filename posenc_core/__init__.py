@@ -132,7 +132,11 @@ _MODULES = {
     "attention.attend": "attend attention_weights",
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
-    "encodings": "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed RandomFourierFeatures Rotary ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos",
+    "encodings": (
+        "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
+        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed RandomFourierFeatures Rotary ShawBias Sine "
+        "Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+    ),
     "encodings.write": "write_tables",
     "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
     "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",

@@ -96,7 +96,7 @@ def unrotate(
     blocks: int = 1,
     out: A | None = None,
 ) -> A:
-    """Undo `rotate`: rotate by the opposite angle, back to the input's layout; arguments, result and errors are the same.
+    """Undo `rotate`: rotate by the opposite angle, back to the input's layout; arguments and errors are the same.
 
     If the table contains an attention factor, the result is multiplied by its square.
 

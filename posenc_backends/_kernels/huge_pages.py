@@ -1,4 +1,4 @@
-"""Huge pages: ask Linux to back a new large array with pages of 2 MiB, so that the first writes cause fewer page faults."""
+"""Huge pages: ask Linux to back a new large array with pages of 2 MiB, so that first writes cause fewer page faults."""
 
 from __future__ import annotations
 

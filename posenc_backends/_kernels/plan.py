@@ -123,7 +123,7 @@ _NO_LOOP = (1, 0, 0, 0, 0)
 
 
 def _loops(layouts: Layouts) -> tuple[list[Sizes], list[Sizes]]:
-    """Return size and strides of the loops along which tables change, and of the others; adjacent loops are merged if possible."""
+    """Return sizes and strides of the loops along which tables change, and of the others; merge adjacent loops."""
     loops: list[Sizes] = []
     strides = (each[:-1] for each in layouts.strides)
     for loop in zip(layouts.shape[:-1], *strides, strict=True):
@@ -137,7 +137,7 @@ def _loops(layouts: Layouts) -> tuple[list[Sizes], list[Sizes]]:
 
 
 def _row(layouts: Layouts, blocks: list[PairSlices]) -> Integers:
-    """Return where the pairs of a row lie: for each array the first and second channel, and the steps of pair, block, channel."""
+    """Return the layout of a row: first and second channel of each array, and the steps of pair, block, channel."""
     x, out, cos, sin = (strides[-1] for strides in layouts.strides)
     block, *others = blocks
     width, size = others[0].first.start - block.first.start if others else 0, block.columns.stop - block.columns.start

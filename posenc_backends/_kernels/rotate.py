@@ -199,7 +199,7 @@ _from_half = _rows(_rotation(LANES, "half", "interleaved"), 1, 2)
 
 
 @njit(nogil=True)
-def _rotate_tokens(memory, sizes, row, place, count, strides):  # type: ignore[no-untyped-def]
+def _rotate_tokens(memory, sizes, row, place, count, strides):  # type: ignore[no-untyped-def] # noqa: C901 - for numba
     """Write all channels of `count` tokens: the blocks of pairs, then the two unrotated ranges."""
     way, pairs = sizes[5], sizes[6]
     first, second, steps = _moved(place, _four(row, 0), 1), _moved(place, _four(row, 1), 1), _four(row, 2)

@@ -92,11 +92,7 @@ def cases() -> Iterator[Case]:
     yield from _position_scoring()
     for golden_case in golden("attention"):
         yield from _attention(golden_case)
-    for in_one_pass in golden("attend"):
-        for golden_case in (in_one_pass, _by_block(in_one_pass)):
-            yield _case("forward", golden_case, attention.attend_alone)
-            if golden_case["gradient"]:
-                yield _case("gradient", golden_case, attention.attend_gradient)
+    yield from _attend()
     for check, name, measure in _ONE_CHECK_EACH:
         for golden_case in golden(name):
             yield _case(check, golden_case, measure)
@@ -205,6 +201,15 @@ def _content(golden_case: GoldenCase) -> Iterator[Case]:
 def _by_block(golden_case: GoldenCase, block: int = 2) -> GoldenCase:
     """Return the same case for `attend_by_block`, with this many queries and keys per block."""
     return golden_case | {"name": f"{golden_case['name']}, by block", "block": block}
+
+
+def _attend() -> Iterator[Case]:
+    """Yield `attend` and its gradient, each also by block."""
+    for in_one_pass in golden("attend"):
+        for golden_case in (in_one_pass, _by_block(in_one_pass)):
+            yield _case("forward", golden_case, attention.attend_alone)
+            if golden_case["gradient"]:
+                yield _case("gradient", golden_case, attention.attend_gradient)
 
 
 def _attention(golden_case: GoldenCase) -> Iterator[Case]:

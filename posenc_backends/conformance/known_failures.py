@@ -23,14 +23,18 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
     "keras": {
         "": {},
         "tensorflow": {
-            "onnx": "`tf2onnx` turns each tensor that a `tf.function` captures, such as a table, into an input of the model.",
+            "onnx": (
+                "`tf2onnx` turns each tensor that a `tf.function` captures, such as a table, into an input of the "
+                "model."
+            ),
         },
         "jax": {
             "onnx": "Keras writes ONNX with `jax2onnx`, which is not tested here.",
         },
         "torch": {
             "compiled code in threads": (
-                "Keras keeps `GLOBAL_STATE_TRACKER` per thread, and `torch.compile` guards on it: every thread compiles again."
+                "Keras keeps `GLOBAL_STATE_TRACKER` per thread, and `torch.compile` guards on it: every "
+                "thread compiles again."
             ),
             "tf_saved_model": "Keras writes it with torch_xla. https://github.com/keras-team/keras/pull/20685",
         },
@@ -38,23 +42,23 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
     "paddle": {
         "": {
             "compiled code in threads": (
-                "If threads run one compiled program at the same time, Paddle raises or ends the process, even for a plain "
-                "`Linear`; a native test fails as soon as this works."
+                "If threads run one compiled program at the same time, Paddle raises or ends the process, even for a "
+                "plain `Linear`; a native test fails as soon as this works."
             ),
             "predicted: LearnedSinusoidal": (
-                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their cosine; "
-                "use `Config.disable_mkldnn`."
+                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their "
+                "cosine; use `Config.disable_mkldnn`."
             ),
             "predicted: LearnedRotary": (
-                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their cosine; "
-                "use `Config.disable_mkldnn`."
+                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their "
+                "cosine; use `Config.disable_mkldnn`."
             ),
             "cast: MultiHeadAttention": (
                 "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
             ),
             "autocast: MultiHeadAttention": (
-                "Compiled in half precision on a CPU, Paddle's `Linear` ends the process, even outside of a layer of ours; a "
-                "native test fails as soon as this works."
+                "Compiled in half precision on a CPU, Paddle's `Linear` ends the process, even outside of a layer of "
+                "ours; a native test fails as soon as this works."
             ),
             "MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16": (
                 "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
@@ -63,7 +67,8 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
                 "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
             ),
             "states of another encoding, by `paddle.Model.load`": (
-                "It compares shapes without asking the layer; `set_state_dict` of a layer or of its model raises an error."
+                "It compares shapes without asking the layer; `set_state_dict` of a layer or of its model raises "
+                "an error."
             ),
         },
     },

@@ -66,7 +66,7 @@ class Module(module.Module):
 
 
 class Layer(Module):
-    """Holds the constants of an encoding as float32 arrays that no map over leaves reaches, its parameters as leaves."""
+    """A layer with float32 constants that no map over leaves reaches, and parameters, which are leaves."""
 
     children = ("parameters",)
     constants: Constants
@@ -109,8 +109,8 @@ class Layer(Module):
         for name, shape in wanted.items():
             if learned[name].shape != shape:
                 raise ValueError(
-                    f"`{name}` of {self.encoding!r} must have shape {shape}, got {learned[name].shape}, of another encoding; "
-                    "make the layer with the one that was saved."
+                    f"`{name}` of {self.encoding!r} must have shape {shape}, got {learned[name].shape}, of another "
+                    "encoding; make the layer with the one that was saved."
                 )
         return learned
 

@@ -40,7 +40,7 @@ from posenc_core.attention.relative import rows_that_overlap
 
 
 def concat(arrays: Sequence[jax.Array], /, *, axis: int) -> jax.Array:
-    """Where a compiler is at work, two are each made as wide as both: it makes one loop of that, of a concatenation several."""
+    """Concatenate arrays; pad two traced ones to the width of both, which compiles to one loop, not several."""
     traced = any(isinstance(array, jax.core.Tracer) for array in arrays)
     if len(arrays) != 2 or not traced or axis != -1 or arrays[0].dtype != arrays[1].dtype:
         return jnp.concatenate(arrays, axis=axis)
@@ -79,7 +79,7 @@ def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]
 
 
 def expand_offsets(by_offset: jax.Array, queries: int, keys: int, /) -> jax.Array | None:
-    """Rows that overlap, copied once into memory that JAX then has as it is; None where code is recorded or traced, or elsewhere."""
+    """Return overlapping rows, copied once to memory that JAX uses as it is; None if traced, recorded or not on CPU."""
     if isinstance(by_offset, jax.core.Tracer) or is_recorded() or by_offset.dtype != jnp.float32:
         return None
     if getattr(by_offset, "committed", True) or next(iter(by_offset.devices())).platform != "cpu":

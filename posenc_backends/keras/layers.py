@@ -59,7 +59,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         self.is_shared = options.get("position") is not self.position
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
-        """Call the layer with `mask` as `visible`: Keras takes an argument of that name for the padding of the result."""
+        """Call the layer with `mask` as `visible`: Keras takes an argument `mask` for the padding of the result."""
         return super().__call__(*tokens, **options if mask is None else {**options, "visible": mask})
 
     def call(  # noqa: PLR0913 - all that can be said of a call

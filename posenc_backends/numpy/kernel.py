@@ -1,4 +1,4 @@
-"""The fused CPU rotation for NumPy arrays; `posenc_core.rotation` has a rotation part by part for those that it refuses."""
+"""The fused CPU rotation for NumPy arrays; `posenc_core.rotation` rotates the arrays that it does not support."""
 
 from __future__ import annotations
 

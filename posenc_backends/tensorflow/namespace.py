@@ -58,7 +58,7 @@ def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:
 
 
 def expand_offsets(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None:
-    """Rows that overlap, written by one copy to new memory; None where code is traced, or a gradient is to reach them."""
+    """Return overlapping rows, copied once to new memory; None where code is traced or a gradient must reach them."""
     if not (memory.runs_at_once() and memory.is_here(by_offset)) or memory.is_followed(by_offset):
         return None
     spread = memory.empty((by_offset.shape[0], queries, keys), by_offset.dtype) if by_offset.dtype == float32 else None
@@ -76,9 +76,9 @@ def split_pairs(x: tf.Tensor, layout: str, /) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def partners(x: tf.Tensor, layout: str, /) -> tf.Tensor | None:
-    """The other channel of each pair, in its place, in graphs: by one operator, or, of halves for XLA, in the loop that it makes.
+    """Return the partner of each channel in its place, for graphs: by one operator, or for XLA in its loop.
 
-    Neighbours are better off as slices there: it has no vectors for them in each other's place.
+    XLA gets halves only: it does not vectorize swapped neighbours, which are faster as slices.
     """
     if tf.executing_eagerly():
         return None

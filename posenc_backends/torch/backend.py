@@ -91,7 +91,7 @@ class TorchBackend(Backend):
                     raise ValueError(message(int(stop)))
 
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
-        """Return a context in which plain tensors beside distributed ones count as replicated, and scores keep their dtype."""
+        """Return a context: plain tensors beside distributed ones count as replicated, and scores keep their dtype."""
         if isinstance(x, nn.Module):
             return replicating(x.weight)
         if not torch.is_autocast_enabled(x.device.type):

@@ -93,7 +93,7 @@ class Layer(Module):
         return {"encoding": self.encoding} | ({"combine": self.combine} if hasattr(self, "combine") else {})
 
     def prepare(self, x: Any, width: int | None) -> Any:
-        """Return the tokens; bring the constants to their device, if the model was moved without the layer's knowledge."""
+        """Return the tokens; move constants to their device if the model was moved without the layer's knowledge."""
         if isinstance(x, Tensor):
             device = x.device
             for table in self.constants.values():

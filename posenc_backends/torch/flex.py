@@ -41,8 +41,8 @@ def score_mod(
     encoding = bias.encoding if isinstance(bias, AttentionBias) else bias
     if not isinstance(encoding, PositionScoring):
         raise ValueError(  # noqa: TRY004 - it is an encoding, of another kind
-            f"`bias` must look at positions alone, got {encoding!r}: FlexAttention shows a score and the numbers of its "
-            "query and key, not what stands there; call `attend`."
+            f"`bias` must look at positions alone, got {encoding!r}: FlexAttention shows a score and the numbers of "
+            "its query and key, not what stands there; call `attend`."
         )
     if not isinstance(bias, AttentionBias) and encoding.parameters():
         raise TypeError(

@@ -110,7 +110,7 @@ def partners(x: torch.Tensor, layout: str, /) -> torch.Tensor | None:
 
 
 def rounds_parts(x: torch.Tensor, split: str, join: str, /) -> bool:
-    """Whether parts are to be rounded to half precision before they are put together: one loop, where a compiler makes three of it."""
+    """Return whether to round parts to half precision before they are joined: one compiled loop, not three."""
     if not torch.compiler.is_compiling() or split == join == "half":
         return False
     return x.dtype in (torch.float16, torch.bfloat16) and not torch.is_autocast_enabled(x.device.type)

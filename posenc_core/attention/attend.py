@@ -219,14 +219,17 @@ def weigh(
     bias: Array | None = None,
     mask: Array | None = None,
 ) -> Array:
-    """Return attention weights: `(..., queries, width) x (..., keys, width) -> (..., queries, keys)`; rows add up to 1, or to 0."""
+    """Return attention weights, `(..., queries, keys)`; each row adds up to 1, or to 0 if every key is hidden.
+
+    `q` has shape `(..., queries, width)` and `k` has shape `(..., keys, width)`.
+    """
     return softmax(scored(q, k, scale, position=position, bias=bias, mask=mask))
 
 
 def scored(
     q: Array, k: Array, scale: float, *, position: Position | None, bias: Array | None, mask: Array | None
 ) -> Array:
-    """Return the scores with everything that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
+    """Return the scores with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
     xp = namespace_of(q)
     scores: Array = xp.matmul(q, xp.matrix_transpose(k)) * scale
     if bias is not None:

@@ -49,7 +49,7 @@ def _power_of_two(exponent: Fraction) -> np.float32:
 
 
 def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "both") -> Array:
-    """Return how far keys are from queries, float32: `(queries,) x (keys,) -> (1, queries, keys)`, or with a batch first.
+    """Return how far keys are from queries, float32: `(queries,) x (keys,) -> (1 or batch, queries, keys)`.
 
     Args:
         query_positions: shape `(queries,)` or `(batch, queries)`.

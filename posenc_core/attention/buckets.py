@@ -11,7 +11,7 @@ Integers = npt.NDArray[np.int32]
 
 
 def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> Integers:
-    """Return the bucket of each offset (key less query) from `-max_distance` to `max_distance`, where the last ones begin.
+    """Return the bucket of each offset (key - query) from `-max_distance` to `max_distance`, where the last ones begin.
 
     The first half of the buckets of a side have one distance each, each later one has more than the one before.
     Frameworks that compute the borders by logarithms in float32 do not agree; integers are compared here.
@@ -44,7 +44,7 @@ def _starts(per_side: int, max_distance: int) -> list[int]:
 
 
 def _first(step: int, shared: int, single: int, max_distance: int) -> int:
-    """Return the first distance n with log(n / single) / log(max_distance / single) >= step / shared, comparing powers."""
+    """Return the least n with log(n / single) / log(max_distance / single) >= step / shared, by comparing powers."""
     wanted = max_distance**step * single ** (shared - step)
     below, first = 0, max_distance
     while first - below > 1:

@@ -6,7 +6,7 @@ from .._array_api.namespace import Array, namespace_of, paired
 
 
 def causal(query_positions: Array, key_positions: Array) -> Array:
-    """Hide the keys after each query: `(queries,) x (keys,) -> (queries, keys)`, or with a batch `(batch, 1, queries, keys)`.
+    """Hide the keys after each query: `(queries,) x (keys,) -> (queries, keys)`, or `(batch, 1, queries, keys)`.
 
     >>> import numpy as np
     >>> causal(np.arange(2), np.arange(3))

@@ -53,7 +53,7 @@ def rows_that_overlap(by_offset: npt.NDArray[Any], queries: int, keys: int) -> n
 
 
 def relative_shift(by_offset: Array, *, keys: Any) -> Array:
-    """Return a number for each query and key, where every query has its own numbers for the offsets, by reshaping alone.
+    """Return a number for each query and key, where each query has its own numbers for the offsets, by reshaping alone.
 
     Args:
         by_offset: shape `(..., queries, queries + keys + 1)`, from offset `-queries` on.
@@ -126,11 +126,14 @@ class ContiguousOffsets:
     keys: int
 
     def expand_offsets(self, by_offset: Array) -> Array:
-        """Return the number at the offset of each key: `(..., queries, rows) -> (..., queries, keys)`; no copy is made."""
+        """Return the number at the offset of each key: `(..., queries, rows) -> (..., queries, keys)`, not copied."""
         return relative_shift(by_offset, keys=self.keys)
 
     def sum_by_offset(self, by_key: Array) -> Array:
-        """Return each key's number at its offset: `(..., queries, keys) -> (..., queries, rows)`; at most three times the memory."""
+        """Return each key's number at its offset: `(..., queries, keys) -> (..., queries, rows)`.
+
+        This takes at most three times the memory.
+        """
         return relative_unshift(by_key)
 
 
@@ -147,7 +150,10 @@ class GeneralOffsets:
     columns: Array
 
     def expand_offsets(self, by_offset: Array) -> Array:
-        """Return the number at the offset of each key: `(..., queries, rows) -> (..., queries, keys)`; heads share an index."""
+        """Return the number at the offset of each key: `(..., queries, rows) -> (..., queries, keys)`.
+
+        All heads share one index.
+        """
         if len(self.columns.shape) == 2:
             return pick_columns(by_offset, self.columns)
         xp = namespace_of(by_offset)
@@ -156,7 +162,7 @@ class GeneralOffsets:
         return xp.permute_dims(pick_columns(xp.permute_dims(of_batch, (1, 0, 2, 3)), self.columns), (1, 0, 2, 3))
 
     def sum_by_offset(self, by_key: Array) -> Array:
-        """Return the sums over the keys of each row: `(..., queries, keys) -> (..., queries, rows)`, one row at a time."""
+        """Return the sums over the keys of each row: `(..., queries, keys) -> (..., queries, rows)`, row by row."""
         xp = namespace_of(by_key)
         columns = self.columns if len(self.columns.shape) == 2 else xp.expand_dims(self.columns, axis=-3)
         zeros = xp.zeros_like(by_key)

@@ -88,9 +88,10 @@ class Tabular(Encoding):
         return {}
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
-        """Return the angular frequency of each column, radians per position, `(columns,)`; `(axes, columns)` where axes mix.
+        """Return the angular frequency of each column in radians per position, `(columns,)`.
 
-        0 for a column that is no sine or cosine, whose derivative is constant.
+        The shape is `(axes, columns)` where axes mix. The frequency is 0 for a column that is no sine or cosine, whose
+        derivative is constant.
         """
         return np.zeros(1)
 
@@ -104,8 +105,8 @@ class Tabular(Encoding):
             TypeError: if rows are not smooth.
         """
         raise TypeError(
-            f"Traced positions of {self} must be int32 or int64, got {dtype_name(positions)}; real positions must be known "
-            "when code is traced: give them as a NumPy array."
+            f"Traced positions of {self} must be int32 or int64, got {dtype_name(positions)}; real positions must be "
+            "known when code is traced: give them as a NumPy array."
         )
 
     def constants(self, max_len: int) -> Tables:

@@ -30,7 +30,7 @@ def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
             encoding ends before.
 
     >>> from posenc_core import Sinusoidal
-    >>> table = np.empty((2, 2), np.float32)  # or np.lib.format.open_memmap("table.npy", "w+", np.float32, (10**7, 128))
+    >>> table = np.empty((2, 2), np.float32)  # or np.lib.format.open_memmap("table.npy", "w+", np.float32, (10**7, 2))
     >>> write_tables(Sinusoidal(dim=2), table, start=2**20)
     >>> table
     array([[0.33049315, 0.9438084 ],

@@ -66,7 +66,7 @@ class Backend(ABC):
         return tuple([table[start:stop, ...] for table in tables])
 
     def hoist(self, operation: Callable[..., Any], /, *arrays: Any) -> Any:
-        """Return `operation(*arrays)`, computed once where the framework compiles, since it depends on constants alone."""
+        """Return `operation(*arrays)`; compute it once if compiled, since it depends on constants alone."""
         return operation(*arrays)
 
     def eager(self, function: Callable[..., Any], /, *arguments: Any) -> Any:

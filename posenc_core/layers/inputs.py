@@ -75,7 +75,7 @@ def parse_start(start: Any, batch: Any, backend: Backend) -> Any:
 
 
 def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, backend: Backend) -> Any:
-    """Return the positions of attention, checked: a NumPy array, or as they are if traced, or real and so with a gradient.
+    """Return checked positions of attention: a NumPy array, or as they are if traced, or real and so with a gradient.
 
     Args:
         name: of the argument.
@@ -146,8 +146,8 @@ def cached_length(cache: Any, start: Any, keys: Any) -> int:
     length = shape_of(cache[0])[2] if cache else 0
     if is_static(length) and is_specialized(start, keys) and not is_specialized(length, keys):
         raise ValueError(
-            f"`cache` must have a length that stays where `start` is the number {start}, got {length}; give `start` and the "
-            "cache another length in another program."
+            f"`cache` must have a length that stays where `start` is the number {start}, got {length}; give `start` "
+            "and the cache another length in another program."
         )
     if is_static(length) and start != length:
         raise ValueError(f"`start` must be the length of the `cache`, {length}, got {start}.")
@@ -188,7 +188,7 @@ def learned_by(encoding: Encoding) -> str:
 
 
 def traced_limit(rows: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
-    """Return where the positions of traced code end, and a function that makes the message for code that ends past it."""
+    """Return the number of positions that traced code has, and a function that makes the message for code past them."""
     max_seq_len = getattr(encoding, "max_seq_len", None)
     if max_seq_len is None or rows < max_seq_len:
         return rows, lambda stop: past_tables(rows, stop)

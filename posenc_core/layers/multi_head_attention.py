@@ -41,7 +41,7 @@ class AttentionOutput(NamedTuple):
 
 
 class TokenPositions(NamedTuple):
-    """Positions of one call: queries count from `start` and keys from 0, those of the cache first, unless they are given.
+    """Positions of one call: unless given, queries count from `start` and keys from 0, those of the cache first.
 
     Attributes:
         sizes: batch, number of queries, number of keys, those of the cache included.
@@ -238,7 +238,7 @@ class MultiHeadAttention:
         return TokenPositions((batch, queries, keys), start, cached, at_queries, at_keys, axes)
 
     def _rotate(self, q: Any, k: Any, at: TokenPositions) -> tuple[Any, Any]:
-        """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated by frequencies for the whole sequence."""
+        """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
         if self.rotary is None:
             return q, k
         limit = self.rotary.encoding.max_seq_len
@@ -250,7 +250,7 @@ class MultiHeadAttention:
         return rotated, self.rotary(k, **of_keys)
 
     def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
-        """Return one mask of all that hides keys from queries, `(batch, heads, queries, keys)` or broadcasting; or None."""
+        """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None."""
         batch, queries, keys = at.sizes
         masks = []
         if valid_lens is not None:

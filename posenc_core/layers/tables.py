@@ -44,7 +44,7 @@ class TableLayer(BaseLayer):
     def lookup(
         self, x: Any, start: Any = 0, positions: Any = None, seq_axis: int = -2, encoding: Tabular | None = None
     ) -> tuple[Any, ...]:
-        """Return one array per table with the rows of the tokens in `x`: `(length, columns)` or `(batch, length, columns)`.
+        """Return the rows of the tokens in `x` from each table: `(length, columns)` or `(batch, length, columns)`.
 
         | positions | start | length | rows |
         |---|---|---|---|

@@ -148,7 +148,7 @@ def _root(count: int, axes: int) -> int:
 
 
 def _resized(table: A, start: int, old: tuple[int, ...], new: tuple[int, ...], method: BiasMethod) -> A:
-    """Return the table with the rows of a grid, from `start` on, resized along each axis; the other rows do not change."""
+    """Return the table with the rows of a grid, from `start` on, resized along each axis; other rows do not change."""
     if old == new:
         return table
     xp, stop = namespace_of(table), start + prod(old)

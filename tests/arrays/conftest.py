@@ -1,4 +1,4 @@
-"""Arrays of other libraries. Run by name, `pytest tests/arrays` or `nox -s arrays`: they need an environment of their own."""
+"""Arrays of other libraries. Run by name, `pytest tests/arrays` or `nox -s arrays`, in an environment of their own."""
 
 from pathlib import Path
 

@@ -44,16 +44,23 @@ def test_positions_of_unknown_length_have_tables_of_unknown_length():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rotate(some(), *ROTARY.cos_sin(range(20)), layout="half"), "`x` must have known sizes, got shape (2, 3, nan, 8)"),
+        (lambda: rotate(some(), *ROTARY.cos_sin(range(20)), layout="half"),
+         "`x` must have known sizes, got shape (2, 3, nan, 8)"),
         (lambda: rotate(X, *ROTARY.cos_sin(ODD), layout="half"), "`cos` must have known sizes, got shape (nan, 4)"),
-        (lambda: rotate(X, ROTARY.cos_sin(COUNT)[0], ROTARY.cos_sin(ODD)[1], layout="half"), "`sin` must have known sizes"),
+        (lambda: rotate(X, ROTARY.cos_sin(COUNT)[0], ROTARY.cos_sin(ODD)[1], layout="half"),
+         "`sin` must have known sizes"),
         (lambda: attend(X, some(), some()), "`v` must have known sizes, got shape (2, 3, nan, 8)"),
         (lambda: attend(X, some(), X), "`k` must have known sizes"),
-        (lambda: rotate(X, *ROTARY.cos_sin(COUNT[:20]), layout="half"), "`cos` must broadcast to shape (2, 3, 40, 4), got (20, 4)."),
-        (lambda: Sinusoidal(dim=4).table(da.asarray(np.array(3))), "`positions` must have shape (..., length), got 0 axes"),
-        (lambda: Alibi(num_heads=1).bias(da.asarray(np.array(3)), range(3)), "`positions` must have shape (..., length), got 0 axes"),
-        (lambda: GridSinusoidal(dim=8, convention="mae").table(da.ones((3, 5))), "`positions` must have shape (2, ..., length), got (3, 5)"),
-        (lambda: AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).cos_sin(da.ones((3, 5))), "must have shape (2, ..., length), got (3, 5)"),
+        (lambda: rotate(X, *ROTARY.cos_sin(COUNT[:20]), layout="half"),
+         "`cos` must broadcast to shape (2, 3, 40, 4), got (20, 4)."),
+        (lambda: Sinusoidal(dim=4).table(da.asarray(np.array(3))),
+         "`positions` must have shape (..., length), got 0 axes"),
+        (lambda: Alibi(num_heads=1).bias(da.asarray(np.array(3)), range(3)),
+         "`positions` must have shape (..., length), got 0 axes"),
+        (lambda: GridSinusoidal(dim=8, convention="mae").table(da.ones((3, 5))),
+         "`positions` must have shape (2, ..., length), got (3, 5)"),
+        (lambda: AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).cos_sin(da.ones((3, 5))),
+         "must have shape (2, ..., length), got (3, 5)"),
     ],
 )  # fmt: skip
 def test_shapes_tell_at_once(call, message):
@@ -75,7 +82,8 @@ def test_dtypes_tell_at_once(call, dtype):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Sinusoidal(dim=4).table(COUNT * 2.0**30), "`positions` must be finite and below 2**31 in size, got 34359738368.0."),
+        (lambda: Sinusoidal(dim=4).table(COUNT * 2.0**30),
+         "`positions` must be finite and below 2**31 in size, got 34359738368.0."),
         (lambda: ROTARY.cos_sin(COUNT * np.nan)[0], "`positions` must be finite and below 2**31 in size, got nan."),
         (lambda: Alibi(num_heads=1).bias(COUNT, COUNT / 0), "`positions` must be finite and below 2**31 in size, got "),
         (lambda: Binary(dim=5).table(COUNT), "must lie from 0 to 31, got 32."),

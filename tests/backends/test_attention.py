@@ -64,7 +64,7 @@ def make_layer(on, position=None, num_kv_heads=2, num_hiddens=16):
 
 
 def attention_in_float64(matrices, q, k, v, *, rotate=None, bias=0.0, mask=True):
-    """Return result and weights of attention with four heads in float64; `rotate(x, which)` rotates queries and keys."""
+    """Return the result and weights of four heads in float64; `rotate(x, which)` rotates queries and keys."""
     q, k, v = (x.astype(np.float64) @ matrices[name] for x, name in zip((q, k, v), NAMES, strict=False))
     q, k, v = (x.reshape(*x.shape[:2], -1, 4).swapaxes(1, 2) for x in (q, k, v))
     if rotate is not None:
@@ -336,18 +336,26 @@ def pair(length, *, batch=2, heads=2, width=4):
         ({"cache": pair(2)[:1]}, TypeError, "`cache` must be a pair (keys, values), or () to begin with, got list."),
         ({"cache": pair(5), "start": 3}, ValueError, "`start` must be the length of the `cache`, 5, got 3."),
         ({"cache": (), "start": 3}, ValueError, "`start` must be the length of the `cache`, 0, got 3."),
-        ({"cache": pair(3, heads=4), "start": 3}, ValueError, "`cache` must have shape (2, 2, 3, 4) to go before the new"),
+        ({"cache": pair(3, heads=4), "start": 3}, ValueError,
+         "`cache` must have shape (2, 2, 3, 4) to go before the new"),
         ({"cache": pair(3, batch=1), "start": 3}, ValueError, "new keys, got (1, 2, 3, 4)."),
-        ({"cache": [np.zeros((2, 3, 8))] * 2, "start": 3}, ValueError, "shape (batch, num_kv_heads, start, head_dim), got 3"),
-        ({"cache": pair(3), "start": np.array([3, 2])}, ValueError, "`start` must be one integer with a `cache`, its len"),
+        ({"cache": [np.zeros((2, 3, 8))] * 2, "start": 3}, ValueError,
+         "shape (batch, num_kv_heads, start, head_dim), got 3"),
+        ({"cache": pair(3), "start": np.array([3, 2])}, ValueError,
+         "`start` must be one integer with a `cache`, its len"),
         ({"start": 1.5}, TypeError, "`start` must be an integer, or one for each batch row, got 1.5."),
         ({"mask": np.ones((5, 5))}, TypeError, "`mask` must be bool, True where a query sees a key, got float32."),
         ({"mask": np.ones((5, 4), bool)}, ValueError, "`mask` must broadcast to shape (2, 4, 5, 5), got (5, 4)."),
-        ({"positions": range(5)}, ValueError, "`key_positions` must be given with `positions`; those of self-attention"),
-        ({"positions": range(4), "key_positions": range(5)}, ValueError, "`positions` must have shape (5,) or (1, 5) or (2, 5)"),
-        ({"key_positions": range(6)}, ValueError, "`key_positions` must have shape (5,) or (1, 5) or (2, 5) to fit the"),
-        ({"key_positions": [[0] * 5] * 3}, ValueError, "`key_positions` must have shape (5,) or (1, 5) or (2, 5) to fit"),
-        ({"key_positions": [0, 1, 2, 3, np.nan]}, ValueError, "`positions` must be finite and below 2**31 in size, got nan"),
+        ({"positions": range(5)}, ValueError,
+         "`key_positions` must be given with `positions`; those of self-attention"),
+        ({"positions": range(4), "key_positions": range(5)}, ValueError,
+         "`positions` must have shape (5,) or (1, 5) or (2, 5)"),
+        ({"key_positions": range(6)}, ValueError,
+         "`key_positions` must have shape (5,) or (1, 5) or (2, 5) to fit the"),
+        ({"key_positions": [[0] * 5] * 3}, ValueError,
+         "`key_positions` must have shape (5,) or (1, 5) or (2, 5) to fit"),
+        ({"key_positions": [0, 1, 2, 3, np.nan]}, ValueError,
+         "`positions` must be finite and below 2**31 in size, got nan"),
         ({"valid_lens": np.array([6, 0])}, ValueError, "`valid_lens` must lie from 0 to the number of keys 5, got 6."),
     ],
 )  # fmt: skip

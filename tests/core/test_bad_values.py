@@ -208,7 +208,7 @@ def test_a_wrong_value_is_named(kind, valid, name, wrong):
 
 
 def possible(wrong):
-    """Yield how an error may write a wrong value: whole, as a plain number or tuple, or by the item or length at fault."""
+    """Yield how an error may write a wrong value: whole, as a plain number or tuple, or by the wrong item or length."""
     yield wrong
     if wrong is None:
         yield "must be given"

@@ -1,4 +1,4 @@
-"""Resized tables against sums over padded rows in fractions; how distances grow, against mpmath; what stays; what is refused."""
+"""Resized tables against exact sums over padded rows; grown distances against mpmath; what stays; what is rejected."""
 
 import itertools
 import math

@@ -37,7 +37,7 @@ def turned(x, angles, pairs, growth=1.0):
 
 
 class Attention:
-    """Scores of grouped-query attention in float64: 6 heads of queries, 2 of keys, with everything that may be there."""
+    """Scores of grouped-query attention in float64: 6 query heads, 2 key heads, and every optional part."""
 
     heads, kv_heads, hidden = 6, 2, 5
 

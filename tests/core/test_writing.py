@@ -91,7 +91,7 @@ def test_bad_calls(call, error, message):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="tells its memory elsewhere")
 def test_ten_million_rows_are_written_in_little_memory(tmp_path):
-    """The most that the process holds beside the mapped file, while it writes 305 MiB: what is mapped can be given back any time."""
+    """Measure peak memory beside the mapped file, which can be given back at any time, while 305 MiB are written."""
     program = (
         "import numpy as np\n"
         "from posenc_core import Sinusoidal, write_tables\n"

@@ -110,7 +110,7 @@ class Original:
         return self.called(self.book.PositionalEncoding(x.shape[-1], 0, max_len), x)
 
     def attention(self, num_heads, matrices):
-        """A function of queries, keys, values and lengths: a `MultiHeadAttention` with these matrices, inputs × outputs."""
+        """Return a `MultiHeadAttention` with these matrices (inputs × outputs): a function of q, k, v and lengths."""
         width = len(matrices["W_o"])
         tokens = np.zeros((1, 1, width))
         layer = self.ready(self.parts.attention(width, num_heads, 0.5), *[tokens] * 3, None)

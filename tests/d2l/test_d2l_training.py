@@ -83,7 +83,7 @@ def test_with_the_line_that_the_page_lacks(original, page, both):
 
 
 def with_projections(original, steps):
-    """The weights of both attentions, `(blocks, heads, steps, keys)`; what a step cannot know yet is 0, as on the page."""
+    """Return the weights of both attentions, `(blocks, heads, steps, keys)`; 0 for later keys, as on the page."""
     rows = [original.backend.to_numpy(block)[-NUM_HEADS:, 0] for step in steps for kind in step for block in kind]
     rows = [np.pad(row, ((0, 0), (0, STEPS - row.shape[-1]))) for row in rows]
     return np.reshape(rows, (len(steps), 2, NUM_BLKS, NUM_HEADS, STEPS)).transpose(1, 2, 3, 0, 4)

@@ -21,7 +21,7 @@ PROJECTIONS = {"W_q": "proj_query", "W_k": "proj_key", "W_v": "proj_value"}
 
 @pytest.mark.parametrize(("units", "max_length"), [(6, 2**16), (32, 1000), (64, 50)])
 def test_its_table_has_a_frequency_for_every_column(units, max_length):
-    """Not the paper's, which has one for every pair: the slip that `"column_index"` keeps, but for the row of position 0.
+    """Compare with `"column_index"`, which keeps this slip (the paper has one per pair), but for the row of position 0.
 
     It is made in float64 and rounded, of angles that are off by the roundings of power, product and quotient.
     """

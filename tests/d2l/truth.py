@@ -31,7 +31,7 @@ class Near(NamedTuple):
         return DEVIATIONS * np.sqrt(self.variance)
 
     def __matmul__(self, other):
-        """Each product is rounded, and each partial sum: a part k / n of the result, give or take what its terms scatter by.
+        """Round each product and each partial sum: a part k / n of the result, give or take what its terms scatter by.
 
         Over all k the squares of those come to n (result² / 3 + squared products / 6), if the order has no pattern.
         """
@@ -78,7 +78,7 @@ def attention(queries, keys, values, lengths, matrices, num_heads):
 
 
 def attended(queries, keys, values, lengths, matrices, num_heads):
-    """Multi-head attention, and its weights, `(batch, heads, queries, keys)`: 0 where they are hidden, with no slack."""
+    """Return multi-head attention and its weights, `(batch, heads, queries, keys)`: exactly 0 for hidden keys."""
     projected = (x @ exact(matrices[name]) for x, name in ((queries, "W_q"), (keys, "W_k"), (values, "W_v")))
     q, k, v = (x.through(lambda one: _split(one, num_heads)) for x in projected)
     scores = (q @ k.through(lambda one: one.swapaxes(-1, -2))).scaled(1 / np.sqrt(q.value.shape[-1]))
@@ -88,7 +88,7 @@ def attended(queries, keys, values, lengths, matrices, num_heads):
 
 
 def encoder(tokens, lengths, embedding, blocks, num_heads, epsilon):
-    """A Transformer's encoder, `(batch, length, width)`, of token numbers `(batch, length)`; and the weights of its blocks."""
+    """Return the output of an encoder, `(batch, length, width)`, for tokens `(batch, length)`, and its weights."""
     x, seen = _embedded(tokens, embedding), []
     for block in blocks:
         mixed, weights = attended(x, x, x, lengths, block, num_heads)
@@ -98,7 +98,7 @@ def encoder(tokens, lengths, embedding, blocks, num_heads, epsilon):
 
 
 def decoder(tokens, memory, lengths, decoder, num_heads, epsilon):
-    """A Transformer's decoder, all tokens at once: what is to come, and for each block the weights of both attentions."""
+    """Return the output of a decoder for all tokens at once, and for each block the weights of both attentions."""
     x, causal, seen = _embedded(tokens, decoder.embedding), np.arange(1, tokens.shape[1] + 1), []
     for block in decoder.blocks:
         own, first = attended(x, x, x, np.tile(causal, (len(tokens), 1)), block["own"], num_heads)
@@ -129,7 +129,7 @@ def _linear(x, matrix, bias):
 
 
 def _weights(scores, lengths):
-    """Weights of a softmax. A score that is off by e changes its weight by e of its size, and all of them by the mean such e.
+    """Return softmax weights: a score off by e changes its weight by e of its size, and all of them by the mean such e.
 
     A score's difference from the greatest has a rounding, as the quotient; an exponential has its own, a sum of n has
     n.

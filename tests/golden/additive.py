@@ -163,7 +163,7 @@ def _table(fields: dict[str, Any], positions: list[list[Any]]) -> dict[str, Any]
 
 
 def _graded(fields: dict[str, Any], positions: list[list[float]]) -> dict[str, Any]:
-    """Return gradients; `scale` is the slope of a column times the size of its angle: errors of float32 angles grow with it."""
+    """Return gradients; `scale` is a column's slope times the size of its angle, as float32 angles err by a share."""
     columns = _columns(fields)
     gradient, scale = ([[[] for _ in positions[0]] for _ in positions] for _ in "gs")
     for k, at in enumerate(zip(*positions, strict=True)):
@@ -200,7 +200,7 @@ def _slope(function: str, angle: Any) -> Any:
 
 
 def _clean(value: Any) -> Any:
-    """Return 0 for the remainder that 50 digits of π leave in sines of multiples of π; no other number here is so small."""
+    """Return 0 for what 50 digits of π leave in sines of multiples of π; no other number here is so small."""
     return value if abs(value) > mp.mpf(10) ** -40 else mp.mpf(0)
 
 

@@ -23,7 +23,7 @@ GoldenCase = dict[str, Any]
 
 
 def attention() -> Iterator[GoldenCase]:
-    """Yield multi-head attention with two heads of four channels, each kind of encoding, and rows without visible keys."""
+    """Yield attention with two heads of four channels, each kind of encoding, and rows without visible keys."""
     numbers = random.Random(19560101)
     for name, position, kv_heads, options in (
         ("no position", None, 2, {}),
@@ -226,7 +226,7 @@ class _Formula:
         return max(-farthest, min(farthest, place - p)) + farthest
 
     def bucket(self, offset: int) -> int:
-        """Return the bucket of Raffel et al.: half of the buckets per side, half of these for one distance each, the others logarithmic."""
+        """Return the bucket of Raffel et al.: half per side, half of these for one distance each, then logarithmic."""
         side = self.position["num_buckets"] // 2
         single, distance, first = side // 2, abs(offset), side if offset > 0 else 0
         if distance < single:

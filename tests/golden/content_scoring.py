@@ -25,7 +25,7 @@ Arrays = dict[str, Any]
 
 
 def content_scoring() -> Iterator[dict[str, Any]]:
-    """Yield two batch rows, two heads, three queries and five keys, with default positions, a cache, and given positions."""
+    """Yield 2 batch rows, 2 heads, 3 queries and 5 keys, with default positions, a cache, and given positions."""
     numbers = random.Random(20180306)
     one_row = {"query_positions": [7, 5, 5], "key_positions": [5, 6, 7, 3, 9]}
     for name, encoding, placed, causal in (
@@ -186,7 +186,7 @@ def _sinusoid(distance: int, half: int) -> list[Any]:
 
 
 def contextual(q: Any, table: Any, scores: Any) -> Any:
-    """Return the bias of listing 1 of Golovneva et al.: the clipped sum of gates, interpolated between floor and ceiling."""
+    """Return the bias of Golovneva et al., listing 1: interpolate at the clipped sum of gates, floor to ceiling."""
     position = min(mp.fsum(1 / (1 + mp.exp(-score)) for score in scores), len(table) - 1)
     low, high = int(mp.floor(position)), int(mp.ceil(position))
     part = position - low

@@ -11,7 +11,7 @@ from rope import angles_of, channels, entry_of, table
 
 
 def defects() -> Iterator[dict[str, Any]]:
-    """Yield what other libraries get wrong, by number in the survey of defects: the right numbers, and the check that fails there."""
+    """Yield what other libraries get wrong, by number in the survey: right numbers, and the check that fails there."""
     rotary = {"kind": "Rotary", "head_dim": 64, "layout": "interleaved", "base": 10000, "rotary_dim": None}
     plain = rotary | {"scaling": None}
     half = plain | {"layout": "half"}
@@ -121,7 +121,7 @@ def _config(config: dict[str, Any], rope: dict[str, Any], layer_type: str | None
 
 
 def _key_entry(encoding: dict[str, Any], j: int, place: tuple[int]) -> tuple[Any, Any]:
-    """Return the row of a key: the scale of a query at the opposite distance from the center, with the angle of the key."""
+    """Return the row of a key: the scale of a query at the opposite distance from the center, and the key's angle."""
     frequency, _ = angles_of(encoding)[j]
     zeta = (2 * mp.mpf(j) / encoding["head_dim"] + mp.mpf(4) / 10) / (mp.mpf(14) / 10)
     grown = mp.power(zeta, -mp.mpf(place[0]) / encoding["scale_base"])

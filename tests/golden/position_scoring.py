@@ -215,7 +215,7 @@ def perceived(learned: Numbers, head: int, i: int, j: int, below: Any = None) ->
 
 
 def _flow_of_c(learned: Numbers, weights: Any) -> float:
-    """Return the size of the terms that nearly cancel in the gradient: those of the numerators and of the denominators."""
+    """Return the size of terms that nearly cancel in the gradient: those of the numerators and the denominators."""
     c, total = mp.mpf(learned["c"][0]), mp.mpf(0)
     for head, i, j in product(range(2), range(5), range(7)):
         above = mp.diff(lambda x: perceived({**learned, "c": [x]}, head, i, j, below=c), c)  # noqa: B023

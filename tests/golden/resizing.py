@@ -1,4 +1,4 @@
-"""Golden numbers of learned tables resized to other lengths, grids and windows: every new row is a sum over all old rows."""
+"""Golden numbers of learned tables resized to other lengths, grids and windows: new rows are sums over all old rows."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LENGTHS = ("original_max_position_embeddings", "seq_len")
 
 
 def scaled(dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Return the frequencies of `dim` channels under a scaling, and the attention factor, from the published formulas."""
+    """Return the frequencies of `dim` channels under a scaling, and the attention factor, by the published formulas."""
     plain = [power(base, i, dim // 2) for i in range(dim // 2)]
     return RULES[rule["kind"]](plain, dim, base, rule) if "kind" in rule else (plain, mp.mpf(1))
 
@@ -283,7 +283,7 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
 
 
 def _spread(encoding: dict[str, Any]) -> dict[str, Any]:
-    """Return the encoding with placement "spread" if it is scaled: a share of the pairs of the full head stays unrotated."""
+    """Return the encoding, with placement "spread" if it is scaled: a share of its pairs stays unrotated."""
     return encoding | {"placement": "spread"} if encoding.get("scaling") else encoding
 
 

@@ -1,4 +1,4 @@
-"""Other libraries beside ours. Run by name, `pytest tests/peers` or `nox -s peers`: they need an environment of their own."""
+"""Other libraries beside ours. Run by name, `pytest tests/peers` or `nox -s peers`, in an environment of their own."""
 
 import os
 from pathlib import Path

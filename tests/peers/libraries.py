@@ -13,7 +13,7 @@ from x_transformers import x_transformers
 
 
 class Answer(NamedTuple):
-    """Turned queries, laid out as they came; the table, one column per pair; the frequencies that its angles are made of.
+    """Rotated queries in their own layout; the table, one column per pair; the frequencies behind its angles.
 
     Where a library divides positions or angles by a factor, or shows no frequencies, these are None.
     """

@@ -56,7 +56,7 @@ def rotated(x, table, encoding, rotation=rotate):
 
 
 def pair_slack(x, encoding, angles):
-    """How far each channel of `x`, rotated, may be off where angles are off by `angles`; those that pass through, by 0."""
+    """Return how far each channel of rotated `x` may be off where angles are off by `angles`; 0 if unrotated."""
     slack = encoding.attention_factor * (angles + ROTATION * UNIT)
     still = np.zeros_like(slack)
     whole = x.astype(np.float64)
@@ -65,7 +65,7 @@ def pair_slack(x, encoding, angles):
 
 
 def with_frequencies(encoding, frequencies, factor):
-    """The encoding, by frequencies and a factor that a peer has computed, and by float32 angles, forward, as peers have them."""
+    """Return the encoding with a peer's frequencies and factor, and forward float32 angles, as peers have them."""
     scaling = None if factor == 1 else AttentionFactor(attention_factor=float(np.float32(factor)))
     given = {"base": 10000, "scaling": scaling, "frequencies": frequencies}
     return replace(encoding, **given, precision="float32", direction="forward")

@@ -25,7 +25,7 @@ TIMES = torch.tensor([0.0, 1.0, 2.5, 250.0, 999.0])
 
 
 def slack(encoding, positions, *, roundings, exponents=0):
-    """How far entries may be off whose angle has seen so many roundings, and the exponent of its frequency so many others.
+    """Return how far entries may be off after so many roundings of the angle and of its frequency's exponent.
 
     An exponent e that is rounded moves `base ** e` by |ln| of it, in proportion.
     """
@@ -90,7 +90,10 @@ def test_positional_encodings(theirs, sizes, dim):
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5, 8, 320])
 def test_diffusers_timesteps(dim):
-    """All options, 36 settings of them. The logarithm, its product and the quotient are rounded, then `exp`, the time, the scale."""
+    """Compare all 36 settings of the options.
+
+    The logarithm, its product and the quotient are rounded, then `exp`, the time, the scale.
+    """
     for flip, shift, scale, base in product([False, True], [0.0, 0.5, 1.0], [1.0, 0.25, 1000.0], [10000, 100]):
         theirs = diffusers.get_timestep_embedding(TIMES, dim, flip, shift, scale, base).numpy()
         order = "cos_first" if flip else "sin_first"
@@ -113,7 +116,7 @@ def test_marian(dim):
 @pytest.mark.parametrize("dim", [4, 5, 64])
 @pytest.mark.parametrize("theirs", [fsmt.SinusoidalPositionalEmbedding, Speech2TextSinusoidalPositionalEmbedding])
 def test_fairseq(theirs, dim):
-    """Frequencies by `exp`, of a rounded step times i; positions, which count from the padding's, are left to the caller."""
+    """Compare frequencies by `exp` of a rounded step times i; the caller counts positions from the padding."""
     encoding = Sinusoidal(dim=dim, convention="tensor2tensor")
     assert_within(theirs.get_embedding(LENGTH, dim, None), encoding, range(LENGTH), roundings=3, exponents=2)
     with pytest.raises(ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""Every entry of transformers' `ROPE_INIT_FUNCTIONS` beside our scalings: the same frequencies, the same attention factor."""
+"""Each entry of transformers' `ROPE_INIT_FUNCTIONS` beside our scalings: same frequencies, same attention factor."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -56,7 +56,7 @@ def small(model_type, fields):
 
 
 def watch(config, positions, rotations, monkeypatch):
-    """Run a random model of a config once, on positions `(length,)` or `(axes, length)`; it rotates in these functions."""
+    """Run a random model of a config once, on positions `(length,)` or `(axes, length)`; watch these rotations."""
     torch.manual_seed(0)
     model = AutoModel.from_config(config, attn_implementation="eager").eval()
     seen, made = Watched([], []), Made({}, [])

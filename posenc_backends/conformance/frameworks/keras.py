@@ -143,7 +143,7 @@ def mixed(case: LayerCase, folder: Path, *, policy: str) -> Run:
 
 
 def exported(case: LayerCase, folder: Path) -> Run:
-    """Export a functional model of unknown length (TensorFlow: SavedModel, PyTorch: program), and load it without Keras."""
+    """Export a functional model of unknown length (TensorFlow: SavedModel, PyTorch: program); load it without Keras."""
     return EXPORTS[BACKEND](_functional_model(case, case.layer()), case.sizes, folder)
 
 

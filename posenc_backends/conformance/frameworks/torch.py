@@ -45,7 +45,7 @@ def compiled(layer: Any) -> Callable[..., Any]:
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
-    """Return the layer in evaluation mode, attention cast to this dtype; other layers compute in the dtype of their tokens."""
+    """Return the layer in evaluation mode; cast attention to this dtype, as others use that of the tokens."""
     return (layer.to(getattr(torch, dtype)) if isinstance(layer, MultiHeadAttention) else layer).eval()
 
 

@@ -55,12 +55,13 @@ class FourierFeatures(SinusoidalColumns):
         check_known("convention", self.convention, ("paper", "code"))
         if self.dim % (2 * self.num_axes):
             raise ValueError(
-                f"`dim` must be a multiple of {2 * self.num_axes}, a sine and a cosine for each of {self.num_axes} axes, "
-                f"got {self.dim}."
+                f"`dim` must be a multiple of {2 * self.num_axes}, a sine and a cosine for each of {self.num_axes} "
+                f"axes, got {self.dim}."
             )
         if self.dim > 128 * self.num_axes:
             raise ValueError(
-                f"`dim` must be at most {128 * self.num_axes}, 64 frequencies that double for each axis, got {self.dim}."
+                f"`dim` must be at most {128 * self.num_axes}, 64 frequencies that double for each axis, "
+                f"got {self.dim}."
             )
 
     def _series(self) -> tuple[Series, ...]:

@@ -40,7 +40,9 @@ class Integer(Additive):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Normalized(Additive):
-    """Every column is position / `length`, from 0 to below 1, which float32 may round to 1. Steps shrink as `length` grows.
+    """Position / `length` in every column: from 0 to below 1, which float32 may round to 1.
+
+    Steps shrink as `length` grows.
 
     Raises:
         ValueError: if a position is negative or not below `length`.

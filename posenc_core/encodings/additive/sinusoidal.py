@@ -56,7 +56,8 @@ class Sine(SinusoidalColumns):
             raise ValueError(f"`base` is used with 'endpoint' frequencies only, got {self.base!r}; leave it out.")
         if self.frequencies == "powers_of_two" and self.dim > MOST_HALVINGS:
             raise ValueError(
-                f"`dim` must be at most {MOST_HALVINGS} with 'powers_of_two' frequencies, got {self.dim}; float32 has none lower."
+                f"`dim` must be at most {MOST_HALVINGS} with 'powers_of_two' frequencies, got {self.dim}; "
+                "float32 has none lower."
             )
         self._frequencies()
 

@@ -30,8 +30,8 @@ Precision: TypeAlias = Literal["exact", "float32"]
 def _choose_layout() -> Layout:
     """Raise: models use both layouts, so that neither can be the default."""
     raise TypeError(
-        '`layout` must be given: "half" (pairs (0, d/2), (1, d/2 + 1), …: Llama in Hugging Face, GPT-NeoX, Qwen, Gemma) or '
-        '"interleaved" (pairs (0, 1), (2, 3), …: GPT-J, Llama by Meta, the paper).'
+        '`layout` must be given: "half" (pairs (0, d/2), (1, d/2 + 1), …: Llama in Hugging Face, GPT-NeoX, Qwen, '
+        'Gemma) or "interleaved" (pairs (0, 1), (2, 3), …: GPT-J, Llama by Meta, the paper).'
     )
 
 

@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoPE) of sequences: rotated queries and keys, whose product depends on their distance alone."""
+"""Rotary position embedding (RoPE) of sequences: products of rotated queries and keys depend on distances alone."""
 
 from __future__ import annotations
 

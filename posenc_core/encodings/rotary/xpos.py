@@ -50,7 +50,8 @@ class XPos(Rotary):
         check_number("center", self.center)
         if abs(self.center) > self.reach:
             raise ValueError(
-                f"`center` must lie within {int(self.reach)} of 0, got {self.center!r}; a larger `scale_base` reaches farther."
+                f"`center` must lie within {int(self.reach)} of 0, got {self.center!r}; a larger `scale_base` "
+                "reaches farther."
             )
         if self.pairs < self.rotary_channels // 2:
             raise ValueError(f"`scaling` of XPos must leave no pair standing still, got {self.scaling!r}.")

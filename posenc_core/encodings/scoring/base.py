@@ -88,7 +88,7 @@ class PositionScoring(Scoring):
         """Return what is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
-        """Return what is added to single scores, elementwise: the formula of `score`, for kernels that ask for one score.
+        """Return what is added to single scores, elementwise: the formula of `score`, for kernels that need one.
 
         Args:
             weights: the arrays of `constants` and `parameters`, by name, of a library that takes integer arrays as

@@ -75,7 +75,7 @@ def _sum_of_gates(scores: Array) -> Array:
 
 
 def _interpolate(by_row: Array, positions: Array) -> Array:
-    """Return each row at real positions of columns: `(..., columns), (..., keys) -> (..., keys)`, up to the last column."""
+    """Return each row at real positions of columns, up to the last: `(..., columns), (..., keys) -> (..., keys)`."""
     xp = namespace_of(by_row)
     last = xp.full_like(positions, by_row.shape[-1] - 1)
     positions = xp.minimum(positions, last)

@@ -18,7 +18,7 @@ BLOCK = 128  # queries whose hidden units are in memory at a time
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fire(PositionScoring):
-    """Functional interpolation (FIRE): a learned function of the distance, divided by the longest that a query can have.
+    """Functional interpolation (FIRE): a learned function of the distance divided by the longest that a query can have.
 
     A perceptron maps `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)` to one number per head; c
     and l are also learned. The distance has no sign; a causal mask hides the keys after a query. 128 queries are

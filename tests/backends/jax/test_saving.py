@@ -120,8 +120,10 @@ def test_states_that_do_not_fit_are_rejected(change, message):
 @pytest.mark.parametrize(
     ("target", "saved", "arrays", "message"),
     [
-        (learned(7), learned(9), (X,), r"`table` of Learned\(dim=8, length=7.*must have shape \(7, 8\), got \(9, 8\), of another"),
-        (t5(), t5(num_buckets=8), (np.zeros((1, 2, 3, 3), np.float32),), r"`table` of T5Bias.*\(32, 2\), got \(8, 2\), of another"),
+        (learned(7), learned(9), (X,),
+         r"`table` of Learned\(dim=8, length=7.*must have shape \(7, 8\), got \(9, 8\), of another"),
+        (t5(), t5(num_buckets=8), (np.zeros((1, 2, 3, 3), np.float32),),
+         r"`table` of T5Bias.*\(32, 2\), got \(8, 2\), of another"),
     ],
 )  # fmt: skip
 def test_a_layer_with_leaves_of_another_shape_is_not_called(target, saved, arrays, message, compiled):

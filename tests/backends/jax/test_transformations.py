@@ -140,8 +140,10 @@ DYNAMIC = DynamicNTK(factor=4.0, original_max_position_embeddings=32)
 @pytest.mark.parametrize(
     ("scaling", "options", "message"),
     [
-        (DYNAMIC, {"seq_len": 64}, "`seq_len` asks for other tables than a traced layer holds; make the layer with Rotary"),
-        (DYNAMIC, {"start": 26}, "Position 32 lies past the 32 that these frequencies of .* make the layer with `encoding.at"),
+        (DYNAMIC, {"seq_len": 64},
+         "`seq_len` asks for other tables than a traced layer holds; make the layer with Rotary"),
+        (DYNAMIC, {"start": 26},
+         "Position 32 lies past the 32 that these frequencies of .* make the layer with `encoding.at"),
         (None, {"start": 26}, "`max_len` is 32, but position 32 is asked for while the layer is traced; make it with"),
         (None, {"start": 2**20}, "`max_len` is 32, but position 1048582 is asked for while the layer is traced"),
     ],

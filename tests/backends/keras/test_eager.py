@@ -37,7 +37,7 @@ def turning(*tables):
 
 def both(function, *arguments):
     """Return the results of a function with the kernel and without it."""
-    found = function(*arguments)
+    with_kernel = function(*arguments)
     held = dict(kernels._kernels)
     kernels._kernels.clear()
     try:
@@ -76,8 +76,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_derivatives_agree_with_the_reference(calls, way):
+@pytest.mark.parametrize("derivative", WAYS.values(), ids=WAYS)
+def test_derivatives_agree_with_the_reference(calls, derivative):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
     for found, plain in zip(*both(way, turning(cos, sin), x), strict=True):
         np.testing.assert_array_equal(found, plain)
@@ -144,14 +144,14 @@ LEFT_ALONE = {
 
 @pytest.mark.parametrize("way", LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_the_kernel_does_not_take_other_tensors(calls, way):
-    x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
+    x, function = tensor(2, 3, 33, 40), rotation(tensor(33, 20), tensor(33, 20))
     found, plain = both(way, function, x)
     np.testing.assert_array_equal(found, plain)
     assert not calls
 
 
 def test_eager_code_within_a_graph_uses_the_kernel(calls):
-    x, function = tensor(2, 3, 33, 40), turning(tensor(33, 20), tensor(33, 20))
+    x, function = tensor(2, 3, 33, 40), rotation(tensor(33, 20), tensor(33, 20))
     found, plain = both(tf.function(lambda x: tf.py_function(function, [x], tf.float32)), x)
     np.testing.assert_array_equal(found, plain)
     assert len(calls) == 1

@@ -105,7 +105,7 @@ def test_gradients_of_machine_code():
     ids=["Rotary", "T5Bias", "Learned", "LearnedRotary"],
 )
 def test_parameters_in_half_precision_are_used_without_rounding(layer, arguments_of, dtype):
-    """Compare with a float32 layer of the same parameters: each step of attention rounds once more, positions do not."""
+    """Compare with a float32 layer of the same parameters: each step of attention rounds once more, positions never."""
     half = layer().eval().to(dtype)
     assert {parameter.dtype for parameter in half.parameters()} == {dtype}
     in_float32 = layer().eval()

@@ -55,7 +55,7 @@ def test_derivatives_of_tokens_and_parameters(on, golden_case):
     "encoding", [Sinusoidal(dim=4), Timestep(dim=5, scale=0.5), Rotary(head_dim=4, layout="half")], ids=repr
 )
 def test_derivatives_of_real_positions(encoding):
-    """Rows for traced float64 positions are computed in float64; exact rows are rounded and have no useful differences."""
+    """Compute rows for traced float64 positions in float64: exact rows are rounded and have no useful differences."""
     rotary = isinstance(encoding, Rotary)
     layer = RotaryEmbedding(encoding) if rotary else PositionalEncoding(encoding.dim, encoding=encoding)
     x = torch.linspace(-1, 1, 12 if rotary else 3 * encoding.dim, dtype=torch.float64).reshape(1, 3, -1)

@@ -11,7 +11,7 @@ from torch import distributed
 
 
 def main(file, rank, folder):
-    """Run the checks of the file in order; stop at the first failure, for which the other process would wait in vain."""
+    """Run the checks of the file in order; stop at the first failure, as the other process would wait in vain."""
     torch.set_num_threads(1)
     store, late = f"file://{folder}/store", timedelta(seconds=20)
     distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2, timeout=late)

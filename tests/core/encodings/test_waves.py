@@ -1,4 +1,4 @@
-"""Sines and cosines of grids, coordinates and times, beyond the golden numbers: what one setting has to do with another."""
+"""Sines and cosines of grids, coordinates and times, beyond the golden numbers: how settings relate to each other."""
 
 import random
 
