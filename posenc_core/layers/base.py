@@ -99,7 +99,8 @@ class Backend(ABC):
 class BaseLayer:
     """A layer that holds the arrays of one encoding.
 
-    A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the bases.
+    A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the
+    bases.
 
     Attributes:
         backend: the adapter's `Backend`.

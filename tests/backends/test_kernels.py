@@ -49,8 +49,8 @@ def calls(monkeypatch, to_backend):
     return dtypes
 
 
-def without_kernel(function, *arguments, **options):
-    """Return the result of a function without any kernel."""
+def plainly(function, *arguments, **options):
+    """The function, without any kernel."""
     held = dict(kernels._kernels)
     kernels._kernels.clear()
     try:
@@ -87,7 +87,7 @@ def test_bits_agree_with_the_reference(on, to_backend, calls, layout, placement,
             for used in (pairing, pairing.inverse):
                 rotated = rotate_pairs(given, cos, sin, pairing=used)
                 assert bits(on.backend, rotated) == bits(
-                    on.backend, without_kernel(rotate_pairs, given, cos, sin, pairing=used)
+                    on.backend, plainly(rotate_pairs, given, cos, sin, pairing=used)
                 ), dtype
     assert len(calls) == 2 * len(dtypes(on))
 
@@ -99,7 +99,7 @@ def test_arrays_may_have_any_strides(on, to_backend, calls, axes, rows, layout):
     xp = on.backend.namespace
     given = to_backend(tokens(*(dict(zip(axes, (2, 3, 33, 48), strict=True))[axis] for axis in range(4))))
     x, (cos, sin) = xp.permute_dims(given, axes), to_backend(tokens(2, *rows, 24))
-    rotated, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, without_kernel))
+    rotated, plain = (function(rotate, x, cos, sin, layout=layout) for function in (_called, plainly))
     assert bits(on.backend, rotated) == bits(on.backend, plain)
     assert calls
 
@@ -124,9 +124,7 @@ def test_large_results_bypass_the_caches(on, to_backend, calls, large, layout, r
     with np.errstate(all="ignore"):
         for dtype in dtypes(on):
             given = on.testing.cast(x, dtype)
-            rotated, plain = (
-                function(rotate, given, cos, sin, layout=layout) for function in (_called, without_kernel)
-            )
+            rotated, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
             assert bits(on.backend, rotated) == bits(on.backend, plain), dtype
 
 
@@ -217,7 +215,7 @@ def test_threads_share_it(backend, to_backend, calls, monkeypatch):
 
 
 def test_an_interrupt_waits_for_writing_threads():
-    parts = []
+    done = []
 
     def run(first, last):
         if first == 0:
@@ -227,17 +225,17 @@ def test_an_interrupt_waits_for_writing_threads():
 
     with pytest.raises(KeyboardInterrupt):
         launch._share(run, 9, 3)
-    assert sorted(parts) == [(3, 6), (6, 9)]
+    assert sorted(done) == [(3, 6), (6, 9)]
 
 
 def test_without_new_threads_one_does_all(monkeypatch):
     def start(thread):
         raise RuntimeError("can't start new thread")
 
-    parts = []
+    done = []
     monkeypatch.setattr(launch.Thread, "start", start)
-    launch._share(lambda *part: parts.append(part), 9, 3)
-    assert sorted(parts) == [(0, 3), (3, 6), (6, 9)]
+    launch._share(lambda *part: done.append(part), 9, 3)
+    assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
 
 
 def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
@@ -246,7 +244,7 @@ def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     rotated = layer(to_backend(q), to_backend(k), start=7)
     tables = encoding.cos_sin([7])
     for result, given in zip(rotated, (q, k), strict=True):
-        np.testing.assert_array_equal(backend.to_numpy(result), without_kernel(rotate, given, *tables, layout="half"))
+        np.testing.assert_array_equal(backend.to_numpy(result), plainly(rotate, given, *tables, layout="half"))
     assert calls
 
 
@@ -361,7 +359,7 @@ def test_out_may_overlap_tokens_that_lie_backwards(shift):
     """NumPy alone: other backends have no negative strides."""
     memory, (cos, sin) = tokens(67, 64), tokens(2, 33, 32)
     x, out = memory[33 - shift : 66 - shift][::-1], memory[33:66]
-    wanted = without_kernel(rotate, x.copy(), cos, sin, layout="half")
+    wanted = plainly(rotate, x.copy(), cos, sin, layout="half")
     assert rotate(x, cos, sin, layout="half", out=out) is out
     np.testing.assert_array_equal(out, wanted)
 
@@ -375,7 +373,7 @@ def test_out_may_overlap_tokens_that_lie_backwards(shift):
         ([1.0], TypeError, "`out` must be an array of ndarray's library, got list"),
     ],
 )
-def test_a_wrong_out_is_rejected(out, error, message):
+def test_a_wrong_out_is_rejected(out, kind, message):
     x, (cos, sin) = tokens(2, 33, 64), tokens(2, 33, 32)
     with pytest.raises(kind, match=message):
         rotate(x, cos, sin, layout="half", out=out)

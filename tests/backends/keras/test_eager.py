@@ -31,7 +31,7 @@ def tensor(*shape):
     return tf.constant(RNG.normal(size=shape).astype(np.float32))
 
 
-def turning(*tables):
+def rotation(*tables):
     return lambda x: rotate(x, *tables, layout="half")
 
 
@@ -41,7 +41,7 @@ def both(function, *arguments):
     held = dict(kernels._kernels)
     kernels._kernels.clear()
     try:
-        return found, function(*arguments)
+        return with_kernel, function(*arguments)
     finally:
         kernels._kernels.update(held)
 
@@ -79,47 +79,47 @@ WAYS = {
 @pytest.mark.parametrize("derivative", WAYS.values(), ids=WAYS)
 def test_derivatives_agree_with_the_reference(calls, derivative):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
-    for found, plain in zip(*both(way, turning(cos, sin), x), strict=True):
-        np.testing.assert_array_equal(found, plain)
+    for with_kernel, expected in zip(*both(derivative, rotation(cos, sin), x), strict=True):
+        np.testing.assert_array_equal(with_kernel, expected)
     assert len(calls) >= 2
 
 
 def test_learned_tables_have_gradients(calls):
     x, cos, sin = tensor(2, 3, 33, 40), tensor(33, 20), tensor(33, 20)
-    for found, plain in zip(*both(gradients, turning(cos, sin), x, cos, sin), strict=True):
-        np.testing.assert_array_equal(found, plain)
+    for with_kernel, expected in zip(*both(gradients, rotation(cos, sin), x, cos, sin), strict=True):
+        np.testing.assert_array_equal(with_kernel, expected)
     assert not calls
 
 
 def test_results_have_memory_of_their_own(calls):
     """Later calls change neither earlier results nor their inputs."""
     x, tables = tensor(2, 3, 33, 40), [tensor(33, 20), tensor(33, 20)]
-    given = x.numpy().copy()
+    before = x.numpy().copy()
 
-    def turned():
-        return [turning(*tables)(x + number) for number in range(50)]
+    def rotated():
+        return [rotation(*tables)(x + number) for number in range(50)]
 
-    results, plain = both(turned)
+    results, expected = both(rotated)
     assert len(calls) == 50
     tables.clear()
     gc.collect()
-    for result, wanted in zip(results, plain, strict=True):
+    for result, wanted in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
-    np.testing.assert_array_equal(x, given)
+    np.testing.assert_array_equal(x, before)
 
 
 def test_the_kernel_waits_for_pending_operations(calls):
     x, cos, sin = tensor(64, 64), tensor(64, 32), tensor(64, 32)
 
     def product():
-        return turning(cos, sin)(tf.linalg.matmul(tf.tile(x, [1, 200]), tf.tile(x, [200, 1])))
+        return rotation(cos, sin)(tf.linalg.matmul(tf.tile(x, [1, 200]), tf.tile(x, [200, 1])))
 
     tf.config.experimental.set_synchronous_execution(False)
     try:
-        found = product().numpy()
+        with_kernel = product().numpy()
     finally:
         tf.config.experimental.set_synchronous_execution(True)
-    np.testing.assert_array_equal(found, both(product)[1])
+    np.testing.assert_array_equal(with_kernel, both(product)[1])
     assert calls
 
 
