@@ -75,12 +75,12 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
     "mxnet": {
         "": {
             "first call of a hybridized parent in threads": (
-                "Gluon can build a graph in one thread only: call a model once before threads share it. A layer outside "
-                "of a model waits for the other threads. https://github.com/apache/mxnet/issues/13199"
+                "Gluon can build a graph in one thread only: call a model once before threads share it. A layer alone "
+                "waits for the other threads. https://github.com/apache/mxnet/issues/13199"
             ),
             "float16 tokens in a hybridized parent of float32": (
-                "Symbols have no dtype, and the result is float32: `cast` the parent to the dtype of its inputs, as with "
-                "Gluon's own blocks."
+                "Symbols have no dtype, and the result is float32: `cast` the parent to the dtype of its inputs, as you "
+                "do with Gluon's own blocks."
             ),
             "functions of the core in a hybridized block": (
                 "Symbols have neither a dtype nor a known number of axes, so that `from_mask` and the like take arrays "
