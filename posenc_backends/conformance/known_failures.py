@@ -79,8 +79,8 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
                 "waits for the other threads. https://github.com/apache/mxnet/issues/13199"
             ),
             "float16 tokens in a hybridized parent of float32": (
-                "Symbols have no dtype, and the result is float32: `cast` the parent to the dtype of its inputs, as you "
-                "do with Gluon's own blocks."
+                "Symbols have no dtype, and the result is float32: `cast` the parent to the dtype of its inputs, as "
+                "you do with Gluon's own blocks."
             ),
             "functions of the core in a hybridized block": (
                 "Symbols have neither a dtype nor a known number of axes, so that `from_mask` and the like take arrays "
