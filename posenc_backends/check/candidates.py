@@ -38,7 +38,7 @@ EXACT = Arithmetic()
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What a function may have computed.
+    """A computation that a function may have made.
 
     Attributes:
         encoding: the encoding, possibly with another field.

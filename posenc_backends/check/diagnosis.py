@@ -28,7 +28,7 @@ SAMPLE_ROWS = (3, 13)  # a mistake is compared at 3 rows first, then at 13
 
 
 class CallResult(NamedTuple):
-    """What the function returned for a test call, with the worst error of each output in ulp."""
+    """The result of a function for a test call, with the worst error of each output in ulp."""
 
     call: TestCall
     results: tuple[Float64s, ...]

@@ -60,7 +60,7 @@ def _joined_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def partners(x: jax.Array, layout: str, /) -> jax.Array | None:
-    """Halves in each other's place, where a compiler is at work: it makes one loop of that, and one of its gradient."""
+    """Return swapped halves where code is traced, which compiles to one loop, and one for the gradient; else None."""
     return _swapped(x) if layout == "half" and isinstance(x, jax.core.Tracer) else None
 
 
@@ -73,7 +73,7 @@ def _swapped(x: jax.Array) -> jax.Array:
 
 @_swapped.defjvp
 def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    """What is rolled has a gradient that is rolled; that of what was padded is padded, and summed."""
+    """Roll the tangent: its gradient is a roll; that of a padded array is padded and summed."""
     (x,), (tangent,) = arrays, tangents
     return _swapped(x), jnp.roll(tangent, x.shape[-1] // 2, -1)
 
@@ -91,14 +91,14 @@ def expand_offsets(by_offset: jax.Array, queries: int, keys: int, /) -> jax.Arra
 
 
 def _aligned(size: int) -> Any:
-    """So many float32 numbers from a multiple of 64 bytes on: other memory JAX copies."""
+    """Return memory for float32 numbers that begins at a multiple of 64 bytes; JAX copies any other."""
     memory = np.empty(size + 16, np.float32)
     first = -memory.ctypes.data % 64 // 4
     return memory[first : first + size]
 
 
 def is_recorded() -> bool:
-    """Whether code is recorded, to run later, as under `jit`: then even a number made here is a tracer.
+    """Return whether code is recorded to run later, as under `jit`: then even a number made here is a tracer.
 
     Plain `grad` and `vmap` run it at once, though with tracers.
     """
@@ -106,12 +106,12 @@ def is_recorded() -> bool:
 
 
 def asarray(x: Any, /, *, device: Any = None) -> jax.Array:
-    """The numbers of a NumPy array, bound to no device."""
+    """Return the numbers of a NumPy array, bound to no device."""
     return jnp.asarray(x)
 
 
 def arange(stop: Any, /, *, device: Any = None) -> jax.Array:
-    """`0 … stop - 1`, bound to no device: like a table, it follows the arrays that it meets, sharded or not.
+    """Return `0 … stop - 1`, bound to no device: like a table, it follows the arrays that it meets, sharded or not.
 
     A constant where it can be: for numbers that compiled code counts, XLA makes shards send each other their parts.
     """
@@ -122,7 +122,7 @@ def arange(stop: Any, /, *, device: Any = None) -> jax.Array:
 
 
 def distance(first: jax.Array, second: jax.Array, /) -> jax.Array:
-    """`|first - second|`; of int32, which is all that there is without 64 bits, as uint32, which holds any."""
+    """Return `|first - second|`; of int32, which is all that JAX has without x64, as uint32, which holds any."""
     if first.dtype != jnp.int32:
         return jnp.abs(first - second)
     high, low = jnp.maximum(first, second), jnp.minimum(first, second)
@@ -130,7 +130,7 @@ def distance(first: jax.Array, second: jax.Array, /) -> jax.Array:
 
 
 def difference(first: jax.Array, second: jax.Array, /) -> jax.Array:
-    """`first - second`; of int32, 2**31 - 1 at most, and no less than minus that."""
+    """Return `first - second`; of int32, at most 2**31 - 1 in size."""
     if first.dtype != jnp.int32:
         return first - second
     far = jnp.minimum(distance(first, second), 2**31 - 1).astype(jnp.int32)
@@ -138,14 +138,14 @@ def difference(first: jax.Array, second: jax.Array, /) -> jax.Array:
 
 
 def recomputed(function: Callable[..., Any], /, *arrays: jax.Array) -> Any:
-    """What a function makes of arrays, computed again when gradients need what is inside; only where code is recorded.
+    """Return `function(*arrays)`; recompute it in the backward pass instead of keeping it, where code is recorded.
 
-    Where it runs at once, JAX would compile every function first.
+    In eager code, JAX would compile every function first.
     """
     return jax.checkpoint(function)(*arrays) if is_recorded() else function(*arrays)
 
 
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:
-    """That of JAX, whose heads come after the sequence."""
+    """Return attention by JAX's function, which has the heads after the sequence."""
     tokens = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
     return jnp.swapaxes(jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask), 1, 2)

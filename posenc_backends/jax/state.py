@@ -66,7 +66,7 @@ def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
 
 
 def _encodings(tree: Any) -> Iterator[tuple[str, Encoding]]:
-    """Those of the layers in a tree, by name."""
+    """Yield the encodings of the layers in a tree, by name."""
     for path, node in jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: isinstance(node, Layer)):
         if isinstance(node, Layer):
             yield f"{keystr(path)}.encoding", node.encoding
@@ -74,10 +74,10 @@ def _encodings(tree: Any) -> Iterator[tuple[str, Encoding]]:
 
 def _check_encoding(name: str, encoding: Encoding, state: Mapping[str, Any]) -> None:
     if name not in state:
-        raise ValueError(f"`state` must tell an encoding, `{name}`, as `to_state` does, got {sorted(state)}.")
-    told = Encoding.from_dict(json.loads(bytes(np.asarray(state[name]))))
-    if told != encoding:
-        raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {told!r}; make the layer with that.")
+        raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
+    saved = Encoding.from_dict(json.loads(bytes(np.asarray(state[name]))))
+    if saved != encoding:
+        raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make the layer with that.")
 
 
 def _to_bytes(encoding: Encoding) -> Host:
@@ -85,5 +85,5 @@ def _to_bytes(encoding: Encoding) -> Host:
 
 
 def _native(leaf: Any) -> jax.Array:
-    """The array; NumPy's files forget that two bytes are a bfloat16."""
+    """Return the array; NumPy's files forget that two bytes are a bfloat16."""
     return jnp.asarray(leaf.view(jnp.bfloat16) if leaf.dtype == np.dtype("V2") else leaf)

@@ -1,4 +1,4 @@
-"""TensorFlow tensors, for the Keras room; TensorFlow's layers are Keras's."""
+"""TensorFlow tensors, for the Keras backend; TensorFlow's layers are Keras's."""
 
 from posenc_backends import require
 

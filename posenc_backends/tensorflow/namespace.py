@@ -43,17 +43,17 @@ take = tf.gather
 
 
 def arange(stop: Any, /, *, device: Any = None) -> tf.Tensor:
-    """`0 … stop - 1`, where TensorFlow puts them."""
+    """Return `0 … stop - 1`, where TensorFlow puts them."""
     return tf.range(stop)
 
 
 def asarray(x: Any, /, *, device: Any = None) -> tf.Tensor:
-    """The numbers of a NumPy array, where TensorFlow puts them."""
+    """Return the numbers of a NumPy array, where TensorFlow puts them."""
     return tf.constant(x)
 
 
 def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:
-    """The value, in the shape and dtype of `x`."""
+    """Return the value, in the shape and dtype of `x`."""
     return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
 
 
@@ -68,7 +68,7 @@ def expand_offsets(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tenso
 
 
 def split_pairs(x: tf.Tensor, layout: str, /) -> tuple[tf.Tensor, tf.Tensor]:
-    """The gradient of a split is a concatenation, that of two slices two arrays of zeros and their sum."""
+    """Return the first and second channels of pairs by an operator with a cheaper gradient than two slices have."""
     if layout == "half":
         first, second = tf.split(x, 2, axis=-1)
         return first, second
@@ -89,12 +89,12 @@ def partners(x: tf.Tensor, layout: str, /) -> tf.Tensor | None:
 
 
 def _swapped(x: tf.Tensor) -> tf.Tensor:
-    """Halves in each other's place, each of them made as wide as both."""
+    """Return swapped halves, each of them padded to the width of both."""
     middle, still = x.shape[-1] // 2, [(0, 0)] * (len(x.shape) - 1)
     begins, ends = tf.pad(x[..., middle:], [*still, (0, middle)]), tf.pad(x[..., :middle], [*still, (middle, 0)])
     return tf.where(tf.range(2 * middle) < middle, begins, ends)
 
 
 def shape(x: tf.Tensor, /) -> tuple[Any, ...]:
-    """The sizes; a scalar tensor for each that is not known while `x` is traced."""
+    """Return the sizes; a scalar tensor for each that is not known while `x` is traced."""
     return tuple(tf.shape(x)[axis] if size is None else size for axis, size in enumerate(x.shape))

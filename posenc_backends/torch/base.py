@@ -44,7 +44,7 @@ class Module(nn.Module):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the state records of the layer, by name."""
+        """The entries of the state's metadata for the layer, by name."""
         raise NotImplementedError
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

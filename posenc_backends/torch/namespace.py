@@ -44,7 +44,7 @@ from .distributed import PLAIN
 
 
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
-    """That of `array_api_compat` asks for the namespace of `x`, which `torch.compile` does not get through."""
+    """Return the cumulative sum; `array_api_compat` looks up a namespace for it, which `torch.compile` cannot trace."""
     return torch.cumsum(x, axis)
 
 
@@ -55,7 +55,7 @@ def add_to(x: torch.Tensor, rows: torch.Tensor, /) -> bool:
 
 
 def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any, mask: Any, /) -> torch.Tensor:
-    """Attention in one kernel where the device has one; its scores and weights are never all in memory."""
+    """Return attention by PyTorch's fused kernel, which never has all scores and weights in memory."""
     if bias is not None and mask is not None:
         bias = torch.where(mask, bias, -math.inf)
     seen = mask if bias is None else bias
@@ -65,31 +65,31 @@ def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any
 
 
 def expand_offsets(by_offset: torch.Tensor, queries: int, keys: int, /) -> torch.Tensor | None:
-    """A view whose rows overlap, the last query's first, turned about by one copy; None where code is traced."""
+    """Return overlapping rows, in one copy; None where code is traced."""
     return by_offset.unfold(1, keys, 1)[:, :queries].flip(1) if _is_plain(by_offset) else None
 
 
 def recomputed(function: Callable[..., Any], /, *arrays: torch.Tensor) -> Any:
-    """What a function makes of arrays, computed again when gradients need what is inside; not where code is traced."""
+    """Return `function(*arrays)`; recompute it in the backward pass instead of keeping it, unless code is traced."""
     if not torch.is_grad_enabled() or not all(map(_is_plain, arrays)):
         return function(*arrays)
     return checkpoint(function, *arrays, use_reentrant=False, preserve_rng_state=False)
 
 
 def _is_plain(array: torch.Tensor) -> bool:
-    """Whether it is a tensor and nothing else, and code runs at once and is not transformed, as by `vmap`."""
+    """Return whether it is a plain tensor, and code is eager and not transformed, as by `vmap`."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
     return type(array) in PLAIN and torch._C._functorch.peek_interpreter_stack() is None
 
 
 def is_exporting() -> bool:
-    """Whether a program is exported, where the strides of a result are not yet known: kernels differ in them."""
+    """Return whether a program is exported, when the strides of results are not known, in which kernels differ."""
     return getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)()  # since PyTorch 2.7
 
 
 def is_specialized(size: int, /) -> bool:
-    """Whether compiled and exported code may count on the size of an axis; others are integers, too, and change."""
+    """Return whether compiled and exported code may rely on this size; other sizes are integers that change."""
     if not torch.compiler.is_compiling():
         return True
     from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet
@@ -98,12 +98,12 @@ def is_specialized(size: int, /) -> bool:
 
 
 def split_pairs(x: torch.Tensor, layout: str, /) -> tuple[torch.Tensor, ...]:
-    """The gradient of what is unbound is stacked, that of two slices two tensors of zeros and their sum."""
+    """Return the first and second channels of pairs by an operator with a cheaper gradient than two slices have."""
     return x.unflatten(-1, (-1, 2)).unbind(-1) if layout == "interleaved" else x.chunk(2, -1)
 
 
 def partners(x: torch.Tensor, layout: str, /) -> torch.Tensor | None:
-    """Halves in each other's place, where a compiler makes one loop of it, and one of its gradient."""
+    """Return swapped halves where code is compiled, into one loop, and one for the gradient; else None."""
     if layout != "half" or not torch.compiler.is_compiling() or is_exporting():
         return None
     return x.unflatten(-1, (2, -1)).flip(-2).flatten(-2)

@@ -1,4 +1,4 @@
-"""What the state of a layer says of its encoding, and what is made of it when it is loaded."""
+"""What the state of a layer records of its encoding, and how it is checked when it is loaded."""
 
 from __future__ import annotations
 
@@ -12,47 +12,46 @@ from posenc_core.encodings import Encoding
 if TYPE_CHECKING:
     from .base import Layer
 
-Said = Mapping[str, Encoding | str | None]
+Metadata = Mapping[str, Encoding | str | None]
 
 
-def describe(said: Said, state: Any, prefix: str) -> None:
-    """Write what is said of a layer into the metadata of a state, where it is no key that others would not know."""
-    metadata = getattr(state, "_metadata", None)
-    if metadata is not None:
-        metadata.setdefault(prefix[:-1], {}).update({name: _plain(told) for name, told in said.items()})
+def describe(metadata: Metadata, state: Any, prefix: str) -> None:
+    """Write the metadata of a layer into those of a state, so that the state has no key that others do not know."""
+    of_state = getattr(state, "_metadata", None)
+    if of_state is not None:
+        of_state.setdefault(prefix[:-1], {}).update({name: _plain(value) for name, value in metadata.items()})
 
 
-def differences(said: Said, metadata: Any, prefix: str) -> Iterator[str]:
-    """What to say if the metadata of a state say something else; states of other origin say nothing."""
-    for name, own in said.items():
-        if name in metadata and metadata[name] != _plain(own):
-            told = revived(metadata[name])
-            yield f"{prefix}{name}: {told!r}, but the layer has {own!r}; `strict=False` loads the rest"
+def differences(metadata: Metadata, saved: Any, prefix: str) -> Iterator[str]:
+    """Yield a message for each entry that a state has otherwise; states of other origin have none."""
+    for name, own in metadata.items():
+        if name in saved and saved[name] != _plain(own):
+            yield f"{prefix}{name}: {revived(saved[name])!r}, but the layer has {own!r}; `strict=False` loads the rest"
 
 
-def revived(told: Any) -> Any:
-    """The encoding that metadata tell of; what they say as it is, where that is none that is known here."""
+def revived(saved: Any) -> Any:
+    """Return the encoding that metadata describe; the metadata as they are if it is not known here."""
     try:
-        return Encoding.from_dict(told) if isinstance(told, dict) else told
+        return Encoding.from_dict(saved) if isinstance(saved, dict) else saved
     except ValueError:
-        return told
+        return saved
 
 
 def fill(layer: Layer, state: Any) -> None:
-    """Compute constants that are still on the meta device, as what is assigned there leaves it: to where it is."""
+    """Compute constants that are still on the meta device, on the device of the tensors that are assigned."""
     if any(table.is_meta for table in layer.constants.values()):
         there = next((tensor for tensor in state.values() if isinstance(tensor, torch.Tensor)), torch.empty(0))
         layer._move(dict.fromkeys(layer.constants, there.device))
 
 
 def checked(layer: Layer, state: Any, prefix: str, unexpected: list[str]) -> dict[str, Any]:
-    """The state with the layer's own constants in place of those that were saved, which are grown to, or refused."""
+    """Return the state with the layer's constants in place of saved ones, after growing to their length and comparing."""
     saved = {name: state[prefix + name] for name in layer._buffers if prefix + name in state}
     if not saved:
         return dict(state)
-    longest = max(len(table) for table in saved.values())
-    if longest > max(map(len, layer.constants.values())):
-        layer.set_tables(layer.encoding.constants(longest))
+    rows = max(len(table) for table in saved.values())
+    if rows > max(map(len, layer.constants.values())):
+        layer.set_tables(layer.encoding.constants(rows))
     for name, table in saved.items():
         if not _agree(table, layer.constants[name]):
             unexpected.append(f"{prefix}{name}: other numbers than {layer.encoding!r} has; `strict=False` keeps those")
@@ -61,11 +60,11 @@ def checked(layer: Layer, state: Any, prefix: str, unexpected: list[str]) -> dic
 
 
 def _agree(saved: Any, own: Any) -> bool:
-    """Whether a table is the beginning of one that is held, as far as its dtype can tell."""
+    """Return whether a saved table is the beginning of the layer's own, as far as its dtype can show."""
     if saved.shape[1:] != own.shape[1:] or len(saved) > len(own):
         return False
     return own.is_meta or saved.is_meta or torch.equal(saved.to(own.device), own[: len(saved)].to(saved.dtype))
 
 
-def _plain(told: Encoding | str | None) -> Any:
-    return told.to_dict() if isinstance(told, Encoding) else told
+def _plain(value: Encoding | str | None) -> Any:
+    return value.to_dict() if isinstance(value, Encoding) else value

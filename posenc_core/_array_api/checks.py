@@ -133,7 +133,7 @@ def check_positions_shape(name: str, sizes: tuple[Any, ...], tail: tuple[Any, ..
 
 
 def sizes_match(sizes: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
-    """Whether two shapes agree, as far as a tracer knows their sizes."""
+    """Return whether two shapes agree, as far as their sizes are static."""
     pairs = zip(sizes, wanted, strict=False)
     return len(sizes) == len(wanted) and all(a == b for a, b in pairs if is_static(a) and is_static(b))
 

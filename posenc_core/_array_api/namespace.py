@@ -116,7 +116,7 @@ def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
 
 
 def distance(first: Array, second: Array) -> Array:
-    """How far apart numbers are; where integers are too narrow for it, a namespace has a way of its own."""
+    """Return how far apart numbers are; a namespace with narrow integers has its own function."""
     xp = namespace_of(first)
     apart = getattr(xp, "distance", None)
     far: Array = xp.abs(first - second) if apart is None else apart(first, second)

@@ -29,7 +29,7 @@ class AttentionInputs(NamedTuple):
 
 
 class Position(Protocol):
-    """What an encoding does inside attention, at given positions."""
+    """An encoding inside attention, at given positions."""
 
     @property
     def needs_scores(self) -> bool:

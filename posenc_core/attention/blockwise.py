@@ -110,7 +110,7 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
 
 
 class _Additions(NamedTuple):
-    """What attention adds to scores, and which keys it hides: of all queries and keys, or of a block."""
+    """The bias that attention adds to scores, and which keys it hides: of all queries and keys, or of a block."""
 
     position: BlockPosition | None
     bias: Array | None
@@ -149,7 +149,7 @@ def _visible_blocks(
 
 
 def _comes_after(additions: _Additions, queries: slice, keys: slice) -> bool:
-    """Whether the causal mask is known to hide all of these keys from all of these queries."""
+    """Return whether the causal mask is known to hide all of these keys from all of these queries."""
     query_positions, key_positions = _positions_of(additions.position, queries, keys)
     return (
         additions.mask is causal

@@ -21,7 +21,7 @@ from .inputs import Host, as_integers, check_positions, host_values, parse_start
 
 
 class Backend(ABC):
-    """What the layers need of a framework. Only the first four methods have no default.
+    """The contract of a framework: what the layers need of it. Only the first four methods have no default.
 
     Attributes:
         namespace: the framework's names of the array API standard, as the core uses them.

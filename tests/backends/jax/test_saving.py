@@ -106,7 +106,7 @@ def test_errors_name_the_layer_of_a_tree():
         (lambda state: state.pop(".parameters['table']"), r"must have the leaves .*table.*, got \[\]"),
         (lambda state: state.update(more=X), "must have the leaves .*got .*'more'"),
         (lambda state: state.update({".parameters['table']": X}), r"must have shape \(9, 8\), got \(1, 5, 8\)"),
-        (lambda state: state.pop(".encoding"), "must tell an encoding, `.encoding`, as `to_state` does"),
+        (lambda state: state.pop(".encoding"), "must have an encoding, `.encoding`, as `to_state` writes it"),
     ],
 )
 def test_states_that_do_not_fit_are_rejected(change, message):

@@ -32,8 +32,8 @@ def attention(encoding, rng, kv_heads=None):
     for name in NAMES:
         kernel = getattr(layer, name).kernel
         getattr(layer, name).kernel = rng.normal(size=kernel.shape) / len(kernel) ** 0.5
-    holder = layer.scoring or layer.rotary
-    holder.set_tables({name: array.astype(np.float32) for name, array in weights_of(encoding, rng).items()})
+    base_layer = layer.scoring or layer.rotary
+    base_layer.set_tables({name: array.astype(np.float32) for name, array in weights_of(encoding, rng).items()})
     return layer
 
 
