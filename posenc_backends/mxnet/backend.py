@@ -40,6 +40,10 @@ class MXNetBackend(Backend):
         """Return the array detached; itself if nothing is recorded."""
         return array.detach() if autograd.is_recording() else array
 
+    def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
+        """Return the rows from `start` to `stop` of each table; an ellipsis would make it ten times slower."""
+        return tuple([table[start:stop] for table in tables])
+
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Projection:
         """Return a `Dense` block; `parent` is the block that it is a part of."""
         with options["parent"].name_scope():
