@@ -96,9 +96,21 @@ def signature_of(method: Callable[..., Any]) -> inspect.Signature:
 
 def in_order(method: Callable[..., Any], *given: Any, **named: Any) -> list[Any]:
     """Return all arguments of a method in their order, with defaults in place of those that are missing."""
-    bound = signature_of(method).bind(*given, **named)
+    names, defaults, count = parameters_of(method)
+    rest = names[len(given) :]
+    if len(given) <= count and set(rest).issuperset(named) and all(name in named or name in defaults for name in rest):
+        return [*given, *[named[name] if name in named else defaults[name] for name in rest]]
+    bound = signature_of(method).bind(*given, **named)  # which raises what Python says of such a call
     bound.apply_defaults()
     return list(bound.arguments.values())
+
+
+@functools.cache
+def parameters_of(method: Callable[..., Any]) -> tuple[list[str], dict[str, Any], int]:
+    """Return the names of all parameters, the defaults of those that have one, and how many may be positional."""
+    parameters = signature_of(method).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    return [p.name for p in parameters], defaults, sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
 
 
 def called(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -45,7 +45,7 @@ def fill(layer: Layer, state: Any) -> None:
 
 
 def checked(layer: Layer, state: Any, prefix: str, unexpected: list[str]) -> dict[str, Any]:
-    """Return the state with the layer's constants in place of saved ones, after growing to their length and comparing."""
+    """Return the state with the layer's constants in place of saved ones, which are compared and grown to."""
     saved = {name: state[prefix + name] for name in layer._buffers if prefix + name in state}
     if not saved:
         return dict(state)

@@ -75,7 +75,7 @@ def test_a_backend_is_one_folder_one_file_of_the_suite_one_extra_and_one_constra
     assert folders == names | {"tensorflow"}
     files = {path.stem for path in (BACKENDS / "conformance" / "frameworks").glob("*.py")}
     assert files >= names | {"tensorflow"}
-    constraints = {path.stem for path in (CORE.parent / "constraints").glob("*.txt")}
+    constraints = {path.stem for path in (Path(__file__).parents[2] / "constraints").glob("*.txt")}
     assert constraints >= set(posenc_backends.NAMES)
 
 
