@@ -36,7 +36,8 @@ class Module(nn.Module):
 
     def active_dropout(self) -> nn.Dropout | None:
         """Return the dropout if the layer is in training and its rate is not 0."""
-        return self.dropout if self.training and self.dropout.p else None
+        dropout = self.dropout if self.training else None
+        return dropout if dropout is not None and dropout.p else None
 
     def part_options(self, *, persistent: bool = False) -> dict[str, dict[str, Any]]:
         """Return `persistent` for the layers of positions inside attention."""
