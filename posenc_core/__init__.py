@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         XPos,
     )
     from .encodings.write import write_tables
+    from .layers.base import Backend
     from .positions.grids import Multimodal, grid, left_padded, multimodal, normalized_grid
     from .positions.sequences import counted_from, from_cu_seqlens, from_mask, sequence, sequence_ids, shard
     from .rotation import rotate, unrotate
@@ -63,6 +64,7 @@ __all__ = [
     "Alibi",
     "AttentionFactor",
     "AxialRotary",
+    "Backend",
     "Binary",
     "Cope",
     "DynamicNTK",
@@ -138,6 +140,7 @@ _MODULES = {
         "Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
+    "layers.base": "Backend",
     "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
     "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
     "rotation": "rotate unrotate",
