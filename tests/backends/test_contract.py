@@ -23,7 +23,6 @@ def test_a_layer_has_a_backend_and_all_hooks(on, backend):
         backend.RotaryEmbedding(Rotary(head_dim=4, layout="half")),
         backend.AttentionBias(Alibi(num_heads=2)),
     ):
-        layer = on.testing.eval_mode(layer)
         assert isinstance(layer.backend, Backend)
         assert not inspect.isabstract(type(layer.backend))
         assert [hook for hook in HOOKS if not hasattr(layer, hook)] == []
