@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from posenc_core.encodings import Encoding
-
-if TYPE_CHECKING:
-    from .base import Layer
 
 Metadata = Mapping[str, Encoding | str | None]
 
@@ -37,14 +34,14 @@ def revived(saved: Any) -> Any:
         return saved
 
 
-def fill(layer: Layer, state: Any) -> None:
+def fill(layer: Any, state: Any) -> None:
     """Compute constants that are still on the meta device, on the device of the tensors that are assigned."""
     if any(table.is_meta for table in layer.constants.values()):
         there = next((tensor for tensor in state.values() if isinstance(tensor, torch.Tensor)), torch.empty(0))
         layer._move(dict.fromkeys(layer.constants, there.device))
 
 
-def checked(layer: Layer, state: Any, prefix: str, unexpected: list[str]) -> dict[str, Any]:
+def checked(layer: Any, state: Any, prefix: str, unexpected: list[str]) -> dict[str, Any]:
     """Return the state with the layer's constants in place of saved ones, which are compared and grown to."""
     saved = {name: state[prefix + name] for name in layer._buffers if prefix + name in state}
     if not saved:

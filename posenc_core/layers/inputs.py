@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,10 @@ from .._array_api.namespace import Array, dtype_name, is_floating, shape_of
 from ..encodings import Encoding
 from ..positions.sequences import LIMIT, from_array
 
-if TYPE_CHECKING:
-    from .base import Backend
-
 Host = npt.NDArray[Any]
 
 
-def host_values(given: Any, backend: Backend) -> Host | None:
+def host_values(given: Any, backend: Any) -> Host | None:
     """Return a number, a list or an array as a NumPy array; None if it is traced, so that its values are unknown.
 
     Raises:
@@ -53,7 +50,7 @@ def as_integers(array: Host) -> Host:
     return array.astype(np.int64) if is_whole else array
 
 
-def parse_start(start: Any, batch: Any, backend: Backend) -> Any:
+def parse_start(start: Any, batch: Any, backend: Any) -> Any:
     """Return the start as an int, as a NumPy array of one integer per batch row, or as it is if it is traced.
 
     Raises:
@@ -74,7 +71,7 @@ def parse_start(start: Any, batch: Any, backend: Backend) -> Any:
     return start
 
 
-def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, backend: Backend) -> Any:
+def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, backend: Any) -> Any:
     """Return checked positions of attention: a NumPy array, or as they are if traced, or real and so with a gradient.
 
     Args:
