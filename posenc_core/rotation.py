@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -186,15 +185,15 @@ def _rotate_channels(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing
     if pairing.blocks == 1 and 2 * pairs == width:
         return _rotate_block(xp, x, cos, sin, pairing)
     blocks, unrotated = pair_slices(width, pairs, pairing)
-    parts = [(part.start, x[..., part]) for part in unrotated if part.start < part.stop]
+    before, after = ([x[..., part]] if part.start < part.stop else [] for part in unrotated)
+    if blocks and blocks[0].channels is None:  # one block, whose halves have channels between them
+        first, second = _rotate_pair(xp, x[..., blocks[0].first], x[..., blocks[0].second], cos, sin)
+        return xp.concat([first, *before, second, *after], axis=-1)
+    rotated = []
     for block in blocks:
         c, s = (cos, sin) if len(blocks) == 1 else (cos[..., block.columns], sin[..., block.columns])
-        if block.channels is not None:
-            parts.append((block.channels.start, _rotate_block(xp, x[..., block.channels], c, s, pairing)))
-        else:
-            first, second = _rotate_pair(xp, x[..., block.first], x[..., block.second], c, s)
-            parts += [(block.to_first.start, first), (block.to_second.start, second)]
-    return xp.concat([part for _, part in sorted(parts, key=itemgetter(0))], axis=-1)
+        rotated.append(_rotate_block(xp, x[..., block.channels], c, s, pairing))
+    return xp.concat([*before, *rotated, *after], axis=-1)
 
 
 def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
