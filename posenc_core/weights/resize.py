@@ -36,7 +36,7 @@ def resize_table(
             * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so
               that all old rows count; it ends at the border. timm's default; PyTorch's `bicubic` with `antialias=True`.
             * `"cubic"`: a = -3/4, over four rows, those at the border being repeated. MAE, DeiT, Swin; PyTorch's
-            `bicubic`.
+              `bicubic`.
             * `"antialiased_linear"`: as the first, with a triangle. SigLIP 2.
             * `"linear"`: between two rows, those at the border being repeated.
             * `"aligned_linear"`: the same, the first and last rows staying where they are. Qwen3-VL, torchtune;
