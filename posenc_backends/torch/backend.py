@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ class TorchBackend(Backend):
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
         """Return a context: plain tensors beside distributed ones count as replicated, and scores keep their dtype."""
         if isinstance(x, nn.Module):
-            return replicating(x.weight)
+            weight = getattr(x, "weight", None)  # which a layer of Keras lacks
+            return nullcontext() if weight is None else replicating(weight)
         if not torch.is_autocast_enabled(x.device.type):
             return replicating(x)
         contexts = ExitStack()
