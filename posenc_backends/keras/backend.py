@@ -28,6 +28,9 @@ class KerasBackend(type(_native.BACKEND)):  # type: ignore[misc] # which of the 
         """Return a `Dropout` layer that casts nothing."""
         return keras.layers.Dropout(rate, autocast=False)
 
+    def check_length(self, stop: Any, limit: Any, /) -> None:
+        """Check nothing: Keras exports a program for a range of lengths of its own; rows past the tables are NaN."""
+
     def check_shared(self, layer: Any, /) -> None:
         """Accept any layer: Keras saves once what several blocks share."""
 
