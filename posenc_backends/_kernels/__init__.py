@@ -1,10 +1,10 @@
 """One fused rotation on the CPU, shared by the backends: it works on memory, whichever framework that belongs to.
 
-It needs numba (`pip install "posenc[fast]"`). It is compiled at its first use and kept on disk.
+It is a C library of its own, compiled with the wheel; `POSENC_KERNEL=off` runs the operators of the framework instead.
 """
 
-from .adapter import SMALLEST, CpuKernel, Memory
-from .launch import DTYPES, threads_of_process
-from .plan import contiguous
+from .adapter import CpuKernel, Memory
+from .library import level, threads_of_process
+from .plan import DTYPES, contiguous
 
-__all__ = ["DTYPES", "SMALLEST", "CpuKernel", "Memory", "contiguous", "threads_of_process"]
+__all__ = ["DTYPES", "CpuKernel", "Memory", "contiguous", "level", "threads_of_process"]

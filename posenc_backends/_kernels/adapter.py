@@ -1,21 +1,17 @@
-"""What every backend's kernel has in common: when it may run, where it may write, and who is told of it."""
+"""The part of a kernel that all frameworks share: when it may run, and where it may write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
-from operator import attrgetter
 from typing import Any, TypeAlias
 
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing
 
-from . import launch
+from . import library
 from .plan import BYTES, Strided, plan_of
-
-SMALLEST = 2048  # numbers; for fewer it does not pay that a process loads a compiler
 
 Memory: TypeAlias = tuple[int, Strided]  # the address of the first number; shape and strides, in numbers
 
@@ -37,7 +33,6 @@ class CpuKernel:
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
-        size: `(x) -> int`: the number of elements.
     """
 
     dtypes: Mapping[Any, str]
@@ -51,8 +46,7 @@ class CpuKernel:
     differentiable: Callable[..., Any] | None = None
     may_take: Callable[[Any], bool] = lambda out: True
     written: Callable[[Any], None] = lambda out: None
-    threads: Callable[[], int] = launch.threads_of_process
-    size: Callable[[Any], int] = attrgetter("size")
+    threads: Callable[[], int] = library.threads_of_process
 
     @cached_property
     def float32(self) -> Any:
@@ -60,13 +54,13 @@ class CpuKernel:
         return next(dtype for dtype, name in self.dtypes.items() if name == "float32")
 
     def register(self, array_type: type) -> None:
-        """Rotate arrays of exactly this class by the kernel, if numba is installed."""
-        if find_spec("numba") is not None:
+        """Rotate arrays of exactly this class by the kernel, if its library is here."""
+        if library.LIBRARY is not None:
             register_kernel(array_type, Kernel(self.supports, self.rotate))
 
     def supports(self, x: Any) -> bool:
-        """Return whether the kernel may rotate `x`, and it is large enough to pay."""
-        return self.is_eager() and self.size(x) >= SMALLEST and x.dtype in self.dtypes and self.is_plain(x)
+        """Return whether the kernel may rotate `x`."""
+        return self.is_eager() and x.dtype in self.dtypes and self.is_plain(x)
 
     def rotate(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any:
         """Rotate `x`; return None if a gradient reaches a table, or `out` overlaps a table, or `x` without being it."""
@@ -75,10 +69,6 @@ class CpuKernel:
         if self.is_followed(x, cos, sin):
             refused = self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin)
             return None if refused else self.differentiable(x, cos, sin, pairing)  # type: ignore[misc]
-        kernel = launch.compiled(self.dtypes[x.dtype])
-        return None if kernel is None else self._launch(kernel, x, cos, sin, pairing, out)
-
-    def _launch(self, kernel: launch.Compiled, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any) -> Any:
         name = self.dtypes[x.dtype]
         wide = x.dtype if name == "float64" else self.float32
         cos = cos if cos.dtype == wide else self.cast(cos, wide)
@@ -96,8 +86,7 @@ class CpuKernel:
         result = None if plan is None else self.empty_like(x) if out is None else out
         if plan is None or not self.is_plain(result):  # a framework may put new arrays on another device
             return None
-        addresses = tokens[0], self.memory(result)[0], cosines[0], sines[0]
-        launch.run(kernel, name, plan, addresses, self.threads(), fresh=out is None)
+        library.run(plan, tokens[0], self.memory(result)[0], cosines[0], sines[0], self.threads())
         if out is not None:
             self.written(out)
         return result

@@ -17,33 +17,29 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 TABLE_BYTES = 1 << 21  # of a block of table rows, if heads are the outer loop: it stays in the last-level cache
 ROW_BYTES = 1 << 15  # of a block of table rows, if tokens are the outer loop: it stays in the first-level cache
-LARGE = 1 << 24  # bytes of a result that no cache holds: it is written by nontemporal stores
-ALIGNED = 16  # bytes: nontemporal stores need addresses that are multiples
-LANES = 16  # pairs that the kernel rotates at a time
-WAYS = {("half", "half"): 1, ("interleaved", "interleaved"): 3, ("interleaved", "half"): 5, ("half", "interleaved"): 6}
-NONTEMPORAL = {1: 2, 3: 4}  # the ways that have a version with nontemporal stores
+DTYPES = ("float64", "float32", "bfloat16", "float16")  # by their numbers in rotate.c
+LAYOUTS = {
+    ("half", "half"): 1,
+    ("interleaved", "interleaved"): 2,
+    ("interleaved", "half"): 3,
+    ("half", "interleaved"): 4,
+}
 
 
 class Plan(NamedTuple):
     """The kernel's arguments that depend on shapes and strides alone.
 
     Attributes:
-        sizes: of the loops around a block of tokens, of a block, of the loops in it; then one of `WAYS` (0: channels
-            are no neighbours), pairs of a block of channels, blocks of channels, the begin and end of the two unrotated
-            ranges, and whether tokens are the outer loop of a block.
-        loops: strides of the four loops (other tables, other heads, tokens, heads) for x, the result, cos and sin.
-        row: for each array, the offsets of the first and second channels and the strides of pairs, blocks and channels.
-        units: how many blocks of tokens there are.
-        large: `sizes` for a result that is aligned; the same, or with nontemporal stores where no cache holds it.
+        address: of the numbers.
+        units: how many blocks of tokens there are, which threads may share.
         bytes: the size of x.
+        numbers: the fields of `plan` in rotate.c, in its order.
     """
 
-    sizes: Integers
-    loops: Integers
-    row: Integers
+    address: int
     units: int
-    large: Integers
     bytes: int
+    numbers: Integers
 
 
 class Layouts(NamedTuple):
@@ -88,16 +84,16 @@ def plan_of(kind: str, x: Strided, out: Sizes | None, cos: Strided, sin: Strided
     block = max(1, (ROW_BYTES if by_token else TABLE_BYTES) // (8 * pairs))
     blocks = -(-tokens[0] // block)
     pair_blocks, unrotated = pair_slices(layouts.shape[-1], pairs, pairing)
-    loops, row = np.array([loop[1:] for loop in (tables, others, tokens, heads)]), _row(layouts, pair_blocks)
-    way = WAYS[pairing.split, pairing.join] if (row[4] == 1).all() else 0
-    sizes = np.array([
-        others[0], blocks, block, tokens[0], heads[0], way, pairs // pairing.blocks, pairing.blocks,
+    row, size = _row(layouts, pair_blocks), BYTES[kind] * math.prod(x[0])
+    layout = LAYOUTS[pairing.split, pairing.join] if (row[4] == 1).all() else 0
+    units = tables[0] * others[0] * blocks
+    numbers = np.array([
+        *(DTYPES.index(kind), size if out is None else 0, units),
+        *(others[0], blocks, block, tokens[0], heads[0], layout, pairs // pairing.blocks, pairing.blocks),
         *(end for channels in unrotated for end in (channels.start, channels.stop)), by_token,
-    ])  # fmt: skip
-    large, size = sizes.copy(), BYTES[kind] * math.prod(x[0])
-    if size >= LARGE and _is_aligned(loops, row, layouts, pairing):
-        large[5] = NONTEMPORAL.get(way, way)
-    return Plan(sizes, loops, row, tables[0] * others[0] * blocks, large, size)
+        *tables[1:], *others[1:], *tokens[1:], *heads[1:], *row.reshape(-1),
+    ], np.int64)  # fmt: skip
+    return Plan(numbers.ctypes.data, units, size, numbers)
 
 
 def contiguous(shape: Sizes) -> Sizes:
@@ -146,10 +142,3 @@ def _row(layouts: Layouts, blocks: list[PairSlices]) -> Integers:
         for stride, first, second in ((x, block.first, block.second), (out, block.to_first, block.to_second))
     ]
     return np.array([*sides, *([0, 0, each, size * each, each] for each in (cos, sin))]).T.copy()
-
-
-def _is_aligned(loops: Integers, row: Integers, layouts: Layouts, pairing: Pairing) -> bool:
-    """Return whether every vector of an aligned result is aligned for nontemporal stores."""
-    size, together = BYTES[layouts.kind], 2 if pairing.join == "interleaved" else 1
-    places = [*loops[:, 1], *row[:4:3, 1], *(row[1:2, 1] if together == 1 else ())]
-    return all(int(place) * size % min(ALIGNED, together * LANES * size) == 0 for place in places)

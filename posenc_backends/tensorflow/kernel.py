@@ -61,7 +61,6 @@ def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
 
 CpuKernel(
     dtypes={getattr(tf, name): name for name in DTYPES},
-    size=lambda x: x.shape.num_elements(),
     is_eager=runs_at_once,
     is_plain=is_here,
     memory=_memory,

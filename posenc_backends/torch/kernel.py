@@ -47,7 +47,6 @@ class _RotateFunction(torch.autograd.Function):
 
 CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
-    size=Tensor.numel,
     is_eager=_is_eager,
     is_plain=_is_plain,
     memory=lambda x: (x.data_ptr(), (x.shape, x.stride())),

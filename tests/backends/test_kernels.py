@@ -1,23 +1,23 @@
 """The fused CPU kernel: bit-identical to the operators, for all dtypes, pairings, strides and tables."""
 
+import mmap
 import os
-import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from posenc_backends._kernels import adapter, huge_pages, launch
-from posenc_backends._kernels import plan as plans
+from posenc_backends._kernels import contiguous, library
+from posenc_backends._kernels.plan import plan_of
 from posenc_core import Rotary, rotate, rotation, unrotate
 from posenc_core._array_api import kernels
 from posenc_core.rotation import pairing_of, rotate_pairs
 
+HALF = pairing_of("half")
 RNG = np.random.default_rng(11)
 PAIRINGS = [
     *product(("half", "interleaved", "interleaved_to_half"), ("lead", "trail"), (1, 2)),
@@ -35,18 +35,18 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38]
 
 @pytest.fixture
 def calls(monkeypatch, to_backend):
-    """A list that grows with the dtype of each kernel call; skips backends without a kernel."""
-    pytest.importorskip("numba")
+    """A list that grows with the plan of each kernel call; skips backends without a kernel."""
+    assert library.LIBRARY is not None
     if type(to_backend(np.zeros(1))) not in kernels._kernels:
         pytest.skip("a backend without the kernel")
-    dtypes, compiled = [], launch.compiled
+    plans, run = [], library.run
 
-    def counted(dtype):
-        dtypes.append(dtype)
-        return compiled(dtype)
+    def counted(plan, *arguments):
+        plans.append(plan)
+        run(plan, *arguments)
 
-    monkeypatch.setattr(launch, "compiled", counted)
-    return dtypes
+    monkeypatch.setattr(library, "run", counted)
+    return plans
 
 
 def plainly(function, *arguments, **options):
@@ -108,54 +108,19 @@ def _called(function, *arguments, **options):
     return function(*arguments, **options)
 
 
-@pytest.fixture
-def large(monkeypatch):
-    """Treat every result as too large for caches."""
-    monkeypatch.setattr(plans, "LARGE", 0)
-    plans.plan_of.cache_clear()
-    yield
-    plans.plan_of.cache_clear()
-
-
-@pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
-@pytest.mark.parametrize("rotary_dim", [64, 40])
-def test_large_results_bypass_the_caches(on, to_backend, calls, large, layout, rotary_dim):
-    x, (cos, sin) = to_backend(tokens(2, 3, 33, 64, special=True)), to_backend(tokens(2, 33, rotary_dim // 2))
-    with np.errstate(all="ignore"):
-        for dtype in dtypes(on):
-            given = on.testing.cast(x, dtype)
-            rotated, plain = (function(rotate, given, cos, sin, layout=layout) for function in (_called, plainly))
-            assert bits(on.backend, rotated) == bits(on.backend, plain), dtype
-
-
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_large_results_may_have_any_alignment(large, layout, dtype):
-    x, (cos, sin) = tokens(3, 33, 64).astype(dtype), tokens(2, 33, 32)
-    wanted = plainly(rotate, x, cos, sin, layout=layout)
-    memory = np.empty(x.size + 64, dtype)
-    for place in range(64):
-        out = memory[place : place + x.size].reshape(x.shape)
-        np.testing.assert_array_equal(rotate(x, cos, sin, layout=layout, out=out), wanted)
-
-
 @pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="pages are of one size here")
-def test_large_results_are_asked_for_in_huge_pages(backend, to_backend, calls, monkeypatch):
-    asked = []
-
-    def ask(address, size):
-        huge_pages.ask_for_huge_pages(address, size)
-        asked.append((address, size))
-
-    monkeypatch.setattr(launch, "ask_for_huge_pages", ask)
-    (cos, sin), held = to_backend(tokens(2, 2048, 32)), []
-    for heads in (1, 16):  # 0.5 and 8 MiB
-        held.append(rotate(to_backend(tokens(heads, 2048, 64)), cos, sin, layout="half"))
-    if type(held[0]) is np.ndarray:
-        asked = [(each.ctypes.data, each.nbytes) for each in held]  # NumPy itself asks for huge pages
-    (_, small), (address, large) = asked
-    assert (small, large) == (2**19, 2**23)
-    assert "hg" in flags_of_memory(address + large // 2)
+def test_large_results_are_asked_for_in_huge_pages():
+    cos, sin = tokens(2, 2048, 32)
+    x = tokens(16, 2048, 64)
+    result = np.empty_like(x)  # NumPy itself asks for huge pages
+    plan = plan_of("float32", (x.shape, contiguous(x.shape)), None, *[(cos.shape, contiguous(cos.shape))] * 2, HALF)
+    memory = mmap.mmap(-1, x.nbytes)
+    address = np.frombuffer(memory, np.uint8).ctypes.data
+    assert "hg" not in flags_of_memory(address + x.nbytes // 2)
+    library.run(plan, x.ctypes.data, address, cos.ctypes.data, sin.ctypes.data, 1)
+    assert "hg" in flags_of_memory(address + x.nbytes // 2)
+    result[...] = np.frombuffer(memory, np.float32).reshape(x.shape)
+    np.testing.assert_array_equal(result, plainly(rotate, x, cos, sin, layout="half"))
 
 
 def flags_of_memory(address):
@@ -204,7 +169,7 @@ def test_empty_arrays(backend, to_backend):
 
 
 def test_threads_share_it(backend, to_backend, calls, monkeypatch):
-    monkeypatch.setattr(launch, "SHARE", 1 << 12)
+    monkeypatch.setattr(library, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     x, (cos, sin) = to_backend(tokens(3, 4, 200, 64)), to_backend(tokens(2, 200, 32))
     wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
@@ -224,7 +189,7 @@ def test_an_interrupt_waits_for_writing_threads():
         done.append((first, last))
 
     with pytest.raises(KeyboardInterrupt):
-        launch._share(run, 9, 3)
+        library._share(run, 9, 3)
     assert sorted(done) == [(3, 6), (6, 9)]
 
 
@@ -233,8 +198,8 @@ def test_without_new_threads_one_does_all(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     done = []
-    monkeypatch.setattr(launch.Thread, "start", start)
-    launch._share(lambda *part: done.append(part), 9, 3)
+    monkeypatch.setattr(library.Thread, "start", start)
+    library._share(lambda *part: done.append(part), 9, 3)
     assert sorted(done) == [(0, 3), (3, 6), (6, 9)]
 
 
@@ -262,49 +227,16 @@ def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkey
     assert len(asked) == 2
 
 
-def test_a_kernel_that_cannot_be_compiled_warns_once(backend, to_backend, calls, monkeypatch):
-    x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
-    wanted = bits(backend, plainly(rotate, x, cos, sin, layout="half"))
-    monkeypatch.undo()
-    monkeypatch.setattr(launch, "_failures", [])
-    monkeypatch.setitem(sys.modules, "posenc_backends._kernels.rotate", None)
-    launch.compiled.cache_clear()
-    try:
-        with pytest.warns(UserWarning, match="numba cannot compile the rotation here") as warned:
-            assert bits(backend, rotate(x, cos, sin, layout="half")) == wanted
-        assert len(warned) == 1
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            rotate(x, cos, sin, layout="half")
-            assert launch.compiled("float64") is None
-    finally:
-        launch.compiled.cache_clear()
-
-
-def test_without_numba_none_is_registered(to_backend, calls, monkeypatch):
+def test_without_the_library_none_is_registered(to_backend, calls, monkeypatch):
     array_type = type(to_backend(np.zeros(1)))
     kernel = kernels._kernels[array_type].rotate.__self__
     monkeypatch.setattr(kernels, "_kernels", {})
     kernel.register(array_type)
     assert kernels._kernels
     monkeypatch.setattr(kernels, "_kernels", {})
-    monkeypatch.setattr(adapter, "find_spec", lambda name: None)
+    monkeypatch.setattr(library, "LIBRARY", None)
     kernel.register(array_type)
     assert not kernels._kernels
-
-
-def test_nothing_is_computed_before_it_is_known_that_the_kernel_runs(on, to_backend, calls, monkeypatch):
-    def fail(*arguments):
-        raise AssertionError(arguments)
-
-    x, (cos, sin) = to_backend(tokens(3, 4, 20, 64)), to_backend(tokens(2, 20, 32))
-    if "float64" not in on.known_failures:
-        cos, sin = (on.testing.cast(table, "float64") for table in (cos, sin))
-    kernel = kernels._kernels[type(x)].rotate.__self__
-    monkeypatch.setattr(launch, "compiled", lambda dtype: None)
-    watched = replace(kernel, empty_like=fail, cast=fail, memory=fail)
-    assert watched.supports(x)
-    assert watched.rotate(x, cos, sin, pairing_of("half")) is None
 
 
 def test_compiled_code_does_not_call_it(on, to_backend, calls):
@@ -323,7 +255,7 @@ def test_compiled_code_does_not_call_it(on, to_backend, calls):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")
 def test_it_runs_in_forked_processes(calls, monkeypatch):
-    monkeypatch.setattr(launch, "SHARE", 1 << 12)
+    monkeypatch.setattr(library, "SHARE", 1 << 12)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     import posenc_backends.numpy  # noqa: F401 - NumPy is there in every process
 

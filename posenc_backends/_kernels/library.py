@@ -1,0 +1,105 @@
+"""The compiled library of the kernel: find it, load it, choose its level, and share its work among threads."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+LEVELS = ("baseline", "avx2")
+SHARE = 1 << 21  # bytes that are worth a thread
+VARIABLE = "POSENC_KERNEL"  # "off", or the highest level that may run
+PATH = Path(__file__).with_name("posenc_rotate.dll" if sys.platform == "win32" else "posenc_rotate.so")
+
+
+def load(path: Path = PATH) -> ctypes.CDLL | None:
+    """Return the library with its functions declared; None where there is none, or `POSENC_KERNEL` is "off".
+
+    Raises:
+        ValueError: if `POSENC_KERNEL` names no level.
+        OSError: if the library cannot be loaded.
+    """
+    chosen = os.environ.get(VARIABLE, "")
+    if chosen not in ("", "off", *LEVELS):
+        raise ValueError(f"`{VARIABLE}` must be 'off' or one of {', '.join(map(repr, LEVELS))}, got {chosen!r}.")
+    if chosen == "off" or not path.exists() or sys.byteorder != "little":
+        return None
+    library = ctypes.CDLL(str(path))
+    integers = [ctypes.c_int64] * 7
+    for name, count in (("posenc_rotate", 5), ("posenc_rotate_part", 7), ("posenc_advise", 2)):
+        function = getattr(library, name)
+        function.argtypes, function.restype = integers[:count], None
+    if chosen:
+        library.posenc_choose_level(LEVELS.index(chosen))
+    return library
+
+
+LIBRARY = load()
+
+
+def level() -> str:
+    """Return the name of the level that runs, one of `LEVELS`; "off" without the library."""
+    return "off" if LIBRARY is None else LEVELS[LIBRARY.posenc_level()]
+
+
+def run(plan: Plan, x: int, out: int, cos: int, sin: int, threads: int) -> None:
+    """Rotate what lies in memory.
+
+    Args:
+        plan: what `plan_of` returned for the shapes and strides.
+        x, out: addresses of `x` and the result, which lie apart or are one array.
+        cos, sin: addresses of the tables.
+        threads: how many may share the work.
+    """
+    library: Any = LIBRARY
+    shares = min(threads, plan.bytes // SHARE, plan.units) if threads > 1 else 1
+    if shares < 2:
+        library.posenc_rotate(plan.address, x, out, cos, sin)
+        return
+    library.posenc_advise(plan.address, out)
+    _share(partial(library.posenc_rotate_part, plan.address, x, out, cos, sin), plan.units, shares)
+
+
+def threads_of_process() -> int:
+    """Return how many threads a computation may have, counted as OpenMP counts them."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal():
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _share(run: Callable[[int, int], None], units: int, shares: int) -> None:
+    """Run in threads that end with the call, so that a process may fork at any time; ctypes releases the GIL."""
+    own, *others = pairwise([units * share // shares for share in range(shares + 1)])
+    threads, left = [], [own]
+    try:
+        for part in others:
+            threads.append(Thread(target=run, args=part))
+            try:
+                threads[-1].start()
+            except RuntimeError:  # the process may have no more threads
+                left.append(part)
+        for part in left:
+            run(*part)
+    finally:
+        _end(threads)
+
+
+def _end(threads: list[Thread]) -> None:
+    """Wait for all threads, whatever is raised meanwhile: they write to memory that is freed afterwards."""
+    try:
+        for thread in threads:
+            if thread.is_alive():
+                thread.join()
+    finally:
+        if any(thread.is_alive() for thread in threads):
+            _end(threads)
