@@ -15,8 +15,8 @@ from .model import Memory, Weights, decode, read
 Host = npt.NDArray[Any]
 
 
-class Backend(Protocol):
-    """The functions of a backend that decoding uses."""
+class Conversions(Protocol):
+    """The two functions of a backend that decoding uses."""
 
     def from_numpy(self, array: Host, /, *, like: Any = None) -> Any:
         """Return the framework's array of the same numbers, on the device of `like`."""
@@ -38,7 +38,7 @@ class Beams(NamedTuple):
 
 
 def greedy(
-    model: Transformer, weights: Weights, source: Array, *, backend: Backend, length: int | None = None
+    model: Transformer, weights: Weights, source: Array, *, backend: Conversions, length: int | None = None
 ) -> npt.NDArray[np.int32]:
     """Write answers by greedy decoding: each token is the likeliest one.
 
@@ -63,7 +63,13 @@ def greedy(
 
 
 def beam(
-    model: Transformer, weights: Weights, source: Array, *, backend: Backend, width: int = 4, length: int | None = None
+    model: Transformer,
+    weights: Weights,
+    source: Array,
+    *,
+    backend: Conversions,
+    width: int = 4,
+    length: int | None = None,
 ) -> Beams:
     """Write answers by beam search: keep the `width` likeliest beginnings at each step.
 
@@ -124,7 +130,7 @@ def _best(
     return np.take_along_axis(total, order, axis=-1), parents, tokens.astype(np.int32)
 
 
-def _select(memory: Memory, parents: npt.NDArray[np.int64], backend: Backend) -> Memory:
+def _select(memory: Memory, parents: npt.NDArray[np.int64], backend: Conversions) -> Memory:
     """Return the memory of the beginnings that are kept, in their order."""
     rows = memory.visible.shape[0]  # batch * beams
     first = np.arange(0, rows, rows // len(parents))  # the first row of each question

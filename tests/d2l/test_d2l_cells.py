@@ -59,7 +59,7 @@ def test_residual_and_norm(original):
 def test_encoder_block(original):
     tokens = original.to_backend(np.ones((2, 100, 24)))
     result, _ = original.applied(original.parts.block(24, 48, 8, 0.5), tokens, original.native_lengths(LENGTHS))
-    result = result[0] if isinstance(result, tuple) else result  # Flax's gives its weights, too
+    result = result[0] if isinstance(result, tuple) else result  # Flax's also gives its weights
     check_shape(original, result, (2, 100, 24))
     rows = original.backend.to_numpy(result)
     np.testing.assert_allclose(rows, np.broadcast_to(rows[:, :1], rows.shape), rtol=0, atol=64 * UNIT)
