@@ -187,13 +187,14 @@ def _rotate_channels(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing
     blocks, unrotated = pair_slices(width, pairs, pairing)
     before, after = ([x[..., part]] if part.start < part.stop else [] for part in unrotated)
     if blocks and blocks[0].channels is None:  # one block, whose halves have channels between them
-        first, second = _rotate_pair(xp, x[..., blocks[0].first], x[..., blocks[0].second], cos, sin)
+        rotated = _rotate_pair(xp, x[..., blocks[0].first], x[..., blocks[0].second], cos, sin)
+        first, second = _rounded(xp, rotated, x.dtype)
         return xp.concat([first, *before, second, *after], axis=-1)
-    rotated = []
+    parts = []
     for block in blocks:
         c, s = (cos, sin) if len(blocks) == 1 else (cos[..., block.columns], sin[..., block.columns])
-        rotated.append(_rotate_block(xp, x[..., block.channels], c, s, pairing))
-    return xp.concat([*before, *rotated, *after], axis=-1)
+        parts.append(_rotate_block(xp, x[..., block.channels], c, s, pairing))
+    return xp.concat([*before, *parts, *after], axis=-1)
 
 
 def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
@@ -211,16 +212,21 @@ def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -
     else:
         middle = x.shape[-1] // 2
         first, second = x[..., :middle], x[..., middle:]
-    return _join_pairs(xp, *_rotate_pair(xp, first, second, cos, sin), pairing.join)
+    rotated = _rotate_pair(xp, first, second, cos, sin)
+    join = getattr(xp, "join_pairs", None)
+    joined = join(*rotated, pairing.join, x.dtype) if join is not None else None
+    return _join_pairs(xp, *_rounded(xp, rotated, x.dtype), pairing.join) if joined is None else joined
 
 
 def _rotate_pair(xp: Namespace, first: Any, second: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    """Rotate in the dtype of the tables, then round to the dtype of the channels."""
-    dtype = first.dtype
-    if dtype == cos.dtype:
-        return first * cos - second * sin, second * cos + first * sin
-    rotated = _rotate_pair(xp, xp.astype(first, cos.dtype), xp.astype(second, cos.dtype), cos, sin)
-    return xp.astype(rotated[0], dtype), xp.astype(rotated[1], dtype)
+    """Rotate in the dtype of the tables."""
+    if first.dtype != cos.dtype:
+        first, second = xp.astype(first, cos.dtype), xp.astype(second, cos.dtype)
+    return first * cos - second * sin, second * cos + first * sin
+
+
+def _rounded(xp: Namespace, pair: tuple[Any, Any], dtype: Any) -> tuple[Any, Any]:
+    return pair if pair[0].dtype == dtype else (xp.astype(pair[0], dtype), xp.astype(pair[1], dtype))
 
 
 def _join_pairs(xp: Namespace, first: Any, second: Any, layout: str) -> Any:

@@ -9,10 +9,12 @@ from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 
-from posenc_backends._kernels import DTYPES, CpuKernel
+from posenc_backends._kernels import DTYPES, CpuKernel, level
+from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_checked
 
 from .distributed import PLAIN
+from .operator import rotate_large
 
 
 def _is_eager() -> bool:
@@ -45,7 +47,7 @@ class _RotateFunction(torch.autograd.Function):
         return rotate_checked(gradient, cos, -sin, context.pairing.inverse), None, None, None
 
 
-CpuKernel(
+_eager = CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
     is_eager=_is_eager,
     is_plain=_is_plain,
@@ -60,4 +62,14 @@ CpuKernel(
     may_take=lambda out: not out.requires_grad and out.is_contiguous(),
     written=torch.autograd.graph.increment_version,
     threads=torch.get_num_threads,
-).register(Tensor)
+)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
+    if not torch.compiler.is_compiling():
+        return _eager.rotate(x, cos, sin, pairing, out)
+    return rotate_large(x, cos, sin, pairing) if out is None else None
+
+
+if level() != "off":
+    register_kernel(Tensor, Kernel(lambda x: torch.compiler.is_compiling() or _eager.supports(x), _rotate))

@@ -40,6 +40,7 @@ from torch import (  # noqa: F401
 )
 from torch.utils.checkpoint import checkpoint
 
+from .compiled import JoinWords, SplitWords, are_words_best, is_exporting, is_specialized  # noqa: F401
 from .distributed import PLAIN
 
 
@@ -83,23 +84,16 @@ def _is_plain(array: torch.Tensor) -> bool:
     return type(array) in PLAIN and torch._C._functorch.peek_interpreter_stack() is None
 
 
-def is_exporting() -> bool:
-    """Return whether a program is exported, when the strides of results are not known, in which kernels differ."""
-    return getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)()  # since PyTorch 2.7
-
-
-def is_specialized(size: int, /) -> bool:
-    """Return whether compiled and exported code may rely on this size; other sizes are integers that change."""
-    if not torch.compiler.is_compiling():
-        return True
-    from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet
-
-    return has_static_value(size)
-
-
 def split_pairs(x: torch.Tensor, layout: str, /) -> tuple[torch.Tensor, ...]:
     """Return the first and second channels of pairs by an operator with a cheaper gradient than two slices have."""
+    if layout == "interleaved" and are_words_best(x, x.dtype):
+        return SplitWords.apply(x)
     return x.unflatten(-1, (-1, 2)).unbind(-1) if layout == "interleaved" else x.chunk(2, -1)
+
+
+def join_pairs(first: torch.Tensor, second: torch.Tensor, layout: str, dtype: torch.dtype, /) -> torch.Tensor | None:
+    """Return interleaved pairs, rounded to a dtype of half precision, where code is compiled; else None."""
+    return JoinWords.apply(first, second, dtype) if layout == "interleaved" and are_words_best(first, dtype) else None
 
 
 def partners(x: torch.Tensor, layout: str, /) -> torch.Tensor | None:

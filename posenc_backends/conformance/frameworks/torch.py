@@ -21,7 +21,10 @@ from ...torch.layers import MultiHeadAttention
 from .torch_export import exported, moved, moved_assigned, onnx, saved_persistent, traced
 
 KNOWN_FAILURES = known_failures("torch")
-WARNINGS = ("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",)  # inductor's own
+WARNINGS = (  # of `torch.compile` itself
+    "ignore:`torch.jit.script_method` is deprecated:DeprecationWarning",
+    "ignore:.* should not be instantiated:DeprecationWarning",
+)
 CONTRACTS = False  # `compiled` never fuses a multiplication and an addition
 NUM_GRAPHS = 2  # one for the first length, one for all others
 
