@@ -30,6 +30,11 @@ enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum { ANY_STRIDE, HALF, INTERLEAVED, TO_HALF, FROM_HALF };
 enum { BASELINE, AVX2 };
 
+/* Numbers in memory, which may lie at any address. */
+typedef double float64 __attribute__((aligned(1)));
+typedef float float32 __attribute__((aligned(1)));
+typedef uint16_t bits16 __attribute__((aligned(1)));
+
 /* One number for each array: offsets or strides, in elements. */
 typedef struct {
     int64_t x, out, cos, sin;

@@ -8,33 +8,33 @@ typedef int32_t ints __attribute__((vector_size(FLOATS * 4)));
 typedef uint32_t words __attribute__((vector_size(FLOATS * 4)));
 typedef uint16_t halves __attribute__((vector_size(FLOATS * 2)));
 
-INLINE doubles IN_LEVEL(read_float64)(const double *from)
+INLINE doubles IN_LEVEL(read_float64)(const float64 *from)
 {
     doubles numbers;
     memcpy(&numbers, from, sizeof numbers);
     return numbers;
 }
 
-INLINE floats IN_LEVEL(read_float32)(const float *from)
+INLINE floats IN_LEVEL(read_float32)(const float32 *from)
 {
     floats numbers;
     memcpy(&numbers, from, sizeof numbers);
     return numbers;
 }
 
-INLINE void IN_LEVEL(write_float64)(double *to, doubles numbers) { memcpy(to, &numbers, sizeof numbers); }
+INLINE void IN_LEVEL(write_float64)(float64 *to, doubles numbers) { memcpy(to, &numbers, sizeof numbers); }
 
-INLINE void IN_LEVEL(write_float32)(float *to, floats numbers) { memcpy(to, &numbers, sizeof numbers); }
+INLINE void IN_LEVEL(write_float32)(float32 *to, floats numbers) { memcpy(to, &numbers, sizeof numbers); }
 
 /* Numbers of 16 bits become the upper halves of words, and back. Compilers make slow code of CONVERT on x86. */
 #if defined(HAS_F16C)
 
-INLINE words IN_LEVEL(read_halves)(const uint16_t *from)
+INLINE words IN_LEVEL(read_halves)(const bits16 *from)
 {
     return (words)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)from)) << 16;
 }
 
-INLINE void IN_LEVEL(write_halves)(uint16_t *to, words numbers)
+INLINE void IN_LEVEL(write_halves)(bits16 *to, words numbers)
 {
     __m256i low = (__m256i)(numbers >> 16);
     __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
@@ -43,12 +43,12 @@ INLINE void IN_LEVEL(write_halves)(uint16_t *to, words numbers)
 
 #elif defined(__x86_64__)
 
-INLINE words IN_LEVEL(read_halves)(const uint16_t *from)
+INLINE words IN_LEVEL(read_halves)(const bits16 *from)
 {
     return (words)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64((const __m128i *)from));
 }
 
-INLINE void IN_LEVEL(write_halves)(uint16_t *to, words numbers)
+INLINE void IN_LEVEL(write_halves)(bits16 *to, words numbers)
 {
     __m128i low = (__m128i)((ints)numbers >> 16);
     _mm_storel_epi64((__m128i *)to, _mm_packs_epi32(low, low));
@@ -56,14 +56,14 @@ INLINE void IN_LEVEL(write_halves)(uint16_t *to, words numbers)
 
 #else
 
-INLINE words IN_LEVEL(read_halves)(const uint16_t *from)
+INLINE words IN_LEVEL(read_halves)(const bits16 *from)
 {
     halves numbers;
     memcpy(&numbers, from, sizeof numbers);
     return CONVERT(numbers, words) << 16;
 }
 
-INLINE void IN_LEVEL(write_halves)(uint16_t *to, words numbers)
+INLINE void IN_LEVEL(write_halves)(bits16 *to, words numbers)
 {
     halves low = CONVERT(numbers >> 16, halves);
     memcpy(to, &low, sizeof low);
@@ -71,7 +71,7 @@ INLINE void IN_LEVEL(write_halves)(uint16_t *to, words numbers)
 
 #endif
 
-INLINE floats IN_LEVEL(read_bfloat16)(const uint16_t *from) { return (floats)IN_LEVEL(read_halves)(from); }
+INLINE floats IN_LEVEL(read_bfloat16)(const bits16 *from) { return (floats)IN_LEVEL(read_halves)(from); }
 
 /* Round to nearest even, in the upper halves of words; every NaN becomes 0xFFFF. */
 INLINE words IN_LEVEL(rounded)(floats number)
@@ -80,19 +80,19 @@ INLINE words IN_LEVEL(rounded)(floats number)
     return is_nan | (bits + 0x7FFF + (bits >> 16 & 1));
 }
 
-INLINE void IN_LEVEL(write_bfloat16)(uint16_t *to, floats numbers)
+INLINE void IN_LEVEL(write_bfloat16)(bits16 *to, floats numbers)
 {
     IN_LEVEL(write_halves)(to, IN_LEVEL(rounded)(numbers));
 }
 
 #if defined(HAS_F16C)
 
-INLINE floats IN_LEVEL(read_float16)(const uint16_t *from)
+INLINE floats IN_LEVEL(read_float16)(const bits16 *from)
 {
     return (floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
 }
 
-INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
+INLINE void IN_LEVEL(write_float16)(bits16 *to, floats numbers)
 {
     _mm_storeu_si128((__m128i *)to, _mm256_cvtps_ph((__m256)numbers, 0));
 }
@@ -101,14 +101,14 @@ INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
 
 typedef __fp16 half_floats __attribute__((vector_size(FLOATS * 2)));
 
-INLINE floats IN_LEVEL(read_float16)(const uint16_t *from)
+INLINE floats IN_LEVEL(read_float16)(const bits16 *from)
 {
     half_floats numbers;
     memcpy(&numbers, from, sizeof numbers);
     return CONVERT(numbers, floats);
 }
 
-INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
+INLINE void IN_LEVEL(write_float16)(bits16 *to, floats numbers)
 {
     half_floats rounded = CONVERT(numbers, half_floats);
     memcpy(to, &rounded, sizeof rounded);
@@ -117,7 +117,7 @@ INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
 #else
 
 /* The exponent is moved from a bias of 15 to one of 127; float32 arithmetic normalises numbers without one. */
-INLINE floats IN_LEVEL(read_float16)(const uint16_t *from)
+INLINE floats IN_LEVEL(read_float16)(const bits16 *from)
 {
     words bits = IN_LEVEL(read_halves)(from), magnitude = (bits & 0x7FFF0000) >> 3;
     words is_tiny = (words)((ints)magnitude < 0x00800000), is_special = (words)((ints)magnitude > 0x0F7FFFFF);
@@ -127,7 +127,7 @@ INLINE floats IN_LEVEL(read_float16)(const uint16_t *from)
 }
 
 /* Round to nearest even; every NaN becomes a quiet one. */
-INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
+INLINE void IN_LEVEL(write_float16)(bits16 *to, floats numbers)
 {
     words bits = (words)numbers, magnitude = bits & 0x7FFFFFFF;
     words is_tiny = (words)((ints)magnitude < 0x38800000), is_large = (words)((ints)magnitude > 0x477FEFFF);
@@ -141,24 +141,24 @@ INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
 #endif
 
 #define DTYPE float64
-#define ELEMENT double
-#define WIDE double
+#define ELEMENT float64
+#define WIDE float64
 #define VECTOR doubles
 #define INDICES longs
 #define LANES DOUBLES
 #include "rotate_rows.h"
 
 #define DTYPE float32
-#define ELEMENT float
-#define WIDE float
+#define ELEMENT float32
+#define WIDE float32
 #define VECTOR floats
 #define INDICES ints
 #define LANES FLOATS
 #include "rotate_rows.h"
 
 #define DTYPE bfloat16
-#define ELEMENT uint16_t
-#define WIDE float
+#define ELEMENT bits16
+#define WIDE float32
 #define VECTOR floats
 #define INDICES ints
 #define LANES FLOATS
@@ -166,8 +166,8 @@ INLINE void IN_LEVEL(write_float16)(uint16_t *to, floats numbers)
 #include "rotate_rows.h"
 
 #define DTYPE float16
-#define ELEMENT uint16_t
-#define WIDE float
+#define ELEMENT bits16
+#define WIDE float32
 #define VECTOR floats
 #define INDICES ints
 #define LANES FLOATS
