@@ -8,6 +8,7 @@
    which is chosen at the first call where the processor has it. */
 
 #define _DEFAULT_SOURCE /* madvise */
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -24,6 +25,10 @@
 #define EXPORT __declspec(dllexport)
 #else
 #define EXPORT __attribute__((visibility("default")))
+#endif
+
+#if FLT_EVAL_METHOD != 0
+#error "This target does not round each product and sum to its own type."
 #endif
 
 enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };

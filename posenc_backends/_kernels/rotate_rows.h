@@ -1,8 +1,8 @@
 /* The rotation of one dtype at one level.
 
-   DTYPE names it; ELEMENT is the type in memory, WIDE that of the arithmetic, VECTOR holds LANES of them, INDICES as many
-   integers. PAIRS_ARE_WORDS: the first of a pair of bfloat16 is the lower half of a word, and its upper half
-   as float32 is the second. */
+   DTYPE names it; ELEMENT is the type in memory, WIDE that of the arithmetic; VECTOR holds LANES of them, INDICES as
+   many integers. PAIRS_ARE_WORDS: the first of a pair of bfloat16 is the lower half of a word, and its upper half as
+   float32 is the second. */
 
 /* Rotate LANES pairs; all are read before any is written. */
 INLINE void NAME(pairs)(int layout, const ELEMENT *x, const ELEMENT *y, ELEMENT *out, ELEMENT *across, const WIDE *cos,
