@@ -8,11 +8,17 @@
    which is chosen at the first call where the processor has it. */
 
 #define _DEFAULT_SOURCE /* madvise */
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#endif
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
 #endif
 
 #if defined(_WIN32)
@@ -21,15 +27,18 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
+#if FLT_EVAL_METHOD != 0
+#error "This target does not round each product and sum to its own type."
 #endif
 
 enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum { ANY_STRIDE, HALF, INTERLEAVED, TO_HALF, FROM_HALF };
 enum { BASELINE, AVX2 };
+
+/* Numbers in memory, which may lie at any address. */
+typedef double float64 __attribute__((aligned(1)));
+typedef float float32 __attribute__((aligned(1)));
+typedef uint16_t bits16 __attribute__((aligned(1)));
 
 /* One number for each array: offsets or strides, in elements. */
 typedef struct {
@@ -51,90 +60,60 @@ static inline places moved(places from, places stride, int64_t times)
     return to;
 }
 
-static inline uint32_t bits_of(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-static inline float from_bfloat16(uint16_t number) { return float_of((uint32_t)number << 16); }
-
-/* Round to nearest even; every NaN becomes 0x7FC0. */
-static inline uint16_t to_bfloat16(float number)
-{
-    uint32_t bits = bits_of(number), rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-    return number != number ? 0x7FC0 : rounded;
-}
-
-#if defined(__aarch64__)
-
-static inline float from_float16(uint16_t number)
-{
-    __fp16 half;
-    memcpy(&half, &number, sizeof half);
-    return half;
-}
-
-static inline uint16_t to_float16(float number)
-{
-    __fp16 half = (__fp16)number;
-    uint16_t bits;
-    memcpy(&bits, &half, sizeof bits);
-    return bits;
-}
-
+#define INLINE TARGET static inline __attribute__((always_inline))
+#define CONVERT __builtin_convertvector
+#if defined(__clang__)
+#define SHUFFLE_BY(one, two, ...) __builtin_shufflevector(one, two, __VA_ARGS__)
 #else
-
-/* Without branches, so that compilers rotate several at a time: a product by 2^112 moves the exponent, exactly. */
-static inline float from_float16(uint16_t number)
-{
-    uint32_t magnitude = number & 0x7FFF, sign = (uint32_t)(number & 0x8000) << 16;
-    uint32_t special = -(uint32_t)(magnitude >= 0x7C00) & 0x7F800000;
-    return float_of(bits_of(float_of(magnitude << 13) * 0x1p112f) | special | sign);
-}
-
-/* Round to nearest even; every NaN becomes a quiet one. */
-static inline uint16_t to_float16(float number)
-{
-    uint32_t bits = bits_of(number), magnitude = bits & 0x7FFFFFFF, sign = bits >> 16 & 0x8000;
-    uint32_t normal = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
-    uint32_t tiny = bits_of(float_of(magnitude) + 0.5f) - 0x3F000000;
-    uint32_t is_tiny = -(uint32_t)((int32_t)magnitude < 0x38800000);
-    uint32_t is_large = -(uint32_t)((int32_t)magnitude > 0x477FEFFF);
-    uint32_t is_nan = -(uint32_t)((int32_t)magnitude > 0x7F800000);
-    uint32_t finite = (is_tiny & tiny) | (~is_tiny & normal);
-    return (uint16_t)(sign | (~is_large & finite) | (is_large & (0x7C00 | (is_nan & 0x200))));
-}
-
+#define SHUFFLE_BY(one, two, ...) __builtin_shuffle(one, two, (INDICES){__VA_ARGS__})
 #endif
 
+/* Which numbers of two vectors of so many come together. */
+#define EVENS_2 0, 2
+#define EVENS_4 0, 2, 4, 6
+#define EVENS_8 0, 2, 4, 6, 8, 10, 12, 14
+#define ODDS_2 1, 3
+#define ODDS_4 1, 3, 5, 7
+#define ODDS_8 1, 3, 5, 7, 9, 11, 13, 15
+#define LOWS_2 0, 2
+#define LOWS_4 0, 4, 1, 5
+#define LOWS_8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGHS_2 1, 3
+#define HIGHS_4 2, 6, 3, 7
+#define HIGHS_8 4, 12, 5, 13, 6, 14, 7, 15
+
+#define JOIN_TWO_NAMES(one, two) one##_##two
+#define JOIN_TWO(one, two) JOIN_TWO_NAMES(one, two)
 #define JOIN_NAMES(one, two, three) one##_##two##_##three
 #define JOIN(one, two, three) JOIN_NAMES(one, two, three)
-#define JOIN_LEVEL_NAMES(one, two) one##_##two
-#define JOIN_LEVEL(one, two) JOIN_LEVEL_NAMES(one, two)
+#define IN_LEVEL(name) JOIN_TWO(name, LEVEL)
 #define NAME(name) JOIN(name, DTYPE, LEVEL)
+#define SHUFFLE(one, two, order) SHUFFLE_BY(one, two, JOIN_TWO(order, LANES))
+
+#define doubles IN_LEVEL(doubles)
+#define longs IN_LEVEL(longs)
+#define floats IN_LEVEL(floats)
+#define ints IN_LEVEL(ints)
+#define words IN_LEVEL(words)
+#define halves IN_LEVEL(halves)
+#define half_floats IN_LEVEL(half_floats)
 
 #define LEVEL baseline
 #define TARGET
+#define FLOATS 4
+#define DOUBLES 2
 #include "rotate_level.h"
 #undef LEVEL
 #undef TARGET
+#undef FLOATS
+#undef DOUBLES
 
 #if defined(__x86_64__)
 
-#include <cpuid.h>
-#include <immintrin.h>
-
 #define LEVEL avx2
 #define TARGET __attribute__((target("avx2,f16c")))
+#define FLOATS 8
+#define DOUBLES 4
 #define HAS_F16C
 #include "rotate_level.h"
 
@@ -142,12 +121,12 @@ static inline uint16_t to_float16(float number)
 static int best_level(void)
 {
     unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & (7u << 27)) != 7u << 27) /* OSXSAVE, AVX, F16C */
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c >> 27 & 7) != 7) /* OSXSAVE, AVX, F16C */
         return BASELINE;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
         return BASELINE;
-    return b & 1u << 5 ? AVX2 : BASELINE;
+    return b >> 5 & 1 ? AVX2 : BASELINE;
 }
 
 #else

@@ -1,63 +1,114 @@
 /* The rotation of one dtype at one level.
 
-   DTYPE and LEVEL name it; ELEMENT is the type in memory and WIDE that of the arithmetic, READ and WRITE convert. */
+   DTYPE names it; ELEMENT is the type in memory, WIDE that of the arithmetic; VECTOR holds LANES of them, INDICES as
+   many integers. PAIRS_ARE_WORDS: the first of a pair of bfloat16 is the lower half of a word, and its upper half as
+   float32 is the second. */
 
-#define PAIRS(NAMED, X0, X1, O0, O1)                                                                                   \
-    static TARGET void NAME(NAMED)(const ELEMENT *x, const ELEMENT *y, ELEMENT *o, ELEMENT *q, const WIDE *c,          \
-                                   const WIDE *s, int64_t pairs)                                                       \
-    {                                                                                                                  \
-        (void)y, (void)q;                                                                                              \
-        INDEPENDENT                                                                                                    \
-        for (int64_t i = 0; i < pairs; i++) {                                                                          \
-            WIDE one = READ(X0), two = READ(X1);                                                                       \
-            ELEMENT there = WRITE(one * c[i] - two * s[i]), across = WRITE(two * c[i] + one * s[i]);                   \
-            O0 = there;                                                                                                \
-            O1 = across;                                                                                               \
-        }                                                                                                              \
+/* Rotate LANES pairs; all are read before any is written. */
+INLINE void NAME(pairs)(int layout, const ELEMENT *x, const ELEMENT *y, ELEMENT *out, ELEMENT *across, const WIDE *cos,
+                        const WIDE *sin)
+{
+    VECTOR one, two, cosine, sine;
+    memcpy(&cosine, cos, sizeof cosine);
+    memcpy(&sine, sin, sizeof sine);
+    if (layout == INTERLEAVED || layout == TO_HALF) {
+#if defined(PAIRS_ARE_WORDS)
+        words both;
+        memcpy(&both, x, sizeof both);
+        one = (floats)(both << 16);
+        two = (floats)(both & 0xFFFF0000);
+#else
+        VECTOR low = NAME(read)(x), high = NAME(read)(x + LANES);
+        one = SHUFFLE(low, high, EVENS);
+        two = SHUFFLE(low, high, ODDS);
+#endif
+    } else {
+        one = NAME(read)(x);
+        two = NAME(read)(y);
     }
+    VECTOR first = one * cosine - two * sine, second = two * cosine + one * sine;
+    if (layout == INTERLEAVED || layout == FROM_HALF) {
+#if defined(PAIRS_ARE_WORDS)
+        words both = IN_LEVEL(rounded)(first) >> 16 | (IN_LEVEL(rounded)(second) & 0xFFFF0000);
+        memcpy(out, &both, sizeof both);
+#else
+        NAME(write)(out, SHUFFLE(first, second, LOWS));
+        NAME(write)(out + LANES, SHUFFLE(first, second, HIGHS));
+#endif
+    } else {
+        NAME(write)(out, first);
+        NAME(write)(across, second);
+    }
+}
 
-PAIRS(half, x[i], y[i], o[i], q[i])
-PAIRS(interleaved, x[2 * i], x[2 * i + 1], o[2 * i], o[2 * i + 1])
-PAIRS(to_half, x[2 * i], x[2 * i + 1], o[i], q[i])
-PAIRS(from_half, x[i], y[i], o[2 * i], o[2 * i + 1])
-
-/* Rotate the pairs of a block whatever the strides of the channels are. */
-static TARGET void NAME(any_stride)(const plan *p, const ELEMENT *x, const ELEMENT *y, ELEMENT *o, ELEMENT *q,
-                                    const WIDE *c, const WIDE *s)
+/* Rotate fewer than LANES pairs, or those whose channels have any stride. */
+TARGET static void NAME(gathered)(const plan *p, int64_t start, const ELEMENT *x, const ELEMENT *y, ELEMENT *out,
+                                  ELEMENT *across, const WIDE *cos, const WIDE *sin)
 {
     places step = p->pair;
-    for (int64_t i = 0; i < p->pairs; i++) {
-        WIDE one = READ(x[i * step.x]), two = READ(y[i * step.x]), cosine = c[i * step.cos], sine = s[i * step.sin];
-        ELEMENT there = WRITE(one * cosine - two * sine), across = WRITE(two * cosine + one * sine);
-        o[i * step.out] = there;
-        q[i * step.out] = across;
-    }
-}
-
-/* Write all channels of one row: the blocks of pairs, then the unrotated channels. */
-static TARGET void NAME(row)(const plan *p, const ELEMENT *x, ELEMENT *out, const WIDE *cos, const WIDE *sin)
-{
-    places first = p->first, second = p->second;
-    for (int64_t block = 0; block < p->pair_blocks; block++) {
-        const ELEMENT *one = x + first.x, *two = x + second.x;
-        ELEMENT *there = out + first.out, *across = out + second.out;
-        const WIDE *c = cos + first.cos, *s = sin + first.sin;
-        switch (p->layout) {
-        case HALF: NAME(half)(one, two, there, across, c, s, p->pairs); break;
-        case INTERLEAVED: NAME(interleaved)(one, two, there, across, c, s, p->pairs); break;
-        case TO_HALF: NAME(to_half)(one, two, there, across, c, s, p->pairs); break;
-        case FROM_HALF: NAME(from_half)(one, two, there, across, c, s, p->pairs); break;
-        default: NAME(any_stride)(p, one, two, there, across, c, s);
+    for (; start < p->pairs; start += LANES) {
+        int64_t count = p->pairs - start < LANES ? p->pairs - start : LANES;
+        ELEMENT one[LANES] = {0}, two[LANES] = {0};
+        WIDE c[LANES] = {0}, s[LANES] = {0};
+        for (int64_t i = 0; i < count; i++) {
+            one[i] = x[(start + i) * step.x];
+            two[i] = y[(start + i) * step.x];
+            c[i] = cos[(start + i) * step.cos];
+            s[i] = sin[(start + i) * step.sin];
         }
-        first = moved(first, p->pair_block, 1);
-        second = moved(second, p->pair_block, 1);
+        NAME(pairs)(HALF, one, two, one, two, c, s);
+        for (int64_t i = 0; i < count; i++) {
+            out[(start + i) * step.out] = one[i];
+            across[(start + i) * step.out] = two[i];
+        }
     }
-    for (int range = 0; range < 2 && out != x; range++)
-        for (int64_t i = p->unrotated[range][0]; i < p->unrotated[range][1]; i++)
-            out[i * p->channel.out] = x[i * p->channel.x];
 }
 
-static TARGET void NAME(units)(const plan *p, const void *x, void *out, const void *cos, const void *sin,
+static void NAME(copy)(const plan *p, const ELEMENT *x, ELEMENT *out)
+{
+    for (int range = 0; range < 2; range++) {
+        int64_t first = p->unrotated[range][0], last = p->unrotated[range][1];
+        if (p->channel.x == 1 && p->channel.out == 1)
+            memcpy(out + first, x + first, (size_t)(last - first) * sizeof *x);
+        else
+            for (int64_t i = first; i < last; i++)
+                out[i * p->channel.out] = x[i * p->channel.x];
+    }
+}
+
+/* Write all channels of some rows: the blocks of pairs, then the unrotated channels. */
+INLINE void NAME(rows)(int layout, const plan *p, const ELEMENT *x, ELEMENT *out, const WIDE *cos, const WIDE *sin,
+                       int64_t count, places stride)
+{
+    int beside = layout == INTERLEAVED || layout == TO_HALF, to_beside = layout == INTERLEAVED || layout == FROM_HALF;
+    int64_t pairs = p->pairs, whole = layout == ANY_STRIDE ? 0 : pairs - pairs % LANES, blocks = p->pair_blocks;
+    int copies = x != out && p->unrotated[0][0] + p->unrotated[1][0] < p->unrotated[0][1] + p->unrotated[1][1];
+    for (; count > 0; count--) {
+        const ELEMENT *one = x + p->first.x, *two = x + p->second.x;
+        ELEMENT *there = out + p->first.out, *across = out + p->second.out;
+        const WIDE *c = cos, *s = sin;
+        for (int64_t block = 0; block < blocks; block++) {
+            for (int64_t i = 0; i < whole; i += LANES)
+                NAME(pairs)(layout, one + (i << beside), two + i, there + (i << to_beside), across + i, c + i, s + i);
+            if (whole < pairs)
+                NAME(gathered)(p, whole, one, two, there, across, c, s);
+            one += p->pair_block.x;
+            two += p->pair_block.x;
+            there += p->pair_block.out;
+            across += p->pair_block.out;
+            c += p->pair_block.cos;
+            s += p->pair_block.sin;
+        }
+        if (copies)
+            NAME(copy)(p, x, out);
+        x += stride.x;
+        out += stride.out;
+        cos += stride.cos;
+        sin += stride.sin;
+    }
+}
+
+TARGET static void NAME(units)(const plan *p, const ELEMENT *x, ELEMENT *out, const WIDE *cos, const WIDE *sin,
                                int64_t first, int64_t last)
 {
     for (int64_t unit = first; unit < last; unit++) {
@@ -69,19 +120,25 @@ static TARGET void NAME(units)(const plan *p, const void *x, void *out, const vo
         int64_t outer = p->by_token ? tokens : p->heads, inner = p->by_token ? p->heads : tokens;
         places outwards = p->by_token ? p->by_row : p->by_head, inwards = p->by_token ? p->by_head : p->by_row;
         for (int64_t i = 0; i < outer; i++) {
-            places row = moved(at, outwards, i);
-            for (int64_t j = 0; j < inner; j++) {
-                NAME(row)(p, (const ELEMENT *)x + row.x, (ELEMENT *)out + row.out, (const WIDE *)cos + row.cos,
-                          (const WIDE *)sin + row.sin);
-                row = moved(row, inwards, 1);
+            const ELEMENT *from = x + at.x;
+            ELEMENT *to = out + at.out;
+            const WIDE *c = cos + at.cos, *s = sin + at.sin;
+            switch (p->layout) {
+            case HALF: NAME(rows)(HALF, p, from, to, c, s, inner, inwards); break;
+            case INTERLEAVED: NAME(rows)(INTERLEAVED, p, from, to, c, s, inner, inwards); break;
+            case TO_HALF: NAME(rows)(TO_HALF, p, from, to, c, s, inner, inwards); break;
+            case FROM_HALF: NAME(rows)(FROM_HALF, p, from, to, c, s, inner, inwards); break;
+            default: NAME(rows)(ANY_STRIDE, p, from, to, c, s, inner, inwards);
             }
+            at = moved(at, outwards, 1);
         }
     }
 }
 
-#undef PAIRS
 #undef DTYPE
 #undef ELEMENT
 #undef WIDE
-#undef READ
-#undef WRITE
+#undef VECTOR
+#undef INDICES
+#undef LANES
+#undef PAIRS_ARE_WORDS
