@@ -9,6 +9,9 @@ from drawn import COLORS, backend_of, circumstances, picture, results, table
 from matplotlib.figure import Figure
 
 MARKS = {"half": "o", "interleaved": "s"}
+SHOWN = {"prefill": "prefill, 4,096 tokens", "decode one row grouped": "one token"}  # in the first table and picture
+WAYS = ("eager", "eager, without the kernel", "compiled")
+MOST_USED = ("bfloat16", "float16", "float32")  # dtypes; the first that a framework was measured in is shown
 OTHERS = {
     "additive-": (
         "## Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed table; "
@@ -22,9 +25,10 @@ OTHERS = {
 
 
 def speed() -> str:
-    """Return a picture and a table for each result, as Markdown."""
-    parts = []
-    for stem, result in results("rotation-"):
+    """Return a table and a picture of all frameworks, then both for each result, as Markdown."""
+    rotations = list(results("rotation-"))
+    parts = _first_screen([result for _, result in rotations])
+    for stem, result in rotations:
         backend = backend_of(result)
         panels = _panels(result)
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
@@ -40,6 +44,75 @@ def speed() -> str:
         found = [result for _, result in results(stem)]
         parts += found and [text, table(("case", *map(backend_of, found)), _by_backend(found))]
     return "\n".join(parts)
+
+
+def _first_screen(found: list[dict[str, Any]]) -> list[str]:
+    """Return a table and a picture of what each framework takes, as it is installed."""
+    rows, points = [], {}
+    for result in found:
+        name = backend_of(result)
+        measured = points[name] = {shape: _shown(result, shape) for shape in SHOWN}
+        dtype = next((dtype for dtype, _ in measured.values()), "")
+        cells = [_cell(medians, way) for _, medians in measured.values() for way in WAYS]
+        rows.append((name, f"`{_command(result['backend'])}`", dtype, *cells))
+    heads = ("framework", "you type", "dtype", *(f"{shape}, {way}" for shape in SHOWN.values() for way in WAYS))
+    alt = "time divided by that of a memcpy: ours and the fastest of others, eager and compiled, by framework"
+    size = (9, 1.2 + 0.9 * len(rows))
+    return [table(heads, rows), picture("speed-first", alt, partial(_draw_first, points), size)]
+
+
+def _command(backend: str) -> str:
+    return "pip install posenc" if backend == "numpy" else f'pip install "posenc[{backend.partition(" ")[0]}]"'
+
+
+def _shown(result: dict[str, Any], shape: str) -> tuple[str, dict[str, float]]:
+    """Return the dtype that is shown, and the median of each implementation with one thread, half layout, forward."""
+    for dtype in MOST_USED:
+        for case in result["cases"]:
+            if case["name"] == f"{shape}, {dtype}, half, forward" and case["threads"] == 1 and case.get("ratios"):
+                return dtype, {name: three[1] for name, three in case["ratios"].items()}
+    return "", {}
+
+
+def _fastest(medians: dict[str, float], way: str, *, ours: bool) -> tuple[str, float] | None:
+    """Return the name and the median of the fastest layer or function, ours or others', that runs this way."""
+    found = {}
+    for name, median in medians.items():
+        runs = "compiled" if "compiled" in name or "hybridized" in name else "eager"
+        runs += ", without the kernel" if "without the kernel" in name else ""
+        writes_elsewhere = name == "copy" or ", out" in name or "in place" in name or "donated" in name
+        if runs == way and not writes_elsewhere and name.startswith("posenc") == ours:
+            found[name] = median
+    return min(found.items(), key=lambda item: item[1], default=None)
+
+
+def _cell(medians: dict[str, float], way: str) -> str:
+    """Return our memcpys, and our time divided by that of the fastest of others."""
+    mine, theirs = _fastest(medians, way, ours=True), _fastest(medians, way.partition(",")[0], ours=False)
+    if mine is None:
+        return ""
+    return f"{mine[1]:.3g}" + (f" ({mine[1] / theirs[1]:.2f} × {theirs[0].partition(',')[0]})" if theirs else "")
+
+
+def _draw_first(points: dict[str, dict[str, tuple[str, dict[str, float]]]], figure: Figure) -> None:
+    panels = figure.subplots(1, len(SHOWN), sharey=True, squeeze=False).ravel()
+    forms = [(way, ours) for way in WAYS for ours in (True, False) if ours or "," not in way]
+    for panel, shape in zip(panels, SHOWN, strict=True):
+        for row, (_, measured) in enumerate(points.items()):
+            for number, (way, ours) in enumerate(forms):
+                best = _fastest(measured[shape][1], way, ours=ours)
+                if best is not None:
+                    height, color = row + 0.14 * (number - 2), COLORS[WAYS.index(way)]
+                    panel.plot(best[1], height, "o" if ours else "x", color=color, ms=6)
+        panel.set(xscale="log", title=SHOWN[shape], yticks=range(len(points)), yticklabels=points)
+        panel.axvline(1, color=COLORS[-1], lw=0.8)
+        panel.xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
+        panel.set_xlabel("time divided by that of a memcpy")
+    panels[0].invert_yaxis()
+    for way, ours in forms:
+        label = f"{'posenc' if ours else 'fastest of others'}, {way}"
+        panels[0].plot([], [], "o" if ours else "x", color=COLORS[WAYS.index(way)], label=label)
+    figure.legend(loc="outside upper center", ncols=3)
 
 
 def _by_backend(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
