@@ -29,7 +29,8 @@ def _is_eager() -> bool:
 
 def _is_plain(x: Any) -> bool:
     here = type(x) in PLAIN and x.is_cpu and x.layout is torch.strided
-    return here and not x.is_neg() and not _functorch.is_functorch_wrapped_tensor(x)
+    wrapped = _functorch.is_functorch_wrapped_tensor(x) or _functorch.is_legacy_batchedtensor(x)
+    return here and not x.is_neg() and not wrapped
 
 
 class _RotateFunction(torch.autograd.Function):
