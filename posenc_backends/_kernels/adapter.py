@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from posenc_core._array_api.checks import write
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing
 
@@ -33,6 +34,8 @@ class CpuKernel:
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
+        by_operators: `(x, cos, sin, pairing) -> array`: the rotation where the library is missing, or None for calls
+            that it does not support.
     """
 
     dtypes: Mapping[Any, str]
@@ -47,6 +50,7 @@ class CpuKernel:
     may_take: Callable[[Any], bool] = lambda out: True
     written: Callable[[Any], None] = lambda out: None
     threads: Callable[[], int] = library.threads_of_process
+    by_operators: Callable[..., Any] | None = None
 
     @cached_property
     def float32(self) -> Any:
@@ -54,8 +58,8 @@ class CpuKernel:
         return next(dtype for dtype, name in self.dtypes.items() if name == "float32")
 
     def register(self, array_type: type) -> None:
-        """Rotate arrays of exactly this class by the kernel, if its library is here."""
-        if library.LIBRARY is not None:
+        """Rotate arrays of exactly this class by the kernel, if its library is here or operators take its place."""
+        if library.LIBRARY is not None or self.by_operators is not None:
             register_kernel(array_type, Kernel(self.supports, self.rotate))
 
     def supports(self, x: Any) -> bool:
@@ -69,6 +73,12 @@ class CpuKernel:
         if self.is_followed(x, cos, sin):
             refused = self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin)
             return None if refused else self.differentiable(x, cos, sin, pairing)  # type: ignore[misc]
+        if library.LIBRARY is not None:
+            return self._run(x, cos, sin, pairing, out)
+        rotated = None if self.by_operators is None else self.by_operators(x, cos, sin, pairing)
+        return rotated if out is None or rotated is None else write("out", out, rotated)
+
+    def _run(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any) -> Any:
         name = self.dtypes[x.dtype]
         wide = x.dtype if name == "float64" else self.float32
         cos = cos if cos.dtype == wide else self.cast(cos, wide)

@@ -18,6 +18,7 @@ from posenc_core.layers import Backend
 
 from . import namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
+from .eager import share
 
 register_namespace(Tensor, namespace)
 register_namespace(nn.Parameter, namespace)  # found without a loop that `torch.compile` would trace
@@ -66,7 +67,7 @@ class TorchBackend(Backend):
 
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
         """Return the rows from `start` to `stop` of each table."""
-        return tuple([table[start:stop] for table in tables])
+        return share(tuple([table[start:stop] for table in tables]))
 
     def eager(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return `function(*arguments)`; no compiler gets through the arithmetic of exact frequencies."""

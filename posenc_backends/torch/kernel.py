@@ -13,6 +13,7 @@ from posenc_backends._kernels import DTYPES, CpuKernel, level
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_checked
 
+from . import eager
 from .distributed import PLAIN
 from .operator import rotate_large
 
@@ -29,7 +30,8 @@ def _is_eager() -> bool:
 
 def _is_plain(x: Any) -> bool:
     here = type(x) in PLAIN and x.is_cpu and x.layout is torch.strided
-    return here and not x.is_neg() and not _functorch.is_functorch_wrapped_tensor(x)
+    wrapped = _functorch.is_functorch_wrapped_tensor(x) or _functorch.is_legacy_batchedtensor(x)
+    return here and not x.is_neg() and not wrapped
 
 
 class _RotateFunction(torch.autograd.Function):
@@ -62,6 +64,7 @@ _eager = CpuKernel(
     may_take=lambda out: not out.requires_grad and out.is_contiguous(),
     written=torch.autograd.graph.increment_version,
     threads=torch.get_num_threads,
+    by_operators=eager.rotate,
 )
 
 
@@ -73,3 +76,5 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
 
 if level() != "off":
     register_kernel(Tensor, Kernel(lambda x: torch.compiler.is_compiling() or _eager.supports(x), _rotate))
+else:
+    _eager.register(Tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,6 @@ from array_api_compat.torch import (  # noqa: F401
     asarray,
     astype,
     broadcast_to,
-    concat,
     expand_dims,
     matmul,
     matrix_transpose,
@@ -42,6 +41,11 @@ from torch.utils.checkpoint import checkpoint
 
 from .compiled import JoinWords, SplitWords, are_words_best, is_exporting, is_specialized  # noqa: F401
 from .distributed import PLAIN
+
+
+def concat(arrays: Sequence[torch.Tensor], /, *, axis: int) -> torch.Tensor:
+    """Return arrays joined; `torch.concat` has no rule for batched gradients."""
+    return torch.cat(tuple(arrays), axis)
 
 
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
@@ -86,9 +90,11 @@ def _is_plain(array: torch.Tensor) -> bool:
 
 def split_pairs(x: torch.Tensor, layout: str, /) -> tuple[torch.Tensor, ...]:
     """Return the first and second channels of pairs by an operator with a cheaper gradient than two slices have."""
-    if layout == "interleaved" and are_words_best(x, x.dtype):
+    if layout != "interleaved":
+        return x.chunk(2, -1)
+    if are_words_best(x, x.dtype):
         return SplitWords.apply(x)
-    return x.unflatten(-1, (-1, 2)).unbind(-1) if layout == "interleaved" else x.chunk(2, -1)
+    return x.view(*x.shape[:-1], x.shape[-1] // 2, 2).unbind(-1)  # `unflatten` has no rule for batched gradients
 
 
 def join_pairs(first: torch.Tensor, second: torch.Tensor, layout: str, dtype: torch.dtype, /) -> torch.Tensor | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-SHAPES = {"prefill": (1, 3, 19, 16), "decode": (2, 3, 1, 16)}
+SHAPES = {"prefill": (1, 3, 19, 16), "decode grouped": (2, 4, 1, 16)}
 KNOWN_TO_FAIL = {"fused operator"}  # Paddle's operator has no CPU kernel
 
 
@@ -40,7 +40,7 @@ def test_every_implementation_of_other_benchmarks_runs(script, sizes, measured_b
 
 @pytest.mark.parametrize(  # each shape and each dtype, not all of both: eager JAX compiles every operation for each
     ("shape", "dtype"),
-    [("prefill", "float32"), ("decode", "float32"), ("decode", "bfloat16"), ("prefill", "float16")],
+    [("prefill", "float32"), ("decode grouped", "float32"), ("decode grouped", "bfloat16"), ("prefill", "float16")],
 )
 def test_every_implementation_of_a_rotation_agrees_with_ours(shape, dtype, measured_backend, rotation, monkeypatch):
     from harness import measure

@@ -1,0 +1,135 @@
+"""The rotation by few operators, part by part, for eager CPU tensors where the compiled kernel is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import repeat
+
+import torch
+from torch import Tensor
+
+from posenc_backends._kernels import library
+from posenc_core.rotation import Pairing, pair_slices
+
+PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
+SERIAL = 1 << 15  # an operator on fewer numbers runs in one thread
+STEP = 16  # complex numbers in one step of a vectorized loop, at most
+CAST = {  # faster than `Tensor.to`
+    torch.float64: Tensor.double,
+    torch.float32: Tensor.float,
+    torch.bfloat16: Tensor.bfloat16,
+    torch.float16: Tensor.half,
+}
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | None:
+    """Return `x` rotated, with the bits of `rotate_reference`; None for what is left to it.
+
+    That is: several blocks, channels between the halves, another layout of the output, and float64 that is
+    interleaved, unless complex products round as the formula does.
+
+    Args:
+        x: tokens, shape `(..., length, width)`, a plain tensor on the CPU, of which no gradient is recorded.
+        cos, sin: tables that broadcast to `x`, but for the last axis; the same kind of tensor.
+        pairing: which channels are pairs.
+    """
+    layout, pairs = pairing.split, cos.shape[-1]
+    channels = _channels(x.shape[-1], pairs, pairing)
+    wide = torch.float64 if x.dtype is torch.float64 else torch.float32
+    if channels is None or (layout != "half" and wide is torch.float64 and not _rounds_products(x, pairs, wide)):
+        return None
+    cos, sin = _cast(cos, wide), _cast(sin, wide)
+    if x.numel() <= PART:
+        return _cast(_rotate_part(x, cos, sin, layout, channels), x.dtype).contiguous()
+    result = torch.empty_like(x, memory_format=torch.contiguous_format)
+    for part, c, s, to in _parts(x, cos, sin, result):
+        to.copy_(_rotate_part(part, c, s, layout, channels))
+    return result
+
+
+@cache
+def _channels(width: int, pairs: int, pairing: Pairing) -> slice | None:
+    """Return the channels that are rotated; None if they are none, or not all together, or change their places."""
+    blocks, _ = pair_slices(width, pairs, pairing)
+    return blocks[0].channels if len(blocks) == 1 and pairing.split == pairing.join else None
+
+
+def _parts(x: Tensor, cos: Tensor, sin: Tensor, result: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yield parts of the tensors along the longest axis of `x` but the last."""
+    axis = max(range(-x.ndim, -1), key=lambda axis: x.shape[axis], default=0)
+    if not axis:
+        yield x, cos, sin, result
+        return
+    count = max(1, PART * torch.get_num_threads() * x.shape[axis] // x.numel())
+
+    def split(table: Tensor) -> Iterable[Tensor]:
+        return table.split(count, axis) if table.ndim >= -axis and table.shape[axis] > 1 else repeat(table)
+
+    yield from zip(x.split(count, axis), split(cos), split(sin), result.split(count, axis), strict=False)
+
+
+def _rotate_part(x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice) -> Tensor:
+    """Return `x` rotated, in the dtype of the tables if all channels are."""
+    if 2 * cos.shape[-1] == x.shape[-1]:
+        return _rotate_wide(_cast(x, cos.dtype), cos, sin, layout)
+    rotated = _rotate_wide(_cast(x[..., channels], cos.dtype), cos, sin, layout)
+    return torch.cat([x[..., : channels.start], _cast(rotated, x.dtype), x[..., channels.stop :]], -1)
+
+
+def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x if x.dtype is dtype else CAST[dtype](x)
+
+
+def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """Rotate all channels of float32 or float64."""
+    if layout == "half":
+        cosines, sines = _full_width(cos, sin)
+        return (x * cosines).add_(x.roll(cos.shape[-1], -1).mul_(sines))
+    if x.stride(-1) != 1 or x.storage_offset() % 2 or any(stride % 2 for stride in x.stride()[:-1]):
+        x = x.clone(memory_format=torch.contiguous_format)  # neighbours, to be viewed as one number
+    if _rounds_products(x, cos.shape[-1], x.dtype):
+        return (x.view(x.dtype.to_complex()) * torch.complex(cos, sin)).view(x.dtype)
+    both = x.view(torch.int64)
+    swapped = (both << 32).bitwise_or_((both >> 32).bitwise_and_(0xFFFFFFFF)).view(x.dtype)
+    cosines, sines = torch.complex(cos, cos).view(x.dtype), torch.complex(-sin, sin).view(x.dtype)
+    return (x * cosines).add_(swapped.mul_(sines))
+
+
+def _full_width(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors of all channels in half layout: of `x`, and of `x` with its halves swapped."""
+    made = getattr(cos, "shared_with", None)
+    if made is None:
+        return torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
+    if not made or made[0] is not sin:  # the gradient rotates back, by another sine
+        made[:] = sin, torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
+    return made[1], made[2]
+
+
+def share(rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return rows of a layer's tables, the cosine first, whose factors the rotations of one call share.
+
+    Nobody writes to these rows, unlike to the tables that users give to `rotate`.
+    """
+    if library.LIBRARY is None and len(rows) == 2 and not torch.compiler.is_compiling():
+        rows[0].shared_with = []
+    return rows
+
+
+def _rounds_products(x: Tensor, pairs: int, dtype: torch.dtype) -> bool:
+    """Return whether complex products with `x` round each product and sum, as the formula does.
+
+    Vectorized loops of PyTorch do, but not what these leave over: the ends of rows that are no multiple of their steps,
+    or of the shares of several threads.
+    """
+    return pairs % STEP == 0 and (x.numel() < SERIAL or torch.get_num_threads() == 1) and _vectors_round_products(dtype)
+
+
+@cache
+def _vectors_round_products(dtype: torch.dtype) -> bool:
+    """Return whether they do on this machine."""
+    numbers = torch.arange(64 * 2 * STEP, dtype=dtype, device="cpu").sin().view(64, STEP, 2)
+    (a, b), (c, d) = numbers.unbind(-1), numbers[:1].flip(1).unbind(-1)
+    product = torch.view_as_real(torch.complex(a, b) * torch.complex(c, d))
+    same: bool = torch.equal(product, torch.stack((a * c - b * d, a * d + b * c), -1))
+    return same
