@@ -8,6 +8,7 @@
    which is chosen at the first call where the processor has it. */
 
 #define _DEFAULT_SOURCE /* madvise */
+#include <float.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -115,6 +116,12 @@ static inline uint16_t to_float16(float number)
 }
 
 #endif
+
+/* What other targets would get wrong silently, so that they are built without the kernel. */
+#if FLT_EVAL_METHOD || defined(__FAST_MATH__) || defined(__FMA__)
+#error "Products and sums must be rounded to their own type, one by one."
+#endif
+_Static_assert(sizeof(void *) == 8, "Addresses are passed as integers of 64 bits.");
 
 #define JOIN_NAMES(one, two, three) one##_##two##_##three
 #define JOIN(one, two, three) JOIN_NAMES(one, two, three)
