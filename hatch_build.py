@@ -22,7 +22,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path(__file__).parent / "posenc_backends" / "_kernels"
-NAME = "posenc_rotate.dll" if sys.platform == "win32" else "posenc_rotate.so"
+NAME = "posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so"  # that of `library.PATH`
 VARIABLE = "POSENC_BUILD_KERNEL"
 # `CFLAGS` is left out: -march=native or -ffast-math would fuse products with sums, and change the last bits.
 FLAGS = ("-std=c11", "-shared", "-fvisibility=hidden", "-g0", "-O3", "-ffp-contract=off", "-fno-fast-math")

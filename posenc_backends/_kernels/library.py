@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LEVELS = ("baseline", "avx2")
 SHARE = 1 << 21  # bytes that are worth a thread
 VARIABLE = "POSENC_KERNEL"  # "off", or the highest level that may run
-PATH = Path(__file__).with_name("posenc_rotate.dll" if sys.platform == "win32" else "posenc_rotate.so")
+# The first dot keeps `pkgutil` from taking it for a module.
+PATH = Path(__file__).with_name("posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so")
 
 
 def load(path: Path = PATH) -> tuple[ctypes.CDLL | None, str]:
