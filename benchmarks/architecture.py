@@ -5,8 +5,8 @@
 The tree that Python imports `posenc_core` from is measured, in PyTorch: eager, float32, one thread, default arguments.
 
 * way: how many Python functions of ours a call passes through, and in how many files, counted by `sys.setprofile` after
-  two calls that fill caches: with all that is installed, and with numba hidden, so without the compiled kernel.
-* cost: the time of a layer over that of the plain operators it runs, without numba; both run in each round.
+  two calls that fill caches: with the compiled kernel, and with `POSENC_KERNEL=off`.
+* cost: the time of a layer over that of the plain operators it runs, without the kernel; both run in each round.
 * lines: lines of code without docstrings, comments and blank lines, entries of folders, and lengths of functions.
 
 Tables are printed; `--json` names a file for the result. Calls run in processes with one thread and one core.
@@ -30,6 +30,8 @@ import machine
 import numpy as np
 from call_path import way
 from counting import PACKAGES, folder_of, lines
+
+from posenc_backends._kernels import level
 
 PARTS = ("way", "cost", "lines")
 WIDTH, HEADS = 64, 8
@@ -122,7 +124,7 @@ def cost(rounds: int) -> dict[str, Any]:
                 "µs, plain": round(1e6 * statistics.median(plain), 2),
             }
         )
-    return {"rounds": rounds, "clock": "processor", "numba": False, "cases": found}
+    return {"rounds": rounds, "clock": "processor", "kernel": level(), "cases": found}
 
 
 def measure(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
@@ -131,9 +133,12 @@ def measure(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
     result |= {"machine": machine.machine() | {"commit": result["commit"]}, "versions": machine.versions()}
     for part in parts:
         if part == "way":
-            result[part] = {"as installed": in_subprocess(part), "without numba": in_subprocess(part, hidden=True)}
+            result[part] = {
+                "as installed": in_subprocess(part),
+                "without the kernel": in_subprocess(part, kernel="off"),
+            }
         elif part == "cost":
-            result[part] = in_subprocess(part, rounds, hidden=True)
+            result[part] = in_subprocess(part, rounds, kernel="off")
         else:
             result[part] = lines()
     return result
@@ -147,21 +152,14 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def in_subprocess(part: str, rounds: int = 0, *, hidden: bool = False) -> Any:
-    """Measure one part in a process with one thread, in which numba may be hidden; return its result."""
+def in_subprocess(part: str, rounds: int = 0, *, kernel: str = "") -> Any:
+    """Measure one part in a process with one thread and this `POSENC_KERNEL`; return its result."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "result.json")
         arguments = [__file__, "--only", part, "--rounds", str(rounds), "--json", str(path)]
-        if not machine.run_in_subprocess([*arguments, *(["--hide-numba"] if hidden else [])], 1):
+        if not machine.run_in_subprocess(arguments, 1, POSENC_KERNEL=kernel):
             raise RuntimeError(f"The measurement of `{part}` ended early.")
         return json.loads(path.read_text(encoding="utf-8"))
-
-
-def hide(module: str) -> None:
-    """Make a module look as if it were not installed, to `import` and to `find_spec`."""
-    if module in sys.modules:
-        raise RuntimeError(f"`{module}` must be hidden before it is imported.")
-    sys.modules[module] = None  # type: ignore[assignment]  # what Python documents for this
 
 
 def print_tables(result: dict[str, Any]) -> None:
@@ -179,8 +177,12 @@ def print_tables(result: dict[str, Any]) -> None:
 
 def _tables(result: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list[tuple[Any, ...]]]]:
     counts = ("calls", "calls, all packages", "functions", "files", "changes of file")
-    for numba, calls in result.get("way", {}).items():
-        yield f"way, {numba}", ("call", *counts), [(name, *(one[key] for key in counts)) for name, one in calls.items()]
+    for kernel, calls in result.get("way", {}).items():
+        yield (
+            f"way, {kernel}",
+            ("call", *counts),
+            [(name, *(one[key] for key in counts)) for name, one in calls.items()],
+        )
     if "cost" in result:
         heads = ("call", "numbers", "over plain", "quartiles", "µs", "µs, plain")
         yield "cost", heads, [_cost_row(one) for one in result["cost"]["cases"]]
@@ -208,11 +210,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=400, help="rounds of the cost")
     parser.add_argument("--json", type=Path, help="a file for the result")
     parser.add_argument("--backend", choices=("torch",), default="torch", help="the only one that is measured")
-    parser.add_argument("--hide-numba", action="store_true", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
     if machine.is_subprocess():
-        if options.hide_numba:
-            hide("numba")
         part = way() if options.only == "way" else cost(options.rounds)
         options.json.write_text(json.dumps(part), encoding="utf-8")
         return

@@ -13,33 +13,35 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from posenc_backends._kernels import level
+
 VARIABLE = "POSENC_BENCHMARK_THREADS"
 VARIABLES = (  # libraries read their number of threads from these on import
     VARIABLE,
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
     "MXNET_CPU_WORKER_NTHREADS",
     "NPROC",  # XLA
 )
 PACKAGES = (
-    *("posenc", "numpy", "numba", "torch", "jax", "jaxlib", "keras", "tensorflow-cpu", "paddlepaddle", "mxnet"),
+    *("posenc", "numpy", "torch", "jax", "jaxlib", "keras", "tensorflow-cpu", "paddlepaddle", "mxnet"),
     *("transformers", "torchtune", "rotary-embedding-torch", "x-transformers", "positional-encodings", "diffusers"),
     *("timm", "keras-hub", "flax", "d2l"),
 )
 
 
 def machine() -> dict[str, str | int]:
-    """Return processor, cores, memory, system, Python, and the commit that is measured, if it is known."""
+    """Return processor, cores, memory, system, Python, level of the kernel, and the commit that is measured."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory, GiB": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": platform.platform(),
         "python": platform.python_version(),
+        "kernel": level(),
         "commit": _commit(),
     }
 
@@ -80,13 +82,13 @@ def is_subprocess() -> bool:
     return VARIABLE in os.environ
 
 
-def run_in_subprocess(arguments: Sequence[str], count: int) -> bool:
-    """Run a script in a process with `count` threads and as many cores; return whether it succeeded."""
+def run_in_subprocess(arguments: Sequence[str], count: int, **variables: str) -> bool:
+    """Run a script in a process with `count` threads, as many cores and some variables; return whether it succeeded."""
     cores = sorted(os.sched_getaffinity(0))
     if count > len(cores):
         print(f"{count} threads are left out: there are {len(cores)} cores.", file=sys.stderr)
         return True
-    environment = os.environ | dict.fromkeys(VARIABLES, str(count))
+    environment = os.environ | dict.fromkeys(VARIABLES, str(count)) | variables
     os.sched_setaffinity(0, cores[-count:])  # the process inherits it
     try:
         return subprocess.run([sys.executable, *arguments], env=environment, check=False).returncode == 0

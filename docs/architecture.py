@@ -25,12 +25,12 @@ def architecture() -> str:
 
 
 def _calls(stages: Results) -> str:
-    """Return tables of the functions and files that a call passes through, with numba and without."""
+    """Return tables of the functions and files that a call passes through, with the kernel and without."""
     parts = ["### Functions per call\n"]
-    for numba in _keys(result["way"] for result in stages.values()):
-        calls = [result["way"].get(numba, {}) for result in stages.values()]
+    for kernel in _keys(result["way"] for result in stages.values()):
+        calls = [result["way"].get(kernel, {}) for result in stages.values()]
         rows = [(f"`{name}`", *(_beside(calls, name, key) for key in COUNTS)) for name in _keys(calls)]
-        parts += [f"Python functions of posenc, {numba}; {BETWEEN.join(stages)}.\n", table(("call", *COUNTS), rows)]
+        parts += [f"Python functions of posenc, {kernel}; {BETWEEN.join(stages)}.\n", table(("call", *COUNTS), rows)]
     return "\n".join(parts)
 
 
@@ -44,7 +44,7 @@ def _cost(stages: Results) -> str:
         ratios = [_ratio(cases.get((call, size))) for cases in by_case]
         times = [_beside(by_case, (call, size), key) for key in ("µs", "µs, plain")]
         rows.append((f"`{call}`", size, *ratios, *times))
-    text = "Time divided by that of the plain operators, without numba: median and quartiles.\n"
+    text = "Time divided by that of the plain operators, without the kernel: median and quartiles.\n"
     heads = ("call", "numbers", *stages, "µs", "µs, plain operators")
     return "\n".join(["### Time per call\n", text, table(heads, rows)])
 

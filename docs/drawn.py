@@ -47,9 +47,10 @@ def circumstances(result: dict[str, Any]) -> str:
     """Return the machine and the versions of a measurement, in one sentence."""
     machine, versions = result["machine"], result["versions"]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    kernel = f"kernel {machine['kernel']}, " if "kernel" in machine else ""  # older results lack it
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory, GiB']} GiB, Python {machine['python']}; "
-        f"{named}; commit {machine['commit']}."
+        f"{kernel}{named}; commit {machine['commit']}."
     )
 
 

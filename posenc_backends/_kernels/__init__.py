@@ -4,7 +4,7 @@ It is a C library of its own, compiled with the wheel; `POSENC_KERNEL=off` runs 
 """
 
 from .adapter import CpuKernel, Memory
-from .library import level, threads_of_process
+from .library import describe, level, threads_of_process
 from .plan import DTYPES, contiguous
 
-__all__ = ["DTYPES", "CpuKernel", "Memory", "contiguous", "level", "threads_of_process"]
+__all__ = ["DTYPES", "CpuKernel", "Memory", "contiguous", "describe", "level", "threads_of_process"]

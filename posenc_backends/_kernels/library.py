@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -18,21 +19,40 @@ if TYPE_CHECKING:
 LEVELS = ("baseline", "avx2")
 SHARE = 1 << 21  # bytes that are worth a thread
 VARIABLE = "POSENC_KERNEL"  # "off", or the highest level that may run
-PATH = Path(__file__).with_name("posenc_rotate.dll" if sys.platform == "win32" else "posenc_rotate.so")
+# The first dot keeps `pkgutil` from taking it for a module.
+PATH = Path(__file__).with_name("posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so")
 
 
-def load(path: Path = PATH) -> ctypes.CDLL | None:
-    """Return the library with its functions declared; None where there is none, or `POSENC_KERNEL` is "off".
+def load(path: Path = PATH) -> tuple[ctypes.CDLL | None, str]:
+    """Return the library with its functions declared, and an empty string; or None, and why no kernel runs.
 
+    Warns:
+        UserWarning: if the library cannot be loaded, or its source has changed since.
     Raises:
         ValueError: if `POSENC_KERNEL` names no level.
-        OSError: if the library cannot be loaded.
     """
     chosen = os.environ.get(VARIABLE, "")
     if chosen not in ("", "off", *LEVELS):
         raise ValueError(f"`{VARIABLE}` must be 'off' or one of {', '.join(map(repr, LEVELS))}, got {chosen!r}.")
-    if chosen == "off" or not path.exists() or sys.byteorder != "little":
-        return None
+    if chosen == "off":
+        return None, f"{VARIABLE}=off"
+    if not path.exists():
+        return None, "no library in this installation"
+    if sys.byteorder != "little":
+        return None, "the numbers of this processor are big-endian"
+    try:
+        return _declared(path, chosen), ""
+    except (AttributeError, OSError) as error:  # AttributeError: another library of this name
+        message = f"posenc's kernel cannot be loaded, so rotations on CPUs are slower; install posenc again: {error}"
+        warnings.warn(message, stacklevel=2)
+        return None, f"the library cannot be loaded: {error}"
+
+
+def _declared(path: Path, chosen: str) -> ctypes.CDLL:
+    """Load the library, declare its functions, and choose a level if one is named."""
+    source = max((file.stat().st_mtime for file in path.parent.glob("*.[ch]")), default=0)  # only checkouts have it
+    if path.stat().st_mtime < source:
+        raise OSError(f"{path} is older than its source")
     library = ctypes.CDLL(str(path))
     integers = [ctypes.c_int64] * 7
     for name, count in (("posenc_rotate", 5), ("posenc_rotate_part", 7), ("posenc_advise", 2)):
@@ -43,12 +63,17 @@ def load(path: Path = PATH) -> ctypes.CDLL | None:
     return library
 
 
-LIBRARY = load()
+LIBRARY, WHY_OFF = load()
 
 
 def level() -> str:
     """Return the name of the level that runs, one of `LEVELS`; "off" without the library."""
     return "off" if LIBRARY is None else LEVELS[LIBRARY.posenc_level()]
+
+
+def describe() -> str:
+    """Return the level that runs, or why none does, such as "off (no library in this installation)"."""
+    return f"off ({WHY_OFF})" if LIBRARY is None else level()
 
 
 def run(plan: Plan, x: int, out: int, cos: int, sin: int, threads: int) -> None:

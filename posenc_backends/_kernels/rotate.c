@@ -27,10 +27,6 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-#if FLT_EVAL_METHOD != 0
-#error "This target does not round each product and sum to its own type."
-#endif
-
 enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum { ANY_STRIDE, HALF, INTERLEAVED, TO_HALF, FROM_HALF };
 enum { BASELINE, AVX2 };
@@ -67,6 +63,12 @@ static inline places moved(places from, places stride, int64_t times)
 #else
 #define SHUFFLE_BY(one, two, ...) __builtin_shuffle(one, two, (INDICES){__VA_ARGS__})
 #endif
+
+/* What other targets would get wrong silently, so that they are built without the kernel. */
+#if FLT_EVAL_METHOD || defined(__FAST_MATH__) || defined(__FMA__)
+#error "Products and sums must be rounded to their own type, one by one."
+#endif
+_Static_assert(sizeof(void *) == 8, "Addresses are passed as integers of 64 bits.");
 
 /* Which numbers of two vectors of so many come together. */
 #define EVENS_2 0, 2

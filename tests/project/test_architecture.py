@@ -1,8 +1,6 @@
 """What `benchmarks/architecture.py` counts: functions that are entered, lines of code, entries of a folder."""
 
-import importlib
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -77,17 +75,6 @@ def test_functions_of_ours_are_counted_and_others_beside():
         "calls by file": {},
     }
     assert sys.getprofile() is None
-
-
-def test_what_is_hidden_looks_as_if_it_were_not_installed(monkeypatch):
-    from architecture import hide
-
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    hide("colorsys")
-    assert find_spec("colorsys") is None
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("colorsys")
-    del sys.modules["colorsys"]  # not by monkeypatch, which would hide it again
 
 
 def test_entries_are_files_and_folders_that_hold_some(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 import posenc_backends
 import posenc_core
+from posenc_backends import _kernels
 from posenc_backends.cli.explorer import explore
 from posenc_backends.cli.report import results
 from posenc_backends.cli.report.results import TARGETS
@@ -125,11 +126,13 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
         "Fire", "Kerple", "SwinBias", "T5Bias",
         "Cope", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
+    assert f"\nkernel: {_kernels.describe()}\n" in done.stdout
     for target in TARGETS:
         assert target.name in done.stdout
         if target.missing:
             assert f'pip install "{target.missing}"' in done.stdout.replace("\n", "")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"kernel {_kernels.describe()}, " in text
     assert text.count('<tr role="row">') == 1 + len(rows)
     assert not re.search(r'(src|srcset)="(?!data:)|<link[^>]+href="(?!data:)|@import|url\(', text)  # it loads nothing
     assert len(re.findall(r'alt="[^"]{40,}"', text)) == text.count("<img ") == 2  # cases, forward

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from posenc_backends._kernels import describe
 from posenc_core import __version__
 
 from .results import COLUMNS, KNOWN_FAILURE, LEGEND, Section, Target, cell, why
@@ -49,7 +50,8 @@ def page(sections: Sequence[Section], absent: Sequence[Target]) -> str:
     rows = [row for section in sections for row in section.rows()]
     return environment.get_template("report.html").render(
         made=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-        versions=f"posenc {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        versions=f"posenc {__version__}, kernel {describe()}, Python {platform.python_version()}, "
+        f"{platform.system()} {platform.machine()}",
         columns=[*COLUMNS, "seconds"],
         rows=rows,
         sections=sections,

@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from posenc_backends._kernels import describe
+
 from .results import COLUMNS, LEGEND, TARGETS, Section, Target, cell, why
 
 
@@ -38,6 +40,7 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False) 
     console = Console()
     sections = _run_installed(console, *(["--modes"] if modes else []))
     console.print(_table(sections))
+    console.print(f"kernel: {describe()}", highlight=False, markup=False, soft_wrap=True)
     _print_remarks(console, sections)
     if path is not None:
         rows = [row for section in sections for row in section.rows()]

@@ -11,19 +11,18 @@ if keras.backend.backend() != "tensorflow":
 
 import tensorflow as tf
 
-from posenc_backends._kernels import launch
+from posenc_backends._kernels import library
 from posenc_core import rotate
 from posenc_core._array_api import kernels
 
-pytest.importorskip("numba")
 RNG = np.random.default_rng(5)
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The kinds of the calls of the kernel."""
-    made, compiled = [], launch.compiled
-    monkeypatch.setattr(launch, "compiled", lambda dtype: made.append(dtype) or compiled(dtype))
+    """A list that grows with each call of the kernel."""
+    made, run = [], library.run
+    monkeypatch.setattr(library, "run", lambda *arguments: made.append(arguments) or run(*arguments))
     return made
 
 
@@ -138,7 +137,6 @@ LEFT_ALONE = {
     "tf.data": lambda function, x: next(iter(tf.data.Dataset.from_tensors(x).map(function))),
     "variable": lambda function, x: function(tf.Variable(x)),
     "intercepted": intercepted,
-    "small": lambda function, x: function(x[:1, :1]),
 }
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from mxnet import autograd
 
-from posenc_backends._kernels import adapter, launch
+from posenc_backends._kernels import library
 from posenc_core import rotate
+from posenc_core._array_api import kernels
 
 WAYS = {
     "squared": lambda turned, weights: turned * turned * weights,
@@ -20,12 +21,12 @@ def second(result, x, weights):
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("smallest", [0, 10**9], ids=["kernel", "formula"])
-def test_they_are_refused(monkeypatch, way, smallest):
-    pytest.importorskip("numba")
-    monkeypatch.setattr(adapter, "SMALLEST", smallest)
-    made, compiled = [], launch.compiled
-    monkeypatch.setattr(launch, "compiled", lambda dtype: made.append(dtype) or compiled(dtype))
+@pytest.mark.parametrize("by_kernel", [True, False], ids=["kernel", "formula"])
+def test_they_are_refused(monkeypatch, way, by_kernel):
+    made, run = [], library.run
+    monkeypatch.setattr(library, "run", lambda *arguments: made.append(arguments) or run(*arguments))
+    if not by_kernel:
+        monkeypatch.setattr(kernels, "_kernels", {})
     x, weights = (mx.np.array(np.random.default_rng(seed).normal(size=(2, 33, 40)), dtype="float32") for seed in (0, 1))
     tables = [mx.np.array(np.random.default_rng(2).normal(size=(33, 20)), dtype="float32") for _ in range(2)]
     x.attach_grad()
@@ -33,4 +34,4 @@ def test_they_are_refused(monkeypatch, way, smallest):
         result = way(rotate(x, *tables, layout="half"), weights).sum()
         with pytest.raises(mx.MXNetError, match="is non-differentiable because it didn't register FGradient attribute"):
             second(result, x, weights)
-    assert bool(made) is (smallest == 0)
+    assert bool(made) is by_kernel

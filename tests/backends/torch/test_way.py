@@ -1,4 +1,4 @@
-"""A call passes through few functions and few files of ours, with numba and without it."""
+"""A call passes through few functions and few files of ours, with the kernel and without it."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ CALLS = {
 FILES = {"rope(q)": 12, "rope(q), one token": 12}
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["as installed", "without numba"])
+@pytest.fixture(scope="module", params=[False, True], ids=["as installed", "without the kernel"])
 def counted(request):
-    """The counts of each call: in this process, or in one of its own, where numba is hidden."""
+    """The counts of each call: in this process, or in one of its own, without the kernel."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
         from architecture import in_subprocess, way
 
-        return in_subprocess("way", hidden=True) if request.param else way()
+        return in_subprocess("way", kernel="off") if request.param else way()
 
 
 @pytest.mark.parametrize(("call", "most"), CALLS.items())
