@@ -10,6 +10,7 @@ from . import kernel, layers, namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .rotary import apply_rotary
 
 sys.modules[f"{__name__}.attention"] = layers  # whole modules that version 0.1 saved name it
 
@@ -18,6 +19,7 @@ __all__ = [
     "MultiHeadAttention",
     "PositionalEncoding",
     "RotaryEmbedding",
+    "apply_rotary",
     "from_numpy",
     "is_traced",
     "kernel",
