@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 
+from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
 from posenc_core.rotation import Pairing, rotate_reference
 
 from .distributed import PLAIN
@@ -49,6 +50,36 @@ def _is_eager() -> bool:
 def _is_transformed() -> bool:
     """Return whether `torch.func` or forward mode transforms what is compiled now."""
     return _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
+    """Rotate `x` by rows that broadcast to it; return None if operators are to do it."""
+    found = [_rows_beside(x, table) for table in (cos, sin.expand(cos.shape))]
+    if found[0] is None or found[1] is None or not runs((x,), cos, sin):
+        return None
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in found)
+    tables, turn = (cos, sin), Turn(pairing, False, found[0][1])
+    if out is None:
+        return rotated([x], tables, Rows("rows"), turn)[0]
+    if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
+        return None
+    rotate_into([out], [x], tables, Rows("rows"), turn)
+    return out
+
+
+def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
+    """Return the rows `(length, pairs)` or `(batch, length, pairs)` of a table that broadcasts to `x`, and their axis.
+
+    None if heads have tables of their own.
+    """
+    *outer, pairs = table.shape
+    axes = [axis - len(outer) for axis, size in enumerate(outer) if size != 1]
+    if x.ndim < 2 or not pairs or len(axes) > 2 or (len(axes) == 2 and axes[0] != 1 - x.ndim):
+        return None
+    if not axes:
+        return table.reshape(1, pairs).expand(x.shape[-2], pairs), -2
+    return table.reshape(*[size for size in outer if size != 1], pairs), axes[-1] - 1
 
 
 def rotated(tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn) -> list[Tensor]:
@@ -146,3 +177,20 @@ def _reach(x: Tensor, up_to: int | None = None) -> int:
     """Return how far the last element is from the first, along axes of strides up to one."""
     steps = zip(x.shape, x.stride(), strict=True)
     return sum((size - 1) * step for size, step in steps if size > 1 and (up_to is None or step <= up_to))
+
+
+def _register() -> None:
+    """Rotate tensors on GPUs by Triton's kernel, and others as before."""
+    on_cpu = kernel_for(torch.empty(0, dtype=torch.float32, device="cpu"))
+
+    def supports(x: Tensor) -> bool:
+        return runs((x,)) if _is_here(x) else on_cpu is not None and on_cpu.supports(x)
+
+    def rotated_by_either(x: Tensor, *arguments: Any) -> Any:
+        return rotate(x, *arguments) if _is_here(x) or on_cpu is None else on_cpu.rotate(x, *arguments)
+
+    register_kernel(Tensor, Kernel(supports, rotated_by_either))
+
+
+if HAS_TRITON:
+    _register()
