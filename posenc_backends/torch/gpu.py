@@ -13,6 +13,7 @@ from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 
 from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
+from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, rotate_reference
 
 from .distributed import PLAIN
@@ -35,6 +36,15 @@ def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
     return not _is_transformed() if torch.compiler.is_compiling() else _is_eager()
 
 
+def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) -> bool:
+    """Return whether one launch, in eager code, rotates queries and keys that are equally long by the same rows."""
+    if torch.compiler.is_compiling() or not runs((q, k), *rows):
+        return False
+    alike = q.dtype == k.dtype and q.device == k.device and q.ndim == k.ndim
+    sequence = seq_axis % q.ndim
+    return alike and (rows[0].ndim == 2 or batch_size(q, sequence) == batch_size(k, sequence))
+
+
 def _is_here(x: Any) -> bool:
     plain = type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu)) and x.layout is torch.strided
     return plain and (torch.compiler.is_compiling() or not x.is_neg())
@@ -54,12 +64,12 @@ def _is_transformed() -> bool:
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
     """Rotate `x` by rows that broadcast to it; return None if operators are to do it."""
-    found = [_rows_beside(x, table) for table in (cos, sin.expand(cos.shape))]
-    if found[0] is None or found[1] is None or not runs((x,), cos, sin):
+    of_cos, of_sin = (_rows_beside(x, table) for table in (cos, sin.expand(cos.shape)))
+    if of_cos is None or of_sin is None or not runs((x,), cos, sin):
         return None
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in found)
-    tables, turn = (cos, sin), Turn(pairing, False, found[0][1])
+    cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in (of_cos, of_sin))
+    tables, turn = (cos, sin), Turn(pairing, False, of_cos[1])
     if out is None:
         return rotated([x], tables, Rows("rows"), turn)[0]
     if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):

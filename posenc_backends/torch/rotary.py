@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _len_torch_dispatch_stack
 
 from posenc_core._array_api.checks import check_alike, check_floating, check_rank
 from posenc_core.layers.inputs import batch_size, check_positions, sequence_axis
@@ -74,14 +75,14 @@ def apply_rotary(  # noqa: PLR0913
               [nan, nan, nan, nan]]]])
     """
     pairing = pairing_of(layout, placement, blocks)
-    tokens = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
+    tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
     turn = Turn(pairing, False, sequence_axis(tokens[0], seq_axis, name="q" if k is None else "k") - tokens[0].ndim)
     turn = turn.opposite if inverse else turn
     _check_alike_tokens(tokens, turn.seq_axis)
     _check_tables(tokens[0], cos, sin, blocks)
-    tables, rows = _rows(tokens[0], (cos, sin), turn.seq_axis, positions, axes, start, cu_seqlens)
+    tables, rows = _rows(tokens, (cos, sin), turn.seq_axis, positions, axes, start, cu_seqlens)
     outs = None if out is None else _outs(out, (q, k))
     if not cos.shape[-1] or not gpu.runs(tokens, *tables):
         results: Any = _rotated_by_operators(tokens, tables, rows, turn, outs)
@@ -145,32 +146,30 @@ def _check_device(name: str, given: Tensor, x: Tensor) -> None:
 
 
 def _rows(
-    x: Tensor, tables: tuple[Tensor, Tensor], seq_axis: int, positions: Any, axes: Any, start: Any, cu_seqlens: Any
+    tokens: list[Tensor],
+    tables: tuple[Tensor, Tensor],
+    seq_axis: int,
+    positions: Any,
+    axes: Any,
+    start: Any,
+    cu_seqlens: Any,
 ) -> tuple[tuple[Tensor, Tensor], Rows]:
     """Return the tables, or the slices of them that the tokens have, and how a token finds its row."""
-    length, batch, counted = x.shape[seq_axis], batch_size(x, seq_axis % x.ndim), type(start) is int
+    length, counted = tokens[0].shape[seq_axis], type(start) is int or isinstance(start, torch.SymInt)
     given = positions is not None, cu_seqlens is not None, not counted or start != 0
-    ways = dict(zip(("positions", "cu_seqlens", "start"), given, strict=True))
     if sum(given) > 1 or (tables[0].ndim == 3 and any(given)):
+        names = (name for name, way in zip(("positions", "cu_seqlens", "start"), given, strict=True) if way)
         raise ValueError(
             "`positions`, `cu_seqlens` and `start` must be left out but for one, and all with tables of three axes, "
-            f"got {' and '.join(name for name, way in ways.items() if way)}."
+            f"got {' and '.join(names)}."
         )
     if axes is not None and positions is None:
         raise ValueError("`axes` must be left out without `positions`, `(axes, batch, length)`.")
     if tables[0].ndim == 3:
-        check_positions("cos", tables[0][..., 0], (length,), batch)
+        _check_fits("cos", tables[0][..., 0], tokens, seq_axis, length)
         return tables, Rows("rows")
-    if cu_seqlens is not None:
-        _check_integers("cu_seqlens", cu_seqlens, x)
-        check_rank("cu_seqlens", cu_seqlens, minimum=1, maximum=1, axes="(sequences + 1,)")
-        return _with_a_row(tables), Rows("packed", cu_seqlens)
-    if positions is not None:
-        return _with_a_row(tables), _rows_at(x, positions, axes, tables[0].shape[-1], (length, batch))
-    if not counted:
-        _check_integers("start", start, x)
-        check_positions("start", start, (), batch)
-        return _with_a_row(tables), Rows("starts", start.reshape(-1))
+    if any(given):
+        return tables, _gathered(tokens, tables[0], seq_axis, positions, axes, start, cu_seqlens)
     if start < 0 or start + length > tables[0].shape[0]:
         raise ValueError(
             f"`start` must leave {length} tokens within the {tables[0].shape[0]} rows of the tables, got {start}."
@@ -178,42 +177,59 @@ def _rows(
     return (tables[0][start : start + length], tables[1][start : start + length]), Rows("rows")
 
 
-def _rows_at(x: Tensor, positions: Any, axes: Any, pairs: int, sizes: tuple[Any, Any]) -> Rows:
-    _check_integers("positions", positions, x)
-    length, batch = sizes
+def _gathered(
+    tokens: list[Tensor], table: Tensor, seq_axis: int, positions: Any, axes: Any, start: Any, cu_seqlens: Any
+) -> Rows:
+    """Return how a token finds its row in a tensor of positions, starts or cumulative lengths."""
+    if not table.shape[0]:
+        raise ValueError("`cos` must have at least one row, got none.")
+    length = tokens[0].shape[seq_axis]
+    if cu_seqlens is not None:
+        _check_integers("cu_seqlens", cu_seqlens, tokens[0])
+        check_rank("cu_seqlens", cu_seqlens, minimum=1, maximum=1, axes="(sequences + 1,)")
+        if not cu_seqlens.shape[0]:
+            raise ValueError("`cu_seqlens` must have shape (sequences + 1,), got (0,).")
+        return Rows("packed", cu_seqlens)
+    if positions is None:
+        _check_integers("start", start, tokens[0])
+        _check_fits("start", start, tokens, seq_axis)
+        return Rows("starts", start.reshape(-1))
+    _check_integers("positions", positions, tokens[0])
     if axes is None or positions.ndim == 1:
-        check_positions("positions", positions, (length,), batch)
-        return Rows("positions", positions.reshape(1, -1, length))
-    axes = tuple(axes)
-    if len(axes) != pairs or not all(type(axis) is int and 0 <= axis < positions.shape[0] for axis in axes):
-        raise ValueError(
-            f"`axes` must be {pairs} integers from 0 to {positions.shape[0] - 1}, one for each pair, got {axes}."
-        )
-    check_positions("positions", positions[0], (length,), batch)
-    return Rows("positions", positions.reshape(positions.shape[0], -1, length), _on_device(axes, x.device))
+        _check_fits("positions", positions, tokens, seq_axis, length)
+        return Rows("positions", positions[None, None] if positions.ndim == 1 else positions[None])
+    found = _axes(axes, table.shape[-1], positions)
+    _check_fits("positions", positions[0], tokens, seq_axis, length)
+    return Rows("positions", positions if positions.ndim == 3 else positions[:, None], found)
 
 
-def _on_device(axes: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return the axes as a tensor, which eager code makes once."""
-    make = _made if not torch.compiler.is_compiling() else _made.__wrapped__
-    return make(axes, device)
+def _check_fits(name: str, given: Tensor, tokens: list[Tensor], seq_axis: int, *tail: int) -> None:
+    """Raise unless `given` has shape `tail`, or that for each batch row of queries and of keys."""
+    for x in tokens:
+        check_positions(name, given, tail, batch_size(x, seq_axis % x.ndim))
+
+
+def _axes(axes: Sequence[int], pairs: int, positions: Tensor) -> Tensor:
+    """Return the axis of each pair on the device of the positions, which eager code copies there once."""
+    known, count = tuple(axes), positions.shape[0]
+    if len(known) != pairs or not all(type(axis) is int and 0 <= axis < count for axis in known):
+        raise ValueError(f"`axes` must be {pairs} integers below {count}, the axes of `positions`, got {known}.")
+    if torch.compiler.is_compiling() or _len_torch_dispatch_stack():
+        return torch.tensor(known, device=positions.device)
+    return _kept_axes(known, positions.device)
 
 
 @lru_cache(maxsize=64)
-def _made(axes: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.tensor(axes, device=device)
-
-
-def _with_a_row(tables: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    if not tables[0].shape[0]:
-        raise ValueError("`cos` must have at least one row, got none.")
-    return tables
+def _kept_axes(axes: tuple[int, ...], device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # gradients may need it later
+        return torch.tensor(axes, device=device)
 
 
 def _check_integers(name: str, given: Any, x: Tensor) -> None:
     if not isinstance(given, Tensor) or given.dtype not in INTEGERS:
         found = given.dtype if isinstance(given, Tensor) else type(given).__name__
-        raise TypeError(f"`{name}` must be an int32 or int64 tensor, got {found}.")
+        wanted = "an int, or an int32 or int64 tensor" if name == "start" else "an int32 or int64 tensor"
+        raise TypeError(f"`{name}` must be {wanted}, got {found}.")
     _check_device(name, given, x)
 
 

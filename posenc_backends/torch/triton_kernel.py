@@ -225,7 +225,7 @@ def launch(tokens: list[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], r
     shared = (cos.ndim == 2 or len(cos) == 1) and rows.strides[1] == 0
     for merged in (True, False) if shared else (False,):
         seen = [found for pair in tokens if (found := strided(merged, turn.seq_axis, *pair)) is not None]
-        if len(seen) == len(tokens):
+        if len(seen) == len(tokens) and seen[0].batch == seen[-1].batch:
             break
     else:
         return False
