@@ -221,6 +221,8 @@ def launch(tokens: list[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], r
         rows: which of their rows are those of a token.
         turn: which channels are pairs, and where the tokens are.
     """
+    if not any(x.numel() for x, _ in tokens):
+        return True
     (cos, sin), pairing = tables, turn.pairing
     shared = (cos.ndim == 2 or len(cos) == 1) and rows.strides[1] == 0
     for merged in (True, False) if shared else (False,):
