@@ -168,7 +168,7 @@ def _rows(
     if tables[0].ndim == 3:
         _check_fits("cos", tables[0][..., 0], tokens, seq_axis, length)
         return tables, Rows("rows")
-    if any(given):
+    if not counted or any(given[:2]):
         return tables, _gathered(tokens, tables[0], seq_axis, positions, axes, start, cu_seqlens)
     if start < 0 or start + length > tables[0].shape[0]:
         raise ValueError(
