@@ -78,7 +78,7 @@ def apply_rotary(  # noqa: PLR0913
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
-    turn = Turn(pairing, False, sequence_axis(tokens[0], seq_axis, name="q" if k is None else "k") - tokens[0].ndim)
+    turn = Turn(pairing, False, sequence_axis(tokens[0], seq_axis, name="k" if q is None else "q") - tokens[0].ndim)
     turn = turn.opposite if inverse else turn
     _check_alike_tokens(tokens, turn.seq_axis)
     _check_tables(tokens[0], cos, sin, blocks)
