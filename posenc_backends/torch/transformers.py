@@ -14,6 +14,7 @@ from posenc_core._array_api.checks import check_known
 from posenc_core.rotation import Layout, rotate
 
 from .backend import is_traced
+from .rotary import apply_rotary
 
 Columns: TypeAlias = Literal["half", "interleaved", "pairs"]
 COLUMNS = ("half", "interleaved", "pairs")
@@ -61,6 +62,9 @@ def apply_rotary_transformers(
             f"for tables of shape {tuple(cos.shape)} give {cos.ndim - 2} or {cos.ndim - 1}."
         )
     cos, sin = _one_column_per_pair("cos", cos, columns), _one_column_per_pair("sin", sin, columns)
+    if not q.is_cpu:
+        wide = torch.float64 if q.dtype == cos.dtype == torch.float64 else torch.float32
+        return apply_rotary(q, k, cos.to(wide), sin.to(wide), layout=layout, seq_axis=-5 - heads_axis)
     cos, sin = cos.unsqueeze(heads_axis), sin.unsqueeze(heads_axis)
     rotated = rotate(q, cos, sin, layout=layout)
     return rotated, None if k is None else rotate(k, cos, sin, layout=layout)
