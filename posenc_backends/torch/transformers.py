@@ -17,7 +17,8 @@ from .backend import is_traced
 from .rotary import apply_rotary
 
 Columns: TypeAlias = Literal["half", "interleaved", "pairs"]
-COLUMNS = ("half", "interleaved", "pairs")
+COLUMNS: tuple[Columns, ...] = ("half", "interleaved", "pairs")
+LAYOUTS: tuple[Layout, ...] = ("half", "interleaved")  # of the functions that models have
 
 
 def apply_rotary_transformers(
@@ -102,7 +103,7 @@ class Form(NamedTuple):
     sign: int
 
 
-FORMS = tuple(Form(*form) for form in product(("half", "interleaved"), COLUMNS, (1, -1)))
+FORMS = tuple(Form(*form) for form in product(LAYOUTS, COLUMNS, (1, -1)))
 
 
 class _RotaryPosEmb(nn.Module):
@@ -122,12 +123,12 @@ class _RotaryPosEmb(nn.Module):
 
 
 @torch._dynamo.assume_constant_result
-def _form_of(layer: type[nn.Module]) -> Form | None:
+def _form_of(layer: Any) -> Form | None:
     return form_of(layer)
 
 
 @cache
-def form_of(layer: type[nn.Module]) -> Form | None:
+def form_of(layer: Any) -> Form | None:
     """Return the form that rotates four numbers as the layer of a model does; None if there is none."""
     with _disable_current_modes():  # of compilers, which compute nothing
         return next((form for form in FORMS if _is_of_form(layer(), form)), None)
