@@ -78,11 +78,11 @@ def _implementations(shape: Shape, dtype: str, layout: str, way: str, device: st
 
 
 def _implementation(given: Tokens, peer: Peer, function: Callable[..., Any], gradients: bool) -> Implementation:
-    """Return the call to time, on queries and keys of its own, as some rotate in place."""
+    """Return the call to time, on arrays of its own, as some rotate in place, gradients as well."""
     q, k = given.q.clone(), given.k.clone()
     if not gradients:
         return Implementation(lambda: function(q, k), _to_numpy)
-    leaves, cotangents = (q.requires_grad_(), k.requires_grad_()), (given.q, given.k)
+    leaves, cotangents = (q.requires_grad_(), k.requires_grad_()), (given.q.clone(), given.k.clone())
     return Implementation(lambda: torch.autograd.grad(function(*leaves), leaves, cotangents), _to_numpy)
 
 
