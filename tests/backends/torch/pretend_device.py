@@ -92,7 +92,9 @@ def count_reads(mode):
             "transformers": lambda: apply_rotary_transformers(q, k, *own),
             "a layer": lambda: layer(q, k, start=5),
             "a layer that grows": lambda: layer(q, k, start=9),
-            "a layer, positions": lambda: layer(q, k, positions=rows),  # which are checked: one look of the host
+            "a layer, positions": lambda: layer(q, k, positions=rows),
+            "a read": lambda: backend.to_numpy(rows),
+            "a copy": q.cpu,
         }
         for name, call in calls.items():
             with Reads() as reads:
