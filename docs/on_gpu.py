@@ -14,8 +14,9 @@ def on_gpu() -> str:
     found = [result for _, result in results("gpu-")]
     if not found:
         return (
-            f"Not measured: {COMMAND} needs a machine with a GPU, and has not been run on one. It compares us with transformers, Liger, "
-            "flash-attn and FlashInfer, each where it installs, and with a copy of the same bytes on the device.\n"
+            f"Not measured: {COMMAND} needs a machine with a GPU, and has not been run on one. It compares us with "
+            "transformers, Liger, flash-attn and FlashInfer, each where it installs, and with a copy of the same bytes "
+            "on the device.\n"
         )
     return "\n".join(map(_part, found))
 
