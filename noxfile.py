@@ -43,8 +43,14 @@ COMPANIONS = {  # packages that a framework runs on or exports to
 }
 CHINESE_PAGES = ("-t", "translated", "-D", "language=zh_CN", "docs", "docs/_build/zh")  # built after the English ones
 PEERS_ALONE = ("keras-hub", "timm", "torchtune")  # without TensorFlow, torchvision, torchao, which RoPE does not need
+GPU_PEERS = (  # each is left out where it does not install
+    ("liger-kernel>=0.8",),
+    ("flashinfer-python>=0.7",),
+    ("einops", "ninja", "packaging", "psutil", "setuptools", "wheel"),  # which the next one builds with
+    ("flash-attn>=2.8", "--no-build-isolation", "--no-deps"),
+)
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
-BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
+BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "gpu", "plots", "report", "strict")]
 
 
 @nox.session
@@ -137,6 +143,16 @@ def slow(session: nox.Session, name: str) -> None:
 
 
 @nox.session
+def gpu(session: nox.Session) -> None:
+    """Test the GPU kernel by Triton's interpreter, and on a GPU where there is one."""
+    session.env["OMP_NUM_THREADS"] = "1"
+    install(session, "gpu", constraints="gpu")
+    tests = ("tests/gpu", "tests/backends/torch/test_apply_rotary.py", "--backend", "torch")
+    session.run("pytest", *tests, *TWO_PROCESSES, *session.posargs, env={"TRITON_INTERPRET": "1"})
+    session.run("pytest", "tests/gpu/device", "--backend", "torch", *session.posargs)
+
+
+@nox.session
 def peers(session: nox.Session) -> None:
     """Compare our numbers with those of other libraries."""
     install(session, "torch", constraints="peers", group="peers")
@@ -180,7 +196,11 @@ def bench(session: nox.Session) -> None:
     """Measure a backend beside other libraries: `nox -s bench -- [SCRIPT] [--backend NAME] [OPTION ...]`.
 
     SCRIPT is a file of `benchmarks`, by default rotation; NAME is by default numpy. MXNet needs `-P 3.11`.
+    `nox -s bench -- torch gpu [OPTION ...]` measures PyTorch on a GPU.
     """
+    if session.posargs[:2] == ["torch", "gpu"]:
+        bench_gpu(session, *session.posargs[2:])
+        return
     first, *rest = session.posargs or [""]
     script, options = ("rotation", session.posargs) if first.startswith("-") or not first else (first, rest)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -193,6 +213,22 @@ def bench(session: nox.Session) -> None:
     if BENCH_PEERS.get(name):
         session.install("--no-deps", "-c", "constraints/peers.txt", *BENCH_PEERS[name])
     session.run("python", f"benchmarks/{script}.py", "--backend", name, *arguments)
+
+
+def bench_gpu(session: nox.Session, *options: str) -> None:
+    """Measure the rotation on a GPU into `benchmarks/results/gpu-torch.json`; peers that do not install are left out.
+
+    On Linux, the index has PyTorch built for CUDA; where another is wanted, set `PIP_INDEX_URL`.
+    """
+    extras = [name for name in ("torch", "gpu") if name in EXTRAS]
+    install(session, *extras, constraints="peers", group="peers")
+    session.run("python", "benchmarks/gpu.py", "--check", silent=True)  # fails before peers are built
+    for name in ("FORCE_BUILD", "SKIP_CUDA_BUILD"):  # its rotation is in Triton
+        session.env[f"FLASH_ATTENTION_{name}"] = "TRUE"
+    for peer in GPU_PEERS:
+        session.run("python", "-m", "pip", "install", "-c", "constraints/peers.txt", *peer, success_codes=(0, 1))
+    where = () if {"-o", "--output"} & {*options} else ("-o", "benchmarks/results/gpu-torch.json")
+    session.run("python", "benchmarks/gpu.py", *where, *options)
 
 
 def prepare(session: nox.Session, name: str) -> None:

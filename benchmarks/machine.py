@@ -29,7 +29,7 @@ VARIABLES = (  # libraries read their number of threads from these on import
 PACKAGES = (
     *("posenc", "numpy", "torch", "jax", "jaxlib", "keras", "tensorflow-cpu", "paddlepaddle", "mxnet"),
     *("transformers", "torchtune", "rotary-embedding-torch", "x-transformers", "positional-encodings", "diffusers"),
-    *("timm", "keras-hub", "flax", "d2l"),
+    *("timm", "keras-hub", "flax", "d2l", "triton", "liger-kernel", "flash-attn", "flashinfer-python"),
 )
 
 

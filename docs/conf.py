@@ -12,6 +12,7 @@ from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
 from languages import Elsewhere, lead_to_the_other, others
+from on_gpu import on_gpu
 from speed import speed
 from support import support
 
@@ -55,5 +56,11 @@ def setup(app):
 def write_drawn():
     """Write the pictures and tables of the benchmarks, and the pictures of the tutorial."""
     FOLDER.mkdir(exist_ok=True)
-    for name, text in [("architecture", architecture()), ("speed", speed()), ("costs", costs()), *pictures()]:
+    for name, text in [
+        ("architecture", architecture()),
+        ("speed", speed()),
+        ("gpu", on_gpu()),
+        ("costs", costs()),
+        *pictures(),
+    ]:
         (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

@@ -18,6 +18,10 @@ def pytest_addoption(parser):
         default="1/1",
         help="the part of the common suite to run, like 2/3; the other tests are marked slow",
     )
+    parser.addoption(
+        "--device",
+        help="the device of all arrays, such as cuda; tests of one framework, which name theirs, are left out",
+    )
 
 
 def pytest_configure(config):
@@ -26,16 +30,19 @@ def pytest_configure(config):
         os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        testing = backend_under_test(config.getoption("--backend")).testing
+        try:
+            testing = backend_under_test(config.getoption("--backend"), config.getoption("--device")).testing
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from error
     for line in testing.WARNINGS:
         config.addinivalue_line("filterwarnings", line)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Ignore the native tests of other frameworks."""
+    """Ignore the native tests of other frameworks, and on a given device those of all."""
     folder = config.rootpath / "tests" / "backends"
     if collection_path.parent == folder and collection_path.is_dir():
-        return collection_path.name != config.getoption("--backend")
+        return collection_path.name != config.getoption("--backend") or config.getoption("--device") is not None
     return None
 
 

@@ -63,13 +63,19 @@ class Case:
         return next((known[key] for key in keys if key in known), None)
 
 
-def backend_under_test(name: str) -> BackendUnderTest:
-    """Return the backend of this name, with the module that tests it.
+def backend_under_test(name: str, device: str | None = None) -> BackendUnderTest:
+    """Return the backend of this name, with the module that tests it; its arrays lie on `device` from then on.
 
     Raises:
         ImportError: if its framework is not installed.
+        ValueError: if the framework has no such device here, or the suite does not choose the devices of this backend.
     """
-    return BackendUnderTest(load(name), import_module(f"{__package__}.frameworks.{name}"))
+    on = BackendUnderTest(load(name), import_module(f"{__package__}.frameworks.{name}"))
+    if device is not None:
+        if not hasattr(on.testing, "use_device"):
+            raise ValueError(f"`device` goes with the backend torch, got {device!r} for {name}; leave it out.")
+        on.testing.use_device(device)
+    return on
 
 
 def cases() -> Iterator[Case]:
@@ -139,9 +145,9 @@ def golden(name: str) -> list[GoldenCase]:
     return golden_cases
 
 
-def results(name: str, *, modes: bool = False) -> Iterator[dict[str, object]]:
+def results(name: str, *, modes: bool = False, device: str | None = None) -> Iterator[dict[str, object]]:
     """Yield the number of cases of a backend, and then the result of each as plain data."""
-    on = backend_under_test(name)
+    on = backend_under_test(name, device)
     chosen = [*cases(), *(in_modes(on) if modes else ())]
     yield {"cases": len(chosen)}
     for case in chosen:

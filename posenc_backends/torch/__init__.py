@@ -10,6 +10,8 @@ from . import kernel, layers, namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .rotary import apply_rotary
+from .transformers import apply_rotary_transformers, rotary_kernel
 
 sys.modules[f"{__name__}.attention"] = layers  # whole modules that version 0.1 saved name it
 
@@ -18,10 +20,13 @@ __all__ = [
     "MultiHeadAttention",
     "PositionalEncoding",
     "RotaryEmbedding",
+    "apply_rotary",
+    "apply_rotary_transformers",
     "from_numpy",
     "is_traced",
     "kernel",
     "namespace",
+    "rotary_kernel",
     "score_mod",
     "to_numpy",
 ]

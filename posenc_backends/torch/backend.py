@@ -52,6 +52,10 @@ class TorchBackend(Backend):
         here = array.to_local() if is_distributed(array) else array
         return wrapped or here.is_meta or not (type(here) in PLAIN or is_arriving(here))
 
+    def is_unread(self, array: Any, /) -> bool:
+        """Return whether values are unknown, or on another device, which the host would have to wait for."""
+        return self.is_traced(array) or is_remote(array)
+
     def stop_gradient(self, array: Any, /) -> Tensor:
         """Return the tensor detached; itself if it asks for no gradient and has no tangent."""
         has_none = not array.requires_grad and forward_ad.unpack_dual(array).tangent is None
@@ -127,6 +131,11 @@ def unwrapped(array: Any, /) -> Any:
 def is_captured(array: Any, /) -> bool:
     """Return whether its device records a CUDA graph, so that nobody can wait for numbers."""
     return array.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def is_remote(array: Any, /) -> bool:
+    """Return whether its numbers are not in the memory of the host."""
+    return array.device.type != "cpu"
 
 
 BACKEND = TorchBackend()

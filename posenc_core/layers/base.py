@@ -49,6 +49,10 @@ class Backend(ABC):
     def stop_gradient(self, array: Any, /) -> Any:
         """Return the same numbers without a gradient; the array itself if it has none."""
 
+    def is_unread(self, array: Any, /) -> bool:
+        """Return whether positions and lengths are taken as unknown: if traced, or if reading them would take long."""
+        return self.is_traced(array)
+
     def is_recorded(self, x: Any, /) -> bool:
         """Return whether this call with `x` is recorded to run later; a mere `vmap` or `grad` is not."""
         return self.is_traced(x)

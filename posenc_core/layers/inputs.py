@@ -29,7 +29,7 @@ def host_values(given: Any, backend: Any) -> Host | None:
         return np.asarray(given)
     if not hasattr(given, "shape"):
         raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
-    if not backend.is_traced(given):
+    if not backend.is_unread(given):
         return backend.to_numpy(given)
     dtype = dtype_name(given)
     if dtype not in ("int32", "int64"):

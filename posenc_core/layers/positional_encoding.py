@@ -99,7 +99,7 @@ class PositionalEncoding(TableLayer):
         check_axes(given, axes)
         by_axis = [given[axis, ...] for axis in range(axes)]
         check_positions("positions", by_axis[0], (length,), batch)
-        if not isinstance(given, np.ndarray) and self.backend.is_traced(given):
+        if not isinstance(given, np.ndarray) and self.backend.is_unread(given):
             rows: tuple[Any, ...] = self.backend.eager(self.encoding.traced_rows, *by_axis)
             return rows
         host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))

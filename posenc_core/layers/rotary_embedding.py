@@ -78,6 +78,10 @@ class RotaryEmbedding(TableLayer):
             rows = self._rows_of_parameters(q, start, positions, seq_axis, encoding)
         else:
             rows = self.lookup(q, start, positions, seq_axis, encoding)
+        return self.rotate_both(q, k, rows, seq_axis)
+
+    def rotate_both(self, q: Any, k: Any, rows: tuple[Any, ...], seq_axis: int) -> Any:
+        """Return queries, or queries and keys, rotated by rows of tables: the first two, and for keys the last two."""
         rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
         return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
 

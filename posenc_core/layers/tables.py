@@ -126,7 +126,7 @@ class TableLayer(BaseLayer):
                 stop = start + length
                 self.backend.check_length(stop, lambda: traced_limit(_num_rows(self.tables), self.encoding))
             return self._rows_at_traced(self.positions("positions", None, length, start, batch), other)
-        if is_real(positions) and self.backend.is_traced(positions):
+        if is_real(positions) and self.backend.is_unread(positions):
             check_positions("positions", positions, (length,), batch)
             rows: tuple[Any, ...] = self.backend.eager((other or self.encoding).traced_rows, positions)
             return rows
@@ -191,7 +191,7 @@ class TableLayer(BaseLayer):
         if not is_real(positions):
             return self.positions("positions", positions, length, start, batch)
         check_positions("positions", positions, (length,), batch)
-        if not self.backend.is_traced(positions):
+        if not self.backend.is_unread(positions):
             from_array(self.backend.to_numpy(positions))
         return positions
 

@@ -55,3 +55,62 @@ def test_every_implementation_of_a_rotation_agrees_with_ours(shape, dtype, measu
             result = measure(case, rounds=0)
             assert result["differences"]
             assert {*result["failed"]} <= KNOWN_TO_FAIL
+
+
+@pytest.fixture
+def gpu(measured_backend, monkeypatch):
+    """The benchmark of a GPU, with graphs that are captured without code generation."""
+    if measured_backend != "torch":
+        pytest.skip("Only PyTorch is measured on a GPU.")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import gpu
+    import torch
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    return gpu
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("way", ["prefill", "training", "packed", "decode"])
+def test_every_implementation_on_a_device_agrees_with_ours(way, layout, gpu):
+    found = [case for case in gpu.cases("cpu", gpu.TINY) if case.name.startswith(way) and f", {layout}, " in case.name]
+    assert len(found) == (6 if way == "training" else 3)
+    for case in found[1::2]:
+        result = gpu.measure(case, gpu.Device("cpu"), rounds=0)
+        assert {"posenc.apply_rotary, compiled", "posenc.apply_rotary_transformers"} <= {*result["differences"]}
+        assert not result["failed"]
+
+
+def test_a_device_is_timed_in_rounds(gpu):
+    case = next(gpu.cases("cpu", gpu.TINY))
+    result = gpu.measure(case, gpu.Device("cpu"), rounds=3, calls=2)
+    assert (result["yardstick"], result["rounds"]) == ("copy", 3)
+    assert {*result["ratios"]} == {*result["differences"], "posenc.apply_rotary"}
+    assert {*result["microseconds of a call"]} == {*result["launches"]} == {"copy", *result["ratios"]}
+    gigabytes = 2 * 2 * 5 * 6 * 8 / result["seconds of the yardstick"] / 1e9
+    assert gpu.bandwidth(result, gpu.TINY) == pytest.approx(gigabytes)
+
+
+def test_a_peer_that_fails_on_import_is_named(gpu, monkeypatch):
+    from implementations import torch_gpu
+
+    def broken(given):
+        raise ImportError("libcuda is not there")
+
+    monkeypatch.setattr(torch_gpu, "PEERS", {"json": broken, "a peer that nobody has": broken})
+    assert torch_gpu.missing() == {"a peer that nobody has": "is not installed"}
+    result = gpu.measure(next(gpu.cases("cpu", gpu.TINY)), gpu.Device("cpu"), rounds=0)
+    assert result["failed"] == {"json": "ImportError: libcuda is not there"}
+
+
+def test_without_a_gpu_it_says_so_in_one_sentence(gpu, monkeypatch, capsys):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("There is a GPU.")
+    monkeypatch.setattr("sys.argv", ["gpu.py"])
+    with pytest.raises(SystemExit, match=r"^This benchmark needs a GPU that PyTorch finds, and there is none: .*\.$"):
+        gpu.main()
+    monkeypatch.setattr("sys.argv", ["gpu.py", "--check", "--device", "cpu"])
+    gpu.main()
+    assert capsys.readouterr().out == "none: tiny sizes on the processor\n"

@@ -29,6 +29,22 @@ CONTRACTS = False  # `compiled` never fuses a multiplication and an addition
 NUM_GRAPHS = 2  # one for the first length, one for all others
 
 
+def use_device(name: str) -> None:
+    """Let all tensors that are made from now on lie on the device of this name.
+
+    Raises:
+        ValueError: if PyTorch has no such device here, or none that computes.
+    """
+    try:
+        device = torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise ValueError(f"`device` must be one that PyTorch finds here, got {name!r}: {why}") from error
+    if device.type == "meta":
+        raise ValueError("`device` must be one that computes, got 'meta'.")
+    torch.set_default_device(device)
+
+
 def cast(array: torch.Tensor, dtype: str) -> torch.Tensor:
     """Return the array in the dtype of this name."""
     return array.to(getattr(torch, dtype))
@@ -111,7 +127,7 @@ def autocast(case: LayerCase, folder: Path) -> Run:
     layer = case.layer()
 
     def run(*arrays: Any) -> Any:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(torch.get_default_device().type, torch.bfloat16):
             return case.call(layer, *arrays)
 
     return run

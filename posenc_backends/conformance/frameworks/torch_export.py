@@ -30,7 +30,7 @@ def saved_persistent(case: LayerCase, folder: Path) -> Run:
 
 def moved(case: LayerCase, folder: Path) -> Run:
     """Make a layer on the meta device, allocate it with `to_empty`, and load the state of another."""
-    layer = _on_meta(case).to_empty(device="cpu")
+    layer = _on_meta(case).to_empty(device=torch.get_default_device())
     layer.load_state_dict(case.layer().state_dict())
     return partial(case.call, layer)
 
@@ -68,7 +68,7 @@ def onnx(case: LayerCase, folder: Path) -> Run:
     session = InferenceSession(folder / "layer.onnx")
 
     def run(*arrays: Any) -> Any:
-        inputs = dict(zip(case.names, map(OrtValue.from_dlpack, arrays), strict=True))
+        inputs = {name: OrtValue.from_dlpack(array.cpu()) for name, array in zip(case.names, arrays, strict=True)}
         (result,) = session.run_with_ort_values(None, inputs)
         return torch.from_dlpack(result)
 

@@ -1,0 +1,206 @@
+"""Rotations on GPUs: when Triton's kernel runs, where it may write, and its gradient."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
+
+from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
+from posenc_core.layers.inputs import batch_size
+from posenc_core.rotation import Pairing, rotate_reference
+
+from .distributed import PLAIN
+from .namespace import is_exporting
+from .rotation import Rows, Turn, aligned_rows
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+HAS_TRITON = find_spec("triton") is not None
+IS_INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"  # which runs kernels on the CPU, for tests
+
+
+def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
+    """Return whether Triton's kernel rotates these tokens by these tables, in eager or in compiled code.
+
+    Operators do it where a call is transformed, traced by `torch.jit`, or exported, or a gradient reaches a table.
+    """
+    here = HAS_TRITON and all(map(_is_here, (*tokens, *tables))) and all(x.dtype in DTYPES for x in tokens)
+    if not here or is_exporting() or (torch.is_grad_enabled() and any(table.requires_grad for table in tables)):
+        return False
+    return not _is_transformed() if torch.compiler.is_compiling() else _is_eager()
+
+
+def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) -> bool:
+    """Return whether one launch, in eager code, rotates queries and keys that are equally long by the same rows."""
+    if torch.compiler.is_compiling() or not runs((q, k), *rows):
+        return False
+    alike = q.dtype == k.dtype and q.device == k.device and q.ndim == k.ndim
+    sequence = seq_axis % q.ndim
+    return alike and (rows[0].ndim == 2 or batch_size(q, sequence) == batch_size(k, sequence))
+
+
+def _is_here(x: Any) -> bool:
+    plain = type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu)) and x.layout is torch.strided
+    return plain and (torch.compiler.is_compiling() or not x.is_neg())
+
+
+def _is_eager() -> bool:
+    """Return whether operators would run now, and nothing traces, transforms or intercepts them."""
+    eager = _get_tracing_state() is None and not _len_torch_dispatch_stack()
+    return eager and _functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
+
+
+@torch.compiler.assume_constant_result
+def _is_transformed() -> bool:
+    """Return whether `torch.func` or forward mode transforms what is compiled now."""
+    return _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
+    """Rotate `x` by rows that broadcast to it; return None if operators are to do it."""
+    of_cos, of_sin = (_rows_beside(x, table) for table in (cos, sin.expand(cos.shape)))
+    if of_cos is None or of_sin is None or not runs((x,), cos, sin):
+        return None
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in (of_cos, of_sin))
+    tables, turn = (cos, sin), Turn(pairing, False, of_cos[1])
+    if out is None:
+        return rotated([x], tables, Rows("rows"), turn)[0]
+    if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
+        return None
+    rotate_into([out], [x], tables, Rows("rows"), turn)
+    return out
+
+
+def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
+    """Return the rows `(length, pairs)` or `(batch, length, pairs)` of a table that broadcasts to `x`, and their axis.
+
+    None if heads have tables of their own.
+    """
+    *outer, pairs = table.shape
+    axes = [axis - len(outer) for axis, size in enumerate(outer) if size != 1]
+    if x.ndim < 2 or not pairs or len(axes) > 2 or (len(axes) == 2 and axes[0] != 1 - x.ndim):
+        return None
+    if not axes:
+        return table.reshape(1, pairs).expand(x.shape[-2], pairs), -2
+    return table.reshape(*[size for size in outer if size != 1], pairs), axes[-1] - 1
+
+
+def rotated(tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn) -> list[Tensor]:
+    """Return queries, keys or both rotated in one launch, in the order of axes in memory that each has."""
+    followed = torch.is_grad_enabled() and any(x.requires_grad for x in tokens)
+    if followed or torch.compiler.is_compiling():
+        return rotate_op(list(tokens), *tables, *rows, *turn.pairing, turn.back, turn.seq_axis)
+    return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, turn)
+
+
+def rotate_into(
+    outs: Sequence[Tensor], tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn
+) -> None:
+    """Write queries, keys or both, rotated, to other tensors or in place; nothing may be recorded for a gradient."""
+    if torch.compiler.is_compiling() or not _may_write(outs, tokens, (*tables, rows.given, rows.axes), turn.pairing):
+        for out, result in zip(outs, rotated(tokens, tables, rows, turn), strict=True):
+            out.copy_(result)
+        return
+    _launched(tokens, outs, tables, rows, turn)
+    torch.autograd.graph.increment_version(outs)
+
+
+def _launched(
+    tokens: Sequence[Tensor], outs: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn
+) -> list[Tensor]:
+    from .triton_kernel import launch  # takes half a second
+
+    if not launch(list(zip(tokens, outs, strict=True)), tables, rows, turn):  # axes that cannot be seen as one
+        for x, out in zip(tokens, outs, strict=True):
+            out.copy_(rotate_reference(x, *aligned_rows(tables, rows, turn, x), turn.pairing))
+    return list(outs)
+
+
+@torch.library.custom_op(
+    "posenc::rotate",
+    mutates_args=(),
+    schema="(Tensor[] tokens, Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, "
+    "str split, str join, str placement, int blocks, bool back, int seq_axis) -> Tensor[]",
+)
+def rotate_op(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *turn: Any) -> Any:
+    """Rotate as `rotated` does: an operator that `torch.compile` keeps, with a gradient for tokens."""
+    outs = [torch.empty_like(x) for x in tokens]
+    return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), Turn(Pairing(*turn[:4]), *turn[4:]))
+
+
+@rotate_op.register_fake
+def _(tokens: Any, *_: Any) -> Any:
+    return [torch.empty_like(x) for x in tokens]
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    _, cos, sin, find, given, axes, *turn = inputs
+    ctx.save_for_backward(cos, sin, given, axes)
+    ctx.find, ctx.turn = find, Turn(Pairing(*turn[:4]), *turn[4:])
+
+
+def _rotate_back(ctx: Any, gradients: Any) -> Any:
+    cos, sin, given, axes = ctx.saved_tensors
+    turn = ctx.turn.opposite
+    back = rotate_op(gradients, cos, sin, ctx.find, given, axes, *turn.pairing, turn.back, turn.seq_axis)
+    return back, *([None] * 11)
+
+
+rotate_op.register_autograd(_rotate_back, setup_context=_save)
+
+
+def _may_write(outs: Sequence[Tensor], tokens: Sequence[Tensor], others: Sequence[Any], pairing: Pairing) -> bool:
+    """Return whether each result lies apart from all that is read, or is its own tokens, whose channels stay."""
+    for i, (out, x) in enumerate(zip(outs, tokens, strict=True)):
+        in_place = pairing.split == pairing.join and out.data_ptr() == x.data_ptr() and out.stride() == x.stride()
+        read = [other for other in (*others, *tokens, *outs[:i]) if other is not None and other is not x]
+        if any(_overlap(out, other) for other in read) or not (in_place or not _overlap(out, x)):
+            return False
+    return True
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors may share memory; parts of one fused tensor, side by side in it, do not."""
+    if not one.numel() or not other.numel():
+        return False
+    low, high = sorted((one, other), key=Tensor.data_ptr)
+    apart = high.data_ptr() - low.data_ptr()
+    if apart >= low.element_size() * (1 + _reach(low)):
+        return False
+    size, apart = low.element_size(), apart // low.element_size()
+    if low.stride() != high.stride() or high.element_size() != size or not apart:
+        return True
+    sizes = zip(map(max, low.shape, high.shape), low.stride(), strict=True)
+    outer = sorted(step for length, step in sizes if length > 1 and step > apart)
+    rows = outer and all(step % outer[0] == 0 for step in outer)
+    return not rows or _reach(low, apart) >= apart or apart + _reach(high, apart) >= outer[0]
+
+
+def _reach(x: Tensor, up_to: int | None = None) -> int:
+    """Return how far the last element is from the first, along axes of strides up to one."""
+    steps = zip(x.shape, x.stride(), strict=True)
+    return sum((size - 1) * step for size, step in steps if size > 1 and (up_to is None or step <= up_to))
+
+
+def _register() -> None:
+    """Rotate tensors on GPUs by Triton's kernel, and others as before."""
+    on_cpu = kernel_for(torch.empty(0, dtype=torch.float32, device="cpu"))
+
+    def supports(x: Tensor) -> bool:
+        return runs((x,)) if _is_here(x) else on_cpu is not None and on_cpu.supports(x)
+
+    def rotated_by_either(x: Tensor, *arguments: Any) -> Any:
+        return rotate(x, *arguments) if _is_here(x) or on_cpu is None else on_cpu.rotate(x, *arguments)
+
+    register_kernel(Tensor, Kernel(supports, rotated_by_either))
+
+
+if HAS_TRITON:
+    _register()

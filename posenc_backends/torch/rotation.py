@@ -1,0 +1,88 @@
+"""One rotation of queries and keys: which rows of the tables, which pairs; and the same by PyTorch's operators."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc_core._array_api.namespace import aligned
+from posenc_core.rotation import Pairing
+
+
+class Turn(NamedTuple):
+    """One rotation.
+
+    Attributes:
+        pairing: which channels are pairs.
+        back: whether to rotate by the opposite angle.
+        seq_axis: the axis of the tokens.
+    """
+
+    pairing: Pairing
+    back: bool
+    seq_axis: int
+
+    @property
+    def opposite(self) -> Turn:
+        """The rotation back."""
+        return self._replace(pairing=self.pairing.inverse, back=not self.back)
+
+
+class Rows(NamedTuple):
+    """How a token finds its row of the tables.
+
+    Attributes:
+        find: `"rows"`, by its index; `"positions"`, by its position; `"starts"`, by its index behind the start of its
+            batch row; `"packed"`, by its index within its sequence.
+        given: int32 or int64, the positions `(axes or 1, batch or 1, tokens)`, the starts `(batch or 1,)`, or the
+            bounds of the sequences `(sequences + 1,)`; None for `"rows"`.
+        axes: integers, the axis of the positions of each pair, if there are several.
+    """
+
+    find: str
+    given: Tensor | None = None
+    axes: Tensor | None = None
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        """The strides of `given` by axis, batch row and token; 0 where all have the same."""
+        if self.given is None:
+            return 0, 0, 0
+        steps = tuple(step if size > 1 else 0 for step, size in zip(self.given.stride(), self.given.shape, strict=True))
+        return {"starts": (0, *steps, 0), "packed": (0, 0, *steps)}.get(self.find, steps)  # type: ignore[return-value]
+
+    @property
+    def num_bounds(self) -> int:
+        """The number of bounds of the sequences; 0 unless they are packed."""
+        return len(self.given) if self.find == "packed" and self.given is not None else 0
+
+
+def rows_of(table: Tensor, rows: Rows, length: int) -> Tensor:
+    """Return the rows of `length` tokens, `(length, pairs)` or `(batch or 1, length, pairs)`; NaN past the table."""
+    given, axes = rows.given, rows.axes
+    if given is None:
+        return table
+    token = torch.arange(length, device=table.device)
+    if rows.find == "packed":
+        begun = torch.searchsorted(given, token, right=True)  # how many sequences have begun
+        begin = given[(begun - 1).clamp(min=0)]
+        within = torch.where(begun < len(given), token - begin, 0)
+        positions = torch.where(begun > 0, within, -1)[None]
+    elif rows.find == "starts":
+        positions = given.reshape(-1, 1) + token
+    else:
+        positions = given[0] if axes is None else given[axes].movedim(0, -1)
+    positions = positions if axes is not None else positions[..., None]
+    inside = (positions >= 0) & (positions < len(table))
+    columns = torch.arange(table.shape[-1], device=table.device)
+    found = table[positions.clamp(0, len(table) - 1), columns]
+    return torch.where(inside, found, torch.nan)
+
+
+def aligned_rows(tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of the tokens in `x` from both tables, with axes of size 1 where `x` has others."""
+    cos, sin = (rows_of(table, rows, x.shape[turn.seq_axis]) for table in tables)
+    cos, sin = (aligned(table, x, seq_axis=turn.seq_axis) for table in (cos, sin))
+    return cos, -sin if turn.back else sin
