@@ -40,7 +40,7 @@ COMPANIONS = {  # packages that a framework runs on or exports to
 CHINESE_PAGES = ("-t", "translated", "-D", "language=zh_CN", "docs", "docs/_build/zh")  # built after the English ones
 PEERS_ALONE = ("keras-hub", "timm", "torchtune")  # without TensorFlow, torchvision, torchao, which RoPE does not need
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
-BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "plots", "report", "strict")]
+BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "gpu", "plots", "report", "strict")]
 
 
 @nox.session
@@ -99,6 +99,16 @@ def slow(session: nox.Session, name: str) -> None:
     prepare(session, name)
     first = test(session, name, "-m", "slow")
     session.run("posenc", "train", "dates", "--backend", name, env=first)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """Test the GPU kernel by Triton's interpreter, and on a GPU where there is one."""
+    session.env["OMP_NUM_THREADS"] = "1"
+    install(session, "gpu", constraints="gpu")
+    tests = ("tests/gpu", "tests/backends/torch/test_apply_rotary.py", "--backend", "torch")
+    session.run("pytest", *tests, *TWO_PROCESSES, *session.posargs, env={"TRITON_INTERPRET": "1"})
+    session.run("pytest", "tests/gpu/device", "--backend", "torch", *session.posargs)
 
 
 @nox.session

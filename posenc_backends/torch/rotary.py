@@ -78,7 +78,7 @@ def apply_rotary(  # noqa: PLR0913
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
-    turn = Turn(pairing, False, sequence_axis(tokens[0], seq_axis, name="q" if k is None else "k") - tokens[0].ndim)
+    turn = Turn(pairing, False, sequence_axis(tokens[0], seq_axis, name="k" if q is None else "q") - tokens[0].ndim)
     turn = turn.opposite if inverse else turn
     _check_alike_tokens(tokens, turn.seq_axis)
     _check_tables(tokens[0], cos, sin, blocks)
@@ -168,7 +168,7 @@ def _rows(
     if tables[0].ndim == 3:
         _check_fits("cos", tables[0][..., 0], tokens, seq_axis, length)
         return tables, Rows("rows")
-    if any(given):
+    if not counted or any(given[:2]):
         return tables, _gathered(tokens, tables[0], seq_axis, positions, axes, start, cu_seqlens)
     if start < 0 or start + length > tables[0].shape[0]:
         raise ValueError(

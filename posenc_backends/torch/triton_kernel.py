@@ -167,7 +167,7 @@ def rotate_kernel(
         if head_tile >= q_tiles:
             _rotate_tile(
                 k, k_out, k_batch, k_head, k_token, k_channel, k_out_batch, k_out_head, k_out_token, k_out_channel,
-                batch, head - q_tiles * HEADS, token, k_heads, tokens, cosine, sine,
+                batch, head - q_tiles.to(tl.int64) * HEADS, token, k_heads, tokens, cosine, sine,
                 WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, JOIN, TOKENS, HEADS, COLUMNS, REST, BY_BITS,
             )  # fmt: skip
 
@@ -236,17 +236,16 @@ def launch(tokens: list[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], r
     if all(_is_one(*pair) for pair in tokens):
         sizes["REST"] = 0
     with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
-        if programs:
-            rotate_kernel[(programs,)](
-                x, out, y, y_out, cos, sin, rows.given, rows.axes,
-                first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
-                *first.strides[0], *first.strides[1], *second.strides[0], *second.strides[1],
-                *_table_strides(cos), *_table_strides(sin), *rows.strides,
-                FIND=rows.find, HAS_AXES=rows.axes is not None, BACK=turn.back, BOTH=len(tokens) == 2,
-                WIDTH=x.shape[-1], PAIRS=cos.shape[-1], BLOCKS=pairing.blocks, PLACEMENT=pairing.placement,
-                SPLIT=pairing.split, JOIN=pairing.join, BY_BITS=IS_INTERPRETED, **sizes,
-                enable_fp_fusion=False,
-            )  # fmt: skip
+        rotate_kernel[(programs,)](
+            x, out, y, y_out, cos, sin, rows.given, rows.axes,
+            first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
+            *first.strides[0], *first.strides[1], *second.strides[0], *second.strides[1],
+            *_table_strides(cos), *_table_strides(sin), *rows.strides,
+            FIND=rows.find, HAS_AXES=rows.axes is not None, BACK=turn.back, BOTH=len(tokens) == 2,
+            WIDTH=x.shape[-1], PAIRS=cos.shape[-1], BLOCKS=pairing.blocks, PLACEMENT=pairing.placement,
+            SPLIT=pairing.split, JOIN=pairing.join, BY_BITS=IS_INTERPRETED, **sizes,
+            enable_fp_fusion=False,
+        )  # fmt: skip
     return True
 
 

@@ -70,7 +70,9 @@ def arguments_of(form, cos, sin, batch=2, length=LENGTH, seed=0, integer=torch.i
         given = {"cu_seqlens": torch.tensor(cu_seqlens, dtype=integer)}
     else:
         axes = tuple((AXES * cos.shape[-1])[: cos.shape[-1]])
-        positions = drawn(length) if form == "axes all alike" else drawn(3, *((batch,) if "each" in form else ()), length)
+        positions = (
+            drawn(length) if form == "axes all alike" else drawn(3, *((batch,) if "each" in form else ()), length)
+        )
         chosen = np.broadcast_to(positions, (3, length)) if positions.ndim == 1 else positions.numpy()
         at = np.moveaxis(chosen[list(axes)], 0, -1)
         return (cos, sin), {"positions": positions, "axes": axes}, (by_pair(cos, at), by_pair(sin, at))

@@ -137,7 +137,9 @@ def test_tables_are_indexed_by_the_position_of_each_token_flashinfer_609(launche
     for x, result in zip((q, k), got, strict=True):
         for token, position in enumerate(positions.tolist()):
             row = cos[position : position + 1], sin[position : position + 1]
-            expected.same(result[token : token + 1], expected.rotated(x[token : token + 1], row, "interleaved", seq_axis=-3))
+            expected.same(
+                result[token : token + 1], expected.rotated(x[token : token + 1], row, "interleaved", seq_axis=-3)
+            )
     assert launches == [2]
 
 

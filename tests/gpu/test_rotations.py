@@ -13,11 +13,15 @@ from . import expected
 @pytest.mark.parametrize("strides", expected.STRIDES)
 @pytest.mark.parametrize("form", expected.FORMS)
 def test_all_pairings_have_the_bits_of_the_reference(launches, form, strides):
-    for number, (name, dtype) in enumerate(expected.DTYPES.items()):
+    """Two dtypes each: half precision and a wide one, so that every form and every stride meets all four."""
+    half, wide = ("bfloat16", "float16"), ("float32", "float64")
+    number = expected.FORMS.index(form) + expected.STRIDES.index(strides)
+    dtypes = [expected.DTYPES[half[number % 2]], expected.DTYPES[wide[number // 2 % 2]]]
+    for seed, dtype in enumerate(dtypes):
         for pairing in expected.PAIRINGS:
             for inverse in (False, True):
-                rotates_as_the_reference(form, strides, dtype, pairing, inverse, seed=number)
-    assert launches == [2] * len(expected.DTYPES) * len(expected.PAIRINGS) * 2
+                rotates_as_the_reference(form, strides, dtype, pairing, inverse, seed=seed)
+    assert launches == [2] * len(dtypes) * len(expected.PAIRINGS) * 2
 
 
 def rotates_as_the_reference(form, strides, dtype, pairing, inverse=False, heads=(3, 1), width=15, length=5, seed=0):
@@ -44,7 +48,7 @@ def rotates_as_the_reference(form, strides, dtype, pairing, inverse=False, heads
     return got
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     form=st.sampled_from(expected.FORMS),
     strides=st.sampled_from(expected.STRIDES),
