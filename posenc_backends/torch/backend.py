@@ -16,9 +16,10 @@ from torch.autograd import forward_ad
 from posenc_core import register_namespace
 from posenc_core.layers import Backend
 
-from . import namespace, onnx
+from . import gpu, namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
 from .eager import share
+from .rotation import Rows, Turn
 
 register_namespace(Tensor, namespace)
 register_namespace(nn.Parameter, namespace)  # found without a loop that `torch.compile` would trace
@@ -94,6 +95,12 @@ class TorchBackend(Backend):
                 most, message = limit()
                 if int(stop) > most:
                     raise ValueError(message(int(stop)))
+
+    def rotate_both(self, q: Any, k: Any, rows: tuple[Any, ...], pairing: Any, seq_axis: int, /) -> Any:
+        """Return queries and keys rotated in one launch on a GPU; None elsewhere."""
+        if not gpu.may_rotate(q, k, rows, seq_axis):
+            return None
+        return tuple(gpu.rotated((q, k), rows, Rows("rows"), Turn(pairing, False, seq_axis)))
 
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
         """Return a context: plain tensors beside distributed ones count as replicated, and scores keep their dtype."""

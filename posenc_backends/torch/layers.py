@@ -7,9 +7,8 @@ from typing import Any
 from posenc_core import layers
 from posenc_core.encodings import RotaryEncoding, Scoring
 
-from . import gpu, state
+from . import state
 from .base import Layer, Module
-from .rotation import Rows, Turn
 
 
 class PositionalEncoding(layers.PositionalEncoding, Layer):
@@ -18,11 +17,6 @@ class PositionalEncoding(layers.PositionalEncoding, Layer):
 
 class RotaryEmbedding(layers.RotaryEmbedding, Layer):
     forward = layers.RotaryEmbedding.rotate
-
-    def rotate_both(self, q: Any, k: Any, rows: tuple[Any, ...], seq_axis: int) -> Any:
-        if k is None or len(rows) > 2 or not gpu.may_rotate(q, k, rows, seq_axis):
-            return super().rotate_both(q, k, rows, seq_axis)
-        return tuple(gpu.rotated((q, k), rows, Rows("rows"), Turn(self.encoding.pairing, False, seq_axis)))
 
 
 class AttentionBias(layers.AttentionBias, Layer):

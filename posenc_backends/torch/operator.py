@@ -18,17 +18,18 @@ from .compiled import is_exporting, is_specialized, is_transformed
 LARGE = 1 << 25  # bytes of a result
 
 torch.library.define(
-    "posenc::rotate", "(Tensor x, Tensor cos, Tensor sin, str split, str join, str placement, int blocks) -> Tensor"
+    "posenc::rotate_large",
+    "(Tensor x, Tensor cos, Tensor sin, str split, str join, str placement, int blocks) -> Tensor",
 )
 
 
-@torch.library.impl("posenc::rotate", "cpu")
+@torch.library.impl("posenc::rotate_large", "cpu")
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *pairing: Any) -> Tensor:
     result: Tensor = rotate_checked(x, cos, sin, Pairing(*pairing))
     return result.contiguous()
 
 
-@torch.library.register_fake("posenc::rotate")
+@torch.library.register_fake("posenc::rotate_large")
 def _empty(x: Tensor, cos: Tensor, sin: Tensor, *pairing: Any) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
@@ -40,12 +41,12 @@ class _RotateLarge(Function):
     def forward(context: Any, x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
         context.save_for_backward(cos, sin)
         context.pairing = pairing
-        return torch.ops.posenc.rotate(x, cos, sin, *pairing)
+        return torch.ops.posenc.rotate_large(x, cos, sin, *pairing)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Any, ...]:
         cos, sin = context.saved_tensors
-        return torch.ops.posenc.rotate(gradient, cos, -sin, *context.pairing.inverse), None, None, None
+        return torch.ops.posenc.rotate_large(gradient, cos, -sin, *context.pairing.inverse), None, None, None
 
 
 def rotate_large(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | None:

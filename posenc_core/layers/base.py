@@ -84,6 +84,10 @@ class Backend(ABC):
     def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:  # noqa: B027
         """Have a symbolic `stop` checked against the limit that the function returns, where the tracer can."""
 
+    def rotate_both(self, q: Any, k: Any, rows: tuple[Any, ...], pairing: Any, seq_axis: int, /) -> Any:
+        """Return queries and keys rotated by the same rows in one call; None where each has a call of its own."""
+        return None
+
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
         """Return a context in which to compute with `x`, for instance without autocast."""
         return nullcontext()

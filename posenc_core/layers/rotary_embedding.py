@@ -78,10 +78,10 @@ class RotaryEmbedding(TableLayer):
             rows = self._rows_of_parameters(q, start, positions, seq_axis, encoding)
         else:
             rows = self.lookup(q, start, positions, seq_axis, encoding)
-        return self.rotate_both(q, k, rows, seq_axis)
-
-    def rotate_both(self, q: Any, k: Any, rows: tuple[Any, ...], seq_axis: int) -> Any:
-        """Return queries, or queries and keys, rotated by rows of tables: the first two, and for keys the last two."""
+        if k is not None and len(rows) == 2:
+            both = self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
+            if both is not None:
+                return both
         rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
         return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
 

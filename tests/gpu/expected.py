@@ -1,5 +1,7 @@
 """Rotations to compare with: by the reference, of rows that NumPy looks up token by token."""
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -65,7 +67,7 @@ def arguments_of(form, cos, sin, batch=2, length=LENGTH, seed=0, integer=torch.i
         bounds = sorted(rng.integers(0, length + 1, 3))
         cu_seqlens = [0, *bounds]
         at = np.zeros(length, np.int64)
-        for begin, end in zip(cu_seqlens[:-1], cu_seqlens[1:], strict=True):
+        for begin, end in pairwise(cu_seqlens):
             at[begin:end] = np.arange(end - begin)
         given = {"cu_seqlens": torch.tensor(cu_seqlens, dtype=integer)}
     else:

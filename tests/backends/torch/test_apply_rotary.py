@@ -8,9 +8,12 @@ from posenc_backends.torch import apply_rotary
 from posenc_core import MultimodalRotary, Rotary, from_cu_seqlens, unrotate
 from posenc_core.rotation import pairing_of, rotate_reference
 
+from ...pages import FOLDER, run
+
 ROTARY = Rotary(head_dim=8, layout="half")
 COS, SIN = (torch.from_numpy(table) for table in ROTARY.cos_sin(np.arange(10)))
 Q, K = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 5, 8)
+WIDE = torch.ones(9, 5)
 EACH = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
 
 
@@ -22,7 +25,7 @@ def rows_at(positions):
 FORMS = {
     "first rows": ({}, np.arange(5)),
     "start": ({"start": 3}, np.arange(3, 8)),
-    "starts": ({"start": torch.tensor([1, 4])}, np.arange(5) + [[1], [4]]),
+    "starts": ({"start": torch.tensor([1, 4])}, np.array([[1], [4]]) + np.arange(5)),
     "one start": ({"start": torch.tensor(2)}, np.arange(2, 7)),
     "positions": ({"positions": EACH[0].int()}, EACH[0].numpy()),
     "positions of each": ({"positions": EACH}, EACH.numpy()),
@@ -99,7 +102,7 @@ BAD = {
     "`sin` must be float32 for tokens of torch.float32, got torch.float64": (TypeError, {"sin": SIN.double()}),
     r"`sin` must have shape \(10, 4\), got \(9, 4\)": (ValueError, {"sin": SIN[:9]}),
     r"`cos` must have shape \(rows, pairs\) or": (ValueError, {"cos": COS[0]}),
-    "`cos` must have at most 4 pairs, half the width, got 5": (ValueError, {"cos": torch.ones(9, 5), "sin": torch.ones(9, 5)}),
+    "`cos` must have at most 4 pairs, half the width, got 5": (ValueError, {"cos": WIDE, "sin": WIDE}),
     "`blocks` must divide the 4 pairs, got 3": (ValueError, {"blocks": 3}),
     "`cos` must be on cpu, where the tokens are, got meta": (ValueError, {"cos": COS.to("meta")}),
     "`layout` must be one of": (ValueError, {"layout": "neox"}),
@@ -107,7 +110,7 @@ BAD = {
     "`positions` must be an int32 or int64 tensor, got list": (TypeError, {"positions": [0, 1, 2, 3, 4]}),
     "`positions` must be an int32 or int64 tensor, got torch.float32": (TypeError, {"positions": torch.ones(5)}),
     r"`positions` must have shape \(5,\) or": (ValueError, {"positions": torch.arange(4)}),
-    "`positions` and start|got positions and start": (ValueError, {"positions": EACH, "start": 1}),
+    "left out but for one, .*got positions and start": (ValueError, {"positions": EACH, "start": 1}),
     "`axes` must be left out without `positions`": (ValueError, {"axes": (0, 0, 1, 1)}),
     "`axes` must be 4 integers below 2": (ValueError, {"positions": EACH, "axes": (0, 1, 2, 0)}),
     "`start` must leave 5 tokens within the 10 rows of the tables, got 6": (ValueError, {"start": 6}),
@@ -132,3 +135,7 @@ def test_bad_arguments_are_named(message):
     arguments = {"q": Q, "k": K, "cos": COS, "sin": SIN, "layout": "half"} | changed
     with pytest.raises(error, match=message):
         apply_rotary(**arguments)
+
+
+def test_the_page_prints_what_it_shows():
+    run(FOLDER.with_name("howto") / "gpu.md")

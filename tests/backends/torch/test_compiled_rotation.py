@@ -153,7 +153,7 @@ def test_large_results_are_written_by_the_kernel(layout, dtype):
     for expected, found in zip(*results, strict=True):
         assert torch.equal(bits(found), bits(expected))
     compile_whole(call, backend=backend)(x)
-    assert "posenc.rotate" in graphs[0]
+    assert "posenc.rotate_large" in graphs[0]
 
 
 @pytest.mark.usefixtures("everything_is_large")
