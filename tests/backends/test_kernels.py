@@ -117,7 +117,7 @@ def test_large_results_are_asked_for_in_huge_pages():
     memory = mmap.mmap(-1, x.nbytes)
     address = np.frombuffer(memory, np.uint8).ctypes.data
     assert "hg" not in flags_of_memory(address + x.nbytes // 2)
-    library.run(plan, x.ctypes.data, address, cos.ctypes.data, sin.ctypes.data, 1)
+    library.run(plan, x.ctypes.data, address, cos.ctypes.data, sin.ctypes.data, lambda: 1)
     assert "hg" in flags_of_memory(address + x.nbytes // 2)
     result[...] = np.frombuffer(memory, np.float32).reshape(x.shape)
     np.testing.assert_array_equal(result, plainly(rotate, x, cos, sin, layout="half"))
@@ -213,18 +213,22 @@ def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     assert calls
 
 
-@pytest.mark.parametrize("runs", [True, False])
-def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkeypatch, runs):
+@pytest.mark.parametrize("taken", ["rotate_rows", "rotate", None])
+def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkeypatch, taken):
     layer, q, k = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half")), *map(to_backend, tokens(2, 8, 8, 5, 64))
     kernel, asked = kernels._kernels[type(q)], []
 
-    def rotate_counted(*arguments):
-        asked.append(arguments)
-        return kernel.rotate(*arguments) if runs else None
+    def counted(name):
+        def ask(*arguments):
+            asked.append(name)
+            return getattr(kernel, name)(*arguments) if name == taken else None
 
-    monkeypatch.setitem(kernels._kernels, type(q), kernel._replace(rotate=rotate_counted))
+        return ask
+
+    names = ("rotate", "rotate_rows")
+    monkeypatch.setitem(kernels._kernels, type(q), kernel._replace(**{name: counted(name) for name in names}))
     layer(q, k)
-    assert len(asked) == 2
+    assert asked == ["rotate_rows", *([] if taken == "rotate_rows" else ["rotate", "rotate"])]
 
 
 def test_without_the_library_only_operators_are_registered(to_backend, calls, monkeypatch):
