@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _get_tracing_state, _len_torch_dispatch_stack
-from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor, peek_interpreter_stack
+from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
@@ -35,8 +35,11 @@ def _is_eager(x: Tensor) -> bool:
 def _memory(x: Any) -> Memory | None:
     if type(x) not in PLAIN or not x.is_cpu or x.layout is not STRIDED or x.is_neg():
         return None
-    wrapped = is_functorch_wrapped_tensor(x) or is_legacy_batchedtensor(x)
-    return None if wrapped else (x.data_ptr(), (x.shape, x.stride()))
+    try:
+        address = x.data_ptr()
+    except RuntimeError:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage
+        return None
+    return (address, (x.shape, x.stride())) if address else None  # nor have those of `functionalize`: 0
 
 
 def _empty_like(x: Tensor) -> tuple[Tensor, int]:
@@ -77,13 +80,15 @@ _eager = CpuKernel(
 )
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
-    if not is_compiling():
-        return _eager.rotate(x, cos, sin, pairing, out)
+def _rotate_compiled(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
     if out is not None or not x.is_floating_point():
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     return rotate_large(x, cos, sin, pairing)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
+    return (_rotate_compiled if is_compiling() else _eager.rotate)(x, cos, sin, pairing, out)
 
 
 def _rotate_rows(*arguments: Any) -> Any:

@@ -231,6 +231,34 @@ def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkey
     assert asked == ["rotate_rows", *([] if taken == "rotate_rows" else ["rotate", "rotate"])]
 
 
+def test_rows_of_a_layer_follow_its_tables(backend, to_backend, calls):
+    """One layer: other heads, lengths and starts, and tables that grow."""
+    encoding = Rotary(head_dim=64, layout="half")
+    layer = backend.RotaryEmbedding(encoding, max_len=8)
+    for start, length in ((0, 1), (7, 1), (3, 2), (7, 2), (30, 1), (0, 1), (-2, 4)):
+        q, tables = tokens(2, 3, length, 64), encoding.cos_sin(np.arange(start, start + length))
+        for given in (q, q[:, :1]):
+            rotated = layer(to_backend(given), start=start)
+            np.testing.assert_array_equal(backend.to_numpy(rotated), plainly(rotate, given, *tables, layout="half"))
+    assert len(calls) >= 12
+
+
+def test_errors_stay_where_a_plan_is_remembered(backend, to_backend, calls):
+    x, cos = to_backend(tokens(2, 3, 64)), to_backend(tokens(3, 32))
+    wide, long = to_backend(tokens(3, 33)), to_backend(tokens(4, 32))
+    for _ in range(2):
+        rotate(x, cos, cos, layout="half")
+        with pytest.raises(ValueError, match="its table rotates 66 channels"):
+            rotate(x, wide, wide, layout="half")
+        with pytest.raises(ValueError, match="`cos` must broadcast to shape"):
+            rotate(x, long, long, layout="half")
+        with pytest.raises(ValueError, match="`sin` must broadcast to shape"):
+            rotate(x, cos, long, layout="half")
+        with pytest.raises(ValueError, match="`blocks` must divide the 32 pairs"):
+            rotate(x, cos, cos, layout="half", blocks=3)
+    assert len(calls) == 2
+
+
 def test_without_the_library_only_operators_are_registered(to_backend, calls, monkeypatch):
     array_type = type(to_backend(np.zeros(1)))
     kernel = kernels._kernels[array_type].rotate.__self__
