@@ -11,11 +11,11 @@ import numpy.typing as npt
 from ._array_api import numpy_kernel
 from ._array_api.checks import (
     check_alike,
-    check_broadcasts,
     check_floating,
     check_integer,
     check_known,
     check_sized,
+    check_sizes_broadcast,
     write,
 )
 from ._array_api.kernels import kernel_for
@@ -26,6 +26,7 @@ Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
 LAYOUTS = ("interleaved", "half", "interleaved_to_half")
 PLACEMENTS = ("lead", "trail", "spread")
+Sizes: TypeAlias = tuple[Any, ...]  # what a tracer does not know is no integer
 
 
 class Pairing(NamedTuple):
@@ -119,29 +120,39 @@ def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing
 
 
 def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | None = None) -> A:
-    """Rotate by a `Pairing`; arguments, result and errors as in `rotate`."""
+    """Rotate by a `Pairing`; arguments, result and errors as in `rotate`.
+
+    The backend's kernel is asked first, as it remembers the shapes that it has checked.
+    """
+    kernel = kernel_for(x)
+    rotated = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
+    if rotated is not None:
+        return rotated
     check_floating("x", x)
-    if 2 * cos.shape[-1] > x.shape[-1]:
-        raise ValueError(
-            f"`x` is {x.shape[-1]} wide, but its table rotates {2 * cos.shape[-1]} channels; "
-            "the encoding's `rotary_dim` must not exceed the width."
-        )
-    if cos.shape[-1] % pairing.blocks:
-        raise ValueError(f"`blocks` must divide the {cos.shape[-1]} pairs, got {pairing.blocks}.")
     for name, array in (("x", x), ("cos", cos), ("sin", sin)):
         check_sized(name, array)
-    shape = (*x.shape[:-1], cos.shape[-1])
-    check_broadcasts("cos", cos, shape)
-    check_broadcasts("sin", sin, cos.shape)
+    check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     if out is not None:
         check_alike("out", out, x)
-    return rotate_checked(x, cos, sin, pairing, out)
+    return _rotate_by_operators(x, cos, sin, pairing, out)
+
+
+def check_sizes(x: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> None:
+    """Raise unless tables of these shapes rotate tokens of the shape `x`."""
+    pairs = cos[-1]
+    if x[-1] is not None and 2 * pairs > x[-1]:
+        raise ValueError(
+            f"`x` is {x[-1]} wide, but its table rotates {2 * pairs} channels; "
+            "the encoding's `rotary_dim` must not exceed the width."
+        )
+    if pairs % pairing.blocks:
+        raise ValueError(f"`blocks` must divide the {pairs} pairs, got {pairing.blocks}.")
+    check_sizes_broadcast("cos", cos, (*x[:-1], pairs))
+    check_sizes_broadcast("sin", sin, cos)
 
 
 def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:
     """Rotate without checks: by a kernel if one supports this call, else by operators; the bits are the same.
-
-    The backend's kernel is asked first, once. Large NumPy arrays that it does not rotate are rotated part by part.
 
     Args:
         x: queries or keys, shape `(..., length, width)`.
@@ -150,11 +161,16 @@ def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None
         out: an array for the result, of the shape and dtype of `x`.
     """
     kernel = kernel_for(x)
-    result = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
-    if result is None and type(x) is np.ndarray and numpy_kernel.supports(x, out):
-        result = numpy_kernel.rotate(x, cos, sin, *pair_slices(x.shape[-1], cos.shape[-1], pairing), out)
-    if result is not None:
-        return result
+    rotated = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
+    return _rotate_by_operators(x, cos, sin, pairing, out) if rotated is None else rotated
+
+
+def _rotate_by_operators(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None) -> Any:
+    """Rotate by operators; large NumPy arrays part by part."""
+    if type(x) is np.ndarray and numpy_kernel.supports(x, out):
+        rotated = numpy_kernel.rotate(x, cos, sin, *pair_slices(x.shape[-1], cos.shape[-1], pairing), out)
+        if rotated is not None:
+            return rotated
     result = rotate_reference(x, cos, sin, pairing)
     return result if out is None else write("out", out, result)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from posenc_core._array_api.checks import write
+from posenc_core._array_api.checks import check_alike, write
 from posenc_core._array_api.kernels import Kernel, register_kernel
-from posenc_core.rotation import Pairing
+from posenc_core.rotation import Pairing, check_sizes
 
 from . import library
 from .plan import BYTES, Strided, plan_of
@@ -23,10 +23,11 @@ class CpuKernel:
 
     Attributes:
         dtypes: the framework's dtypes and their names, some of `DTYPES`.
-        is_eager: `() -> bool`: whether operators would run now, and nothing traces, transforms or intercepts them.
-        is_plain: `(x) -> bool`: whether `x` is a plain array whose numbers lie in CPU memory.
-        memory: `(x) -> Memory`: where they lie, once all pending writes are done.
-        empty_like: `(x) -> array`: a new contiguous array of the shape and dtype of `x`, or None.
+        is_eager: `(x) -> bool`: whether operators would run now, and nothing traces, transforms or intercepts them.
+        memory: `(x) -> Memory`: where the numbers of `x` lie, once all pending writes are done; None unless `x` is a
+            plain array in CPU memory.
+        empty_like: `(x) -> (array, address)`: a new contiguous array of the shape and dtype of `x` and its memory's
+            address, or None where the framework would put it on another device.
         cast: `(table, dtype) -> array`.
         is_followed: `(x, cos, sin) -> bool`: whether a gradient is recorded for one of them.
         is_learned: `(table) -> bool`: whether, while one is recorded, it reaches this table.
@@ -39,11 +40,10 @@ class CpuKernel:
     """
 
     dtypes: Mapping[Any, str]
-    is_plain: Callable[[Any], bool]
-    memory: Callable[[Any], Memory]
-    empty_like: Callable[[Any], Any]
+    memory: Callable[[Any], Memory | None]
+    empty_like: Callable[[Any], tuple[Any, int] | None]
     cast: Callable[[Any, Any], Any]
-    is_eager: Callable[[], bool] = lambda: True
+    is_eager: Callable[[Any], bool] = lambda x: True
     is_followed: Callable[[Any, Any, Any], bool] = lambda x, cos, sin: False
     is_learned: Callable[[Any], bool] = lambda table: False
     differentiable: Callable[..., Any] | None = None
@@ -57,49 +57,99 @@ class CpuKernel:
         """The framework's float32."""
         return next(dtype for dtype, name in self.dtypes.items() if name == "float32")
 
+    @cached_property
+    def wide(self) -> dict[Any, Any]:
+        """The dtype that tables must have, by that of tokens."""
+        return {dtype: dtype if name == "float64" else self.float32 for dtype, name in self.dtypes.items()}
+
     def register(self, array_type: type) -> None:
         """Rotate arrays of exactly this class by the kernel, if its library is here or operators take its place."""
         if library.LIBRARY is not None or self.by_operators is not None:
-            register_kernel(array_type, Kernel(self.supports, self.rotate))
-
-    def supports(self, x: Any) -> bool:
-        """Return whether the kernel may rotate `x`."""
-        return self.is_eager() and x.dtype in self.dtypes and self.is_plain(x)
+            register_kernel(array_type, Kernel(self.is_eager, self.rotate, self.rotate_rows))
 
     def rotate(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any:
-        """Rotate `x`; return None if a gradient reaches a table, or `out` overlaps a table, or `x` without being it."""
-        if not (self.is_plain(cos) and self.is_plain(sin)):
+        """Rotate `x`; raise if sizes do not fit.
+
+        Returns:
+            An array; None if an array is not plain, if a gradient reaches a table, if `out` is not like `x`, or if it
+            overlaps a table, or `x` without being it.
+        """
+        tokens, cosines, sines, wide = self.memory(x), self.memory(cos), self.memory(sin), self.wide.get(x.dtype)
+        if tokens is None or cosines is None or sines is None or wide is None:
             return None
         if self.is_followed(x, cos, sin):
             refused = self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin)
             return None if refused else self.differentiable(x, cos, sin, pairing)  # type: ignore[misc]
-        if library.LIBRARY is not None:
-            return self._run(x, cos, sin, pairing, out)
-        rotated = None if self.by_operators is None else self.by_operators(x, cos, sin, pairing)
+        if library.LIBRARY is None:
+            return self._by_operators(out, x, cos, sin, pairing)
+        if cos.dtype != wide or sin.dtype != wide:
+            return self.rotate(x, self.cast(cos, wide), self.cast(sin, wide), pairing, out)
+        if out is None:
+            return self._rotated(x, tokens, cosines, sines, pairing)
+        return self._to(out, x, (tokens, cosines, sines), pairing)
+
+    def rotate_rows(
+        self, tokens: tuple[Any, ...], cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
+    ) -> tuple[Any, ...] | None:
+        """Rotate each of `tokens` by consecutive rows of tables; return None where `rotate` has to.
+
+        Args:
+            tokens: each `(..., length, width)`.
+            cos, sin: tables, `(positions, pairs)`; other dtypes than float32 are left to `rotate`.
+            rows: the first of their rows, and their number, the length of all tokens.
+            pairing: which channels are pairs.
+        """
+        cosines, sines, (start, length), results = self.memory(cos), self.memory(sin), rows, []
+        if cosines is None or sines is None or start < 0 or cos.dtype != self.float32 or sin.dtype != self.float32:
+            return None
+        cos_layout, sin_layout = cosines[1], sines[1]
+        if library.LIBRARY is None or start + length > cos_layout[0][0] or start + length > sin_layout[0][0]:
+            return None
+        cosines = cosines[0] + 4 * start * cos_layout[1][0], cos_layout
+        sines = sines[0] + 4 * start * sin_layout[1][0], sin_layout
+        for x in tokens:
+            place = self.memory(x)
+            if place is None or self.wide.get(x.dtype) != self.float32 or self.is_followed(x, cos, sin):
+                return None
+            rotated = self._rotated(x, place, cosines, sines, pairing, length)
+            if rotated is None:
+                return None
+            results.append(rotated)
+        return tuple(results)
+
+    def _rotated(
+        self, x: Any, tokens: Memory, cosines: Memory, sines: Memory, pairing: Pairing, rows: int | None = None
+    ) -> Any:
+        """Rotate `x` to a new array, given where it and the tables lie, or so many of their rows."""
+        plan = plan_of(self.dtypes[x.dtype], tokens[1], None, cosines[1], sines[1], pairing, rows)
+        made = None if plan is None else self.empty_like(x)
+        if plan is None or made is None:
+            return None
+        library.run(plan, tokens[0], made[1], cosines[0], sines[0], self.threads)
+        return made[0]
+
+    def _by_operators(self, out: Any, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+        """Rotate plain tokens by few operators, where there are such."""
+        if self.by_operators is None:
+            return None
+        check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
+        if out is not None:
+            check_alike("out", out, x)
+        rotated = self.by_operators(x, cos, sin, pairing)
         return rotated if out is None or rotated is None else write("out", out, rotated)
 
-    def _run(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any) -> Any:
-        name = self.dtypes[x.dtype]
-        wide = x.dtype if name == "float64" else self.float32
-        cos = cos if cos.dtype == wide else self.cast(cos, wide)
-        sin = sin if sin.dtype == wide else self.cast(sin, wide)
-        tokens, cosines, sines = self.memory(x), self.memory(cos), self.memory(sin)
-        strides = None
-        if out is not None:
-            if not (self.is_plain(out) and self.may_take(out)):
-                return None
-            results = self.memory(out)
-            if not may_write(name, pairing, (tokens, results, cosines, sines)):
-                return None
-            strides = results[1][1]
-        plan = plan_of(name, tokens[1], strides, cosines[1], sines[1], pairing)
-        result = None if plan is None else self.empty_like(x) if out is None else out
-        if plan is None or not self.is_plain(result):  # a framework may put new arrays on another device
+    def _to(self, out: Any, x: Any, memory: tuple[Memory, Memory, Memory], pairing: Pairing) -> Any:
+        """Rotate `x` to `out`, given where it and the tables lie; return None if that may not be written to."""
+        (tokens, cosines, sines), results, dtype = memory, self.memory(out), x.dtype
+        if results is None or out.dtype != dtype or tokens[1][0] != results[1][0]:
             return None
-        library.run(plan, tokens[0], self.memory(result)[0], cosines[0], sines[0], self.threads())
-        if out is not None:
-            self.written(out)
-        return result
+        plan = plan_of(self.dtypes[dtype], tokens[1], results[1][1], cosines[1], sines[1], pairing)
+        places = tokens, results, cosines, sines
+        if plan is None or not (self.may_take(out) and may_write(self.dtypes[dtype], pairing, places)):
+            return None
+        library.run(plan, tokens[0], results[0], cosines[0], sines[0], self.threads)
+        self.written(out)
+        return out
 
 
 def may_write(name: str, pairing: Pairing, memory: tuple[Memory, Memory, Memory, Memory]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from struct import Struct
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +56,21 @@ def _declared(path: Path, chosen: str) -> ctypes.CDLL:
         raise OSError(f"{path} is older than its source")
     library = ctypes.CDLL(str(path))
     integers = [ctypes.c_int64] * 7
-    for name, count in (("posenc_rotate", 5), ("posenc_rotate_part", 7), ("posenc_advise", 2)):
+    for name, types in (
+        ("posenc_rotate", integers[:5]),
+        ("posenc_rotate_packed", [ctypes.c_char_p]),
+        ("posenc_rotate_part", integers),
+        ("posenc_advise", integers[:2]),
+    ):
         function = getattr(library, name)
-        function.argtypes, function.restype = integers[:count], None
+        function.argtypes, function.restype = types, None
     if chosen:
         library.posenc_choose_level(LEVELS.index(chosen))
     return library
 
 
 LIBRARY, WHY_OFF = load()
+_packed = Struct("5q").pack
 
 
 def level() -> str:
@@ -76,19 +83,19 @@ def describe() -> str:
     return f"off ({WHY_OFF})" if LIBRARY is None else level()
 
 
-def run(plan: Plan, x: int, out: int, cos: int, sin: int, threads: int) -> None:
+def run(plan: Plan, x: int, out: int, cos: int, sin: int, threads: Callable[[], int]) -> None:
     """Rotate what lies in memory.
 
     Args:
         plan: what `plan_of` returned for the shapes and strides.
         x, out: addresses of `x` and the result, which lie apart or are one array.
         cos, sin: addresses of the tables.
-        threads: how many may share the work.
+        threads: `() -> int`: how many may share the work.
     """
     library: Any = LIBRARY
-    shares = min(threads, plan.bytes // SHARE, plan.units) if threads > 1 else 1
+    shares = min(threads(), plan.bytes // SHARE, plan.units) if plan.bytes >= 2 * SHARE else 1
     if shares < 2:
-        library.posenc_rotate(plan.address, x, out, cos, sin)
+        library.posenc_rotate_packed(_packed(plan.address, x, out, cos, sin))
         return
     library.posenc_advise(plan.address, out)
     _share(partial(library.posenc_rotate_part, plan.address, x, out, cos, sin), plan.units, shares)

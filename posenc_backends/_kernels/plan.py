@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.rotation import Pairing, PairSlices, pair_slices
+from posenc_core.rotation import Pairing, PairSlices, check_sizes, pair_slices
 
 Sizes: TypeAlias = tuple[int, ...]
 Strided: TypeAlias = tuple[Sizes, Sizes]  # shape and strides, in elements
@@ -59,14 +59,23 @@ class Layouts(NamedTuple):
 
 
 @lru_cache(maxsize=256)  # a decoder asks for the same plan at every step
-def plan_of(kind: str, x: Strided, out: Sizes | None, cos: Strided, sin: Strided, pairing: Pairing) -> Plan | None:
+def plan_of(
+    kind: str, x: Strided, out: Sizes | None, cos: Strided, sin: Strided, pairing: Pairing, rows: int | None = None
+) -> Plan | None:
     """Return how the kernel walks through such arrays; None if they need more loops than it has, or have no pairs.
 
     Args:
         kind: the dtype of x.
         x, cos, sin: their shapes and strides, in elements; tables broadcast to x, but for the last axis.
         out: strides of the result; None where it is contiguous.
+        pairing: which channels are pairs.
+        rows: of tables, `(positions, pairs)`, so many consecutive rows rotate x; None for all.
+    Raises:
+        ValueError: if the tables do not fit x. An error is not remembered, and plans are of sizes that fit.
     """
+    if rows is not None:
+        cos, sin = (((rows, *sizes[1:]), strides) for sizes, strides in (cos, sin))
+    check_sizes(tuple(x[0]), tuple(cos[0]), tuple(sin[0]), pairing)
     pairs = cos[0][-1]
     if pairs == 0:
         return None

@@ -17,15 +17,19 @@ Array: TypeAlias = mx.np.ndarray
 DTYPES = {np.dtype(name): name for name in ("float64", "float32", "float16")}
 
 
-def _is_plain(x: Any) -> bool:
-    return type(x) is Array and x.dtype in DTYPES and x.ctx.device_type == "cpu" and x.stype == "default"
-
-
-def _memory(x: Array) -> Memory:
+def _memory(x: Any) -> Memory | None:
+    if type(x) is not Array or x.dtype not in DTYPES or x.ctx.device_type != "cpu" or x.stype != "default":
+        return None
     x.wait_to_read()
     address = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(x.handle, ctypes.byref(address)))
     return address.value or 0, (x.shape, contiguous(x.shape))
+
+
+def _empty_like(x: Array) -> tuple[Array, int]:
+    result = mx.np.empty(x.shape, x.dtype, ctx=x.ctx)
+    address, _ = _memory(result) or (0, None)
+    return result, address
 
 
 def _may_take(out: Array) -> bool:
@@ -62,9 +66,8 @@ class _RotateFunction(autograd.Function):
 
 CpuKernel(
     dtypes=DTYPES,
-    is_plain=_is_plain,
     memory=_memory,
-    empty_like=lambda x: mx.np.empty(x.shape, x.dtype, ctx=x.ctx),
+    empty_like=_empty_like,
     cast=Array.astype,
     is_followed=lambda x, cos, sin: autograd.is_recording(),
     is_learned=_is_learned,

@@ -12,15 +12,22 @@ from posenc_backends._kernels import CpuKernel, Memory
 Host = npt.NDArray[Any]
 
 
-def _memory(x: Host) -> Memory:
-    return x.ctypes.data, (x.shape, tuple([stride // x.itemsize for stride in x.strides]))
+def _memory(x: Any) -> Memory | None:
+    if type(x) is not np.ndarray or not x.flags.aligned:
+        return None
+    size = x.itemsize
+    return x.ctypes.data, (x.shape, tuple([stride // size for stride in x.strides]))
+
+
+def _empty_like(x: Host) -> tuple[Host, int]:
+    result = np.empty(x.shape, x.dtype)
+    return result, result.ctypes.data
 
 
 CpuKernel(
     dtypes={np.dtype(name): name for name in ("float64", "float32", "float16")},  # in the byte order of the machine
-    is_plain=lambda x: type(x) is np.ndarray and x.flags.aligned,
     memory=_memory,
-    empty_like=lambda x: np.empty(x.shape, x.dtype),
+    empty_like=_empty_like,
     cast=np.ndarray.astype,
     may_take=lambda out: out.flags.writeable and out.flags.forc,
 ).register(np.ndarray)

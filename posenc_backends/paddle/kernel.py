@@ -8,7 +8,7 @@ import paddle
 from paddle import Tensor
 from paddle.autograd import PyLayer
 
-from posenc_backends._kernels import DTYPES, CpuKernel
+from posenc_backends._kernels import DTYPES, CpuKernel, Memory
 from posenc_core.rotation import Pairing, rotate_checked
 
 
@@ -27,12 +27,22 @@ class _RotateFunction(PyLayer):
         return rotate_checked(gradient, cos, -sin, context.pairing.inverse), None, None
 
 
+def _memory(x: Any) -> Memory | None:
+    if type(x) is Tensor and x.is_dense() and x.place.is_cpu_place() and x._is_initialized():
+        return x.data_ptr(), (tuple(x.shape), tuple(x.strides))
+    return None
+
+
+def _empty_like(x: Tensor) -> tuple[Tensor, int] | None:
+    result = paddle.empty_like(x)
+    return (result, result.data_ptr()) if result.place.is_cpu_place() else None
+
+
 CpuKernel(
     dtypes={getattr(paddle, name): name for name in DTYPES},
-    is_eager=lambda: paddle.in_dynamic_mode() and not paddle.is_autocast_enabled(),
-    is_plain=lambda x: type(x) is Tensor and x.is_dense() and x.place.is_cpu_place() and x._is_initialized(),
-    memory=lambda x: (x.data_ptr(), (tuple(x.shape), tuple(x.strides))),
-    empty_like=paddle.empty_like,
+    is_eager=lambda x: paddle.in_dynamic_mode() and not paddle.is_autocast_enabled(),
+    memory=_memory,
+    empty_like=_empty_like,
     cast=paddle.cast,
     is_followed=lambda x, cos, sin: (
         paddle.is_grad_enabled() and not (x.stop_gradient and cos.stop_gradient and sin.stop_gradient)

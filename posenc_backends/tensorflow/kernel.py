@@ -9,14 +9,21 @@ import tensorflow as tf
 
 from posenc_backends._kernels import DTYPES, CpuKernel, Memory, contiguous, threads_of_process
 from posenc_core._array_api.kernels import Kernel, register_kernel
-from posenc_core.rotation import Pairing, rotate_checked, rotate_reference
+from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_reference
 
 from .memory import Tensor, address_of, empty, is_followed, is_here, runs_at_once
 
 
-def _memory(x: Tensor) -> Memory:
+def _memory(x: Any) -> Memory | None:
+    if not is_here(x):
+        return None
     shape = tuple(x.shape.as_list())
     return address_of(x), (shape, contiguous(shape))
+
+
+def _empty_like(x: Tensor) -> tuple[Tensor, int] | None:
+    result = empty(x.shape, x.dtype)
+    return None if result is None else (result, address_of(result))
 
 
 def _differentiable(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor:
@@ -43,6 +50,7 @@ def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
     """Rotate by operators; the gradient is the rotation back, where TensorFlow would differentiate each operator."""
     if out is not None:
         return None
+    check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
 
     @tf.custom_gradient
     def rotation(x: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
@@ -61,10 +69,9 @@ def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
 
 CpuKernel(
     dtypes={getattr(tf, name): name for name in DTYPES},
-    is_eager=runs_at_once,
-    is_plain=is_here,
+    is_eager=lambda x: runs_at_once(),
     memory=_memory,
-    empty_like=lambda x: empty(x.shape, x.dtype),
+    empty_like=_empty_like,
     cast=tf.cast,
     is_followed=is_followed,
     is_learned=is_followed,
@@ -72,4 +79,4 @@ CpuKernel(
     may_take=lambda out: False,
     threads=lambda: _threads_of_tensorflow() or threads_of_process(),
 ).register(Tensor)
-register_kernel(tf.__internal__.SymbolicTensor, Kernel(lambda x: True, rotate_in_graph))
+register_kernel(tf.__internal__.SymbolicTensor, Kernel(lambda x: x.dtype.is_floating, rotate_in_graph))

@@ -6,32 +6,45 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
+from torch._C import _get_tracing_state, _len_torch_dispatch_stack
+from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
-from posenc_backends._kernels import DTYPES, CpuKernel, level
+from posenc_backends._kernels import DTYPES, CpuKernel, Memory, level
 from posenc_core._array_api.kernels import Kernel, register_kernel
-from posenc_core.rotation import Pairing, rotate_checked
+from posenc_core.rotation import Pairing, check_sizes, rotate_checked
 
 from . import eager
 from .distributed import PLAIN
 from .operator import rotate_large
 
+STRIDED, CONTIGUOUS = torch.strided, torch.contiguous_format
 
-def _is_eager() -> bool:
+
+def _is_eager(x: Tensor) -> bool:
     return (
-        not torch.compiler.is_compiling()
-        and _get_tracing_state() is None
+        not is_compiling()
         and not _len_torch_dispatch_stack()
-        and _functorch.peek_interpreter_stack() is None
+        and _get_tracing_state() is None
+        and peek_interpreter_stack() is None
         and forward_ad._current_level < 0
     )
 
 
-def _is_plain(x: Any) -> bool:
-    here = type(x) in PLAIN and x.is_cpu and x.layout is torch.strided
-    wrapped = _functorch.is_functorch_wrapped_tensor(x) or _functorch.is_legacy_batchedtensor(x)
-    return here and not x.is_neg() and not wrapped
+def _memory(x: Any) -> Memory | None:
+    if type(x) not in PLAIN or not x.is_cpu or x.layout is not STRIDED or x.is_neg():
+        return None
+    try:
+        address = x.data_ptr()
+    except RuntimeError:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage
+        return None
+    return (address, (x.shape, x.stride())) if address else None  # nor have those of `functionalize`: 0
+
+
+def _empty_like(x: Tensor) -> tuple[Tensor, int]:
+    result = torch.empty_like(x, memory_format=CONTIGUOUS)
+    return result, result.data_ptr()
 
 
 class _RotateFunction(torch.autograd.Function):
@@ -52,9 +65,8 @@ class _RotateFunction(torch.autograd.Function):
 _eager = CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
     is_eager=_is_eager,
-    is_plain=_is_plain,
-    memory=lambda x: (x.data_ptr(), (x.shape, x.stride())),
-    empty_like=lambda x: torch.empty_like(x, memory_format=torch.contiguous_format),
+    memory=_memory,
+    empty_like=_empty_like,
     cast=Tensor.to,
     is_followed=lambda x, cos, sin: (
         (x.requires_grad or cos.requires_grad or sin.requires_grad) and torch.is_grad_enabled()
@@ -68,13 +80,22 @@ _eager = CpuKernel(
 )
 
 
+def _rotate_compiled(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
+    if out is not None or not x.is_floating_point():
+        return None
+    check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
+    return rotate_large(x, cos, sin, pairing)
+
+
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
-    if not torch.compiler.is_compiling():
-        return _eager.rotate(x, cos, sin, pairing, out)
-    return rotate_large(x, cos, sin, pairing) if out is None else None
+    return (_rotate_compiled if is_compiling() else _eager.rotate)(x, cos, sin, pairing, out)
+
+
+def _rotate_rows(*arguments: Any) -> Any:
+    return None if is_compiling() else _eager.rotate_rows(*arguments)
 
 
 if level() != "off":
-    register_kernel(Tensor, Kernel(lambda x: torch.compiler.is_compiling() or _eager.supports(x), _rotate))
+    register_kernel(Tensor, Kernel(lambda x: is_compiling() or _is_eager(x), _rotate, _rotate_rows))
 else:
     _eager.register(Tensor)

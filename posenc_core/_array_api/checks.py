@@ -116,7 +116,11 @@ def check_as_long(name: str, x: Array, other: str, y: Array) -> None:
 
 def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
     """Raise unless `x` broadcasts to `shape` without enlarging it; sizes that a tracer does not know pass."""
-    sizes = _sizes(x)
+    check_sizes_broadcast(name, _sizes(x), shape)
+
+
+def check_sizes_broadcast(name: str, sizes: tuple[Any, ...], shape: Sequence[Any]) -> None:
+    """Raise unless these `sizes` broadcast to `shape`, as `check_broadcasts` does for an array."""
     pairs = zip(reversed(sizes), reversed(shape), strict=False)
     known = ((size, wanted) for size, wanted in pairs if is_static(size) and is_static(wanted))
     fits = all(size == 1 or size == wanted for size, wanted in known)  # noqa: PLR1714 - symbols have no hash

@@ -12,15 +12,19 @@ class Kernel(NamedTuple):
     """A fused rotation for the arrays of one library.
 
     Attributes:
-        supports: `(x) -> bool`: whether the kernel may rotate this floating-point array: its library would compute
-            now, in this process, and nothing traces or intercepts its operators.
+        supports: `(x) -> bool`: whether to ask the kernel: the library of this array would compute now, in this
+            process, and nothing traces or intercepts its operators.
         rotate: `(x, cos, sin, pairing, out)` -> rotated `x`, written to `out` unless that is None. It returns None,
-            for any reason and before it changes anything, if the operators are to be used instead. The arrays fit each
-            other.
+            for any reason and before it changes anything, if the operators are to be used instead. Nothing is checked
+            before: a kernel raises what `posenc_core.rotation.check_sizes` raises, or returns None.
+        rotate_rows: `(tokens, cos, sin, (start, length), pairing)` -> each of the `tokens` of this length, rotated by
+            the rows of the tables from `start` on, which it reads where they lie; None as `rotate`. A kernel may lack
+            it.
     """
 
     supports: Callable[[Any], bool]
     rotate: Callable[..., Any]
+    rotate_rows: Callable[..., Any] | None = None
 
 
 _kernels: dict[type, Kernel] = {}

@@ -136,7 +136,10 @@ class BaseLayer:
 
     def check_tokens(self, name: str, x: Any, width: int | None, minimum: int = 2) -> Any:
         """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""
-        x = self.prepare(x, width)
+        return self.check_prepared(name, self.prepare(x, width), width, minimum)
+
+    def check_prepared(self, name: str, x: Any, width: int | None, minimum: int = 2) -> Any:
+        """Return `x`, which is prepared; raise as `check_tokens` does."""
         if not isinstance(x, self.backend.array_types):
             raise self._wrong_framework(name, x)
         sizes = x.shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned
 from ..encodings import RotaryEncoding
 from .base import check_encoding
@@ -62,9 +63,15 @@ class RotaryEmbedding(TableLayer):
             ValueError: if sizes do not fit, or traced code goes past the tables.
         """
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
-        q = self.check_tokens("q", q, encoding.head_dim)
+        q = self.prepare(q, encoding.head_dim)
+        k = None if k is None else self.prepare(k, encoding.head_dim)
+        if positions is None and seq_axis == -2 and encoding is self.encoding:
+            rotated = self._rotated_by_kernel(q, k, start)
+            if rotated is not None:
+                return rotated[0] if k is None else rotated
+        self.check_prepared("q", q, encoding.head_dim)
         if k is not None:
-            k = self.check_tokens("k", k, encoding.head_dim)
+            self.check_prepared("k", k, encoding.head_dim)
             if k.shape[seq_axis] != q.shape[seq_axis]:
                 raise ValueError(
                     f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
@@ -84,6 +91,26 @@ class RotaryEmbedding(TableLayer):
                 return both
         rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
         return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
+
+    def _rotated_by_kernel(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
+        """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
+
+        All that it takes is right; what it refuses is checked.
+        """
+        kernel, encoding = kernel_for(q), self.encoding
+        if kernel is None or kernel.rotate_rows is None or type(start) is not int:
+            return None
+        if encoding.needs_positions or encoding.computes_rows or encoding.table_names != ("cos", "sin"):
+            return None
+        sizes = q.shape
+        if len(sizes) < 2 or sizes[-1] != encoding.head_dim:
+            return None
+        if k is not None:
+            others = k.shape
+            if len(others) < 2 or others[-1] != sizes[-1] or others[-2] != sizes[-2]:
+                return None
+        tables, tokens = self.arrays, (q,) if k is None else (q, k)
+        return kernel.rotate_rows(tokens, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
 
     def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
         """Return tokens rotated by rows of tables."""

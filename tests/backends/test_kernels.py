@@ -117,7 +117,7 @@ def test_large_results_are_asked_for_in_huge_pages():
     memory = mmap.mmap(-1, x.nbytes)
     address = np.frombuffer(memory, np.uint8).ctypes.data
     assert "hg" not in flags_of_memory(address + x.nbytes // 2)
-    library.run(plan, x.ctypes.data, address, cos.ctypes.data, sin.ctypes.data, 1)
+    library.run(plan, x.ctypes.data, address, cos.ctypes.data, sin.ctypes.data, lambda: 1)
     assert "hg" in flags_of_memory(address + x.nbytes // 2)
     result[...] = np.frombuffer(memory, np.float32).reshape(x.shape)
     np.testing.assert_array_equal(result, plainly(rotate, x, cos, sin, layout="half"))
@@ -213,18 +213,50 @@ def test_layers_use_it_for_a_single_token(backend, to_backend, calls):
     assert calls
 
 
-@pytest.mark.parametrize("runs", [True, False])
-def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkeypatch, runs):
+@pytest.mark.parametrize("taken", ["rotate_rows", "rotate", None])
+def test_layers_ask_it_once_for_each_rotation(backend, to_backend, calls, monkeypatch, taken):
     layer, q, k = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half")), *map(to_backend, tokens(2, 8, 8, 5, 64))
     kernel, asked = kernels._kernels[type(q)], []
 
-    def rotate_counted(*arguments):
-        asked.append(arguments)
-        return kernel.rotate(*arguments) if runs else None
+    def counted(name):
+        def ask(*arguments):
+            asked.append(name)
+            return getattr(kernel, name)(*arguments) if name == taken else None
 
-    monkeypatch.setitem(kernels._kernels, type(q), kernel._replace(rotate=rotate_counted))
+        return ask
+
+    names = ("rotate", "rotate_rows")
+    monkeypatch.setitem(kernels._kernels, type(q), kernel._replace(**{name: counted(name) for name in names}))
     layer(q, k)
-    assert len(asked) == 2
+    assert asked == ["rotate_rows", *([] if taken == "rotate_rows" else ["rotate", "rotate"])]
+
+
+def test_rows_of_a_layer_follow_its_tables(backend, to_backend, calls):
+    """One layer: other heads, lengths and starts, and tables that grow."""
+    encoding = Rotary(head_dim=64, layout="half")
+    layer = backend.RotaryEmbedding(encoding, max_len=8)
+    for start, length in ((0, 1), (7, 1), (3, 2), (7, 2), (30, 1), (0, 1), (-2, 4)):
+        q, tables = tokens(2, 3, length, 64), encoding.cos_sin(np.arange(start, start + length))
+        for given in (q, q[:, :1]):
+            rotated = layer(to_backend(given), start=start)
+            np.testing.assert_array_equal(backend.to_numpy(rotated), plainly(rotate, given, *tables, layout="half"))
+    assert len(calls) >= 12
+
+
+def test_errors_stay_where_a_plan_is_remembered(backend, to_backend, calls):
+    x, cos = to_backend(tokens(2, 3, 64)), to_backend(tokens(3, 32))
+    wide, long = to_backend(tokens(3, 33)), to_backend(tokens(4, 32))
+    for _ in range(2):
+        rotate(x, cos, cos, layout="half")
+        with pytest.raises(ValueError, match="its table rotates 66 channels"):
+            rotate(x, wide, wide, layout="half")
+        with pytest.raises(ValueError, match="`cos` must broadcast to shape"):
+            rotate(x, long, long, layout="half")
+        with pytest.raises(ValueError, match="`sin` must broadcast to shape"):
+            rotate(x, cos, long, layout="half")
+        with pytest.raises(ValueError, match="`blocks` must divide the 32 pairs"):
+            rotate(x, cos, cos, layout="half", blocks=3)
+    assert len(calls) == 2
 
 
 def test_without_the_library_only_operators_are_registered(to_backend, calls, monkeypatch):
