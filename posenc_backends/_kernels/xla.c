@@ -24,7 +24,6 @@ enum { PLAN_DTYPE, PLAN_BYTES, PLAN_UNITS, PLAN_SIZE = 52 };
 static const struct {
     int tokens, tables, bytes;
 } DTYPES[] = {{12, 12, 8}, {11, 11, 4}, {16, 11, 2}, {10, 11, 2}};
-static const int64_t SHARE = 1 << 20; /* bytes that are worth a thread */
 
 typedef struct extension {
     size_t size;
@@ -148,6 +147,8 @@ static void rotate(const call_frame *frame, const rotation *r)
 
 #include <sched.h>
 #include <stdatomic.h>
+
+static const int64_t SHARE = 1 << 20; /* bytes that are worth a thread */
 
 typedef struct {
     rotation rotation;
