@@ -1,4 +1,4 @@
-"""JAX: our layer and function, eager, compiled and with donated arrays; the usual formulas, compiled."""
+"""JAX: our layer and function, eager and compiled, and what is compiled without the kernel; the usual formulas."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jax import numpy as jnp
 
 from posenc_backends.jax import RotaryEmbedding
 from posenc_core import Rotary, rotate
+from posenc_core.rotation import pairing_of, rotate_reference
 
 from . import Rotation, each
 
@@ -67,9 +68,11 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = (jnp.asarray(table) for table in rotary.cos_sin(np.arange(start, start + length)))
     narrow, only = (cos.astype(dtype), sin.astype(dtype)), {"compilers": ("compiled",), "eager": False}
+    pairing = pairing_of(rotary.layout)
     found = {
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled", "compiled, donated")),
-        "posenc.rotate": Rotation(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), **only),
+        "posenc.rotate": Rotation(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), compilers=("compiled",)),
+        "posenc's formula": Rotation(each(lambda x: rotate_reference(x, cos, sin, pairing)), **only),
     }
     if rotary.layout == "half":
         wide = [jnp.concatenate([one, one], -1) for one in narrow]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -56,7 +57,7 @@ class JaxBackend(Backend):
 
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
         """Return the rows from `start` to `stop` of each table, hoisted out of compiled code."""
-        return self.hoist(lambda *tables: tuple([table[start:stop] for table in tables]), *tables)
+        return self.hoist(partial(_rows, start, stop - start), *tables)
 
     def hoist(self, operation: Callable[..., Any], /, *arrays: Any) -> Any:
         """Compute with constants now, so that compiled code holds these rows and not the whole table."""
@@ -76,6 +77,11 @@ class JaxBackend(Backend):
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Linear:
         """Return a projection whose weights are drawn from the option `key`."""
         return Linear(width, out, bias, **options)
+
+
+@partial(jax.jit, static_argnums=1)  # compiled once for each length, not for each start
+def _rows(start: Any, length: int, *tables: Array) -> tuple[Array, ...]:
+    return tuple([jax.lax.dynamic_slice_in_dim(table, start, length) for table in tables])
 
 
 class Linear(Module):

@@ -53,7 +53,7 @@ class Module(module.Module):
 
     def prepare(self, x: Any, width: int | None) -> Array:
         """Return the tokens as an array of JAX."""
-        return jnp.asarray(x)
+        return x if isinstance(x, Array) else jnp.asarray(x)
 
     def active_dropout(self, *, key: Any = None) -> Callable[[Array], Array] | None:
         """Return what drops numbers, if the call brings a key."""
