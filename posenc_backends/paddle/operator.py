@@ -6,6 +6,8 @@ import functools
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import paddle
@@ -21,6 +23,32 @@ NAME = "posenc_rotate"
 _CALLS = {kind._perform_call.__code__ for kind in (ASTStaticFunction, SymbolicStaticFunction)}
 _SAVES = ASTStaticFunction.concrete_program_specify_input_spec.__code__  # also of the `concrete_program` of a function
 _dtypes = {getattr(paddle, name) for name in DTYPES}
+_is_in_graphs: ContextVar[bool] = ContextVar("_is_in_graphs", default=False)
+
+
+@contextmanager
+def kernel_in_graphs() -> Iterator[None]:
+    """Let programs of `paddle.jit.to_static` that are traced in this context rotate by the kernel, as an operator.
+
+    `paddle.jit.save` saves the formula all the same. After the first such program, Paddle 3.3 ends the process when a
+    predictor of `paddle.inference` is made, since it cannot register an operator of Python there: make predictors in
+    another process. Gradients of gradients within a program raise an error.
+
+    >>> import paddle
+    >>> from posenc_backends.paddle import RotaryEmbedding, operator
+    >>> from posenc_core import Rotary
+    >>> model = paddle.jit.to_static(RotaryEmbedding(Rotary(head_dim=2, layout="half")))
+    >>> with operator.kernel_in_graphs():
+    ...     rotated = model(paddle.ones([1, 1, 2, 2]))
+    >>> rotated.numpy().round(4)
+    array([[[[ 1.    ,  1.    ],
+             [-0.3012,  1.3818]]]], dtype=float32)
+    """
+    token = _is_in_graphs.set(True)
+    try:
+        yield
+    finally:
+        _is_in_graphs.reset(token)
 
 
 def _is_for_a_call() -> bool:
@@ -34,6 +62,8 @@ def _is_for_a_call() -> bool:
 
 
 def _supports(x: Value) -> bool:
+    if not _is_in_graphs.get():
+        return False
     is_here = (
         paddle.get_device() == "cpu" and not paddle.is_compiled_with_cinn()
     )  # CINN would have to split its program

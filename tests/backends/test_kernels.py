@@ -271,7 +271,7 @@ def test_without_the_library_only_operators_are_registered(to_backend, calls, mo
     assert bool(kernels._kernels) == (kernel.by_operators is not None)
 
 
-def test_compiled_code_calls_it_only_as_an_operator(on, to_backend, calls):
+def test_compiled_code_does_not_call_it(on, to_backend, calls):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     layer, x = (
@@ -282,7 +282,8 @@ def test_compiled_code_calls_it_only_as_an_operator(on, to_backend, calls):
     made = len(calls)
     compiled = on.backend.to_numpy(on.testing.compiled(layer)(x))
     np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
-    assert (len(calls) > made) == hasattr(on.backend, "operator")
+    calls_it = on.backend.__name__.endswith("mxnet")  # a hybridized layer
+    assert (len(calls) > made) == calls_it
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")

@@ -29,6 +29,26 @@ assert not any(name.startswith("posenc") for name in sys.modules)
 """
 
 
+PREDICTED = """
+import sys
+import paddle
+from paddle import inference
+from posenc_backends.paddle import RotaryEmbedding
+from posenc_core import Rotary
+
+path, layer = f"{sys.argv[1]}/layer", RotaryEmbedding(Rotary(head_dim=8, layout="half"))
+paddle.jit.save(layer, path, input_spec=[paddle.static.InputSpec([1, 2, 3, 8])])
+paddle.jit.to_static(layer, full_graph=True)(paddle.ones([1, 2, 3, 8]))
+inference.create_predictor(inference.Config(f"{path}.json", f"{path}.pdiparams"))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _in_graphs():
+    with operator.kernel_in_graphs():
+        yield
+
+
 class Model(paddle.nn.Layer):
     """A projection and a rotation."""
 
@@ -240,11 +260,10 @@ def _by_bytecode(model):
         (lambda model: model, DYNAMIC),
         (lambda model: compiled(model, DYNAMIC), None),
         (_called, None),
-        (_called, [InputSpec([2, 2, 5, 8], name="x")]),
         (_called_with_spec, None),
         (_by_bytecode, None),
     ],
-    ids=["never called", "never called, with a spec", "called", "called, a spec", "spec, called", "bytecode"],
+    ids=["never called", "never called, with a spec", "called", "spec, called", "bytecode"],
 )
 def test_a_process_without_posenc_runs_what_is_saved(prepare, spec, tmp_path):
     model, x = Model(), tokens(2, 2, 5, 8)
@@ -266,3 +285,18 @@ def test_calls_run_the_operator_after_saving(tmp_path):
         np.testing.assert_array_equal(got, right)
     assert has_operator(model)
     assert not any(map(operator._has_operator, model.forward._program_cache.concrete_programs()))
+
+
+def test_a_predictor_is_made_after_a_program_that_did_not_ask_for_the_operator(tmp_path):
+    """Paddle ends the process that makes one after a program with an operator of Python."""
+    command = [sys.executable, "-W", "ignore", "-c", PREDICTED, str(tmp_path)]
+    subprocess.run(command, check=True, timeout=120, cwd=tmp_path, capture_output=True)
+
+
+def test_only_programs_traced_in_the_context_have_it():
+    model, x = Model(), tokens(1, 2, 3, 8)
+    token = operator._is_in_graphs.set(False)
+    made = compiled(model)
+    made(x)
+    operator._is_in_graphs.reset(token)
+    assert not has_operator(made)
