@@ -37,7 +37,7 @@ def kernel_in_graphs() -> Iterator[None]:
     >>> import paddle
     >>> from posenc_backends.paddle import RotaryEmbedding, operator
     >>> from posenc_core import Rotary
-    >>> model = paddle.jit.to_static(RotaryEmbedding(Rotary(head_dim=2, layout="half")))
+    >>> model = paddle.jit.to_static(RotaryEmbedding(Rotary(head_dim=2, layout="half")), full_graph=True)
     >>> with operator.kernel_in_graphs():
     ...     rotated = model(paddle.ones([1, 1, 2, 2]))
     >>> rotated.numpy().round(4)
