@@ -1,16 +1,17 @@
-"""MXNet: our layer and function, eager and hybridized; the usual operators."""
+"""MXNet: our layer and function, eager, hybridized, and in a hybridized model; the usual operators."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import mxnet as mx
 import numpy as np
-from mxnet import autograd
+from mxnet import autograd, gluon
 
-from posenc_backends.mxnet import RotaryEmbedding
+from posenc_backends.mxnet import RotaryEmbedding, operator
 from posenc_core import Rotary, rotate
 
 from . import Rotation, each, into_existing
@@ -18,6 +19,25 @@ from . import Rotation, each, into_existing
 mx.npx.set_np()
 
 DTYPES = ("float32", "float16")
+
+
+class _Model(gluon.HybridBlock):
+    """A hybridized model of a function of `mxnet.symbol`, queries, keys and tables."""
+
+    def __init__(self, function: Callable[..., Any], dtype: str, *tables: Any, layer: Any = None) -> None:
+        super().__init__()
+        self.function, self.layer = function, layer
+        with self.name_scope():
+            for name, table in zip(("cos", "sin"), tables, strict=False):
+                setattr(self, name, self.params.get_constant(name, table))
+        self.initialize()
+        self.cast(dtype)
+        self.hybridize(static_alloc=True, static_shape=True)
+
+    def hybrid_forward(self, F: Any, q: Any, k: Any, **tables: Any) -> Any:  # noqa: N803
+        return self.function(F, q, k, **tables)
+
+
 COMPILERS: dict[str, Any] = {}  # blocks are hybridized when they are created
 
 
@@ -65,21 +85,44 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     narrow = cos.astype(dtype), sin.astype(dtype)
     usual = _rotate_half if rotary.layout == "half" else _sliced
     wide = [mx.np.concatenate([one, one], -1) for one in narrow] if rotary.layout == "half" else narrow
+    model, other = (_model(rotary, start, length, dtype) for _ in range(2))
     ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     return {
         "posenc": Rotation(lambda q, k: layer(q, k, start)),
         "posenc, hybridized": Rotation(lambda q, k: hybrid(q, k, start)),
+        "posenc, in a model": Rotation(model),
+        "posenc, in a model, operator": Rotation(_with_operator(other)),
         "posenc.rotate": Rotation(each(ours)),
         **into_existing(ours, copy),
-        "usual operators": Rotation(each(lambda x: usual(x, *wide))),
+        "usual operators": Rotation(lambda q, k: _both(usual, mx, q, k, *wide)),
+        "usual operators, hybridized": Rotation(_Model(partial(_both, usual), dtype, *wide)),
+        "identity, hybridized": Rotation(_Model(lambda _, q, k: (q + 0, k + 0), dtype), within=math.inf),
     }
 
 
-def _rotate_half(x: Any, cos: Any, sin: Any) -> Any:
-    first, second = mx.np.split(x, 2, -1)
-    return x * cos + mx.np.concatenate([-second, first], -1) * sin
+def _model(rotary: Rotary, start: int, length: int, dtype: str) -> _Model:
+    layer = RotaryEmbedding(rotary, max_len=start + length)
+    return _Model(lambda _, q, k: layer(q, k, start), dtype, layer=layer)
 
 
-def _sliced(x: Any, cos: Any, sin: Any) -> Any:
-    first, second = x[..., ::2], x[..., 1::2]
-    return mx.np.stack([first * cos - second * sin, second * cos + first * sin], -1).reshape(x.shape)
+def _with_operator(model: _Model) -> Callable[..., Any]:
+    def call(q: Any, k: Any) -> Any:
+        with operator.kernel_in_graphs():
+            return model(q, k)
+
+    return call
+
+
+def _both(function: Callable[..., Any], F: Any, q: Any, k: Any, cos: Any, sin: Any) -> Any:  # noqa: N803
+    return function(F, q, cos, sin), function(F, k, cos, sin)
+
+
+def _rotate_half(F: Any, x: Any, cos: Any, sin: Any) -> Any:  # noqa: N803
+    first, second = F.np.split(x, 2, -1)
+    return x * cos + F.np.concatenate([-second, first], -1) * sin
+
+
+def _sliced(F: Any, x: Any, cos: Any, sin: Any) -> Any:  # noqa: N803
+    first, second = x[:, :, :, ::2], x[:, :, :, 1::2]
+    pairs = F.np.stack([first * cos - second * sin, second * cos + first * sin], -1)
+    return F.npx.reshape(pairs, (-2, -2, -2, -5))

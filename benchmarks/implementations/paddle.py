@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy as copying
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import paddle
 
-from posenc_backends.paddle import RotaryEmbedding
+from posenc_backends.paddle import RotaryEmbedding, operator
 from posenc_core import Rotary, rotate
 
 from . import Rotation, each, into_existing
@@ -46,11 +47,28 @@ class _Layer(paddle.nn.Layer):
         return self.layer(q, k, start=self.start)
 
 
+class _Identity(paddle.nn.Layer):
+    """No rotation, only the cost of a program with an operation for each array."""
+
+    def forward(self, q: Any, k: Any) -> Any:
+        return q + 0, k + 0
+
+
 def _compiled(layer: paddle.nn.Layer) -> Callable[..., Any]:
     return paddle.jit.to_static(copying(layer), full_graph=True)
 
 
-COMPILERS = {"compiled": _compiled}
+def _with_operator(layer: paddle.nn.Layer) -> Callable[..., Any]:
+    compiled = _compiled(layer)
+
+    def call(q: Any, k: Any) -> Any:
+        with operator.kernel_in_graphs():
+            return compiled(q, k)
+
+    return call
+
+
+COMPILERS = {"compiled": _compiled, "compiled with the operator": _with_operator}
 
 
 def array(numbers: Any, dtype: str) -> Any:
@@ -83,9 +101,10 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     cos, sin = (paddle.to_tensor(table) for table in rotary.cos_sin(np.arange(start, start + length)))
     ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
-        "posenc": Rotation(layer, compilers=("compiled",)),
+        "posenc": Rotation(layer, compilers=tuple(COMPILERS)),
         "posenc.rotate": Rotation(each(ours)),
         **into_existing(ours, copy),
+        "identity": Rotation(_Identity(), compilers=("compiled",), eager=False, within=math.inf),
     }
     if rotary.layout == "half":
         wide = [paddle.concat([one, one], -1).unsqueeze(1) for one in (cos, sin)]

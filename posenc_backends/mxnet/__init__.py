@@ -5,7 +5,7 @@ from posenc_backends import require
 require("mxnet", install="posenc[mxnet]")
 
 from . import kernel as kernels
-from . import namespace
+from . import namespace, operator
 from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
@@ -18,5 +18,6 @@ __all__ = [
     "is_traced",
     "kernels",
     "namespace",
+    "operator",
     "to_numpy",
 ]

@@ -210,6 +210,12 @@ class Block(gluon.HybridBlock):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=RLock())
 
+    def trace(self, *given: Any) -> None:
+        """Make the graph, if it is not there, one thread at a time."""
+        with self._lock:
+            if self._cached_op is None:
+                self._build_cache(*given)
+
     def _call_cached_op(self, *given: Any) -> Any:
         """Run the graph, one thread at a time: Gluon makes and clears it as if no other thread ran it."""
         with self._lock:

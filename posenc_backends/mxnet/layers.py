@@ -8,6 +8,7 @@ import mxnet as mx
 import numpy as np
 
 from posenc_core import layers
+from posenc_core._array_api.kernels import kernel_for
 from posenc_core.layers.inputs import check_valid_lens, host_values
 
 from .base import Block, Layer, called
@@ -43,7 +44,10 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
         return given
 
     def run_graph(self, *inputs: mx.np.ndarray) -> Any:
-        """Return the result of the graph, which has one input, for each."""
+        """Return each rotated by the kernel, if there is one, else by the graph, which is there to be exported."""
+        self.trace(inputs[0])
+        if all(kernel_for(x) is not None for x in inputs):
+            return layers.RotaryEmbedding.rotate(self, *inputs)
         rotated = tuple(super(RotaryEmbedding, self).run_graph(x) for x in inputs)
         return rotated if len(rotated) > 1 else rotated[0]
 

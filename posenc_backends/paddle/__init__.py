@@ -8,7 +8,7 @@ if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
 require("paddle", install="posenc[paddle]")
 
-from . import kernel, namespace
+from . import kernel, namespace, operator
 from .backend import from_numpy, is_traced, to_numpy
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 
@@ -21,5 +21,6 @@ __all__ = [
     "is_traced",
     "kernel",
     "namespace",
+    "operator",
     "to_numpy",
 ]

@@ -283,7 +283,8 @@ def test_compiled_code_does_not_call_it(on, to_backend, calls):
     made = len(calls)
     compiled = on.backend.to_numpy(on.testing.compiled(layer)(x))
     np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-6)
-    assert len(calls) == made
+    calls_it = on.backend.__name__.endswith("mxnet")  # a hybridized layer
+    assert (len(calls) > made) == calls_it
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that fork")

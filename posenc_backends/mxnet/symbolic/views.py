@@ -15,6 +15,7 @@ from posenc_core.layers import Backend
 from posenc_core.layers.inputs import as_integers, host_values
 
 from ..backend import BACKEND
+from ..operator import rotate_symbol
 from . import namespace
 from .array import SymbolArray
 from .sizes import zeros
@@ -43,6 +44,12 @@ class SymbolicBackend(Backend):
     def stop_gradient(self, array: Any, /) -> SymbolArray:
         """Return the array itself: no gradient reaches positions."""
         return array
+
+
+class ConstantTables(SymbolicBackend):
+    """MXNet while a graph is made whose tables are not learned, so that an operator may rotate by them."""
+
+    rotate = staticmethod(rotate_symbol)
 
 
 class View:
@@ -111,6 +118,7 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
         self.width, self.axes = self.encoding.head_dim, self.encoding.num_axes
+        self.backend = View.backend if self.encoding.computes_rows else ConstantTables()
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return queries, or queries and keys, rotated; meanwhile the sequence is the axis before the last."""
