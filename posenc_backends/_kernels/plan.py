@@ -80,7 +80,13 @@ def plan_of(
     if pairs == 0:
         return None
     layouts = Layouts(
-        kind, x[0], x[1], contiguous(x[0]) if out is None else out, _broadcast(cos, x[0]), _broadcast(sin, x[0]), pairs
+        kind,
+        x[0],
+        x[1],
+        contiguous(x[0]) if out is None else out,
+        _broadcast(cos, x[0], pairs),
+        _broadcast(sin, x[0], pairs),
+        pairs,
     )
     with_tables, without = _loops(layouts)
     tokens = (with_tables or without or [_NO_LOOP]).pop()
@@ -117,11 +123,11 @@ def contiguous(shape: Sizes) -> Sizes:
     return tuple(reversed(strides[: len(shape)]))
 
 
-def _broadcast(table: Strided, shape: Sizes) -> Sizes:
+def _broadcast(table: Strided, shape: Sizes, pairs: int) -> Sizes:
     """Return the strides of a table broadcast to a shape: 0 along axes that it lacks or that have size 1."""
     sizes, strides = table
     own = [stride if size > 1 else 0 for size, stride in zip(sizes[:-1], strides[:-1], strict=True)]
-    return (*[0] * (len(shape) - len(sizes)), *own, strides[-1] if sizes[-1] > 1 else 1)
+    return (*[0] * (len(shape) - len(sizes)), *own, strides[-1] if sizes[-1] > 1 else int(pairs == 1))
 
 
 _NO_LOOP = (1, 0, 0, 0, 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch
+from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import Function, forward_ad
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -29,9 +29,20 @@ def is_specialized(size: int, /) -> bool:
     return has_static_value(size)
 
 
-@torch._dynamo.assume_constant_result
+def is_eager() -> bool:
+    """Return whether operators would run now, and nothing traces, transforms or intercepts them."""
+    return (
+        not torch.compiler.is_compiling()
+        and not _len_torch_dispatch_stack()
+        and _get_tracing_state() is None
+        and _functorch.peek_interpreter_stack() is None
+        and forward_ad._current_level < 0
+    )
+
+
+@torch.compiler.assume_constant_result
 def is_transformed() -> bool:
-    """Return whether `torch.func` or forward mode differentiates the code that is being compiled."""
+    """Return whether `torch.func` or forward mode transforms the code that is being compiled."""
     return _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 

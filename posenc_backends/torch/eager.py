@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from itertools import repeat
 
 import torch
 from torch import Tensor
 
 from posenc_backends._kernels import library
-from posenc_core.rotation import Pairing, pair_slices
+from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
 PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
 SERIAL = 1 << 15  # an operator on fewer numbers runs in one thread
@@ -35,7 +35,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | No
         pairing: which channels are pairs.
     """
     layout, pairs = pairing.split, cos.shape[-1]
-    channels = _channels(x.shape[-1], pairs, pairing)
+    channels = _channels(x.shape, cos.shape, sin.shape, pairing)
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
     if channels is None or (layout != "half" and wide is torch.float64 and not _rounds_products(x, pairs, wide)):
         return None
@@ -48,10 +48,15 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | No
     return result
 
 
-@cache
-def _channels(width: int, pairs: int, pairing: Pairing) -> slice | None:
-    """Return the channels that are rotated; None if they are none, or not all together, or change their places."""
-    blocks, _ = pair_slices(width, pairs, pairing)
+@lru_cache(maxsize=256)
+def _channels(x: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> slice | None:
+    """Return the channels that are rotated; None if they are none, or not all together, or change their places.
+
+    Raises:
+        ValueError: if the tables do not fit x.
+    """
+    check_sizes(x, cos, sin, pairing)
+    blocks, _ = pair_slices(x[-1], cos[-1], pairing)
     return blocks[0].channels if len(blocks) == 1 and pairing.split == pairing.join else None
 
 

@@ -9,15 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
-from torch.autograd import forward_ad
 
-from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
 from posenc_core.layers.inputs import batch_size
-from posenc_core.rotation import Pairing, rotate_reference
+from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
+from .compiled import is_eager, is_exporting, is_transformed
 from .distributed import PLAIN
-from .namespace import is_exporting
 from .rotation import Rows, Turn, aligned_rows
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -30,10 +27,10 @@ def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
 
     Operators do it where a call is transformed, traced by `torch.jit`, or exported, or a gradient reaches a table.
     """
-    here = HAS_TRITON and all(map(_is_here, (*tokens, *tables))) and all(x.dtype in DTYPES for x in tokens)
+    here = all(map(_is_here, (*tokens, *tables))) and all(x.dtype in DTYPES for x in tokens)
     if not here or is_exporting() or (torch.is_grad_enabled() and any(table.requires_grad for table in tables)):
         return False
-    return not _is_transformed() if torch.compiler.is_compiling() else _is_eager()
+    return not is_transformed() if torch.compiler.is_compiling() else is_eager()
 
 
 def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) -> bool:
@@ -46,26 +43,20 @@ def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) ->
 
 
 def _is_here(x: Any) -> bool:
-    plain = type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu)) and x.layout is torch.strided
+    """Return whether `x` is a plain tensor where Triton's kernel could run: on a GPU, or interpreted."""
+    plain = (
+        HAS_TRITON and type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu)) and x.layout is torch.strided
+    )
     return plain and (torch.compiler.is_compiling() or not x.is_neg())
 
 
-def _is_eager() -> bool:
-    """Return whether operators would run now, and nothing traces, transforms or intercepts them."""
-    eager = _get_tracing_state() is None and not _len_torch_dispatch_stack()
-    return eager and _functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0
-
-
-@torch.compiler.assume_constant_result
-def _is_transformed() -> bool:
-    """Return whether `torch.func` or forward mode transforms what is compiled now."""
-    return _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
-
-
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
-    """Rotate `x` by rows that broadcast to it; return None if operators are to do it."""
+    """Rotate `x` by rows that broadcast to it; return None if operators are to do it. Raise if sizes do not fit."""
+    if not runs((x,), cos, sin) or (out is not None and (out.shape, out.dtype) != (x.shape, x.dtype)):
+        return None
+    check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     of_cos, of_sin = (_rows_beside(x, table) for table in (cos, sin.expand(cos.shape)))
-    if of_cos is None or of_sin is None or not runs((x,), cos, sin):
+    if of_cos is None or of_sin is None:
         return None
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in (of_cos, of_sin))
@@ -187,20 +178,3 @@ def _reach(x: Tensor, up_to: int | None = None) -> int:
     """Return how far the last element is from the first, along axes of strides up to one."""
     steps = zip(x.shape, x.stride(), strict=True)
     return sum((size - 1) * step for size, step in steps if size > 1 and (up_to is None or step <= up_to))
-
-
-def _register() -> None:
-    """Rotate tensors on GPUs by Triton's kernel, and others as before."""
-    on_cpu = kernel_for(torch.empty(0, dtype=torch.float32, device="cpu"))
-
-    def supports(x: Tensor) -> bool:
-        return runs((x,)) if _is_here(x) else on_cpu is not None and on_cpu.supports(x)
-
-    def rotated_by_either(x: Tensor, *arguments: Any) -> Any:
-        return rotate(x, *arguments) if _is_here(x) or on_cpu is None else on_cpu.rotate(x, *arguments)
-
-    register_kernel(Tensor, Kernel(supports, rotated_by_either))
-
-
-if HAS_TRITON:
-    _register()

@@ -1,4 +1,4 @@
-"""The fused CPU rotation for eager PyTorch tensors."""
+"""The fused rotations of PyTorch tensors: on the CPU, on a GPU, and as operators of compiled code."""
 
 from __future__ import annotations
 
@@ -6,30 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _get_tracing_state, _len_torch_dispatch_stack
-from torch._C._functorch import peek_interpreter_stack
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from posenc_backends._kernels import DTYPES, CpuKernel, Memory, level
+from posenc_backends._kernels import DTYPES, CpuKernel, Memory
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked
 
-from . import eager
+from . import eager, gpu
+from .compiled import is_eager
 from .distributed import PLAIN
 from .operator import rotate_large
 
 STRIDED, CONTIGUOUS = torch.strided, torch.contiguous_format
-
-
-def _is_eager(x: Tensor) -> bool:
-    return (
-        not is_compiling()
-        and not _len_torch_dispatch_stack()
-        and _get_tracing_state() is None
-        and peek_interpreter_stack() is None
-        and forward_ad._current_level < 0
-    )
 
 
 def _memory(x: Any) -> Memory | None:
@@ -62,9 +50,9 @@ class _RotateFunction(torch.autograd.Function):
         return rotate_checked(gradient, cos, -sin, context.pairing.inverse), None, None, None
 
 
-_eager = CpuKernel(
+cpu = CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
-    is_eager=_is_eager,
+    is_eager=lambda x: is_eager(),
     memory=_memory,
     empty_like=_empty_like,
     cast=Tensor.to,
@@ -80,22 +68,19 @@ _eager = CpuKernel(
 )
 
 
-def _rotate_compiled(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
+    if x.is_cuda or gpu.IS_INTERPRETED:
+        return gpu.rotate(x, cos, sin, pairing, out)
+    if not is_compiling():
+        return cpu.rotate(x, cos, sin, pairing, out)
     if out is not None or not x.is_floating_point():
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     return rotate_large(x, cos, sin, pairing)
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
-    return (_rotate_compiled if is_compiling() else _eager.rotate)(x, cos, sin, pairing, out)
-
-
 def _rotate_rows(*arguments: Any) -> Any:
-    return None if is_compiling() else _eager.rotate_rows(*arguments)
+    return None if is_compiling() or gpu.IS_INTERPRETED else cpu.rotate_rows(*arguments)
 
 
-if level() != "off":
-    register_kernel(Tensor, Kernel(lambda x: is_compiling() or _is_eager(x), _rotate, _rotate_rows))
-else:
-    _eager.register(Tensor)
+register_kernel(Tensor, Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows))

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from posenc_backends._kernels import level
 from posenc_core.rotation import Pairing, rotate_checked
 
 from .compiled import is_exporting, is_specialized, is_transformed
 
+HAS_KERNEL = level() != "off"
 LARGE = 1 << 25  # bytes of a result
 
 torch.library.define(
@@ -55,7 +57,14 @@ def rotate_large(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tenso
     That is where the result is small or its size changes, where a program is exported or transformed by `torch.func`,
     and where a table is learned.
     """
-    if x.device.type != "cpu" or is_exporting() or is_transformed() or cos.requires_grad or sin.requires_grad:
+    if (
+        not HAS_KERNEL
+        or x.device.type != "cpu"
+        or is_exporting()
+        or is_transformed()
+        or cos.requires_grad
+        or sin.requires_grad
+    ):
         return None
     if not all(map(is_specialized, x.shape)) or x.numel() * x.element_size() < LARGE:
         return None
