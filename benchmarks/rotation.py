@@ -28,7 +28,6 @@ from posenc_core._array_api import kernels
 
 SHAPES = {
     "prefill": (1, 32, 4096, 128),
-    "prefill grouped": (1, 32, 4096, 128),
     "training": (4, 12, 512, 64),
     "decode": (8, 32, 1, 128),
     "decode one row": (1, 32, 1, 128),

@@ -57,7 +57,7 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
     found = {
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
-        "posenc.rotate": Rotation(each(ours)),
+        "posenc.rotate": Rotation(each(ours), compilers=("compiled",)),
         **into_existing(ours, copy),
     }
     for module, peers in PEERS[rotary.layout].items():

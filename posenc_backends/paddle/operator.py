@@ -101,7 +101,7 @@ def _operator(pairing: Pairing) -> Callable[..., Any]:
         with paddle.amp.auto_cast(enable=False):
             return rotate_checked(x, cos, sin, pairing)
 
-    return paddle.static.register_op(  # type: ignore[no-any-return]
+    return paddle.static.register_op(
         rotate,
         name="_".join(map(str, (NAME, *pairing))),
         infer_meta=_infer_meta,
