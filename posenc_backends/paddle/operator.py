@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ def kernel_in_graphs() -> Iterator[None]:
     array([[[[ 1.    ,  1.    ],
              [-0.3012,  1.3818]]]], dtype=float32)
     """
+    _register_hook()
     token = _is_in_graphs.set(True)
     try:
         yield
@@ -114,11 +116,15 @@ def _infer_meta(x: Any, cos: Any, sin: Any) -> Any:
     return paddle.static.MetaTensor(dtype=x.dtype, shape=x.shape)
 
 
+@functools.cache
+def _register_hook() -> None:
+    paddle.jit.api._register_save_pre_hook(_save_formulas)
+
+
 def _save_formulas(layer: Any, input_spec: Any, configs: Any) -> None:
     """Trace programs with the operator once more before `paddle.jit.save` takes them; calls run those traced before."""
     layer = layer._layers if isinstance(layer, paddle.DataParallel) else layer
-    methods = [getattr(layer, name, None) for name in dir(layer)] if isinstance(layer, paddle.nn.Layer) else [layer]
-    for function in methods:
+    for function in [layer, *_methods(layer)]:
         if isinstance(function, ASTStaticFunction):
             cache = function._program_cache
             key, recent = cache._recent_cache_key, cache._recent_key
@@ -126,6 +132,13 @@ def _save_formulas(layer: Any, input_spec: Any, configs: Any) -> None:
             if recent in cache._caches and recent not in kept:
                 kept[recent] = (cache.get_program_without_cache(key)[0], cache._caches[recent][1])
             cache._caches = kept
+
+
+def _methods(layer: Any) -> Iterator[Any]:
+    """Yield the compiled methods of a layer; its properties are not read."""
+    for name in dir(layer) if isinstance(layer, paddle.nn.Layer) else ():
+        if isinstance(inspect.getattr_static(layer, name, None), ASTStaticFunction):
+            yield getattr(layer, name)
 
 
 def _has_operator(program: Any) -> bool:
@@ -143,4 +156,3 @@ def _operations(block: Any) -> Iterator[Any]:
 
 if level() != "off":
     register_kernel(Value, Kernel(_supports, _rotate))
-    paddle.jit.api._register_save_pre_hook(_save_formulas)
