@@ -18,11 +18,11 @@ SLOWER = 1.05  # ratios up to it are noise
 MOST_USED = ("bfloat16", "float16", "float32")  # dtypes; the first that a framework was measured in is shown
 OTHERS = {
     "additive-": (
-        "## Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed table; "
-        "tokens (8, 1024, 512), `benchmarks/additive.py`.\n"
+        "### Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed "
+        "table; tokens (8, 1024, 512), `benchmarks/additive.py`.\n"
     ),
     "biases-": (
-        "## Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
+        "### Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
         "number; `benchmarks/biases.py`.\n"
     ),
 }
@@ -37,7 +37,7 @@ def speed() -> str:
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
         alt = f"{backend}: time divided by that of a memcpy, by implementation, dtype and layout"
         parts += [
-            f"## {backend}\n",
+            f"### {backend}\n",
             circumstances(result) + _clock(result) + "\n",
             picture(stem, alt, partial(_draw, panels), size),
         ]
@@ -55,12 +55,14 @@ def first_screen() -> str:
     for _, result in results("rotation-"):
         name = backend_of(result)
         measured = points[name] = {shape: _shown(result, shape) for shape in SHOWN}
-        dtype = next((dtype for dtype, _ in measured.values()), "")
-        cells = [_cell(medians, way) for _, medians in measured.values() for way in WAYS]
-        rows.append((name, f"`{_command(result['backend'])}`", dtype, *cells))
-    heads = ("framework", "you type", "dtype", *(f"{shape}, {way}" for shape in SHOWN.values() for way in WAYS))
+        for shape, (dtype, medians) in measured.items():
+            if medians:
+                cells = [_cell(medians, way) for way in WAYS]
+                command = f"`{_command(result['backend'])}`"
+                rows.append((name, command, SHOWN[shape], dtype, f"{medians['copy']:.3g}", *cells))
+    heads = ("framework", "you type", "case", "dtype", "its own copy", *(f"ours, {way}" for way in WAYS))
     alt = "time divided by that of a memcpy: ours and the fastest of others, eager and compiled, by framework"
-    size = (9, 1.2 + 0.9 * len(rows))
+    size = (9, 1.2 + 0.9 * len(points))
     return "\n".join([table(heads, rows), picture("speed-first", alt, partial(_draw_first, points), size)])
 
 
