@@ -90,7 +90,9 @@ def _over_fastest(case: dict[str, Any], way: str) -> tuple[float, str, str] | No
 
 
 def _command(backend: str) -> str:
-    return "pip install posenc" if backend == "numpy" else f'pip install "posenc[{backend.partition(" ")[0]}]"'
+    """Return what a user types; Keras comes without the framework that it runs on."""
+    name, _, companion = backend.partition(" on ")
+    return "pip install posenc" if name == "numpy" else f'pip install "posenc[{name}]" {companion}'.rstrip()
 
 
 def _shown(result: dict[str, Any], shape: str) -> tuple[str, dict[str, float]]:
