@@ -13,7 +13,7 @@ from drawn import FOLDER
 from formulas import displayed, inline
 from languages import Elsewhere, lead_to_the_other, others
 from on_gpu import on_gpu
-from speed import speed
+from speed import behind, first_screen, speed
 from support import support
 
 project = "posenc"
@@ -59,6 +59,8 @@ def write_drawn():
     for name, text in [
         ("architecture", architecture()),
         ("speed", speed()),
+        ("speed-first", first_screen()),
+        ("speed-behind", behind()),
         ("gpu", on_gpu()),
         ("costs", costs()),
         *pictures(),

@@ -11,30 +11,33 @@ from matplotlib.figure import Figure
 MARKS = {"half": "o", "interleaved": "s"}
 SHOWN = {"prefill": "prefill, 4,096 tokens", "decode one row grouped": "one token"}  # in the first table and picture
 WAYS = ("eager", "eager, without the kernel", "compiled")
+COMPILED = ("compiled", "hybridized", "XLA", "in a model")  # in the names of implementations
+OPTIONAL = (", out", "in place", "donated", "operator")  # what has to be asked for
+NO_PEERS = ("copy", "identity", "posenc's formula")  # measured to explain the others
+SLOWER = 1.05  # ratios up to it are noise
 MOST_USED = ("bfloat16", "float16", "float32")  # dtypes; the first that a framework was measured in is shown
 OTHERS = {
     "additive-": (
-        "## Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed table; "
-        "tokens (8, 1024, 512), `benchmarks/additive.py`.\n"
+        "### Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed "
+        "table; tokens (8, 1024, 512), `benchmarks/additive.py`.\n"
     ),
     "biases-": (
-        "## Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
+        "### Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
         "number; `benchmarks/biases.py`.\n"
     ),
 }
 
 
 def speed() -> str:
-    """Return a table and a picture of all frameworks, then both for each result, as Markdown."""
-    rotations = list(results("rotation-"))
-    parts = _first_screen([result for _, result in rotations])
-    for stem, result in rotations:
+    """Return a table and a picture for each result, as Markdown."""
+    parts: list[str] = []
+    for stem, result in results("rotation-"):
         backend = backend_of(result)
         panels = _panels(result)
         size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
         alt = f"{backend}: time divided by that of a memcpy, by implementation, dtype and layout"
         parts += [
-            f"## {backend}\n",
+            f"### {backend}\n",
             circumstances(result) + _clock(result) + "\n",
             picture(stem, alt, partial(_draw, panels), size),
         ]
@@ -46,23 +49,50 @@ def speed() -> str:
     return "\n".join(parts)
 
 
-def _first_screen(found: list[dict[str, Any]]) -> list[str]:
-    """Return a table and a picture of what each framework takes, as it is installed."""
+def first_screen() -> str:
+    """Return a table and a picture of what each framework takes, as it is installed, as Markdown."""
     rows, points = [], {}
-    for result in found:
+    for _, result in results("rotation-"):
         name = backend_of(result)
         measured = points[name] = {shape: _shown(result, shape) for shape in SHOWN}
-        dtype = next((dtype for dtype, _ in measured.values()), "")
-        cells = [_cell(medians, way) for _, medians in measured.values() for way in WAYS]
-        rows.append((name, f"`{_command(result['backend'])}`", dtype, *cells))
-    heads = ("framework", "you type", "dtype", *(f"{shape}, {way}" for shape in SHOWN.values() for way in WAYS))
+        for shape, (dtype, medians) in measured.items():
+            if medians:
+                cells = [_cell(medians, way) for way in WAYS]
+                command = f"`{_command(result['backend'])}`"
+                rows.append((name, command, SHOWN[shape], dtype, f"{medians['copy']:.3g}", *cells))
+    heads = ("framework", "you type", "case", "dtype", "its own copy", *(f"ours, {way}" for way in WAYS))
     alt = "time divided by that of a memcpy: ours and the fastest of others, eager and compiled, by framework"
-    size = (9, 1.2 + 0.9 * len(rows))
-    return [table(heads, rows), picture("speed-first", alt, partial(_draw_first, points), size)]
+    size = (9, 1.2 + 0.9 * len(points))
+    return "\n".join([table(heads, rows), picture("speed-first", alt, partial(_draw_first, points), size)])
+
+
+def behind() -> str:
+    """Return a table of how often another implementation that runs in the same way is faster, as Markdown."""
+    rows = []
+    for _, result in results("rotation-"):
+        for way in ("eager", "compiled"):
+            ratios = [one for case in result["cases"] if (one := _over_fastest(case, way))]
+            slower = sorted((one for one in ratios if one[0] > SLOWER), reverse=True)
+            worst = (f"{slower[0][0]:.2f}", *slower[0][1:]) if slower else ("", "", "")
+            if ratios:
+                rows.append((backend_of(result), way, f"{len(slower)} of {len(ratios)}", *worst))
+    return table(("framework", "runs", "slower in", "worst ratio", "in the case", "than"), rows)
+
+
+def _over_fastest(case: dict[str, Any], way: str) -> tuple[float, str, str] | None:
+    """Return our time divided by that of the fastest of others, the case, and their name."""
+    medians = {name: three[1] for name, three in case.get("ratios", {}).items()}
+    mine, theirs = _fastest(medians, way, ours=True), _fastest(medians, way, ours=False)
+    if mine is None or theirs is None:
+        return None
+    threads = f"{case['threads']} thread{'s' if case['threads'] > 1 else ''}"
+    return case["ours over"][mine[0]][theirs[0]][1], f"{case['name']}, {threads}", theirs[0]
 
 
 def _command(backend: str) -> str:
-    return "pip install posenc" if backend == "numpy" else f'pip install "posenc[{backend.partition(" ")[0]}]"'
+    """Return what a user types; Keras comes without the framework that it runs on."""
+    name, _, companion = backend.partition(" on ")
+    return "pip install posenc" if name == "numpy" else f'pip install "posenc[{name}]" {companion}'.rstrip()
 
 
 def _shown(result: dict[str, Any], shape: str) -> tuple[str, dict[str, float]]:
@@ -78,10 +108,10 @@ def _fastest(medians: dict[str, float], way: str, *, ours: bool) -> tuple[str, f
     """Return the name and the median of the fastest layer or function, ours or others', that runs this way."""
     found = {}
     for name, median in medians.items():
-        runs = "compiled" if "compiled" in name or "hybridized" in name else "eager"
+        runs = "compiled" if any(word in name for word in COMPILED) else "eager"
         runs += ", without the kernel" if "without the kernel" in name else ""
-        writes_elsewhere = name == "copy" or ", out" in name or "in place" in name or "donated" in name
-        if runs == way and not writes_elsewhere and name.startswith("posenc") == ours:
+        counts = not name.startswith(NO_PEERS) and not any(word in name for word in OPTIONAL)
+        if runs == way and counts and name.startswith("posenc") == ours:
             found[name] = median
     return min(found.items(), key=lambda item: item[1], default=None)
 
@@ -174,8 +204,8 @@ def _rows(result: dict[str, Any]) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for case in result["cases"]:
         medians = {name: three[1] for name, three in case.get("ratios", {}).items()}
-        mine = {name: number for name, number in medians.items() if name.startswith("posenc")}
-        theirs = {name: medians[name] for name in medians if name not in mine and name != "copy"}
+        mine = {name: medians[name] for name in medians if name.startswith("posenc") and not name.startswith(NO_PEERS)}
+        theirs = {name: medians[name] for name in medians if name not in mine and not name.startswith(NO_PEERS)}
         if not mine:
             continue
         best = min(mine, key=mine.__getitem__)
