@@ -1,5 +1,6 @@
 import os
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
