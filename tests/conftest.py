@@ -1,6 +1,5 @@
 import os
 import warnings
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
