@@ -13,6 +13,7 @@ NAMES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* should not be instantiated:DeprecationWarning")  # of `torch.compile` itself
 @pytest.mark.parametrize("layout", NAMES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("shape", SHAPES)
