@@ -71,8 +71,10 @@ def _supports(x: Value) -> bool:
 
 
 def _rotate(x: Value, cos: Value, sin: Value, pairing: Pairing, out: Any) -> Value | None:
-    """Return `x` rotated by the operator; None if a gradient may reach the tables."""
-    if out is not None or not (cos.stop_gradient and sin.stop_gradient):
+    """Return `x` rotated by the operator; None if a gradient may reach the tables, or they are of another dtype."""
+    if out is not None or not all(getattr(table, "dtype", None) in _dtypes for table in (cos, sin)):
+        return None
+    if not (cos.stop_gradient and sin.stop_gradient):
         return None
     if x.stop_gradient or not paddle.is_grad_enabled():
         rotated = _operator(pairing)(x, cos, sin)

@@ -27,7 +27,7 @@ def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
 
     Operators do it where a call is transformed, traced by `torch.jit`, or exported, or a gradient reaches a table.
     """
-    here = all(map(_is_here, (*tokens, *tables))) and all(x.dtype in DTYPES for x in tokens)
+    here = all(map(_is_here, (*tokens, *tables)))
     if not here or is_exporting() or (torch.is_grad_enabled() and any(table.requires_grad for table in tables)):
         return False
     return not is_transformed() if torch.compiler.is_compiling() else is_eager()
@@ -43,10 +43,9 @@ def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) ->
 
 
 def _is_here(x: Any) -> bool:
-    """Return whether `x` is a plain tensor where Triton's kernel could run: on a GPU, or interpreted."""
-    plain = (
-        HAS_TRITON and type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu)) and x.layout is torch.strided
-    )
+    """Return whether `x` is a plain tensor that Triton's kernel could read: on a GPU, or interpreted."""
+    device = HAS_TRITON and type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu))
+    plain = device and x.layout is torch.strided and x.dtype in DTYPES
     return plain and (torch.compiler.is_compiling() or not x.is_neg())
 
 
