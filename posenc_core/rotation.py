@@ -14,8 +14,10 @@ from ._array_api.checks import (
     check_floating,
     check_integer,
     check_known,
+    check_real,
     check_sized,
     check_sizes_broadcast,
+    is_static,
     write,
 )
 from ._array_api.kernels import kernel_for
@@ -74,9 +76,11 @@ def rotate(
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
-        TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
-        ValueError: if the table is wider than `x` or does not broadcast to it, if `layout` or `placement` is unknown,
-            if layout, placement and blocks do not go together, or if `out` has another shape.
+        TypeError: if `x` is not floating-point, a table is no array or complex, or `out` is of another library or
+            dtype, or cannot be written to.
+        ValueError: if the table is wider than `x` or does not broadcast to it, if the tables differ in their columns,
+            if `layout` or `placement` is unknown, if layout, placement and blocks do not go together, or if `out` has
+            another shape.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
     >>> quarter = np.zeros((1, 1)), np.ones((1, 1))
@@ -129,8 +133,10 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
     if rotated is not None:
         return rotated
     check_floating("x", x)
-    for name, array in (("x", x), ("cos", cos), ("sin", sin)):
-        check_sized(name, array)
+    check_sized("x", x)
+    for name, table in (("cos", cos), ("sin", sin)):
+        check_real(name, table)
+        check_sized(name, table)
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     if out is not None:
         check_alike("out", out, x)
@@ -139,6 +145,9 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
 
 def check_sizes(x: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> None:
     """Raise unless tables of these shapes rotate tokens of the shape `x`."""
+    for name, sizes in (("x", x), ("cos", cos), ("sin", sin)):
+        if not sizes:
+            raise ValueError(f"`{name}` must have at least one axis, got none.")
     pairs = cos[-1]
     if x[-1] is not None and 2 * pairs > x[-1]:
         raise ValueError(
@@ -149,6 +158,8 @@ def check_sizes(x: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> None:
         raise ValueError(f"`blocks` must divide the {pairs} pairs, got {pairing.blocks}.")
     check_sizes_broadcast("cos", cos, (*x[:-1], pairs))
     check_sizes_broadcast("sin", sin, cos)
+    if is_static(pairs) and is_static(sin[-1]) and sin[-1] != pairs:
+        raise ValueError(f"`sin` must have a column for each of the {pairs} pairs, as `cos` has, got {sin[-1]}.")
 
 
 def rotate_checked(x: A, cos: Array, sin: Array, pairing: Pairing, out: A | None = None) -> A:

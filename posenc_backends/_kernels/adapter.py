@@ -71,22 +71,24 @@ class CpuKernel:
         """Rotate `x`; raise if sizes do not fit.
 
         Returns:
-            An array; None if an array is not plain, if a gradient reaches a table, if `out` is not like `x`, or if it
-            overlaps a table, or `x` without being it.
+            An array; None if an array is not plain, if a table is of none of `dtypes`, if a gradient reaches one, if
+            `out` is not like `x`, or if it overlaps a table, or `x` without being it.
         """
         tokens, cosines, sines, wide = self.memory(x), self.memory(cos), self.memory(sin), self.wide.get(x.dtype)
         if tokens is None or cosines is None or sines is None or wide is None:
+            return None
+        are_wide = cos.dtype == wide and sin.dtype == wide
+        if not are_wide and not (cos.dtype in self.dtypes and sin.dtype in self.dtypes):
             return None
         if self.is_followed(x, cos, sin):
             refused = self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin)
             return None if refused else self.differentiable(x, cos, sin, pairing)  # type: ignore[misc]
         if library.LIBRARY is None:
             return self._by_operators(out, x, cos, sin, pairing)
-        if cos.dtype != wide or sin.dtype != wide:
+        if not are_wide:
             return self.rotate(x, self.cast(cos, wide), self.cast(sin, wide), pairing, out)
-        if out is None:
-            return self._rotated(x, tokens, cosines, sines, pairing)
-        return self._to(out, x, (tokens, cosines, sines), pairing)
+        place = tokens, cosines, sines
+        return self._rotated(x, *place, pairing) if out is None else self._to(out, x, place, pairing)
 
     def rotate_rows(
         self, tokens: tuple[Any, ...], cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing

@@ -84,8 +84,8 @@ def plan_of(
         x[0],
         x[1],
         contiguous(x[0]) if out is None else out,
-        _broadcast(cos, x[0], pairs),
-        _broadcast(sin, x[0], pairs),
+        _broadcast(cos, x[0]),
+        _broadcast(sin, x[0]),
         pairs,
     )
     with_tables, without = _loops(layouts)
@@ -123,11 +123,11 @@ def contiguous(shape: Sizes) -> Sizes:
     return tuple(reversed(strides[: len(shape)]))
 
 
-def _broadcast(table: Strided, shape: Sizes, pairs: int) -> Sizes:
+def _broadcast(table: Strided, shape: Sizes) -> Sizes:
     """Return the strides of a table broadcast to a shape: 0 along axes that it lacks or that have size 1."""
     sizes, strides = table
     own = [stride if size > 1 else 0 for size, stride in zip(sizes[:-1], strides[:-1], strict=True)]
-    return (*[0] * (len(shape) - len(sizes)), *own, strides[-1] if sizes[-1] > 1 else int(pairs == 1))
+    return (*[0] * (len(shape) - len(sizes)), *own, strides[-1] if sizes[-1] > 1 else 1)
 
 
 _NO_LOOP = (1, 0, 0, 0, 0)

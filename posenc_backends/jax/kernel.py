@@ -20,6 +20,7 @@ from jax.sharding import SingleDeviceSharding
 
 from posenc_backends._kernels import DTYPES, contiguous, library
 from posenc_backends._kernels.plan import Plan, plan_of
+from posenc_core._array_api.checks import check_real
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_reference
 
@@ -43,6 +44,8 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any
 
 
 def _is_static(array: Any) -> bool:
+    if not hasattr(array, "shape"):
+        return False
     return jax.typeof(array).sharding.mesh.empty and all(type(size) is int for size in array.shape)
 
 
@@ -62,7 +65,7 @@ def _plan(
         pairing: which channels are pairs.
         axes: those of x, as they follow each other in memory; by default in their order.
     """
-    if dtype.name not in DTYPES or sin[-1] != cos[-1]:
+    if dtype.name not in DTYPES:
         return None
     strides = contiguous(x)
     if axes is not None:
@@ -72,6 +75,8 @@ def _plan(
 
 
 def _bind(x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+    check_real("cos", cos)
+    check_real("sin", sin)
     wide = x.dtype if x.dtype == np.float64 else np.float32
     return rotate_p.bind(x, cos.astype(wide), sin.astype(wide), pairing=pairing)
 

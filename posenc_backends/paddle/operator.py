@@ -9,22 +9,55 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from types import CodeType
+from typing import Any, NamedTuple, TypeAlias
 
 import paddle
-from paddle.jit.dy2static.program_translator import ASTStaticFunction, SymbolicStaticFunction
-from paddle.jit.dy2static.py_layer import StaticPyLayerContext
-from paddle.pir import Value
 
 from posenc_backends._kernels import DTYPES, level
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_checked
 
 NAME = "posenc_rotate"
-_CALLS = {kind._perform_call.__code__ for kind in (ASTStaticFunction, SymbolicStaticFunction)}
-_SAVES = ASTStaticFunction.concrete_program_specify_input_spec.__code__  # also of the `concrete_program` of a function
+Value: TypeAlias = Any  # of a program
 _dtypes = {getattr(paddle, name) for name in DTYPES}
 _is_in_graphs: ContextVar[bool] = ContextVar("_is_in_graphs", default=False)
+
+
+class _Internals(NamedTuple):
+    """The classes and functions of Paddle that have no public name.
+
+    Attributes:
+        static_function: the class of functions that are compiled from their source.
+        context: the class of what a static layer keeps for its gradient.
+        calls: of the functions in which a program is traced because it was called.
+        saves: of the function in which one is traced to be saved, or for the `concrete_program` of a function.
+    """
+
+    static_function: Any
+    context: Any
+    calls: frozenset[CodeType]
+    saves: CodeType
+
+
+@functools.cache
+def _internals() -> _Internals:
+    """Return them, and register the kernel for values of programs, when it is first asked for."""
+    try:
+        from paddle.jit.dy2static.program_translator import ASTStaticFunction, SymbolicStaticFunction
+        from paddle.jit.dy2static.py_layer import StaticPyLayerContext
+
+        calls = frozenset(kind._perform_call.__code__ for kind in (ASTStaticFunction, SymbolicStaticFunction))
+        saves = ASTStaticFunction.concrete_program_specify_input_spec.__code__
+        kind, register_hook, _ = paddle.pir.Value, paddle.jit.api._register_save_pre_hook, paddle.static.register_op
+    except (AttributeError, ImportError) as error:
+        raise ImportError(
+            f"`kernel_in_graphs` must be left out with Paddle {paddle.__version__}, which lacks what it is made of in "
+            f"Paddle 3.3: {error}; programs rotate by the formula then."
+        ) from error
+    register_kernel(kind, Kernel(_supports, _rotate))
+    register_hook(_save_formulas)
+    return _Internals(ASTStaticFunction, StaticPyLayerContext, calls, saves)
 
 
 @contextmanager
@@ -34,6 +67,9 @@ def kernel_in_graphs() -> Iterator[None]:
     `paddle.jit.save` saves the formula all the same. After the first such program, Paddle 3.3 ends the process when a
     predictor of `paddle.inference` is made, since it cannot register an operator of Python there: make predictors in
     another process. Gradients of gradients within a program raise an error.
+
+    Raises:
+        ImportError: if this version of Paddle lacks what the operator is made of.
 
     >>> import paddle
     >>> from posenc_backends.paddle import RotaryEmbedding, operator
@@ -45,7 +81,8 @@ def kernel_in_graphs() -> Iterator[None]:
     array([[[[ 1.    ,  1.    ],
              [-0.3012,  1.3818]]]], dtype=float32)
     """
-    _register_hook()
+    if level() != "off":
+        _internals()
     token = _is_in_graphs.set(True)
     try:
         yield
@@ -56,8 +93,8 @@ def kernel_in_graphs() -> Iterator[None]:
 def _is_for_a_call() -> bool:
     """Return whether a program is traced because it was called: others may be saved, and run without this package."""
     frame: Any = sys._getframe()
-    while frame is not None and frame.f_code is not _SAVES:
-        if frame.f_code in _CALLS:
+    while frame is not None and frame.f_code is not _internals().saves:
+        if frame.f_code in _internals().calls:
             return True
         frame = frame.f_back
     return False
@@ -73,14 +110,16 @@ def _supports(x: Value) -> bool:
 
 
 def _rotate(x: Value, cos: Value, sin: Value, pairing: Pairing, out: Any) -> Value | None:
-    """Return `x` rotated by the operator; None if a gradient may reach the tables."""
-    if out is not None or not (cos.stop_gradient and sin.stop_gradient):
+    """Return `x` rotated by the operator; None if a gradient may reach the tables, or they are of another dtype."""
+    if out is not None or not all(getattr(table, "dtype", None) in _dtypes for table in (cos, sin)):
+        return None
+    if not (cos.stop_gradient and sin.stop_gradient):
         return None
     if x.stop_gradient or not paddle.is_grad_enabled():
         rotated = _operator(pairing)(x, cos, sin)
         rotated.stop_gradient = True
         return rotated
-    context = StaticPyLayerContext()
+    context = _internals().context()
     forward, backward = (functools.partial(each, context, pairing) for each in (_forward, _backward))
     return paddle.static.nn.static_pylayer(forward, [x, cos, sin], backward)
 
@@ -116,16 +155,11 @@ def _infer_meta(x: Any, cos: Any, sin: Any) -> Any:
     return paddle.static.MetaTensor(dtype=x.dtype, shape=x.shape)
 
 
-@functools.cache
-def _register_hook() -> None:
-    paddle.jit.api._register_save_pre_hook(_save_formulas)
-
-
 def _save_formulas(layer: Any, input_spec: Any, configs: Any) -> None:
     """Trace programs with the operator once more before `paddle.jit.save` takes them; calls run those traced before."""
     layer = layer._layers if isinstance(layer, paddle.DataParallel) else layer
     for function in [layer, *_methods(layer)]:
-        if isinstance(function, ASTStaticFunction):
+        if isinstance(function, _internals().static_function):
             cache = function._program_cache
             key, recent = cache._recent_cache_key, cache._recent_key
             kept = OrderedDict((each, made) for each, made in cache._caches.items() if not _has_operator(made[0]))
@@ -137,7 +171,7 @@ def _save_formulas(layer: Any, input_spec: Any, configs: Any) -> None:
 def _methods(layer: Any) -> Iterator[Any]:
     """Yield the compiled methods of a layer; its properties are not read."""
     for name in dir(layer) if isinstance(layer, paddle.nn.Layer) else ():
-        if isinstance(inspect.getattr_static(layer, name, None), ASTStaticFunction):
+        if isinstance(inspect.getattr_static(layer, name, None), _internals().static_function):
             yield getattr(layer, name)
 
 
@@ -152,7 +186,3 @@ def _operations(block: Any) -> Iterator[Any]:
         yield operation
         for inner in operation.blocks():
             yield from _operations(inner)
-
-
-if level() != "off":
-    register_kernel(Value, Kernel(_supports, _rotate))

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from posenc_backends._kernels import DTYPES, CpuKernel, Memory, contiguous, threads_of_process
+from posenc_core._array_api.checks import check_real
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_reference
 
@@ -50,6 +51,8 @@ def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
     """Rotate by operators; the gradient is the rotation back, where TensorFlow would differentiate each operator."""
     if out is not None:
         return None
+    check_real("cos", cos)
+    check_real("sin", sin)
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
 
     @tf.custom_gradient

@@ -19,7 +19,7 @@ from posenc_core.layers import Backend
 from . import gpu, namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
 from .eager import share
-from .rotation import Rows, Turn
+from .rotation import RotationSpec, Rows
 
 register_namespace(Tensor, namespace)
 register_namespace(nn.Parameter, namespace)  # found without a loop that `torch.compile` would trace
@@ -100,7 +100,7 @@ class TorchBackend(Backend):
         """Return queries and keys rotated in one launch on a GPU; None elsewhere."""
         if not gpu.may_rotate(q, k, rows, seq_axis):
             return None
-        return tuple(gpu.rotated((q, k), rows, Rows("rows"), Turn(pairing, False, seq_axis)))
+        return tuple(gpu.rotated((q, k), rows, Rows("rows"), RotationSpec(pairing, False, seq_axis)))
 
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
         """Return a context: plain tensors beside distributed ones count as replicated, and scores keep their dtype."""

@@ -34,8 +34,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | No
         cos, sin: tables that broadcast to `x`, but for the last axis; the same kind of tensor.
         pairing: which channels are pairs.
     """
-    layout, pairs = pairing.split, cos.shape[-1]
     channels = _channels(x.shape, cos.shape, sin.shape, pairing)
+    layout, pairs = pairing.split, cos.shape[-1]
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
     if channels is None or (layout != "half" and wide is torch.float64 and not _rounds_products(x, pairs, wide)):
         return None

@@ -15,7 +15,7 @@ from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
 from .compiled import is_eager, is_exporting, is_transformed
 from .distributed import PLAIN
-from .rotation import Rows, Turn, aligned_rows
+from .rotation import RotationSpec, Rows, aligned_rows
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None
@@ -27,7 +27,7 @@ def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
 
     Operators do it where a call is transformed, traced by `torch.jit`, or exported, or a gradient reaches a table.
     """
-    here = all(map(_is_here, (*tokens, *tables))) and all(x.dtype in DTYPES for x in tokens)
+    here = all(map(_is_here, (*tokens, *tables)))
     if not here or is_exporting() or (torch.is_grad_enabled() and any(table.requires_grad for table in tables)):
         return False
     return not is_transformed() if torch.compiler.is_compiling() else is_eager()
@@ -43,10 +43,9 @@ def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) ->
 
 
 def _is_here(x: Any) -> bool:
-    """Return whether `x` is a plain tensor where Triton's kernel could run: on a GPU, or interpreted."""
-    plain = (
-        HAS_TRITON and type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu)) and x.layout is torch.strided
-    )
+    """Return whether `x` is a plain tensor that Triton's kernel could read: on a GPU, or interpreted."""
+    device = HAS_TRITON and type(x) in PLAIN and (x.is_cuda or (IS_INTERPRETED and x.is_cpu))
+    plain = device and x.layout is torch.strided and x.dtype in DTYPES
     return plain and (torch.compiler.is_compiling() or not x.is_neg())
 
 
@@ -60,12 +59,12 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
         return None
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in (of_cos, of_sin))
-    tables, turn = (cos, sin), Turn(pairing, False, of_cos[1])
+    tables, spec = (cos, sin), RotationSpec(pairing, False, of_cos[1])
     if out is None:
-        return rotated([x], tables, Rows("rows"), turn)[0]
+        return rotated([x], tables, Rows("rows"), spec)[0]
     if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
         return None
-    rotate_into([out], [x], tables, Rows("rows"), turn)
+    rotate_into([out], [x], tables, Rows("rows"), spec)
     return out
 
 
@@ -83,34 +82,34 @@ def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
     return table.reshape(*[size for size in outer if size != 1], pairs), axes[-1] - 1
 
 
-def rotated(tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn) -> list[Tensor]:
+def rotated(tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec) -> list[Tensor]:
     """Return queries, keys or both rotated in one launch, in the order of axes in memory that each has."""
     followed = torch.is_grad_enabled() and any(x.requires_grad for x in tokens)
     if followed or torch.compiler.is_compiling():
-        return rotate_op(list(tokens), *tables, *rows, *turn.pairing, turn.back, turn.seq_axis)
-    return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, turn)
+        return rotate_op(list(tokens), *tables, *rows, *spec.pairing, spec.back, spec.seq_axis)
+    return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec)
 
 
 def rotate_into(
-    outs: Sequence[Tensor], tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn
+    outs: Sequence[Tensor], tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
 ) -> None:
     """Write queries, keys or both, rotated, to other tensors or in place; nothing may be recorded for a gradient."""
-    if torch.compiler.is_compiling() or not _may_write(outs, tokens, (*tables, rows.given, rows.axes), turn.pairing):
-        for out, result in zip(outs, rotated(tokens, tables, rows, turn), strict=True):
+    if torch.compiler.is_compiling() or not _may_write(outs, tokens, (*tables, rows.given, rows.axes), spec.pairing):
+        for out, result in zip(outs, rotated(tokens, tables, rows, spec), strict=True):
             out.copy_(result)
         return
-    _launched(tokens, outs, tables, rows, turn)
+    _launched(tokens, outs, tables, rows, spec)
     torch.autograd.graph.increment_version(outs)
 
 
 def _launched(
-    tokens: Sequence[Tensor], outs: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn
+    tokens: Sequence[Tensor], outs: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
 ) -> list[Tensor]:
     from .triton_kernel import launch  # takes half a second
 
-    if not launch(list(zip(tokens, outs, strict=True)), tables, rows, turn):  # axes that cannot be seen as one
+    if not launch(list(zip(tokens, outs, strict=True)), tables, rows, spec):  # axes that cannot be seen as one
         for x, out in zip(tokens, outs, strict=True):
-            out.copy_(rotate_reference(x, *aligned_rows(tables, rows, turn, x), turn.pairing))
+            out.copy_(rotate_reference(x, *aligned_rows(tables, rows, spec, x), spec.pairing))
     return list(outs)
 
 
@@ -120,10 +119,10 @@ def _launched(
     schema="(Tensor[] tokens, Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, "
     "str split, str join, str placement, int blocks, bool back, int seq_axis) -> Tensor[]",
 )
-def rotate_op(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *turn: Any) -> Any:
+def rotate_op(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *spec: Any) -> Any:
     """Rotate as `rotated` does: an operator that `torch.compile` keeps, with a gradient for tokens."""
     outs = [torch.empty_like(x) for x in tokens]
-    return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), Turn(Pairing(*turn[:4]), *turn[4:]))
+    return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), RotationSpec(Pairing(*spec[:4]), *spec[4:]))
 
 
 @rotate_op.register_fake
@@ -132,15 +131,15 @@ def _(tokens: Any, *_: Any) -> Any:
 
 
 def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    _, cos, sin, find, given, axes, *turn = inputs
+    _, cos, sin, find, given, axes, *spec = inputs
     ctx.save_for_backward(cos, sin, given, axes)
-    ctx.find, ctx.turn = find, Turn(Pairing(*turn[:4]), *turn[4:])
+    ctx.find, ctx.spec = find, RotationSpec(Pairing(*spec[:4]), *spec[4:])
 
 
 def _rotate_back(ctx: Any, gradients: Any) -> Any:
     cos, sin, given, axes = ctx.saved_tensors
-    turn = ctx.turn.opposite
-    back = rotate_op(gradients, cos, sin, ctx.find, given, axes, *turn.pairing, turn.back, turn.seq_axis)
+    spec = ctx.spec.opposite
+    back = rotate_op(gradients, cos, sin, ctx.find, given, axes, *spec.pairing, spec.back, spec.seq_axis)
     return back, *([None] * 11)
 
 

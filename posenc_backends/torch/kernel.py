@@ -73,7 +73,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
         return gpu.rotate(x, cos, sin, pairing, out)
     if not is_compiling():
         return cpu.rotate(x, cos, sin, pairing, out)
-    if out is not None or not x.is_floating_point():
+    if out is not None or not all(isinstance(each, Tensor) and each.is_floating_point() for each in (x, cos, sin)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     return rotate_large(x, cos, sin, pairing)

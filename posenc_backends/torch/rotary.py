@@ -15,7 +15,7 @@ from posenc_core.layers.inputs import batch_size, check_positions, sequence_axis
 from posenc_core.rotation import Layout, Placement, pairing_of, rotate_checked
 
 from . import gpu
-from .rotation import Rows, Turn, aligned_rows
+from .rotation import RotationSpec, Rows, aligned_rows
 
 INTEGERS = (torch.int32, torch.int64)
 
@@ -78,27 +78,28 @@ def apply_rotary(  # noqa: PLR0913
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
-    turn = Turn(pairing, False, sequence_axis(tokens[0], seq_axis, name="k" if q is None else "q") - tokens[0].ndim)
-    turn = turn.opposite if inverse else turn
-    _check_alike_tokens(tokens, turn.seq_axis)
+    axis = sequence_axis(tokens[0], seq_axis, name="k" if q is None else "q") - tokens[0].ndim
+    spec = RotationSpec(pairing, False, axis)
+    spec = spec.opposite if inverse else spec
+    _check_alike_tokens(tokens, spec.seq_axis)
     _check_tables(tokens[0], cos, sin, blocks)
-    tables, rows = _rows(tokens, (cos, sin), turn.seq_axis, positions, axes, start, cu_seqlens)
+    tables, rows = _rows(tokens, (cos, sin), spec.seq_axis, positions, axes, start, cu_seqlens)
     outs = None if out is None else _outs(out, (q, k))
     if not cos.shape[-1] or not gpu.runs(tokens, *tables):
-        results: Any = _rotated_by_operators(tokens, tables, rows, turn, outs)
+        results: Any = _rotated_by_operators(tokens, tables, rows, spec, outs)
     elif outs is None:
-        results = gpu.rotated(tokens, tables, rows, turn)
+        results = gpu.rotated(tokens, tables, rows, spec)
     else:
-        gpu.rotate_into(outs, tokens, tables, rows, turn)
+        gpu.rotate_into(outs, tokens, tables, rows, spec)
         results = outs
     results = iter(results)
     return None if q is None else next(results), None if k is None else next(results)
 
 
 def _rotated_by_operators(
-    tokens: list[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn, outs: list[Tensor] | None
+    tokens: list[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec, outs: list[Tensor] | None
 ) -> list[Tensor]:
-    results = [rotate_checked(x, *aligned_rows(tables, rows, turn, x), turn.pairing) for x in tokens]
+    results = [rotate_checked(x, *aligned_rows(tables, rows, spec, x), spec.pairing) for x in tokens]
     return results if outs is None else [out.copy_(result) for out, result in zip(outs, results, strict=True)]
 
 

@@ -11,7 +11,7 @@ from posenc_core._array_api.namespace import aligned
 from posenc_core.rotation import Pairing
 
 
-class Turn(NamedTuple):
+class RotationSpec(NamedTuple):
     """One rotation.
 
     Attributes:
@@ -25,7 +25,7 @@ class Turn(NamedTuple):
     seq_axis: int
 
     @property
-    def opposite(self) -> Turn:
+    def opposite(self) -> RotationSpec:
         """The rotation back."""
         return self._replace(pairing=self.pairing.inverse, back=not self.back)
 
@@ -81,8 +81,8 @@ def rows_of(table: Tensor, rows: Rows, length: int) -> Tensor:
     return torch.where(inside, found, torch.nan)
 
 
-def aligned_rows(tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn, x: Tensor) -> tuple[Tensor, Tensor]:
+def aligned_rows(tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the rows of the tokens in `x` from both tables, with axes of size 1 where `x` has others."""
-    cos, sin = (rows_of(table, rows, x.shape[turn.seq_axis]) for table in tables)
-    cos, sin = (aligned(table, x, seq_axis=turn.seq_axis) for table in (cos, sin))
-    return cos, -sin if turn.back else sin
+    cos, sin = (rows_of(table, rows, x.shape[spec.seq_axis]) for table in tables)
+    cos, sin = (aligned(table, x, seq_axis=spec.seq_axis) for table in (cos, sin))
+    return cos, -sin if spec.back else sin

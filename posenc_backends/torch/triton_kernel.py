@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .rotation import Rows, Turn
+from .rotation import RotationSpec, Rows
 
 PAIRS_OF_A_PROGRAM = 2048  # 16 for each thread of four warps
 HEADS_OF_A_PROGRAM = 4  # which share the rows that it has read, where a sequence is long enough for all programs
@@ -212,21 +212,21 @@ def strided(shared: bool, seq_axis: int, *tensors: Tensor) -> Strided | None:
     return Strided(1 if batch_axis is None else sizes[batch_axis], heads, sizes[tokens_axis], tuple(merged))
 
 
-def launch(tokens: list[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, turn: Turn) -> bool:
+def launch(tokens: list[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec) -> bool:
     """Rotate queries, keys or both in one launch; return False, and do nothing, if their axes do not lie as needed.
 
     Args:
         tokens: one or two pairs of tokens and their result, which may be the same where the layout stays.
         tables: cosines and sines, `(rows, pairs)` or `(batch or 1, rows, pairs)`.
         rows: which of their rows are those of a token.
-        turn: which channels are pairs, and where the tokens are.
+        spec: which channels are pairs, and where the tokens are.
     """
     if not any(x.numel() for x, _ in tokens):
         return True
-    (cos, sin), pairing = tables, turn.pairing
+    (cos, sin), pairing = tables, spec.pairing
     shared = (cos.ndim == 2 or len(cos) == 1) and rows.strides[1] == 0
     for merged in (True, False) if shared else (False,):
-        seen = [found for pair in tokens if (found := strided(merged, turn.seq_axis, *pair)) is not None]
+        seen = [found for pair in tokens if (found := strided(merged, spec.seq_axis, *pair)) is not None]
         if len(seen) == len(tokens) and seen[0].batch == seen[-1].batch:
             break
     else:
@@ -241,7 +241,7 @@ def launch(tokens: list[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], r
             first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
             *first.strides[0], *first.strides[1], *second.strides[0], *second.strides[1],
             *_table_strides(cos), *_table_strides(sin), *rows.strides,
-            FIND=rows.find, HAS_AXES=rows.axes is not None, BACK=turn.back, BOTH=len(tokens) == 2,
+            FIND=rows.find, HAS_AXES=rows.axes is not None, BACK=spec.back, BOTH=len(tokens) == 2,
             WIDTH=x.shape[-1], PAIRS=cos.shape[-1], BLOCKS=pairing.blocks, PLACEMENT=pairing.placement,
             SPLIT=pairing.split, JOIN=pairing.join, BY_BITS=IS_INTERPRETED, **sizes,
             enable_fp_fusion=False,

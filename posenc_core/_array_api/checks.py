@@ -63,6 +63,14 @@ def check_floating(name: str, x: Array) -> None:
     raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
 
 
+def check_real(name: str, x: Array) -> None:
+    """Raise unless `x` is an array of real numbers."""
+    if not hasattr(x, "shape"):
+        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    if dtype_name(x).startswith("complex"):
+        raise TypeError(f"`{name}` must be real, got {dtype_name(x)}; give its real part.")
+
+
 def check_rank(name: str, x: Array, *, minimum: int, maximum: float = math.inf, axes: str) -> None:
     """Raise unless `x` is an array of `minimum` to `maximum` axes; `axes` names them."""
     if not hasattr(x, "shape"):

@@ -109,7 +109,7 @@ def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
 
 
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
-    """Two rows of numbers as a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
+    """Return a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
     xp = namespace_of(queries)
     shared = _shared_dtype(queries, keys)
     return xp.expand_dims(xp.astype(queries, shared), axis=-1), xp.expand_dims(xp.astype(keys, shared), axis=-2)
@@ -124,20 +124,20 @@ def distance(first: Array, second: Array) -> Array:
 
 
 def difference(first: Array, second: Array, *, limit: int) -> Array:
-    """`first - second`, cut off at `±limit`."""
+    """Return `first - second`, cut off at `±limit`."""
     less = getattr(namespace_of(first), "difference", None)
     return cut_off(first - second if less is None else less(first, second), limit=limit)
 
 
 def cut_off(x: Array, *, limit: int) -> Array:
-    """`x`, from `-limit` to `limit`."""
+    """Return `x`, cut off at `±limit`."""
     xp = namespace_of(x)
     cut: Array = xp.minimum(xp.maximum(x, xp.full_like(x, -limit)), xp.full_like(x, limit))
     return cut
 
 
 def _shared_dtype(*arrays: Array) -> Any:
-    """The widest of the dtypes, at least 32 bits wide, so that no position is cut to fit; None for symbols."""
+    """Return the widest of the dtypes, at least 32 bits wide, so that no position is cut to fit; None for symbols."""
     xp, by_name = namespace_of(*arrays), {dtype_name(array): dtype_of(array) for array in arrays}
     if "None" in by_name:
         return None
@@ -151,7 +151,7 @@ def _cast(x: Array, dtype: Any, xp: Namespace) -> Array:
 
 
 def aligned(table: Array, x: Array, *, seq_axis: int) -> Array:
-    """A table `(length, columns)` or `(batch, length, columns)` with axes of size 1 where `x` has others.
+    """Return a table `(length, columns)` or `(batch, length, columns)` with axes of size 1 where `x` has others.
 
     The batch of a table is the first axis of `x` that is not its sequence.
     """

@@ -104,7 +104,15 @@ class Backend(ABC):
         return rate
 
 
-class BaseLayer:
+class Documented:
+    """A class whose subclasses without a docstring have that of their first base, as the adapters' layers do."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
+
+
+class BaseLayer(Documented):
     """A layer that holds the arrays of one encoding.
 
     A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the
@@ -129,22 +137,17 @@ class BaseLayer:
     prepare: Any
     active_dropout: Any
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Let the class of an adapter have the docstring of the core's."""
-        super().__init_subclass__(**options)
-        cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
-
-    def check_tokens(self, name: str, x: Any, width: int | None, minimum: int = 2) -> Any:
+    def check_tokens(self, name: str, x: Any, width: int | None) -> Any:
         """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""
-        return self.check_prepared(name, self.prepare(x, width), width, minimum)
+        return self.check_prepared(name, self.prepare(x, width), width)
 
-    def check_prepared(self, name: str, x: Any, width: int | None, minimum: int = 2) -> Any:
+    def check_prepared(self, name: str, x: Any, width: int | None) -> Any:
         """Return `x`, which is prepared; raise as `check_tokens` does."""
         if not isinstance(x, self.backend.array_types):
             raise self._wrong_framework(name, x)
         sizes = x.shape
-        if len(sizes) < minimum:
-            check_rank(name, x, minimum=minimum, axes="(..., length, width)")
+        if len(sizes) < 2:
+            check_rank(name, x, minimum=2, axes="(..., length, width)")
         if width is not None and sizes[-1] != width:
             check_width(name, x, width)
         if not self.backend.is_floating(x):

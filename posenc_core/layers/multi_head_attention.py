@@ -20,6 +20,7 @@ from ..attention.masks import all_of, causal, valid_lengths
 from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
+from .base import Documented
 from .inputs import cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
 from .positional_encoding import check_dropout
 from .rotary_embedding import RotaryEmbedding
@@ -72,7 +73,7 @@ class TokenPositions(NamedTuple):
         return max(end_of(self.positions, self.start, queries), end_of(self.key_positions, 0, keys))
 
 
-class MultiHeadAttention:
+class MultiHeadAttention(Documented):
     """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
 
     Args:
@@ -106,11 +107,6 @@ class MultiHeadAttention:
     W_o: Any
     rotary: Any
     scoring: Any
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Let the class of an adapter have the docstring of the core's."""
-        super().__init_subclass__(**options)
-        cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
 
     def __init__(
         self,

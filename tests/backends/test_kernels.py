@@ -260,12 +260,6 @@ def test_errors_stay_where_a_plan_is_remembered(backend, to_backend, calls):
     assert len(calls) == 2
 
 
-def test_tables_of_one_column_are_broadcast(backend, to_backend, calls):
-    x, cos, sin = (to_backend(tokens(3, width)) for width in (16, 8, 1))
-    rotated, plain = (function(rotate, x, cos, sin, layout="half") for function in (_called, plainly))
-    assert bits(backend, rotated) == bits(backend, plain)
-
-
 def test_without_the_library_no_kernel_runs(backend, to_backend, calls, monkeypatch):
     x, cos, sin = (to_backend(tokens(3, width)) for width in (16, 8, 8))
     with_kernel = rotate(x, cos, sin, layout="half")

@@ -281,7 +281,6 @@ def test_empty_arrays_and_arrays_without_a_plan_take_the_formula():
     assert not calls(fused, x, cos, cos)
     assert fused(X[:, :, :0], COS[:0], SIN[:0]).shape == (2, 3, 0, 16)
     np.testing.assert_array_equal(jax.jit(fused)(X, COS[:, :0], SIN[:, :0]), X)
-    np.testing.assert_allclose(fused(X, COS, SIN[:, :1]), formula(X, COS, SIN[:, :1]), **NEAR)
     batched = jax.vmap(fused, in_axes=(3, 3, None))  # has more loops than the kernel, with its batch
     arrays = (x[0], cos[0], cos[0, ..., 0, :, :])
     np.testing.assert_allclose(jax.jit(batched)(*arrays), jax.vmap(formula, in_axes=(3, 3, None))(*arrays), **NEAR)

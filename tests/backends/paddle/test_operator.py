@@ -300,3 +300,26 @@ def test_only_programs_traced_in_the_context_have_it():
     made(x)
     operator._is_in_graphs.reset(token)
     assert not has_operator(made)
+
+
+RENAMED = """
+import paddle
+
+del paddle.jit.api._register_save_pre_hook
+from posenc_backends.paddle import RotaryEmbedding, operator
+from posenc_core import Rotary
+
+layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half")), paddle.ones([1, 2, 3, 8])
+layer(x)
+try:
+    with operator.kernel_in_graphs():
+        pass
+except ImportError as error:
+    assert str(error).startswith("`kernel_in_graphs` must be left out with Paddle"), error
+else:
+    raise AssertionError("no error")
+"""
+
+
+def test_another_paddle_lacks_the_operator_alone():
+    subprocess.run([sys.executable, "-c", RENAMED], check=True)
