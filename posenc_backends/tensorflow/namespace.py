@@ -30,8 +30,6 @@ from posenc_core.attention.relative import rows_that_overlap
 
 from . import memory
 
-PAIRED = {"half": (2, -1), "interleaved": (-1, 2)}  # the channels as two axes, one of them that of pairs
-
 astype = tf.cast
 cumulative_sum = tf.cumsum
 log = tf.math.log
@@ -83,8 +81,10 @@ def partners(x: tf.Tensor, layout: str, /) -> tf.Tensor | None:
     if tf.executing_eagerly():
         return None
     if not GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-        swapped = tf.reverse(tf.reshape(x, (*shape(x)[:-1], *PAIRED[layout])), [PAIRED[layout].index(2) - 2])
-        return tf.reshape(swapped, shape(x))
+        pairs, last = x.shape[-1] // 2, len(x.shape) - 1  # `tf.vectorized_map` takes -1 for an axis of its own
+        if layout == "half":
+            return tf.roll(x, pairs, axis=last)
+        return tf.reshape(tf.reverse(tf.reshape(x, (*shape(x)[:-1], pairs, 2)), [-1]), shape(x))
     return _swapped(x) if layout == "half" else None
 
 

@@ -95,3 +95,19 @@ def test_sizes_may_be_unknown_in_graphs():
     for length in (3, 7):
         x, cos, sin = numbers(2, length, 8), numbers(length, 4), numbers(length, 4)
         np.testing.assert_allclose(rotated(x, cos, sin), rotate(x, cos, sin, layout="interleaved"), atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_graphs_of_rows_rotate_as_the_formula(layout, dtype):
+    """`tf.vectorized_map` rewrites operators: some of them mistake its axis for theirs."""
+    import tensorflow as tf
+
+    x, cos, sin = tf.cast(numbers(3, 2, 5, 8), dtype), numbers(5, 4), numbers(5, 4)
+    exact = rotate(tf.cast(x, "float32").numpy(), cos, sin, layout=layout)
+
+    @tf.function
+    def by_row(x):
+        return tf.vectorized_map(lambda row: rotate(row, cos, sin, layout=layout), x, fallback_to_while_loop=False)
+
+    np.testing.assert_array_equal(tf.cast(by_row(x), "float32"), tf.cast(tf.cast(exact, dtype), "float32"))
