@@ -30,10 +30,12 @@ def is_specialized(size: int, /) -> bool:
 
 
 def is_eager() -> bool:
-    """Return whether operators would run now, and nothing traces, transforms or intercepts them."""
+    """Return whether operators would run now, and nothing traces, transforms or intercepts them.
+
+    Ask `torch.compiler.is_compiling` first: the compiler cannot trace these questions.
+    """
     return (
-        not torch.compiler.is_compiling()
-        and not _len_torch_dispatch_stack()
+        not _len_torch_dispatch_stack()
         and _get_tracing_state() is None
         and _functorch.peek_interpreter_stack() is None
         and forward_ad._current_level < 0

@@ -52,7 +52,6 @@ class _RotateFunction(torch.autograd.Function):
 
 cpu = CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
-    is_eager=lambda x: is_eager(),
     memory=_memory,
     empty_like=_empty_like,
     cast=Tensor.to,
