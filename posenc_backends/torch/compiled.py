@@ -105,7 +105,8 @@ def _from_float16(words: Tensor) -> Tensor:
 def _to_bfloat16(number: Tensor) -> Tensor:
     """Return words whose upper half is the number rounded to nearest even."""
     bits = number.view(torch.int32)
-    return torch.where(number.isnan(), 0x7FC00000, bits + 0x7FFF + (bits >> 16 & 1))
+    is_nan = (bits & 0x7FFFFFFF) > 0x7F800000  # `isnan` is computed one number at a time
+    return torch.where(is_nan, 0x7FC00000, bits + 0x7FFF + (bits >> 16 & 1))
 
 
 def _to_float16(number: Tensor) -> Tensor:
