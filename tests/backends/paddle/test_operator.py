@@ -321,5 +321,5 @@ else:
 """
 
 
-def test_another_paddle_lacks_the_operator_alone():
-    subprocess.run([sys.executable, "-c", RENAMED], check=True)
+def test_another_paddle_lacks_the_operator_alone(tmp_path):
+    subprocess.run([sys.executable, "-c", RENAMED], check=True, cwd=tmp_path)  # not beside sources without a library
