@@ -35,8 +35,9 @@ class CpuKernel:
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
-        by_operators: `(x, cos, sin, pairing) -> array`: the rotation where the library is missing, or None for calls
-            that it does not support. It raises if sizes do not fit.
+        by_operators: `(x, cos, sin, pairing, made) -> array`: the rotation where the library is missing, or None for
+            calls that it does not support. It raises if sizes do not fit. In `made`, a dictionary, it may keep what it
+            makes of the tables for other tokens that the same rows rotate.
     """
 
     dtypes: Mapping[Any, str]
@@ -105,8 +106,10 @@ class CpuKernel:
         if cosines is None or sines is None or start < 0 or cos.dtype != self.float32 or sin.dtype != self.float32:
             return None
         cos_layout, sin_layout = cosines[1], sines[1]
-        if library.LIBRARY is None or start + length > cos_layout[0][0] or start + length > sin_layout[0][0]:
+        if start + length > cos_layout[0][0] or start + length > sin_layout[0][0]:
             return None
+        if library.LIBRARY is None:
+            return self._rows_by_operators(tokens, cos[start : start + length], sin[start : start + length], pairing)
         cosines = cosines[0] + 4 * start * cos_layout[1][0], cos_layout
         sines = sines[0] + 4 * start * sin_layout[1][0], sin_layout
         for x in tokens:
@@ -136,8 +139,18 @@ class CpuKernel:
             return None
         if out is not None:
             check_alike("out", out, x)
-        rotated = self.by_operators(x, cos, sin, pairing)
+        rotated = self.by_operators(x, cos, sin, pairing, {})
         return rotated if out is None or rotated is None else write("out", out, rotated)
+
+    def _rows_by_operators(self, tokens: tuple[Any, ...], cos: Any, sin: Any, pairing: Pairing) -> Any:
+        """Rotate tokens by the same rows, where operators can; return None otherwise."""
+        for x in tokens:
+            plain = self.memory(x) is not None and self.wide.get(x.dtype) == self.float32
+            if self.by_operators is None or not plain or self.is_followed(x, cos, sin):
+                return None
+        made: dict[str, Any] = {}
+        rotated = tuple([self.by_operators(x, cos, sin, pairing, made) for x in tokens])  # type: ignore[misc]
+        return None if any(each is None for each in rotated) else rotated
 
     def _to(self, out: Any, x: Any, memory: tuple[Memory, Memory, Memory], pairing: Pairing) -> Any:
         """Rotate `x` to `out`, given where it and the tables lie; return None if that may not be written to."""

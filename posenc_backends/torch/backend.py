@@ -18,7 +18,6 @@ from posenc_core.layers import Backend
 
 from . import gpu, namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
-from .eager import share
 from .rotation import RotationSpec, Rows
 
 register_namespace(Tensor, namespace)
@@ -72,7 +71,7 @@ class TorchBackend(Backend):
 
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
         """Return the rows from `start` to `stop` of each table."""
-        return share(tuple([table[start:stop] for table in tables]))
+        return tuple([table[start:stop] for table in tables])
 
     def eager(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return `function(*arguments)`; no compiler gets through the arithmetic of exact frequencies."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import repeat
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc_backends._kernels import library
 from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
 PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
@@ -23,7 +23,7 @@ CAST = {  # faster than `Tensor.to`
 }
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | None:
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: dict[str, Any]) -> Tensor | None:
     """Return `x` rotated, with the bits of `rotate_reference`; None for what is left to it.
 
     That is: several blocks, channels between the halves, another layout of the output, and float64 that is
@@ -33,6 +33,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | No
         x: tokens, shape `(..., length, width)`, a plain tensor on the CPU, of which no gradient is recorded.
         cos, sin: tables that broadcast to `x`, but for the last axis; the same kind of tensor.
         pairing: which channels are pairs.
+        made: keeps the factors of half layout, for other tokens that the same tables rotate.
     """
     channels = _channels(x.shape, cos.shape, sin.shape, pairing)
     layout, pairs = pairing.split, cos.shape[-1]
@@ -41,10 +42,10 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | No
         return None
     cos, sin = _cast(cos, wide), _cast(sin, wide)
     if x.numel() <= PART:
-        return _cast(_rotate_part(x, cos, sin, layout, channels), x.dtype).contiguous()
+        return _cast(_rotate_part(x, cos, sin, layout, channels, made), x.dtype).contiguous()
     result = torch.empty_like(x, memory_format=torch.contiguous_format)
     for part, c, s, to in _parts(x, cos, sin, result):
-        to.copy_(_rotate_part(part, c, s, layout, channels))
+        to.copy_(_rotate_part(part, c, s, layout, channels, {}))
     return result
 
 
@@ -74,11 +75,11 @@ def _parts(x: Tensor, cos: Tensor, sin: Tensor, result: Tensor) -> Iterator[tupl
     yield from zip(x.split(count, axis), split(cos), split(sin), result.split(count, axis), strict=False)
 
 
-def _rotate_part(x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice) -> Tensor:
+def _rotate_part(x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice, made: dict[str, Any]) -> Tensor:
     """Return `x` rotated, in the dtype of the tables if all channels are."""
     if 2 * cos.shape[-1] == x.shape[-1]:
-        return _rotate_wide(_cast(x, cos.dtype), cos, sin, layout)
-    rotated = _rotate_wide(_cast(x[..., channels], cos.dtype), cos, sin, layout)
+        return _rotate_wide(_cast(x, cos.dtype), cos, sin, layout, made)
+    rotated = _rotate_wide(_cast(x[..., channels], cos.dtype), cos, sin, layout, made)
     return torch.cat([x[..., : channels.start], _cast(rotated, x.dtype), x[..., channels.stop :]], -1)
 
 
@@ -86,10 +87,12 @@ def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype is dtype else CAST[dtype](x)
 
 
-def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: dict[str, Any]) -> Tensor:
     """Rotate all channels of float32 or float64."""
     if layout == "half":
-        cosines, sines = _full_width(cos, sin)
+        if not made:  # the factors of `x`, and of `x` with its halves swapped
+            made.update(cosines=torch.cat((cos, cos), -1), sines=torch.cat((-sin, sin), -1))
+        cosines, sines = made["cosines"], made["sines"]
         return (x * cosines).add_(x.roll(cos.shape[-1], -1).mul_(sines))
     if x.stride(-1) != 1 or x.storage_offset() % 2 or any(stride % 2 for stride in x.stride()[:-1]):
         x = x.clone(memory_format=torch.contiguous_format)  # neighbours, to be viewed as one number
@@ -99,26 +102,6 @@ def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
     swapped = (both << 32).bitwise_or_((both >> 32).bitwise_and_(0xFFFFFFFF)).view(x.dtype)
     cosines, sines = torch.complex(cos, cos).view(x.dtype), torch.complex(-sin, sin).view(x.dtype)
     return (x * cosines).add_(swapped.mul_(sines))
-
-
-def _full_width(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the factors of all channels in half layout: of `x`, and of `x` with its halves swapped."""
-    made = getattr(cos, "shared_with", None)
-    if made is None:
-        return torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
-    if not made or made[0] is not sin:  # the gradient rotates back, by another sine
-        made[:] = sin, torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
-    return made[1], made[2]
-
-
-def share(rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return rows of a layer's tables, the cosine first, whose factors the rotations of one call share.
-
-    Nobody writes to these rows, unlike to the tables that users give to `rotate`.
-    """
-    if library.LIBRARY is None and len(rows) == 2 and not torch.compiler.is_compiling():
-        rows[0].shared_with = []
-    return rows
 
 
 def _rounds_products(x: Tensor, pairs: int, dtype: torch.dtype) -> bool:
