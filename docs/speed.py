@@ -121,7 +121,8 @@ def _cell(medians: dict[str, float], way: str) -> str:
     mine, theirs = _fastest(medians, way, ours=True), _fastest(medians, way.partition(",")[0], ours=False)
     if mine is None:
         return ""
-    return f"{mine[1]:.3g}" + (f" ({mine[1] / theirs[1]:.2f} × {theirs[0].partition(',')[0]})" if theirs else "")
+    memcpys = f"{mine[1]:.3g}" if mine[1] < 100 else f"{mine[1]:,.0f}"
+    return memcpys + (f" ({mine[1] / theirs[1]:.2f} × {theirs[0].partition(',')[0]})" if theirs else "")
 
 
 def _draw_first(points: dict[str, dict[str, tuple[str, dict[str, float]]]], figure: Figure) -> None:
