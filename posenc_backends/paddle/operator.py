@@ -103,9 +103,8 @@ def _is_for_a_call() -> bool:
 def _supports(x: Value) -> bool:
     if not _is_in_graphs.get():
         return False
-    is_here = (
-        paddle.get_device() == "cpu" and not paddle.is_compiled_with_cinn()
-    )  # CINN would have to split its program
+    # CINN would have to split its program
+    is_here = paddle.get_device() == "cpu" and not paddle.is_compiled_with_cinn()
     return is_here and x.dtype in _dtypes and not x.is_dist() and _is_for_a_call()
 
 

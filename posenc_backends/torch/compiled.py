@@ -94,12 +94,11 @@ def _join(first: Tensor, second: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _from_float16(words: Tensor) -> Tensor:
-    """Return the float16 in the upper half of each word: a product by 2^112 moves its exponent, exactly."""
+    """Return in float32 the float16 in the upper half of each word: a product by 2^112 moves its exponent, exactly."""
     moved = words >> 3 & -0x70002000  # sign, exponent and fraction where float32 has them
     number = moved.view(torch.float32) * 2.0**112
-    return torch.where((moved & 0x0F800000) == 0x0F800000, moved | 0x7F800000, number.view(torch.int32)).view(
-        torch.float32
-    )
+    is_special = (moved & 0x0F800000) == 0x0F800000  # infinite, or NaN
+    return torch.where(is_special, moved | 0x7F800000, number.view(torch.int32)).view(torch.float32)
 
 
 def _to_bfloat16(number: Tensor) -> Tensor:

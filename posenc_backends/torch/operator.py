@@ -57,14 +57,9 @@ def rotate_large(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tenso
     That is where the result is small or its size changes, where a program is exported or transformed by `torch.func`,
     and where a table is learned.
     """
-    if (
-        not HAS_KERNEL
-        or x.device.type != "cpu"
-        or is_exporting()
-        or is_transformed()
-        or cos.requires_grad
-        or sin.requires_grad
-    ):
+    if not HAS_KERNEL or x.device.type != "cpu" or cos.requires_grad or sin.requires_grad:
+        return None
+    if is_exporting() or is_transformed():
         return None
     if not all(map(is_specialized, x.shape)) or x.numel() * x.element_size() < LARGE:
         return None

@@ -122,7 +122,7 @@ class _RotaryPosEmb(nn.Module):
         )
 
 
-@torch._dynamo.assume_constant_result
+@torch.compiler.assume_constant_result
 def _form_of(layer: Any) -> Form | None:
     return form_of(layer)
 
