@@ -14,6 +14,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
 ELSEWHERE = {"check", "explore", "golden", "gpu", "transformers"}  # run by tests of what they are about
 HOWTO = sorted(path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE)
+FRONT = FOLDER.with_name("index.md")
 MARKDOWN = MarkdownIt().use(colon_fence_plugin)
 OPTION = re.compile(r":([\w-]+): *(.*)")
 

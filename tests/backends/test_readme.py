@@ -9,14 +9,21 @@ from posenc_core import Rotary, rotate
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-TITLES = {"keras": "Keras", "jax": "JAX", "paddle": "Paddle", "mxnet": "MXNet 1.9.1, after `mxnet.npx.set_np()`", "numpy": "NumPy", "strict": "NumPy"}
+TITLES = {
+    "keras": "Keras",
+    "jax": "JAX",
+    "paddle": "Paddle",
+    "mxnet": "MXNet 1.9.1",
+    "numpy": "NumPy",
+    "strict": "NumPy",
+}
 
 
 def code_for(name):
     """The example in a framework."""
     if name == "torch":
         return EXAMPLE
-    layer, array = re.search(rf"^\| {re.escape(TITLES[name])} \| `(.*)` \| `(.*)` \|$", README, re.MULTILINE).groups()
+    layer, array = re.search(rf"^\| {TITLES[name]}[^|]*\| `(.*)` \| `(.*)` \|$", README, re.MULTILINE).groups()
     framework = array.partition(".")[0]
     replaced = {
         "import torch": f"import {framework}",

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ..pages import FOLDER, PAGES, blocks, run
+from ..pages import FOLDER, FRONT, PAGES, blocks, run
 
 TABS = [("PyTorch", "torch"), ("TensorFlow / Keras", "keras"), ("Paddle", "paddle"), ("MXNet", "mxnet"), ("JAX", "jax")]
 DRAWINGS = FOLDER.parent / "drawings"
@@ -48,6 +48,10 @@ def test_what_is_printed_is_shown_once_for_all_frameworks(found):
 def test_code_is_no_wider_than_the_column_of_a_page(found):
     lines = [line for block in found if block.kind in ("python", "{code-block}") for line in block.content.splitlines()]
     assert [line for line in lines if len(line) > 80] == []
+
+
+def test_the_front_page_has_a_tab_for_each_framework():
+    test_each_tab_set_has_all_frameworks_in_their_order(list(blocks(FRONT.read_text(encoding="utf-8"))))
 
 
 def test_exercises_have_a_solution(found):
