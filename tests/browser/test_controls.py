@@ -75,7 +75,7 @@ def test_views_go_with_the_kind():
         ("?encoding=Sinusoidal&dim=1e9", "`dim` must be a whole number from 1 to 256, got '1e9'."),
         ("?encoding=Sinusoidal&dim=2.5", "`dim` must be a whole number from 1 to 256, got '2.5'."),
         ("?encoding=Sinusoidal&base=nan", "`base` must be a number from 2 to 100000000, got 'nan'."),
-        ("?encoding=Sinusoidal&dim=", "`dim` must be a whole number from 1 to 256, got ''."),
+        ("?encoding=Sinusoidal&dim=", "`dim` must be a whole number from 1 to 256."),
         ("?scaling=Linear&scaling.factor=x", "`scaling.factor` must be a number from 1 to 64, got 'x'."),
         ("?encoding=Integer&base=7", "`base` is not a control here; the controls are encoding, dim, length."),
     ],

@@ -6,6 +6,8 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
+from posenc_backends.cli.explorer.links import controls_of
+
 # The numbers of every visible plot, and the text below it.
 STATE = """() => Object.fromEntries([...document.querySelectorAll(".card:not([hidden])")].map(card => [
   card.querySelector("h2").textContent,
@@ -214,3 +216,38 @@ def test_it_fits_a_phone_in_either_scheme(opened, explorer):
         )
         assert (paper > ink, paper > ticks) == (scheme == "light", scheme == "light")
         assert min(abs(paper - ink), abs(paper - ticks)) > 300
+
+
+@pytest.mark.parametrize("pause", [0, 150, 300])
+@pytest.mark.parametrize("chosen", [("Sine", "Rotary"), ("Binary", "Rotary", "Sine", "XPos")], ids=" ".join)
+def test_what_is_shown_is_what_was_clicked_last(opened, explorer, chosen, pause):
+    """Nobody waits for an answer before the next click."""
+    page = start(opened, explorer)
+    for name in chosen:
+        page.get_by_role("radio", name=name, exact=True).check(force=True)
+        page.wait_for_timeout(pause)
+    settle(page)
+    assert code(page).startswith(f"{chosen[-1]}(")
+    assert link(page)["encoding"] == chosen[-1]
+    assert set(names(page)["words"] + names(page)["slider"]) == {
+        control.name for control in controls_of({"encoding": chosen[-1]}) if control.name != "position"
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_name_of_a_chip_can_be_read_after_a_click(opened, explorer, scheme):
+    page = start(opened, explorer, scheme=scheme)
+    chip = page.locator("#panel label", has_text="Alibi")
+    chip.click()
+    settle(page)
+    text = chip.locator(".dash-options-list-option-text span")
+    color = text.evaluate("text => getComputedStyle(text).color")
+    assert color != chip.evaluate("chip => getComputedStyle(chip).backgroundColor")
+
+
+def test_a_number_out_of_bounds_is_named(opened, explorer):
+    page = start(opened, explorer)
+    page.locator('[id=\'{"name":"head_dim","part":"number"}\']').fill("300")
+    page.keyboard.press("Enter")
+    page.locator("#message:not(:empty)").wait_for()
+    assert page.locator("#message").inner_text() == "`head_dim` must be a whole number from 2 to 256."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,7 +41,11 @@ def _connect_controls(app: Dash) -> None:
     ids = [part_of(MATCH, "number"), part_of(MATCH, "slider")]
     outputs, inputs = [Output(part, "value") for part in ids], [Input(part, "value") for part in ids]
     app.callback(*outputs, *inputs, prevent_initial_call=True)(_synchronize)
-    app.callback(_drawing_outputs(), *CONTROLS, prevent_initial_call="initial_duplicate")(_draw)
+    app.callback(Output("drawn", "data"), *CONTROLS)(_draw)
+    values = [State(part_of(ALL, part), "value") for part in ("words", "number")]
+    app.clientside_callback(
+        ClientsideFunction("explorer", "show"), *_shown(), Input("drawn", "data"), *values, prevent_initial_call=True
+    )
 
 
 def _connect_player(app: Dash) -> None:
@@ -67,19 +72,19 @@ def _connect_player(app: Dash) -> None:
     )
 
 
-def _drawing_outputs() -> dict[str, Any]:
-    """Return the outputs of `_draw` by the keys of its result."""
-    return {
-        "message": Output("message", "children"),
-        "code": Output("code", "children"),
-        "chosen": Output("chosen", "data"),
-        "link_message": Output("link-message", "children", allow_duplicate=True),
-        "last_position": Output(POSITION.name, "max"),
-        "ends": Output(part_of(ALL, "slider"), "max"),
-        "hidden": [Output({"card": name}, "hidden") for name in PICTURES],
-        "figures": [Output({"figure": name}, "figure") for name in DRAWN],
-        "words": [Output({"words": name}, "children") for name in DRAWN],
-    }
+def _shown() -> list[Any]:
+    """Return the outputs of `explorer.show`, in its order."""
+    return [
+        Output("message", "children"),
+        Output("code", "children"),
+        Output("chosen", "data"),
+        Output("link-message", "children", allow_duplicate=True),
+        Output(POSITION.name, "max"),
+        Output(part_of(ALL, "slider"), "max"),
+        *(Output({"card": name}, "hidden") for name in PICTURES),
+        *(Output({"figure": name}, "figure") for name in DRAWN),
+        *(Output({"words": name}, "children") for name in DRAWN),
+    ]
 
 
 def _restore(search: str | None) -> tuple[Any, ...]:
@@ -91,10 +96,17 @@ def _restore(search: str | None) -> tuple[Any, ...]:
 
 
 def _update_controls(*_: Any) -> list[Any]:
-    """Return the controls of another encoding or scaling; regions of the panel with the same controls do not change."""
+    """Return the controls of another encoding or scaling; other regions of the panel with the same controls stay.
+
+    Those of the answer are on the page for sure, whatever an earlier answer, to a click just before, puts there.
+    """
     texts = _texts()
     wanted = {control.name: control for control in _on_panel(texts)}
-    unchanged = [_names_in(region, texts) == _names_in(region, wanted) for region in REGIONS[1:]]
+    clicked = frozenset(json.loads(part["prop_id"].rpartition(".")[0])["name"] for part in ctx.triggered)
+    renewed = {frozenset({"encoding"}): REGIONS[1:], frozenset({"scaling"}): ("scaling-fields",)}.get(clicked, ())
+    unchanged = [
+        region not in renewed and _names_in(region, texts) == _names_in(region, wanted) for region in REGIONS[1:]
+    ]
     parts = _panel({name: texts[name] for name in texts if name in wanted and wanted[name].carried}, REGIONS[1:])
     return [no_update if same else part for same, part in zip(unchanged, parts, strict=True)]
 
@@ -108,11 +120,20 @@ def _synchronize(value: Any, slider: Any) -> tuple[Any, Any]:
 
 
 def _draw(*_: Any) -> dict[str, Any]:
-    """Draw all pictures except the rotation, or return what is wrong with the chosen values."""
+    """Draw all pictures except the rotation, or return what is wrong with the chosen values; None changes nothing.
+
+    The values are returned as well: an answer that comes late, after others were chosen, is not shown.
+    """
     texts = _texts()
     if texts.keys() != {control.name for control in _on_panel(texts)}:
         raise PreventUpdate  # the controls of the encoding are not there yet
-    unchanged = _no_updates() | {"link_message": "" if len(ctx.triggered) == 1 else no_update}
+    unchanged = dict.fromkeys(("chosen", "last_position")) | {
+        "values": {part["id"]["name"]: part.get("value") for group in ctx.inputs_list for part in group},
+        "link_message": "" if len(ctx.triggered) == 1 else None,
+        "ends": {},
+        "figures": [None] * len(DRAWN),
+        "words": [None] * len(DRAWN),
+    }
     values, wrong = read(texts)
     try:
         if wrong:
@@ -128,15 +149,9 @@ def _draw(*_: Any) -> dict[str, Any]:
         "last_position": view.length - 1,
         "ends": _ends(view),
         "hidden": [picture is None for picture in pictures.values()],
-        "figures": [getattr(pictures[name], "figure", no_update) for name in DRAWN],
+        "figures": [getattr(pictures[name], "figure", None) for name in DRAWN],
         "words": [getattr(pictures[name], "words", "") for name in DRAWN],
     }
-
-
-def _no_updates() -> dict[str, Any]:
-    """Return a result of `_draw` that changes nothing."""
-    lists = {"ends": len(_sliders()), "figures": len(DRAWN), "words": len(DRAWN)}
-    return dict.fromkeys(_drawing_outputs(), no_update) | {name: [no_update] * count for name, count in lists.items()}
 
 
 def _draw_rotation(chosen: str | None, position: Any) -> tuple[Any, str]:
@@ -176,15 +191,10 @@ def _names_in(region: str, names: Iterable[str]) -> set[str]:
     return {name for name in names if region_of(name) == region}
 
 
-def _ends(view: View) -> list[Any]:
-    """Return the new maximum of each slider on the page, if it depends on the encoding."""
+def _ends(view: View) -> dict[str, Any]:
+    """Return the new maximum of each slider whose maximum depends on the encoding."""
     rotary = plain_rope(view.encoding)
     ends = {HEAD.name: getattr(view.encoding, "num_heads", 1) - 1}
     if rotary is not None:
         ends[PAIR.name] = len(rotary.frequencies()) - 1
-    return [ends.get(slider["id"]["name"], no_update) for slider in _sliders()]
-
-
-def _sliders() -> list[Any]:
-    """Return the sliders on the page."""
-    return ctx.outputs_grouping["ends"]
+    return ends

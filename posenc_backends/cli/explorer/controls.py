@@ -85,7 +85,8 @@ class Number(Control):
         try:
             number = float(text)
         except ValueError:
-            raise ValueError(f"{bounds}, got {text!r}.") from None
+            got = f", got {text!r}" if text else ""  # browsers give no text for a number out of bounds
+            raise ValueError(f"{bounds}{got}.") from None
         if not self.lowest <= number <= self.highest or (self.whole and not number.is_integer()):
             raise ValueError(f"{bounds}, got {text!r}.")
         return int(number) if number.is_integer() else number

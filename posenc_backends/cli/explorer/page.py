@@ -28,6 +28,7 @@ def layout() -> html.Main:
         [
             dcc.Location(id="url", refresh=False),
             dcc.Store(id="chosen"),
+            dcc.Store(id="drawn"),
             dcc.Interval(id="tick", interval=TICK, disabled=True),
             html.Header([html.H1("posenc explorer"), html.P("A positional encoding and its properties.")]),
             html.Form([html.Div(id=region) for region in REGIONS], id="panel", **{"aria-label": "Controls"}),

@@ -1,6 +1,22 @@
-// Keep the URL in step with the chosen values, and advance the animation.
+// Show what was drawn, keep the URL in step with the chosen values, and advance the animation.
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   explorer: {
+    // Show an answer, unless other values have been chosen since; the answer to those is still to come.
+    show(drawn) {
+      const {no_update, callback_context: context} = window.dash_clientside;
+      const sent = (value) => (Number.isNaN(value) ? null : value ?? null); // as JSON has it
+      const isLate = !drawn || context.states_list.flat().some(({id, value}) => sent(value) !== sent(drawn.values[id.name]));
+      const [sliders] = context.outputs_list.filter(Array.isArray);
+      const or = (value) => value ?? no_update;
+      const {message, code, chosen, link_message, last_position, ends, hidden, figures, words} = drawn ?? {};
+      return isLate
+        ? context.outputs_list.map((output) => (Array.isArray(output) ? output.map(() => no_update) : no_update))
+        : [
+            ...[message, code, chosen, link_message, last_position].map(or),
+            sliders.map(({id}) => or(ends[id.name])),
+            ...[...hidden, ...figures, ...words].map(or),
+          ];
+    },
     // Move to the next position as soon as the picture of this one is drawn.
     step(_, position, last, words) {
       if (!words.startsWith(`Position ${position}:`)) return window.dash_clientside.no_update;
