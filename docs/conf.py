@@ -39,6 +39,7 @@ if tags.has("translated"):  # noqa: F821  # pages with a catalogue, after the En
     exclude_patterns += others()
     suppress_warnings = ["toc.not_readable"]
     extensions.append("sphinx.ext.intersphinx")
+    html_search_options = {"dict": str(Path(__file__).parent / "locale" / "zh_CN" / "words.txt")}  # beside jieba's own
     intersphinx_mapping = {"english": ("..", "_build/objects.inv")}
 
 

@@ -66,3 +66,10 @@ def test_a_chinese_page_and_its_way_back(opened, pages):
     page.get_by_role("link", name="English").click()
     page.wait_for_url(f"{pages}tutorial/rotary.html")
     assert set(page.locator(".sd-tab-set > input:checked + label").all_inner_texts()) == {"MXNet"}
+
+
+@pytest.mark.parametrize("words", ["旋转", "RoPE", "位置编码", "正弦"])
+def test_the_chinese_search_finds(opened, pages, words):
+    page = opened(f"{pages}zh/search.html?q={words}")
+    page.locator("#search-results .search li a").first.wait_for()
+    assert "/zh/tutorial/" in page.locator("#search-results .search li a").first.evaluate("a => a.href")
