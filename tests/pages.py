@@ -12,7 +12,7 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
-ELSEWHERE = {"check", "explore", "golden", "gpu", "transformers"}  # run by tests of what they are about
+ELSEWHERE = {"check", "explore", "golden", "gpu", "migrate", "transformers"}  # run by tests of what they are about
 HOWTO = sorted(path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE)
 FRONT = FOLDER.with_name("index.md")
 MARKDOWN = MarkdownIt().use(colon_fence_plugin)
