@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..formats import DamagedError, is_command_line, read_file, translate
+
 ROPES = ("rope_parameters", "rope_scaling")
 BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "global_rope_theta")
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta", "compress_rope_theta")
@@ -27,16 +29,19 @@ _NO_TEXT = re.compile(r"vision|visual|vit_|image|img|video|audio|speech|wav|code
 def read(config: Any) -> dict[str, Any]:
     """Read the config of the text model: for a nested config, its innermost text part.
 
+    Other formats, as in `formats`, are translated into a config.
+
     Raises:
         TypeError: if `config` is not a config.
         ValueError: if a file is not JSON, or parts contradict each other.
         FileNotFoundError: if there is no such file.
     """
     content = config
-    if isinstance(config, str | PathLike):
+    if isinstance(config, PathLike) or (isinstance(config, str) and not is_command_line(config)):
         content = _from_file(Path(config))
     elif hasattr(config, "to_dict"):
         content = config.to_dict()
+    content = translate(content)
     if not isinstance(content, Mapping):
         raise TypeError(
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
@@ -77,19 +82,28 @@ def values_of(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 
 def _from_file(path: Path) -> Any:
-    path = path / "config.json" if path.is_dir() else path
+    path = _config_in(path) if path.is_dir() else path
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_file(path)
+        content = json.loads(content) if isinstance(content, str) and not is_command_line(content) else content
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file {path}, "
             "and nothing is downloaded from the Hub."
         ) from error
+    except DamagedError as error:
+        raise ValueError(f"`config` must be {error}.") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"`config` must be a file of JSON, but {path} is not: {error}.") from error
-    if not isinstance(content, dict):
+    if not isinstance(content, dict | str):
         raise TypeError(f"`config` must hold a JSON object, but {path} holds {type(content).__name__}.")
     return content
+
+
+def _config_in(folder: Path) -> Path:
+    """Return the file of a folder that describes the model."""
+    found = (folder / name for name in ("config.json", "params.json") if (folder / name).exists())
+    return next(found, folder / "config.json")
 
 
 def _check_printable(config: Mapping[str, Any]) -> None:

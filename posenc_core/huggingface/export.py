@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .._array_api.checks import check_known
 from ..encodings import MultimodalRotary, Rotary
+from ..formats.export import share_of
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .scalings import L0, LENGTH
 
@@ -46,7 +46,7 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
         "rope_type": "default" if rotary.scaling is None else TYPES[type(rotary.scaling)],
         "rope_theta": rotary.base,
     }
-    parameters |= _share(rotary) | _sections(rotary) | _scaling(rotary.scaling)
+    parameters |= share_of(rotary) | _sections(rotary) | _scaling(rotary.scaling)
     return {"head_dim": rotary.head_dim, **_length(rotary.scaling), "rope_parameters": parameters}
 
 
@@ -72,16 +72,6 @@ def _check_expressible(rotary: Rotary) -> None:
         check_known("arrangement", rotary.arrangement, ("chunked", "interleaved"))
         if len(rotary.sections) != 3:
             raise ValueError(f"`sections` must be three numbers in a config, got {rotary.sections!r}.")
-
-
-def _share(rotary: Rotary) -> dict[str, float]:
-    """Return the partial rotary factor: its product with the head, rounded down, is exactly `rotary_dim`."""
-    if rotary.rotary_channels == rotary.head_dim:
-        return {}
-    share = rotary.rotary_channels / rotary.head_dim
-    if int(rotary.head_dim * share) < rotary.rotary_channels:
-        share = math.nextafter(share, 1)
-    return {"partial_rotary_factor": share}
 
 
 def _sections(rotary: Rotary) -> dict[str, Any]:

@@ -17,7 +17,7 @@ BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
 CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
     "_array_api", "_values", "positions", "tables", "scaling", "rotation", "addition", "attention", "encodings",
-    "layers", "weights", "huggingface", "analysis", "transformer",
+    "layers", "weights", "formats", "huggingface", "analysis", "transformer",
 ]  # fmt: skip
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
     "_kernels", "adapters", "training", "conformance", "check", "verdict", "cli",

@@ -1,0 +1,290 @@
+"""GGUF: the RoPE of llama.cpp's files, as the dict of a Hugging Face config.
+
+The answer is the rotation of the weights in the file: converters reorder the queries and keys of some models.
+
+Source: llama.cpp of October 2026, its loader, its contexts and `ggml_rope_ext`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..encodings import Rotary
+from ..scaling import Llama3
+from . import gguf_architectures as facts
+from .values import Config, choice, flag, integer, number, numbers, refuse, shown, warn
+
+FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
+ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
+STILL = 1e20  # divisors above it, 1e30 in Gemma 4, keep a pair from rotating
+LLAMA3 = ((1.0, 4.0), (1.0, 1.0))  # the low and high frequency factors of published models
+ROUNDING = 1e-6  # of divisors that were computed in float32
+
+
+def is_gguf_metadata(content: Config) -> bool:
+    """Return whether a dict has the metadata of a GGUF file."""
+    return ARCHITECTURE in content
+
+
+def from_gguf(metadata: Config) -> dict[str, Any]:
+    """Return the config that the metadata of a GGUF file describe, its tensors among them.
+
+    Raises:
+        TypeError, ValueError: if a key is missing, of the wrong type, out of range or not supported.
+    """
+    architecture = metadata[ARCHITECTURE]
+    if not isinstance(architecture, str):
+        raise TypeError(f"`{ARCHITECTURE}` must be a string, got {shown(architecture)}.")
+    if architecture in facts.REFUSED:
+        raise ValueError(f"`{ARCHITECTURE}` {architecture!r} is not supported: {facts.REFUSED[architecture]}.")
+    kept = {key.partition(".")[2]: value for key, value in metadata.items() if key.startswith(f"{architecture}.")}
+    kept |= {key: metadata[key] for key in (FREQS, SHORT, LONG) if metadata.get(key) is not None}
+    return _Model(architecture, kept).config()
+
+
+class _Model:
+    """An architecture and its metadata, by the rest of their keys."""
+
+    def __init__(self, architecture: str, metadata: dict[str, Any]) -> None:
+        self.name, self.metadata = architecture, metadata
+        self.kind = facts.KINDS.get(architecture)
+
+    def config(self) -> dict[str, Any]:
+        """Return the config."""
+        common = {ARCHITECTURE: self.name}
+        if not self.rotates():
+            return common | {"use_rope": False}
+        interleaved = self.kind == "norm" and not self.sections()
+        layout = {"model_type": f"gguf:{self.name}"} if self.kind is None else {"rotary_emb_interleaved": interleaved}
+        full, sliding = self.full_layers(), self.sliding_layers()
+        heads = {"head_dim": full.pop("head_dim")}
+        if sliding is None:
+            return common | layout | heads | self.lengths() | {"rope_parameters": full}
+        if (width := sliding.pop("head_dim")) != heads["head_dim"]:
+            heads |= {"swa_head_dim": width}
+        layers = {
+            "full_attention": None if self.name in facts.ONLY_SLIDING else full,
+            "sliding_attention": sliding,
+        }
+        return common | layout | heads | self.lengths() | {"rope_parameters": layers}
+
+    def rotates(self) -> bool:
+        """Return whether the model has RoPE."""
+        if self.kind == "none" or (self.name == "baichuan" and integer(self.metadata, "block_count") == 40):
+            return False  # Baichuan 13B has ALiBi
+        return self.name not in facts.FLAGGED or flag(self.metadata, "rope.scaling.finetuned", default=True)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the longest length, where it does not follow from a scaling."""
+        if self.scaling_type() in ("yarn", "longrope"):
+            return {}
+        return (
+            {"max_position_embeddings": integer(self.metadata, "context_length")}
+            if "context_length" in self.metadata
+            else {}
+        )
+
+    def scaling_type(self) -> str:
+        return choice(self.metadata, "rope.scaling.type", ("none", "linear", "yarn", "longrope"), "linear")
+
+    def widths(self, suffix: str = "") -> dict[str, int]:
+        """Return the width of a head and the number of its rotated channels."""
+        head = integer(self.metadata, f"attention.key_length{suffix}", self.head() if suffix == "" else None)
+        width = integer(self.metadata, f"rope.dimension_count{suffix}")
+        if suffix:
+            full = self.widths()
+            head, width = head or full["head_dim"], width or full.get("rotary_dim", full["head_dim"])
+        if self.metadata.get("attention.kv_lora_rank") is not None:  # the rotated channels are a tensor of their own
+            head = width or head
+        if head is None:
+            raise ValueError(
+                "`attention.key_length` is missing, and so is `embedding_length` or `attention.head_count`."
+            )
+        if width is not None and width != head and self.name in facts.WHOLE:
+            raise ValueError(
+                f"`rope.dimension_count` must be the width of a head, {head}, for {self.name}, got {width}."
+            )
+        return {"head_dim": head} if width in (None, head) else {"head_dim": head, "rotary_dim": width}
+
+    def head(self) -> int | None:
+        """Return the width of a head that follows from the size of the embedding."""
+        if self.metadata.get("attention.key_length") is not None:
+            return None
+        size, count = integer(self.metadata, "embedding_length"), self.metadata.get("attention.head_count")
+        if isinstance(count, list | tuple):  # one for each layer
+            counts = numbers(self.metadata, "attention.head_count", minimum=0) or []
+            count = next(iter(counts)) if len(set(counts)) == 1 else None
+        count = integer({"attention.head_count": count}, "attention.head_count")
+        if size is None or count is None:
+            return None
+        if size % count:
+            raise ValueError(f"`embedding_length` {size} is no multiple of `attention.head_count` {count}.")
+        return size // count
+
+    def sections(self) -> list[int]:
+        """Return the pairs of each of the three axes; none if there is one axis."""
+        if self.kind not in ("mrope", "imrope") and self.name not in facts.BY_SECTIONS and self.kind is not None:
+            return []
+        if self.metadata.get("rope.dimension_sections") is None and self.kind not in ("mrope", "imrope"):
+            return []
+        sections = numbers(self.metadata, "rope.dimension_sections", minimum=0)
+        if sections is None:
+            raise ValueError(f"`rope.dimension_sections` is missing: {self.name} has three axes.")
+        if len(sections) not in (3, 4) or any(section != int(section) for section in sections) or any(sections[3:]):
+            raise ValueError(f"`rope.dimension_sections` must be three integers, and 0, got {shown(sections)}.")
+        if self.kind is None and any(sections):
+            raise ValueError(
+                f"`rope.dimension_sections` must be left out for the unknown architecture {shown(self.name)}."
+            )
+        return [int(section) for section in sections[:3]] if sections[0] and sections[1] else []
+
+    def full_layers(self) -> dict[str, Any]:
+        """Return the parameters of layers with full attention, and their width of a head."""
+        widths = self.widths()
+        base = number(self.metadata, "rope.freq_base", 10000, above=1)
+        scaling = self.scaling(widths.get("rotary_dim", widths["head_dim"]), base)
+        axes: dict[str, Any] = {"mrope_section": sections} if (sections := self.sections()) else {}
+        if self.kind == "imrope":
+            axes["mrope_interleaved"] = True
+        return widths | {"rope_theta": base} | axes | scaling | self.temperature()
+
+    def sliding_layers(self) -> dict[str, Any] | None:
+        """Return those of layers with a sliding window; None if they are the same, or there are none."""
+        known = facts.SLIDING_SCALED | facts.SLIDING_UNSCALED | facts.SLIDING_10000
+        if self.name not in known or not self.metadata.get("attention.sliding_window"):
+            refuse(self.metadata, {"rope.freq_base_swa": self.metadata.get("rope.freq_base")}, "is read for no layer")
+            return None
+        integer(self.metadata, "attention.sliding_window")
+        full, widths = self.full_layers(), self.widths("_swa")
+        default = 10000 if self.name in facts.SLIDING_10000 else full["rope_theta"]
+        sliding = widths | {"rope_theta": number(self.metadata, "rope.freq_base_swa", default, above=1)}
+        if self.name in facts.SLIDING_SCALED:
+            sliding |= {
+                key: value for key, value in full.items() if key not in ("head_dim", "rotary_dim", "rope_theta")
+            }
+        return None if sliding == full and self.name not in facts.ONLY_SLIDING else sliding
+
+    def temperature(self) -> dict[str, Any]:
+        """Return the scale of queries, which is no rotation."""
+        scale = number(self.metadata, "attention.temperature_scale")
+        return {"llama_4_scaling_beta": scale} if scale else {}
+
+    def scaling(self, width: int, base: float) -> dict[str, Any]:
+        """Return the parameters of the scaling."""
+        kind = self.scaling_type()
+        factor = number(self.metadata, "rope.scaling.factor", self.metadata.get("rope.scale_linear"), minimum=0)
+        factor = 1 if kind == "none" else number({"rope.scale_linear": factor or 1}, "rope.scale_linear", above=0)
+        if alpha := number(self.metadata, "rope.scaling.alpha", minimum=0):
+            return self.alpha(alpha, factor)
+        if any(key in self.metadata for key in (FREQS, SHORT, LONG)) or kind == "longrope":
+            return self.divided(kind, factor, width, base)
+        if kind == "yarn":
+            return self.yarn(factor)
+        refuse(self.metadata, {"rope.scaling.attn_factor": 1}, f"belongs to yarn and longrope, not to {kind!r}")
+        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 0}, f"belongs to yarn, not to {kind!r}")
+        return {"rope_type": "default"} if factor == 1 else {"rope_type": "linear", "factor": factor}
+
+    def alpha(self, alpha: float, factor: float) -> dict[str, Any]:
+        if self.name != "hunyuan_vl" or factor != 1:
+            raise ValueError(f"`rope.scaling.alpha` is read for hunyuan_vl alone, and without a factor, got {alpha!r}.")
+        return {"rope_type": "dynamic", "alpha": alpha}
+
+    def original(self) -> int:
+        length = integer(self.metadata, "rope.scaling.original_context_length") or integer(
+            self.metadata, "context_length"
+        )
+        if length is None:
+            raise ValueError("`rope.scaling.original_context_length` is missing, and so is `context_length`.")
+        return length
+
+    def yarn(self, factor: float) -> dict[str, Any]:
+        """Return the parameters of YaRN; its attention factor is computed, then multiplied by `attn_factor`."""
+        if number(self.metadata, "rope.scaling.yarn_ext_factor", 1) != 1:
+            refuse(
+                self.metadata, {"rope.scaling.yarn_ext_factor": 1}, "must be 1, as it stands for a blend in the paper"
+            )
+        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, "has another meaning in each program that reads it")
+        parameters = {"rope_type": "yarn", "factor": factor, ORIGINAL: self.original()}
+        for key, default in (("beta_fast", 32), ("beta_slow", 1)):
+            value = number(self.metadata, f"rope.scaling.yarn_{key}", default, above=0)
+            if value != default:
+                parameters[key] = value
+                if self.name not in facts.BETAS:
+                    warn(f"`rope.scaling.yarn_{key}` is used: llama.cpp does not read it for {shown(self.name)}.")
+        attention = self.attention(factor)
+        multiplier = number(self.metadata, "rope.scaling.attn_factor", 1, above=0)
+        if multiplier != 1:
+            return parameters | {
+                "attention_factor": (0.1 * math.log(factor) + 1 if attention is None else attention) * multiplier
+            }
+        return parameters if attention is None else parameters | {"attention_factor": attention}
+
+    def attention(self, factor: float) -> float | None:
+        """Return the attention factor that follows from `yarn_log_multiplier`; None for the usual one."""
+        multiplier = number(self.metadata, "rope.scaling.yarn_log_multiplier", 0, minimum=0)
+        if not multiplier:
+            return None
+        if self.name not in facts.LOGS:
+            warn(f"`rope.scaling.yarn_log_multiplier` is not used, as llama.cpp does not read it for {self.name}.")
+            return None
+        multiplier /= facts.LOGS[self.name]
+        if math.isclose(multiplier, 1, rel_tol=ROUNDING) or self.name == "deepseek2":
+            return 1.0
+        return (0.1 * math.log(factor) + 1) / (0.1 * multiplier * math.log(factor) + 1)
+
+    def divided(self, kind: str, factor: float, width: int, base: float) -> dict[str, Any]:
+        """Return the parameters of frequencies that tensors divide."""
+        if factor != 1 or kind == "yarn":
+            raise ValueError(
+                f"`rope.scaling.type` {kind!r} with the factor {factor!r} is not supported beside divisors."
+            )
+        attention, pairs = number(self.metadata, "rope.scaling.attn_factor", 1.0, above=0), width // 2
+        if self.metadata.get(FREQS) is None:
+            names = {"short_factor": SHORT, "long_factor": LONG}
+            found = {key: numbers(self.metadata, name, length=pairs, above=0) for key, name in names.items()}
+            for key, name in names.items():
+                if found[key] is None:
+                    raise ValueError(f"`{name}` is missing: `rope.scaling.type` {kind!r} needs it.")
+            length = self.original()
+            return {"rope_type": "longrope", **found, ORIGINAL: length} | self.growth(attention, length)
+        size = None if self.name == "step35" else pairs  # its tensor is as long as the widest layer needs
+        divisors = (numbers(self.metadata, FREQS, length=size, above=0) or [])[:pairs]
+        if attention == 1 and (known := self.recognized(divisors, width, base)) is not None:
+            return known
+        lists = {"short_factor": divisors, "long_factor": divisors}
+        return {"rope_type": "longrope", **lists, ORIGINAL: self.original(), "attention_factor": attention}
+
+    def growth(self, attention: float, original: int) -> dict[str, float]:
+        """Return the factor of the length if the attention factor follows from it, else the attention factor."""
+        factor = integer(self.metadata, "context_length", original) / original
+        usual = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 < original else 1.0
+        if factor >= 1 and math.isclose(attention, usual, rel_tol=ROUNDING):
+            return {"factor": factor}
+        return {"attention_factor": attention}
+
+    def recognized(self, divisors: list[float], width: int, base: float) -> dict[str, Any] | None:
+        """Return the parameters of the published scaling that has these divisors, if there is one."""
+        largest = max(divisors)
+        if largest == 1:
+            return {"rope_type": "default"}
+        still = [divisor > STILL for divisor in divisors]
+        if still == sorted(still) and all(one == 1 or one > STILL for one in divisors) and not all(still):
+            share = 2 * still.count(False) / width
+            return {"rope_type": "proportional", "partial_rotary_factor": share}
+        originals = {8192, integer(self.metadata, "rope.scaling.original_context_length", 8192, minimum=2)}
+        for original in originals:
+            for low, high in LLAMA3:
+                names = {"factor": largest, "low_freq_factor": low, "high_freq_factor": high, ORIGINAL: original}
+                if np.allclose(divisors_of(Llama3(**names), width, base), divisors, rtol=ROUNDING, atol=0):
+                    return {"rope_type": "llama3", **names}
+        return None
+
+
+def divisors_of(scaling: Any, width: int, base: float) -> Any:
+    """Return what a scaling divides each of the frequencies by."""
+    plain = Rotary(head_dim=width, layout="half", base=base)
+    scaled = Rotary(head_dim=width, layout="half", base=base, scaling=scaling)
+    return plain.frequencies() / scaled.frequencies()

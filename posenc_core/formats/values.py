@@ -1,0 +1,114 @@
+"""Values: read one key of a flat config, with errors that stay short whatever the value is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from .._array_api.checks import check_integer, check_known, check_number
+
+Config = Mapping[str, Any]
+SHOWN = 60  # characters of a value that an error shows
+LARGEST = 2**31
+
+
+class Shown(str):
+    """The text of a value, shortened in the middle, in place of the value itself."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def shown(value: object) -> Shown:
+    """Return the `repr` of a value, shortened in the middle."""
+    try:
+        text = " ".join(repr(value).split())
+    except (RecursionError, ValueError):  # a cycle, or an integer of thousands of digits
+        text = f"a value of type {type(value).__name__}"
+    return Shown(text if len(text) <= SHOWN else f"{text[: SHOWN // 2]}…{text[-SHOWN // 2 :]}")
+
+
+def number(config: Config, key: str, default: Any = None, **bounds: float) -> Any:
+    """Return a finite number, or the default if the key is missing or None.
+
+    Raises:
+        TypeError: if it is no number.
+        ValueError: if it is out of bounds, as in `check_number`.
+    """
+    value = config.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"`{key}` must be a number, got {shown(value)}.")
+    if not -LARGEST * 2.0**32 < value < LARGEST * 2.0**32:  # NaN is not in between
+        raise ValueError(f"`{key}` must be a finite number below 2**63, got {shown(value)}.")
+    check_number(key, value, **bounds)
+    return value
+
+
+def integer(config: Config, key: str, default: Any = None, *, minimum: int = 1) -> Any:
+    """Return an integer below 2**31, or the default if the key is missing or None.
+
+    Raises:
+        TypeError: if it is no integer.
+        ValueError: if it is out of bounds.
+    """
+    value = config.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"`{key}` must be an integer, got {shown(value)}.")
+    if value >= LARGEST:
+        raise ValueError(f"`{key}` must be less than {LARGEST}, got {shown(value)}.")
+    check_integer(key, value, minimum=minimum)
+    return value
+
+
+def flag(config: Config, key: str, default: bool = False) -> bool:
+    """Return True or False, or the default if the key is missing or None."""
+    value = config.get(key)
+    if not isinstance(value, bool | None):
+        raise TypeError(f"`{key}` must be True or False, got {shown(value)}.")
+    return default if value is None else value
+
+
+def choice(config: Config, key: str, choices: tuple[str, ...], default: str) -> str:
+    """Return one of the strings `choices`, or the default if the key is missing or None."""
+    value = config.get(key)
+    if value is None:
+        return default
+    check_known(key, value if isinstance(value, str) and len(value) < SHOWN else shown(value), choices)
+    return str(value)
+
+
+def numbers(config: Config, key: str, *, length: int | None = None, **bounds: float) -> list[float] | None:
+    """Return a list of finite numbers, each within bounds, or None if the key is missing or None."""
+    value = config.get(key)
+    if value is None:
+        return None
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or (length is not None and len(value) != length):
+        wanted = "a list of numbers" if length is None else f"a list of {length} numbers"
+        raise ValueError(f"`{key}` must be {wanted}, got {shown(value)}.")
+    for one in value:
+        if number({key: one}, key, **bounds) is None:
+            raise TypeError(f"`{key}` must be a list of numbers, got {shown(value)}.")
+    return list(value)
+
+
+def refuse(config: Config, keys: Mapping[str, Any], reason: str) -> None:
+    """Raise if one of the keys has another value than the one that changes nothing.
+
+    Raises:
+        ValueError: with the name of the key.
+    """
+    for key, nothing in keys.items():
+        if config.get(key) is not None and config[key] != nothing:
+            raise ValueError(f"`{key}` {reason}, got {shown(config[key])}: leave it out.")
+
+
+def warn(message: str) -> None:
+    """Issue a UserWarning."""
+    warnings.warn(message, UserWarning, stacklevel=2)
