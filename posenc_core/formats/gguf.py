@@ -103,9 +103,13 @@ class _Model:
             raise ValueError(
                 "`attention.key_length` is missing, and so is `embedding_length` or `attention.head_count`."
             )
-        if width is not None and width != head and self.name in facts.WHOLE:
+        if width is not None and width > head:
             raise ValueError(
-                f"`rope.dimension_count` must be the width of a head, {head}, for {self.name}, got {width}."
+                f"`rope.dimension_count{suffix}` must be at most the width of a head, {head}, got {width}."
+            )
+        if width not in (None, head) and self.name in facts.WHOLE:
+            raise ValueError(
+                f"`rope.dimension_count` must be the width of a head for {self.name}, {head}, got {width}."
             )
         return {"head_dim": head} if width in (None, head) else {"head_dim": head, "rotary_dim": width}
 
@@ -193,19 +197,15 @@ class _Model:
         return {"rope_type": "dynamic", "alpha": alpha}
 
     def original(self) -> int:
-        length = integer(self.metadata, "rope.scaling.original_context_length") or integer(
-            self.metadata, "context_length"
-        )
+        keys = ("rope.scaling.original_context_length", "context_length")
+        length = next((size for key in keys if (size := integer(self.metadata, key, minimum=2)) is not None), None)
         if length is None:
             raise ValueError("`rope.scaling.original_context_length` is missing, and so is `context_length`.")
         return length
 
     def yarn(self, factor: float) -> dict[str, Any]:
         """Return the parameters of YaRN; its attention factor is computed, then multiplied by `attn_factor`."""
-        if number(self.metadata, "rope.scaling.yarn_ext_factor", 1) != 1:
-            refuse(
-                self.metadata, {"rope.scaling.yarn_ext_factor": 1}, "must be 1, as it stands for a blend in the paper"
-            )
+        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 1}, "must be 1, as in the paper")
         refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, "has another meaning in each program that reads it")
         parameters = {"rope_type": "yarn", "factor": factor, ORIGINAL: self.original()}
         for key, default in (("beta_fast", 32), ("beta_slow", 1)):
@@ -217,9 +217,8 @@ class _Model:
         attention = self.attention(factor)
         multiplier = number(self.metadata, "rope.scaling.attn_factor", 1, above=0)
         if multiplier != 1:
-            return parameters | {
-                "attention_factor": (0.1 * math.log(factor) + 1 if attention is None else attention) * multiplier
-            }
+            attention = (0.1 * math.log(factor) + 1 if attention is None else attention) * multiplier
+            attention = 1.0 if math.isclose(attention, 1, rel_tol=ROUNDING) else attention
         return parameters if attention is None else parameters | {"attention_factor": attention}
 
     def attention(self, factor: float) -> float | None:

@@ -54,8 +54,9 @@ BETAS = {"grok", "mistral3"}  # that read the keys of YaRN's ramp
 LOGS = {"deepseek2": 0.1, "deepseek32": 0.1, "mistral4": 0.1, "mistral3": 1.0}  # the unit of `yarn_log_multiplier`
 
 # That read `rope_freqs.weight`, and the two tensors of LongRoPE.
-_DIVISORS = """apertus arcee cogvlm deci eagle3 exaone-moe exaone exaone4 falcon-h1 gemma4-assistant gemma4 granitehybrid
-    granitemoe granite_swa granite llada llama llama-embed llama4 minicpm mistral3 nanbeige pangu-embedded step35"""
+_DIVISORS = """apertus arcee cogvlm deci eagle3 exaone-moe exaone exaone4 falcon-h1 gemma4-assistant gemma4
+    granitehybrid granitemoe granite_swa granite llada llama llama-embed llama4 minicpm mistral3 nanbeige pangu-embedded
+    step35"""
 _TWO_LISTS = """apertus deci granitemoe granite_swa granite llama llama-embed minicpm minicpm3 mistral3 pangu-embedded
     phi3 phimoe step35"""
 DIVISORS, TWO_LISTS = set(_DIVISORS.split()), set(_TWO_LISTS.split())

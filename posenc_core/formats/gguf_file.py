@@ -148,13 +148,21 @@ class _Reader:
         if code == _STRING:
             if size > MAX_ITEMS:
                 raise DamagedError(f"announces a list of {size} strings")
-            for _ in range(size):
-                self.skip(self.scalar(10))
-            return None
+            return self.skip_texts(size)
         if kept and size <= MAX_KEPT:
             return [self.scalar(code) for _ in range(size)]
         self.skip(size * np.dtype(_SCALARS[code]).itemsize)
         return None
+
+    def skip_texts(self, count: int) -> None:
+        """Pass over the strings of a list, such as the tokens of a vocabulary."""
+        position, order = self.file.tell(), "little" if self.order == "<" else "big"
+        for _ in range(count):
+            size = int.from_bytes(self.file.read(8), order)  # type: ignore[arg-type]
+            position += 8 + size
+            if position > self.size:
+                raise DamagedError(f"ends at byte {self.size}, where a string up to {position} is announced")
+            self.file.seek(position)
 
     def place(self) -> tuple[str, Tensor]:
         """Return name and place of the next tensor."""

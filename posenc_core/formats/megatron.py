@@ -74,7 +74,7 @@ def _name(key: object) -> str:
 def _words(text: str) -> list[str]:
     """Return the words of a command line, or of a script that contains one."""
     try:
-        return shlex.split(text, comments=True)
+        return shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
         raise ValueError(f"`config` must be a command line with closed quotes: {str(error).rstrip('.')}.") from None
 

@@ -41,9 +41,9 @@ def number(config: Config, key: str, default: Any = None, **bounds: float) -> An
         return default
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"`{key}` must be a number, got {shown(value)}.")
-    if not -LARGEST * 2.0**32 < value < LARGEST * 2.0**32:  # NaN is not in between
-        raise ValueError(f"`{key}` must be a finite number below 2**63, got {shown(value)}.")
-    check_number(key, value, **bounds)
+    if not -1e308 < value < 1e308:  # NaN is not in between
+        raise ValueError(f"`{key}` must be a finite number, got {shown(value)}.")
+    check_number(key, float(value), **bounds)
     return value
 
 
