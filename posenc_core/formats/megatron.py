@@ -49,8 +49,8 @@ def is_megatron(content: Any) -> bool:
 
 
 def is_command_line(text: str) -> bool:
-    """Return whether a text has options of Megatron-LM."""
-    return _OPTION.search(text) is not None
+    """Return whether a text, which is not JSON, has options of Megatron-LM."""
+    return not text.lstrip().startswith(("{", "[")) and _OPTION.search(text) is not None
 
 
 def from_megatron(arguments: Any) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def from_megatron(arguments: Any) -> dict[str, Any]:
 
 
 def _name(key: object) -> str:
-    return str(key).replace("-", "_") if isinstance(key, str) and len(key) < SHOWN else ""
+    return key.lstrip("-").replace("-", "_") if isinstance(key, str) and len(key) < SHOWN else ""
 
 
 def _words(text: str) -> list[str]:
@@ -86,7 +86,7 @@ def _parsed(words: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"rotary_scaling_factor": 1.0}  # the default of the command line, not that of its class
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")
-        name = _name(option.removeprefix("--"))
+        name = _name(option)
         if not option.startswith("--") or not (name in USED or name.startswith("no_yarn") or ROTARY.search(name)):
             continue
         if name in FLAGS or name == "no_yarn_correction_range_round_to_int" or HARMLESS.fullmatch(name):
@@ -125,7 +125,7 @@ def _value(name: str, text: str) -> Any:
 def _config(given: Config) -> dict[str, Any]:
     for key, value in given.items():
         if ROTARY.search(key) and key not in USED and not HARMLESS.fullmatch(key) and value not in (None, False):
-            raise ValueError(f"`{shown(key)}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
+            raise ValueError(f"`{key}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
     latent = flag(given, "multi_latent_attention")
     kind = _kind(given, latent=latent)
     if kind is None or _without_rope(given):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .values import Config, flag, integer, number, shown, warn
+from .values import SHOWN, Config, flag, integer, number, shown, warn
 
 ORIGINAL = "original_max_position_embeddings"
 SIZES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads"}
@@ -39,7 +39,7 @@ def from_params(params: Config) -> dict[str, Any]:
     sizes = {name: integer(params, key) for name, key in SIZES.items()} | {key: integer(params, key) for key in WIDTHS}
     base = number(params, "rope_theta", above=1)
     rope = {"rope_type": "default", "rope_theta": _usual_base(params) if base is None else base}
-    rope |= _llama3(params) | _yarn(params)
+    rope |= _yarn(params) | _llama3(params)
     if (scaling := _part(params, "llama_4_scaling")) is not None:
         original = integer(scaling, ORIGINAL, rope.get(ORIGINAL))
         if original != rope.setdefault(ORIGINAL, original):
@@ -90,7 +90,7 @@ def _yarn(params: Config) -> dict[str, Any]:
         raise ValueError(f"`yarn` must be left out beside `use_scaled_rope`, got {shown(yarn)}.")
     for key in yarn.keys() - {*YARN, "apply_scale"}:
         raise ValueError(
-            f"`yarn.{shown(key)}` is unknown, got {shown(yarn[key])}: leave it out if it changes no angle."
+            f"`yarn.{str(key)[:SHOWN]}` is unknown, got {shown(yarn[key])}: leave it out if it changes no angle."
         )
     for key in {*YARN, "apply_scale"} - yarn.keys():
         raise ValueError(f"`yarn.{key}` is missing: add it.")
