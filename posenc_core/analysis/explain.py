@@ -127,6 +127,8 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
 
 
 def _layout_from(config: dict[str, Any]) -> str | None:
+    if "layout_from" in config:  # another format's
+        return str(config["layout_from"])
     known = ("model_type",) if model_type(config) in MODELS else ()
     return next(iter((*values_of(config, LAYOUT_KEYS), *known)), None)
 

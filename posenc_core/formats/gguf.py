@@ -8,6 +8,7 @@ Source: llama.cpp of October 2026, its loader, its contexts and `ggml_rope_ext`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def is_gguf_metadata(content: Config) -> bool:
     return ARCHITECTURE in content
 
 
-def from_gguf(metadata: Config) -> dict[str, Any]:
+def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the config that the metadata of a GGUF file describe, its tensors among them.
 
     Raises:
@@ -40,7 +41,8 @@ def from_gguf(metadata: Config) -> dict[str, Any]:
         raise TypeError(f"`{ARCHITECTURE}` must be a string, got {shown(architecture)}.")
     if architecture in facts.REFUSED:
         raise ValueError(f"`{ARCHITECTURE}` {architecture!r} is not supported: {facts.REFUSED[architecture]}.")
-    kept = {key.partition(".")[2]: value for key, value in metadata.items() if key.startswith(f"{architecture}.")}
+    names = {key: key.removeprefix(f"{architecture}.") for key in metadata if isinstance(key, str)}
+    kept = {name: metadata[key] for key, name in names.items() if name != key}
     kept |= {key: metadata[key] for key in (FREQS, SHORT, LONG) if metadata.get(key) is not None}
     return _Model(architecture, kept).config()
 
@@ -54,22 +56,23 @@ class _Model:
 
     def config(self) -> dict[str, Any]:
         """Return the config."""
-        common = {ARCHITECTURE: self.name}
         if not self.rotates():
-            return common | {"use_rope": False}
+            return {"use_rope": False}
         interleaved = self.kind == "norm" and not self.sections()
-        layout = {"model_type": f"gguf:{self.name}"} if self.kind is None else {"rotary_emb_interleaved": interleaved}
+        layout: dict[str, Any] = {"rotary_emb_interleaved": interleaved, "layout_from": ARCHITECTURE}
+        if self.kind is None:
+            layout = {"model_type": f"gguf:{self.name}"}
         full, sliding = self.full_layers(), self.sliding_layers()
         heads = {"head_dim": full.pop("head_dim")}
         if sliding is None:
-            return common | layout | heads | self.lengths() | {"rope_parameters": full}
+            return layout | heads | self.lengths() | {"rope_parameters": full}
         if (width := sliding.pop("head_dim")) != heads["head_dim"]:
             heads |= {"swa_head_dim": width}
         layers = {
             "full_attention": None if self.name in facts.ONLY_SLIDING else full,
             "sliding_attention": sliding,
         }
-        return common | layout | heads | self.lengths() | {"rope_parameters": layers}
+        return layout | heads | self.lengths() | {"rope_parameters": layers}
 
     def rotates(self) -> bool:
         """Return whether the model has RoPE."""
@@ -158,13 +161,15 @@ class _Model:
     def sliding_layers(self) -> dict[str, Any] | None:
         """Return those of layers with a sliding window; None if they are the same, or there are none."""
         known = facts.SLIDING_SCALED | facts.SLIDING_UNSCALED | facts.SLIDING_10000
-        if self.name not in known or not self.metadata.get("attention.sliding_window"):
+        if self.name not in known or not integer(self.metadata, "attention.sliding_window", 0, minimum=0):
             refuse(self.metadata, {"rope.freq_base_swa": self.metadata.get("rope.freq_base")}, "is read for no layer")
             return None
-        integer(self.metadata, "attention.sliding_window")
         full, widths = self.full_layers(), self.widths("_swa")
         default = 10000 if self.name in facts.SLIDING_10000 else full["rope_theta"]
-        sliding = widths | {"rope_theta": number(self.metadata, "rope.freq_base_swa", default, above=1)}
+        sliding = widths | {
+            "rope_type": "default",
+            "rope_theta": number(self.metadata, "rope.freq_base_swa", default, above=1),
+        }
         if self.name in facts.SLIDING_SCALED:
             sliding |= {
                 key: value for key, value in full.items() if key not in ("head_dim", "rotary_dim", "rope_theta")
@@ -179,8 +184,9 @@ class _Model:
     def scaling(self, width: int, base: float) -> dict[str, Any]:
         """Return the parameters of the scaling."""
         kind = self.scaling_type()
-        factor = number(self.metadata, "rope.scaling.factor", self.metadata.get("rope.scale_linear"), minimum=0)
-        factor = 1 if kind == "none" else number({"rope.scale_linear": factor or 1}, "rope.scale_linear", above=0)
+        factors = (number(self.metadata, key, minimum=0) for key in ("rope.scaling.factor", "rope.scale_linear"))
+        factor = next((given for given in factors if given is not None), 1) or 1  # 0 stands for 1
+        factor = 1 if kind == "none" else factor
         if alpha := number(self.metadata, "rope.scaling.alpha", minimum=0):
             return self.alpha(alpha, factor)
         if any(key in self.metadata for key in (FREQS, SHORT, LONG)) or kind == "longrope":

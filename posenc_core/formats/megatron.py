@@ -162,7 +162,7 @@ def _without_rope(given: Config) -> bool:
         if not isinstance(layers, int | str | None):
             raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(layers)}.")
         return layers == 1
-    if any(layer not in (0, 1) for layer in layers if not isinstance(layer, list | dict)):
+    if not all(isinstance(layer, int) and layer in (0, 1) for layer in layers):
         raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(layers)}.")
     return bool(layers) and all(layer == 1 for layer in layers)
 
@@ -178,12 +178,14 @@ def _head(given: Config, *, latent: bool) -> dict[str, Any]:
     return {"head_dim": size // count}
 
 
-def _layout(given: Config, kind: str, *, latent: bool) -> dict[str, bool]:
+def _layout(given: Config, kind: str, *, latent: bool) -> dict[str, Any]:
     interleaved = flag(given, "rotary_interleaved")
     if interleaved and (latent or kind != "rope"):
         what = "`multi_latent_attention`" if latent else f"`position_embedding_type` {kind!r}"
         raise ValueError(f"`rotary_interleaved` must be False with {what}, got True.")
-    return {"rope_interleave": True} if latent else {"rotary_emb_interleaved": interleaved}
+    if latent:
+        return {"rope_interleave": True, "layout_from": "multi_latent_attention"}
+    return {"rotary_emb_interleaved": interleaved, "layout_from": "rotary_interleaved"}
 
 
 def _rope(given: Config, latent: bool) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def from_params(params: Config) -> dict[str, Any]:
         | {
             "rope_parameters": rope,
             "rotary_emb_interleaved": True,
+            "layout_from": "params.json",
         }
     )
 

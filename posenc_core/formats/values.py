@@ -105,8 +105,9 @@ def refuse(config: Config, keys: Mapping[str, Any], reason: str) -> None:
         ValueError: with the name of the key.
     """
     for key, nothing in keys.items():
-        if config.get(key) is not None and config[key] != nothing:
-            raise ValueError(f"`{key}` {reason}, got {shown(config[key])}: leave it out.")
+        value = config.get(key)
+        if value is not None and not (isinstance(value, int | float | str) and value == nothing):
+            raise ValueError(f"`{key}` {reason}, got {shown(value)}: leave it out.")
 
 
 def warn(message: str) -> None:

@@ -378,3 +378,45 @@ def test_a_large_file_of_another_kind_is_not_read(tmp_path):
     with file.open("wb") as opened:
         opened.truncate(2**40)  # of zeros that no disk stores
     assert answer_or_sentence(file) is None
+
+
+def by_the_formula(keys, base=10000.0, pairs=32):
+    """Return what `ggml_rope_ext` multiplies a position by, and cos and sin, from the numbers that contexts give it."""
+    scaling, index = {key.removeprefix("rope.scaling."): value for key, value in keys.items()}, np.arange(pairs)
+    is_yarn = scaling.get("type") == "yarn"
+    scale = 1 / scaling.get("factor", 1.0)
+    plain = base ** (-index / pairs) / np.array(keys.get(FREQS, np.ones(pairs)))
+    size, slow = scaling.get("attn_factor", 1.0), plain * scale
+    if not is_yarn:
+        return slow, size
+    original, log = scaling["original_context_length"], scaling.get("yarn_log_multiplier", 0.0)
+    turns = np.array([scaling.get("yarn_beta_fast", 32), scaling.get("yarn_beta_slow", 1)])
+    start, end = pairs * np.log(original / (2 * np.pi * turns)) / np.log(base)
+    start, end = max(0, np.floor(start)), min(2 * pairs - 1, np.ceil(end))
+    kept = 1 - np.clip((index - start) / max(0.001, end - start), 0, 1)
+    growth = 0.1 * np.log(1 / scale) + 1
+    usual = growth / (0.1 * log * np.log(1 / scale) + 1) if log else growth
+    return slow * (1 - kept) + plain * kept, size * usual  # ggml multiplies by what the context has divided by
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"rope.scaling.factor": 4.0},
+        YARN,
+        {**YARN, "rope.scaling.factor": 1.0},
+        {**YARN, "rope.scaling.factor": 40.0, "rope.scaling.attn_factor": 0.5},
+        {**YARN, "rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 4.0},
+        {**YARN, "rope.scaling.yarn_beta_fast": 2.0, "rope.scaling.yarn_beta_slow": 2.0},
+        {**YARN, "rope.scaling.yarn_log_multiplier": 1.0},
+        {**YARN, "rope.scaling.yarn_log_multiplier": 0.5, "rope.scaling.attn_factor": 2.0},
+        {FREQS: divisors(LLAMA3), "context_length": 4096},
+        {FREQS: SHORTS, "context_length": 4096, "rope.scaling.attn_factor": 2.0},
+    ],
+    ids=range(10),
+)
+def test_the_numbers_are_those_of_ggml(keys):
+    frequencies, size = by_the_formula(keys)
+    rotary = load("mistral3", keys)
+    np.testing.assert_allclose(rotary.frequencies(), frequencies, rtol=1e-6)
+    assert rotary.attention_factor == pytest.approx(size, rel=1e-6)

@@ -1,0 +1,127 @@
+"""Every key of every format with every bad value: an answer, or one short sentence."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from posenc_core import Rotary
+from posenc_core.huggingface import load_rope
+
+from ..errors import is_one_sentence
+
+
+def cyclic():
+    part = {}
+    part["part"] = part
+    return part
+
+
+def deep():
+    part = []
+    for _ in range(10**5):
+        part = [part]
+    return part
+
+
+BAD = {
+    "None": None, "True": True, "-1": -1, "0": 0, "a half": 0.5, "2**31": 2**31, "2**63": 2**63, "NaN": float("nan"),
+    "infinity": float("inf"), "1e308": 1e308, "thousands of digits": 10**5000, "text": "text", "a number as text": "64",
+    "no text": "", "long text": "x" * 10**6, "lines": "a\nb", "bytes": b"64", "an object": object(), "a complex": 1j,
+    "a list": [1.0], "a long list": [1] * 10**5, "a dict": {"x": 1}, "a cycle": cyclic(), "deep": deep(),
+    "an array": np.ones(3), "an array of one": np.float32(2.0), "an array of text": np.array(["a"]),
+}  # fmt: skip
+FORMATS = {
+    "gguf": {
+        "general.architecture": "mistral3", "mistral3.attention.key_length": 64, "mistral3.rope.freq_base": 1e6,
+        "mistral3.rope.dimension_count": 32, "mistral3.rope.scaling.type": "yarn", "mistral3.rope.scaling.factor": 4.0,
+        "mistral3.rope.scaling.original_context_length": 4096, "mistral3.rope.scaling.yarn_beta_fast": 16.0,
+        "mistral3.rope.scaling.yarn_beta_slow": 2.0, "mistral3.rope.scaling.yarn_log_multiplier": 1.0,
+        "mistral3.rope.scaling.attn_factor": 2.0, "mistral3.rope.scaling.yarn_ext_factor": 1.0,
+        "mistral3.rope.scaling.yarn_attn_factor": 1.0, "mistral3.attention.temperature_scale": 0.0,
+        "mistral3.context_length": 16384, "mistral3.rope.scaling.alpha": 0.0,
+    },
+    "gguf, two bases": {
+        "general.architecture": "gemma4", "gemma4.attention.key_length": 64, "gemma4.attention.key_length_swa": 64,
+        "gemma4.rope.freq_base": 1e4, "gemma4.rope.freq_base_swa": 1e4, "gemma4.attention.sliding_window": 512,
+        "gemma4.rope.dimension_count": 64, "gemma4.rope.dimension_count_swa": 64,
+        "gemma4.embedding_length": 512, "gemma4.attention.head_count": 8,
+    },
+    "gguf, three axes": {
+        "general.architecture": "qwen2vl", "qwen2vl.embedding_length": 512, "qwen2vl.attention.head_count": [8, 8],
+        "qwen2vl.rope.dimension_sections": [8, 12, 12, 0], "qwen2vl.rope.scale_linear": 2.0,
+        "qwen2vl.attention.kv_lora_rank": None,
+    },
+    "gguf, tensors": {
+        "general.architecture": "llama", "llama.attention.key_length": 4, "rope_freqs.weight": [1.0, 2.0],
+        "llama.context_length": 4096, "rope_factors_short.weight": None, "rope_factors_long.weight": None,
+    },
+    "gguf, two tensors": {
+        "general.architecture": "phi3", "phi3.attention.key_length": 4, "rope_factors_short.weight": [1.0, 2.0],
+        "rope_factors_long.weight": [1.0, 2.0], "phi3.context_length": 4096, "phi3.rope.scaling.type": "longrope",
+        "phi3.rope.scaling.original_context_length": 1024, "phi3.rope.scaling.attn_factor": 1.5,
+    },
+    "megatron": {
+        "position_embedding_type": "rope", "use_rotary_position_embeddings": False, "rotary_base": 10000,
+        "rotary_percent": 0.5, "rotary_interleaved": False, "rotary_seq_len_interpolation_factor": None,
+        "use_rope_scaling": True, "rope_scaling_factor": 8.0, "no_rope_freq": [0, 1], "multi_latent_attention": False,
+        "kv_channels": 64, "hidden_size": 4096, "num_attention_heads": 64, "rope_type": None, "mrope_section": None,
+    },
+    "megatron, axes": {
+        "position_embedding_type": "mrope", "mrope_section": [16, 24, 24], "hidden_size": 8192,
+        "num_attention_heads": 64, "rotary_seq_len_interpolation_factor": 2,
+    },
+    "megatron, latent": {
+        "multi_latent_attention": True, "qk_pos_emb_head_dim": 64, "rotary_scaling_factor": 40.0, "mscale": 0.5,
+        "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1,
+        "rope_type": "yarn",
+    },
+    "params": {
+        "dim": 4096, "n_heads": 32, "n_kv_heads": 8, "head_dim": 128, "rope_theta": 1e6, "use_scaled_rope": True,
+        "rope_scaling_factor": 8.0, "rope_high_freq_factor": 4.0, "yarn": None, "llama_4_scaling": None,
+    },
+    "params, a part": {"dim": 4096, "n_heads": 32, "rope_theta": 1e6, "vision_encoder": {}, "moe": {}, "other": {}},
+}  # fmt: skip
+YARN = {"original_max_position_embeddings": 4096, "factor": 16, "apply_scale": False, "beta": 32, "alpha": 1}
+
+
+def answer(config):
+    """Return the encoding of a config; one short sentence is its refusal."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return load_rope(config)
+    except (TypeError, ValueError) as error:
+        refusal = str(error)
+    assert is_one_sentence(refusal), refusal
+    assert len(refusal) <= 300, refusal
+    return None
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_configs_are_answered(name):
+    assert isinstance(answer(FORMATS[name]), Rotary)
+
+
+@pytest.mark.parametrize("value", BAD)
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_bad_value_of_any_key_is_answered_or_refused(name, value):
+    for key in FORMATS[name]:
+        answer({**FORMATS[name], key: BAD[value]})
+
+
+@pytest.mark.parametrize("value", BAD)
+def test_a_bad_value_inside_of_yarn_is_answered_or_refused(value):
+    for key in YARN:
+        answer({"dim": 4096, "n_heads": 32, "rope_theta": 1e6, "yarn": {**YARN, key: BAD[value]}})
+        answer(
+            {"dim": 4096, "n_heads": 32, "rope_theta": 1e6, "llama_4_scaling": {"beta": BAD[value], key: BAD[value]}}
+        )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_key_may_be_missing_or_no_text(name):
+    for key in FORMATS[name]:
+        answer({other: FORMATS[name][other] for other in FORMATS[name] if other != key})
+    for key in (None, 7, ("rotary_base",), "x" * 10**6):
+        answer({**FORMATS[name], key: 1})
