@@ -26,7 +26,9 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     `llama_4_scaling_beta` is not a rotation: a warning says how to multiply the queries.
 
     Args:
-        config: a `config.json`, its folder, its content as a dict, or a config object of transformers.
+        config: a `config.json`, its folder, its content as a dict, or a config object of transformers; a GGUF file, a
+            `params.json` of Mistral or Meta, or the content of either; arguments of Megatron-LM, as a namespace, words
+            or text.
         layer_type: the layers to load, such as `"full_attention"`, if not all layers are alike; see `layer_types`.
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
             contain it: by default it is that of the `model_type`, or `"half"`, as in most models.

@@ -10,6 +10,7 @@ PATHS = {
     "posenc_core.encodings": "Rotary Sinusoidal Alibi Placed Encoding Additive Scoring",
     "posenc_core.scaling": "YaRN Linear NTK DynamicNTK Llama3 LongRoPE Proportional AttentionFactor NTKAlpha Scaling",
     "posenc_core.layers": "Backend PositionalEncoding RotaryEmbedding AttentionBias MultiHeadAttention",
+    "posenc_core.formats": "to_gguf to_megatron to_params",
     "posenc_core.huggingface": "load_rope to_config layer_types",
     "posenc_core.positions": "sequence from_mask from_cu_seqlens sequence_ids shard counted_from grid multimodal",
     "posenc_core.tables": "cos_sin write_cos_sin",
