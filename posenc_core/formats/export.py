@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ..rotation import Layout
 from ..scaling import Linear, Llama3, LongRoPE, Proportional, Scaling, YaRN
 from . import gguf_architectures as facts
 from .gguf import ARCHITECTURE, FREQS, LONG, ORIGINAL, SHORT, divisors_of
-from .values import shown
+from .values import share_of, shown
 
 LENGTH = 8192  # the original length of Llama 3, which Megatron-LM and Meta have in their code
 
@@ -76,7 +75,7 @@ def to_megatron(rotary: Rotary) -> list[str]:
     if rotary.base != int(rotary.base):
         raise ValueError(f"`base` must be an integer for Megatron-LM, got {rotary.base!r}.")
     options: dict[str, Any] = {"rotary-base": int(rotary.base)} | {
-        f"rotary-{key}": value for key, value in share_of(rotary, name="percent").items()
+        f"rotary-{key}": value for key, value in partial(rotary, name="percent").items()
     }
     if rotary.layout == "interleaved_to_half":
         return _words({**_latent(rotary), "qk-pos-emb-head-dim": rotary.head_dim} | options)
@@ -131,12 +130,10 @@ def to_params(rotary: Rotary) -> dict[str, Any]:
     raise _cannot("params.json", scaling)
 
 
-def share_of(rotary: Rotary, *, name: str = "partial_rotary_factor") -> dict[str, float]:
-    """Return the share of rotated channels: its product with the head, rounded down, is exactly their number."""
-    if rotary.rotary_channels == rotary.head_dim:
-        return {}
-    share = rotary.rotary_channels / rotary.head_dim
-    return {name: math.nextafter(share, 1) if int(rotary.head_dim * share) < rotary.rotary_channels else share}
+def partial(rotary: Rotary, *, name: str = "partial_rotary_factor") -> dict[str, float]:
+    """Return the share of rotated channels, under its name; nothing if all are."""
+    channels, head = rotary.rotary_channels, rotary.head_dim
+    return {} if channels == head else {name: share_of(channels, head)}
 
 
 def _check_fields(rotary: Rotary, target: str) -> None:

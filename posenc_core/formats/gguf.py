@@ -16,11 +16,19 @@ import numpy as np
 from ..encodings import Rotary
 from ..scaling import Llama3
 from . import gguf_architectures as facts
-from .values import Config, choice, flag, integer, number, numbers, refuse, shown, warn
+from .values import SHOWN, Config, choice, flag, integer, number, numbers, refuse, share_of, shown, warn
 
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
 ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
 STILL = 1e20  # divisors above it, 1e30 in Gemma 4, keep a pair from rotating
+SCALINGS = (
+    "type", "factor", "alpha", "attn_factor", "original_context_length", "finetuned", "yarn_ext_factor",
+    "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_log_multiplier",
+)  # fmt: skip
+USED = {f"rope.scaling.{name}" for name in SCALINGS} | {
+    "rope.dimension_count", "rope.dimension_count_swa", "rope.dimension_sections", "rope.freq_base",
+    "rope.freq_base_swa", "rope.scale_linear", "attention.rope_pattern",  # the last one selects the layers with RoPE
+}  # fmt: skip
 LLAMA3 = ((1.0, 4.0), (1.0, 1.0))  # the low and high frequency factors of published models
 ROUNDING = 1e-6  # of divisors that were computed in float32
 
@@ -43,6 +51,9 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
         raise ValueError(f"`{ARCHITECTURE}` {architecture!r} is not supported: {facts.REFUSED[architecture]}.")
     names = {key: key.removeprefix(f"{architecture}.") for key in metadata if isinstance(key, str)}
     kept = {name: metadata[key] for key, name in names.items() if name != key}
+    for name, value in kept.items():
+        if "rope" in name and name not in USED and value is not None:
+            raise ValueError(f"`{name[:SHOWN]}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
     kept |= {key: metadata[key] for key in (FREQS, SHORT, LONG) if metadata.get(key) is not None}
     return _Model(architecture, kept).config()
 
@@ -84,11 +95,8 @@ class _Model:
         """Return the longest length, where it does not follow from a scaling."""
         if self.scaling_type() in ("yarn", "longrope"):
             return {}
-        return (
-            {"max_position_embeddings": integer(self.metadata, "context_length")}
-            if "context_length" in self.metadata
-            else {}
-        )
+        length = integer(self.metadata, "context_length")
+        return {} if length is None else {"max_position_embeddings": length}
 
     def scaling_type(self) -> str:
         return choice(self.metadata, "rope.scaling.type", ("none", "linear", "yarn", "longrope"), "linear")
@@ -104,16 +112,12 @@ class _Model:
             head = width or head
         if head is None:
             raise ValueError(
-                "`attention.key_length` is missing, and so is `embedding_length` or `attention.head_count`."
+                "`attention.key_length` is missing: add it, or `embedding_length` and `attention.head_count`."
             )
         if width is not None and width > head:
-            raise ValueError(
-                f"`rope.dimension_count{suffix}` must be at most the width of a head, {head}, got {width}."
-            )
+            raise ValueError(f"`rope.dimension_count{suffix}` must be at most the width of a head {head}, got {width}.")
         if width not in (None, head) and self.name in facts.WHOLE:
-            raise ValueError(
-                f"`rope.dimension_count` must be the width of a head for {self.name}, {head}, got {width}."
-            )
+            raise ValueError(f"`rope.dimension_count` must be the width {head} of a head of {self.name}, got {width}.")
         return {"head_dim": head} if width in (None, head) else {"head_dim": head, "rotary_dim": width}
 
     def head(self) -> int | None:
@@ -146,7 +150,8 @@ class _Model:
             raise ValueError(
                 f"`rope.dimension_sections` must be left out for the unknown architecture {shown(self.name)}."
             )
-        return [int(section) for section in sections[:3]] if sections[0] and sections[1] else []
+        has_axes = self.kind in ("mrope", "imrope") or all(sections[:2])
+        return [int(section) for section in sections[:3]] if has_axes else []
 
     def full_layers(self) -> dict[str, Any]:
         """Return the parameters of layers with full attention, and their width of a head."""
@@ -195,6 +200,7 @@ class _Model:
             return self.yarn(factor)
         refuse(self.metadata, {"rope.scaling.attn_factor": 1}, f"belongs to yarn and longrope, not to {kind!r}")
         refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 0}, f"belongs to yarn, not to {kind!r}")
+        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, f"belongs to yarn, not to {kind!r}")
         return {"rope_type": "default"} if factor == 1 else {"rope_type": "linear", "factor": factor}
 
     def alpha(self, alpha: float, factor: float) -> dict[str, Any]:
@@ -273,12 +279,11 @@ class _Model:
     def recognized(self, divisors: list[float], width: int, base: float) -> dict[str, Any] | None:
         """Return the parameters of the published scaling that has these divisors, if there is one."""
         largest = max(divisors)
-        if largest == 1:
-            return {"rope_type": "default"}
+        if largest <= 1:
+            return {"rope_type": "default"} if min(divisors) == 1 else None
         still = [divisor > STILL for divisor in divisors]
         if still == sorted(still) and all(one == 1 or one > STILL for one in divisors) and not all(still):
-            share = 2 * still.count(False) / width
-            return {"rope_type": "proportional", "partial_rotary_factor": share}
+            return {"rope_type": "proportional", "partial_rotary_factor": share_of(2 * still.count(False), width)}
         originals = {8192, integer(self.metadata, "rope.scaling.original_context_length", 8192, minimum=2)}
         for original in originals:
             for low, high in LLAMA3:

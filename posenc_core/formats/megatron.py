@@ -172,10 +172,7 @@ def _head(given: Config, *, latent: bool) -> dict[str, Any]:
         return {"head_dim": integer(given, "qk_pos_emb_head_dim", 64)}
     if (width := integer(given, "kv_channels")) is not None:
         return {"head_dim": width}
-    size, count = integer(given, "hidden_size"), integer(given, "num_attention_heads")
-    if size is None or count is None:
-        raise ValueError("`kv_channels` is missing, and so is `hidden_size` or `num_attention_heads`: add it.")
-    return {"head_dim": size // count}
+    return {key: integer(given, key) for key in ("hidden_size", "num_attention_heads")}
 
 
 def _layout(given: Config, kind: str, *, latent: bool) -> dict[str, Any]:

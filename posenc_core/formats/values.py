@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -113,3 +114,9 @@ def refuse(config: Config, keys: Mapping[str, Any], reason: str) -> None:
 def warn(message: str) -> None:
     """Issue a UserWarning."""
     warnings.warn(message, UserWarning, stacklevel=2)
+
+
+def share_of(part: int, whole: int) -> float:
+    """Return the share whose product with the whole, rounded down, is exactly the part."""
+    share = part / whole
+    return math.nextafter(share, 1) if int(whole * share) < part else share

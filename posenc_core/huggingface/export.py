@@ -6,7 +6,7 @@ from typing import Any
 
 from .._array_api.checks import check_known
 from ..encodings import MultimodalRotary, Rotary
-from ..formats.export import share_of
+from ..formats.export import partial
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .scalings import L0, LENGTH
 
@@ -46,7 +46,7 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
         "rope_type": "default" if rotary.scaling is None else TYPES[type(rotary.scaling)],
         "rope_theta": rotary.base,
     }
-    parameters |= share_of(rotary) | _sections(rotary) | _scaling(rotary.scaling)
+    parameters |= partial(rotary) | _sections(rotary) | _scaling(rotary.scaling)
     return {"head_dim": rotary.head_dim, **_length(rotary.scaling), "rope_parameters": parameters}
 
 

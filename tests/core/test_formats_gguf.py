@@ -79,6 +79,9 @@ ANSWERS = {
         adjacent(scaling=YaRN(factor=4, attention_factor=1, **L0))),
     "Llama 3": ("llama", {FREQS: divisors(LLAMA3)}, adjacent(scaling=LLAMA3)),
     "divisors of 1": ("llama", {FREQS: [1.0] * 32}, adjacent()),
+    "divisors below 1": (
+        "llama", {FREQS: [0.5] * 32, "context_length": 4096},
+        adjacent(scaling=LongRoPE(short_factor=[0.5] * 32, long_factor=[0.5] * 32, attention_factor=1, **L0))),
     "other divisors": (
         "llama", {FREQS: SHORTS, "context_length": 4096},
         adjacent(scaling=LongRoPE(short_factor=SHORTS, long_factor=SHORTS, attention_factor=1, **L0))),
@@ -162,6 +165,12 @@ def test_layers_with_a_sliding_window_have_their_own(name):
     assert load(architecture, keys, layer_type="sliding_attention") == sliding
 
 
+@pytest.mark.parametrize("rotating", range(1, 48))
+def test_every_share_of_rotating_pairs_is_found(rotating):
+    rotary = load("gemma4", {"attention.key_length": 96, FREQS: [1.0] * rotating + [1e30] * (48 - rotating)})
+    assert rotary.pairs == rotating
+
+
 def test_layers_that_differ_in_nothing_have_no_types():
     same = {"attention.sliding_window": 512, "rope.freq_base": 1e4}
     assert layer_types(metadata("gemma2", **HEAD | same)) == ()
@@ -225,9 +234,11 @@ REFUSED = {
     "too few divisors": ("llama", {FREQS: [1.0] * 31}, FREQS),
     "a divisor of 0": ("llama", {FREQS: [0.0] * 32}, FREQS),
     "a divisor that is no number": ("llama", {FREQS: [float("nan")] * 32}, FREQS),
+    "sections of 0": ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "mrope_section"),
     "no sections": ("qwen2vl", {}, "rope.dimension_sections"),
     "four axes": ("hunyuan_vl", {"rope.dimension_sections": [8, 8, 8, 8]}, "rope.dimension_sections"),
     "alpha elsewhere": ("qwen2", {"rope.scaling.alpha": 1000.0}, "rope.scaling.alpha"),
+    "an unknown key": ("gemma3", {"rope.local.freq_base": 1e4}, "rope.local.freq_base"),
     "a base for no layer": ("qwen2", {"rope.freq_base_swa": 5000.0}, "rope.freq_base_swa"),
     "a base that is text": ("qwen2", {"rope.freq_base": "10000"}, "rope.freq_base"),
     "a base that is no number": ("qwen2", {"rope.freq_base": float("nan")}, "rope.freq_base"),
@@ -259,6 +270,14 @@ def test_the_name_of_the_architecture_is_a_text(value):
             refusal = str(error)
     assert is_one_sentence(refusal)
     assert len(refusal) <= 300
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_unknown_architecture_has_the_layout_that_is_chosen():
+    keys = metadata("unheard-of", **HEAD, **{"rope.freq_base": 1e6})
+    assert load_rope(keys, layout="interleaved") == adjacent(base=1e6)
+    with rejects(ValueError, "rope.dimension_sections"):
+        load("unheard-of", {"rope.dimension_sections": [8, 12, 12, 0]})
 
 
 KEYS = {
