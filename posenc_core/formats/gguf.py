@@ -30,6 +30,7 @@ USED = {f"rope.scaling.{name}" for name in SCALINGS} | {
     "rope.freq_base_swa", "rope.scale_linear", "attention.rope_pattern",  # the last one selects the layers with RoPE
 }  # fmt: skip
 LLAMA3 = ((1.0, 4.0), (1.0, 1.0))  # the low and high frequency factors of published models
+MSCALES = {"mscale": 1, "mscale_all_dim": 0}
 ROUNDING = 1e-6  # of divisors that were computed in float32
 
 
@@ -73,6 +74,8 @@ class _Model:
         layout: dict[str, Any] = {"rotary_emb_interleaved": interleaved, "layout_from": ARCHITECTURE}
         if self.kind is None:
             layout = {"model_type": f"gguf:{self.name}"}
+        elif self.name in facts.SQUARED:  # and so is the softmax scale
+            layout["model_type"] = "deepseek_v3"
         full, sliding = self.full_layers(), self.sliding_layers()
         heads = {"head_dim": full.pop("head_dim")}
         if sliding is None:
@@ -226,25 +229,23 @@ class _Model:
                 parameters[key] = value
                 if self.name not in facts.BETAS:
                     warn(f"`rope.scaling.yarn_{key}` is used: llama.cpp does not read it for {shown(self.name)}.")
-        attention = self.attention(factor)
-        multiplier = number(self.metadata, "rope.scaling.attn_factor", 1, above=0)
-        if multiplier != 1:
-            attention = (0.1 * math.log(factor) + 1 if attention is None else attention) * multiplier
-            attention = 1.0 if math.isclose(attention, 1, rel_tol=ROUNDING) else attention
-        return parameters if attention is None else parameters | {"attention_factor": attention}
+        multiplier, mscales = number(self.metadata, "rope.scaling.attn_factor", 1, above=0), self.mscales()
+        if multiplier == 1:
+            return parameters | mscales
+        growth = [0.1 * mscales.get(name, default) * math.log(factor) + 1 for name, default in MSCALES.items()]
+        attention = multiplier * growth[0] / growth[1]
+        return parameters | {"attention_factor": 1.0 if math.isclose(attention, 1, rel_tol=ROUNDING) else attention}
 
-    def attention(self, factor: float) -> float | None:
-        """Return the attention factor that follows from `yarn_log_multiplier`; None for the usual one."""
+    def mscales(self) -> dict[str, float]:
+        """Return the two numbers that the attention factor follows from, if it is not the usual one."""
         multiplier = number(self.metadata, "rope.scaling.yarn_log_multiplier", 0, minimum=0)
         if not multiplier:
-            return None
+            return {}
         if self.name not in facts.LOGS:
             warn(f"`rope.scaling.yarn_log_multiplier` is not used, as llama.cpp does not read it for {self.name}.")
-            return None
-        multiplier /= facts.LOGS[self.name]
-        if math.isclose(multiplier, 1, rel_tol=ROUNDING) or self.name == "deepseek2":
-            return 1.0
-        return (0.1 * math.log(factor) + 1) / (0.1 * multiplier * math.log(factor) + 1)
+            return {}
+        both = round(multiplier / facts.LOGS[self.name], 7)
+        return {"mscale": both if self.name == "deepseek2" else 1, "mscale_all_dim": both}
 
     def divided(self, kind: str, factor: float, width: int, base: float) -> dict[str, Any]:
         """Return the parameters of frequencies that tensors divide."""

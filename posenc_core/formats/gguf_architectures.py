@@ -53,6 +53,8 @@ FLAGGED = {"granite", "granitehybrid", "graniteswitch"}  # `finetuned` false: no
 BETAS = {"grok", "mistral3"}  # that read the keys of YaRN's ramp
 LOGS = {"deepseek2": 0.1, "deepseek32": 0.1, "mistral4": 0.1, "mistral3": 1.0}  # the unit of `yarn_log_multiplier`
 
+SQUARED = {"deepseek2", "deepseek32", "mistral4"}  # that multiply the softmax scale, as DeepSeek-V3 does
+
 # That read `rope_freqs.weight`, and the two tensors of LongRoPE.
 _DIVISORS = """apertus arcee cogvlm deci eagle3 exaone-moe exaone exaone4 falcon-h1 gemma4-assistant gemma4
     granitehybrid granitemoe granite_swa granite llada llama llama-embed llama4 minicpm mistral3 nanbeige pangu-embedded

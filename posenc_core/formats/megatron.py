@@ -181,7 +181,8 @@ def _layout(given: Config, kind: str, *, latent: bool) -> dict[str, Any]:
         what = "`multi_latent_attention`" if latent else f"`position_embedding_type` {kind!r}"
         raise ValueError(f"`rotary_interleaved` must be False with {what}, got True.")
     if latent:
-        return {"rope_interleave": True, "layout_from": "multi_latent_attention"}
+        # whose softmax scale Megatron-LM multiplies in the same way
+        return {"model_type": "deepseek_v3", "rope_interleave": True, "layout_from": "multi_latent_attention"}
     return {"rotary_emb_interleaved": interleaved, "layout_from": "rotary_interleaved"}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_core import MultimodalRotary, Rotary
+from posenc_core.analysis.explain import explain
 from posenc_core.formats import gguf_architectures as facts
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.scaling import Linear, Llama3, LongRoPE, NTKAlpha, Proportional, YaRN
@@ -72,11 +73,11 @@ ANSWERS = {
         half(scaling=YaRN(factor=4, beta_fast=8, beta_slow=2, **L0))),
     "YaRN without growth": (
         "mistral3", {**YARN, "rope.scaling.yarn_log_multiplier": 1.0},
-        adjacent(scaling=YaRN(factor=4, attention_factor=1, **L0))),
+        adjacent(scaling=YaRN(factor=4, mscale=1, mscale_all_dim=1, **L0))),
     "YaRN of DeepSeek": (
         "deepseek2", {**YARN, "attention.key_length": 576, "attention.kv_lora_rank": 512, "rope.dimension_count": 64,
                       "rope.scaling.yarn_log_multiplier": 0.0707},
-        adjacent(scaling=YaRN(factor=4, attention_factor=1, **L0))),
+        adjacent(scaling=YaRN(factor=4, mscale=0.707, mscale_all_dim=0.707, **L0))),
     "Llama 3": ("llama", {FREQS: divisors(LLAMA3)}, adjacent(scaling=LLAMA3)),
     "divisors of 1": ("llama", {FREQS: [1.0] * 32}, adjacent()),
     "divisors below 1": (
@@ -169,6 +170,13 @@ def test_layers_with_a_sliding_window_have_their_own(name):
 def test_every_share_of_rotating_pairs_is_found(rotating):
     rotary = load("gemma4", {"attention.key_length": 96, FREQS: [1.0] * rotating + [1e30] * (48 - rotating)})
     assert rotary.pairs == rotating
+
+
+def test_the_softmax_scale_of_latent_attention_is_multiplied():
+    (layers,) = explain(metadata(*ANSWERS["YaRN of DeepSeek"][:1], **HEAD | ANSWERS["YaRN of DeepSeek"][1]))
+    assert layers.softmax_factor == pytest.approx((0.1 * 0.707 * np.log(4) + 1) ** 2, rel=1e-12)
+    (layers,) = explain("--multi-latent-attention --rotary-scaling-factor 40 --mscale-all-dim 1.0")
+    assert layers.softmax_factor == pytest.approx((0.1 * np.log(40) + 1) ** 2, rel=1e-12)
 
 
 def test_layers_that_differ_in_nothing_have_no_types():
