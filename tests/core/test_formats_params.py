@@ -120,4 +120,5 @@ def test_deep_and_cyclic_dicts_are_refused():
 
 
 def test_configs_of_hugging_face_with_the_same_keys_stay_theirs():
-    assert load_rope({"model_type": "llama", "dim": 4096, "n_heads": 32, "head_dim": 128}).layout == "half"
+    for theirs in ({"model_type": "llama"}, {"architectures": ["LlamaForCausalLM"], "rope_theta": 1e4}):
+        assert load_rope({**theirs, "dim": 4096, "n_heads": 32, "head_dim": 128}).layout == "half"
