@@ -102,9 +102,10 @@ def _fields(encoding: RotaryEncoding, beside: RotaryEncoding) -> Fields:
     multimodal = isinstance(encoding, MultimodalRotary)
     fields["mrope_section"] = (encoding.sections, encoding.arrangement) if multimodal else None  # type: ignore[attr-defined]
     fields["frequencies"] = encoding.own
-    if encoding.scaling is None or type(encoding.scaling) is not type(getattr(beside, "scaling", None)):
-        return fields | {"rope_scaling": encoding.scaling}
-    return fields | {"rope_type": type(encoding.scaling)} | encoding.scaling._arguments()
+    scaling = encoding.scaling
+    if scaling is None or not isinstance(getattr(beside, "scaling", None), type(scaling)):
+        return fields | {"rope_scaling": scaling}
+    return fields | {"rope_type": type(scaling)} | scaling._arguments()
 
 
 def _encoding(fields: Fields) -> RotaryEncoding | None:
