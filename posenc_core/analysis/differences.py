@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
@@ -15,11 +16,12 @@ import numpy.typing as npt
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.sequences import LIMIT
 from ..rotation import channel_pairs, rotate_pairs
-from ..tables._fixed_point import high_precision
+from ..tables._fixed_point import TWO_PI, high_precision
 
 TOLERANCE = 1e-3
 HALF_ULP = 2.0**-9  # of bfloat16, for entries from ½ to 1
 FirstOff: TypeAlias = tuple[tuple[float, int | None], ...]
+_UNIT = 2**128  # of a radian
 _DENSE = 2**12  # positions that are tried one by one for the largest distance
 
 
@@ -158,11 +160,25 @@ def first_off(factor_a: float, factor_b: float, rate: float, bound: float) -> in
     if abs(factor_a - factor_b) > bound:
         return 0
     sine = math.sqrt((bound**2 - (factor_a - factor_b) ** 2) / (4 * factor_a * factor_b))
-    angle, step = 2 * math.asin(sine), abs(math.remainder(rate, math.tau))
-    position = (
-        math.floor(angle / step) + 1 if step > angle / LIMIT else LIMIT
-    )  # steps of at most `angle` do not skip it
-    return position if position < LIMIT else None
+    if sine >= 1:
+        return None
+    turn, nearest = int(Fraction(TWO_PI) * _UNIT), int(2 * math.asin(sine) * _UNIT) + 1
+    position = _first_between(int(Fraction(rate) * _UNIT) % turn, turn, nearest, turn - nearest)
+    return None if position is None or position >= LIMIT else position
+
+
+def _first_between(step: int, turn: int, low: int, high: int) -> int | None:
+    """Return the first number of steps after which one is between two places of a circle, both above 0."""
+    if 2 * step > turn:  # the other way round is shorter
+        step, low, high = turn - step, turn - high, turn - low
+    if step == 0 or low > high:
+        return None
+    steps = -(-low // step)
+    if steps * step <= high:
+        return steps
+    # No place of the first turn is between them, so count turns: the steps left over at each are a smaller circle.
+    turns = _first_between(-turn % step, step, low % step, high % step)
+    return None if turns is None else -(-(low + turns * turn) // step)
 
 
 def _reaches(firsts: FirstOff, bound: float, positions: int) -> bool:
