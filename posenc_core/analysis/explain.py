@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import AxialRotary, Rotary
+from ..encodings import Rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
@@ -104,10 +104,6 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     rotary, text_config = load_rope(config, layer_type=layer_type), read(config)
     if rotary is None:
         return Layers(layer_type=layer_type)
-    if isinstance(rotary, AxialRotary):
-        raise ValueError(  # noqa: TRY004 - a valid config, which has no explanation
-            "`config` must describe a model of text to be explained; print `load_rope(config)` for one of images."
-        )
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,

@@ -255,7 +255,7 @@ def _width(config: Any) -> tuple[int, int, Any]:
 def _ropes(config: Any) -> list[Rotary]:
     """Return the encodings of the layers that rotate."""
     ropes = [load_rope(config, layer_type=layer_type) for layer_type in layer_types(config) or (None,)]
-    found = [rope for rope in ropes if isinstance(rope, Rotary)]
+    found = [rope for rope in ropes if rope is not None]
     if not found:
         raise ValueError("`config` must describe a model with RoPE; without it, weights have no layout.")
     return found
