@@ -92,7 +92,7 @@ def test_layers_are_alike_and_know_their_layout():
     for options in ({"layer_type": "full_attention"}, {"layout": "half"}):
         with rejects(ValueError, next(iter(options)), "must be left out"):
             load_rope(FLUX, **options)
-    with rejects(ValueError, "config", "text"):
+    with rejects(ValueError, "config", "one axis"):
         explain(FLUX)
 
 
