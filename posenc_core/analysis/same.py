@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -13,8 +13,9 @@ from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.keys import FLAGS
 from ..positions.sequences import LIMIT
+from ..scaling import DynamicNTK
 from .causes import Cause, causes
-from .differences import TOLERANCE, Difference, FirstOff, Property, difference
+from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, difference
 
 LONGEST = 2**17  # positions that are compared where no config says a length
 SWITCHES = (*FLAGS, "position_embedding_type", "model_type")
@@ -77,7 +78,7 @@ class SameLayers:
         turned = [pair for pair in worst.pairs if pair.frequency_a != pair.frequency_b]
         distance = max(pair.distance for pair in worst.pairs)
         angles = f", by up to {max(pair.angle for pair in turned):.3g} radians" if turned else ""
-        which = f"{len(turned)} pairs rotate by another angle" if turned else f"{len(worst.pairs)} pairs"
+        which = f"{_which(turned)} rotate by another angle" if turned else _which(worst.pairs)
         return f"different {start}{length}: {which}{angles}; a unit vector differs by up to {distance:.3g}"
 
 
@@ -234,15 +235,24 @@ def _lengths(a: RotaryEncoding, b: RotaryEncoding, positions: int) -> Iterator[i
 
 
 def _longest(a: RotaryEncoding | None, b: RotaryEncoding | None, texts: tuple[Mapping[str, Any], ...]) -> int:
-    """Return the longest length that either config says, or that its scaling stretches to."""
-    lengths = [length for text in texts for length in values_of(text, LENGTHS).values() if isinstance(length, int)]
-    for encoding in (a, b):
-        scaling = getattr(encoding, "scaling", None)
+    """Return the longest length that either config says; without one, that its scaling stretches to."""
+    stated = [length for text in texts for length in values_of(text, LENGTHS).values() if isinstance(length, int)]
+    limits = [one.max_seq_len + 1 for one in (a, b) if one is not None and one.max_seq_len is not None]
+    stretched = [0]
+    for scaling in (getattr(one, "scaling", None) for one in (a, b)):
         original, factor = (getattr(scaling, name, None) for name in ("original_max_position_embeddings", "factor"))
-        lengths.append(round((original or 0) * (factor or 1)))
-        lengths.append((getattr(encoding, "max_seq_len", None) or -1) + 1)
-    longest = max(lengths)
+        if original and factor and (isinstance(scaling, DynamicNTK) or max(stated, default=0) < 2):
+            stretched.append(round(original * factor))
+    longest = max(stated + limits + stretched)
     return min(longest, LIMIT) if longest > 1 else LONGEST
+
+
+def _which(pairs: Sequence[PairDifference]) -> str:
+    """Return in words which pairs these are."""
+    first, last = pairs[0].index, pairs[-1].index
+    if last - first + 1 != len(pairs):
+        return f"{len(pairs)} pairs from {first} to {last}"
+    return f"pairs {first}–{last}" if last > first else f"pair {first}"
 
 
 def _name(config: Any, default: str) -> str:

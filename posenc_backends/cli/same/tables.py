@@ -128,7 +128,10 @@ def _properties(difference: Difference) -> Table:
 
 def _pairs(difference: Difference, pairs: list[PairDifference]) -> Table:
     """Return a table of some pairs that differ, evenly spaced, with the first and the last."""
-    table = _table("pair", "channels", "radians in A", "in B")
+    table = _table("pair")
+    table.add_column("channels", no_wrap=True)
+    for name in ("radians in A", "in B"):
+        table.add_column(name)
     for bound, _ in difference.first_off:
         table.add_column(f"off by {bound:.3g}", justify="right")
     table.add_column(f"angle at {difference.positions - 1:,}", justify="right")
