@@ -126,23 +126,41 @@ def difference(
     """
     a, b = a.at(seq_len), b.at(seq_len)
     bounds = tuple(sorted({tolerance, HALF_ULP}))
-    other_channels = a.head_dim != b.head_dim or (not any_layout and _clash(a, b))
+    other_channels = not _fit(a, b, any_layout=any_layout)
     pairs = tuple(_pairs(a, b, by_index=any_layout or other_channels, positions=positions, bounds=bounds))
     firsts = [dict(pair.first_off) for pair in pairs]
     if other_channels:
         firsts.append(dict(_first_off_of_matrices(a, b, bounds)))
     earliest = {bound: min((p for f in firsts if (p := f[bound]) is not None), default=None) for bound in bounds}
-    shown = tuple(
-        pair for pair in pairs if _reaches(pair.first_off, tolerance, positions) or pair.axis_a != pair.axis_b
-    )
-    first = earliest[tolerance]
     return Difference(
         seq_len=seq_len,
         positions=positions,
-        same=not shown and not other_channels and (first is None or first >= positions),
+        same=is_same(a, b, positions=positions, any_layout=any_layout, tolerance=tolerance),
         first_off=tuple(earliest.items()),
         properties=tuple(_properties(a, b, other_channels=other_channels)),
-        pairs=shown,
+        pairs=tuple(
+            pair
+            for pair in pairs
+            if pair.axis_a != pair.axis_b or _is_before(dict(pair.first_off)[tolerance], positions)
+        ),
+    )
+
+
+def is_same(
+    a: RotaryEncoding,
+    b: RotaryEncoding,
+    *,
+    positions: int,
+    any_layout: bool = False,
+    tolerance: float = TOLERANCE,
+    seq_len: int | None = None,
+) -> bool:
+    """Return whether two rotary encodings rotate alike, as `difference` does; arguments as there."""
+    a, b = a.at(seq_len), b.at(seq_len)
+    return _fit(a, b, any_layout=any_layout) and all(
+        one.axis == other.axis
+        and not _is_before(first_off(one.factor, other.factor, _rate(one, other), tolerance), positions)
+        for one, other in _matched(_turns(a), _turns(b), by_index=any_layout)
     )
 
 
@@ -181,27 +199,26 @@ def _first_between(step: int, turn: int, low: int, high: int) -> int | None:
     return None if turns is None else -(-(low + turns * turn) // step)
 
 
-def _reaches(firsts: FirstOff, bound: float, positions: int) -> bool:
-    first = dict(firsts)[bound]
-    return first is not None and first < positions
+def _is_before(position: int | None, end: int) -> bool:
+    return position is not None and position < end
 
 
 def _turns(encoding: RotaryEncoding) -> list[_Turn]:
     """Return the pairs that rotate."""
     count, sign = encoding.pairs, -1 if encoding.direction == "inverse" else 1
     channels = channel_pairs(encoding.head_dim, count, encoding.pairing, encoding.pairing.split).T.tolist()
-    rows = zip(channels, encoding.axes, encoding._frequencies()[:count], strict=True)
+    rows, factor = zip(channels, encoding.axes, encoding._frequencies()[:count], strict=True), encoding.attention_factor
     return [
-        _Turn(index, (first, second), axis, sign * frequency, encoding.attention_factor)
+        _Turn(index, (first, second), axis, sign * frequency, factor)
         for index, ((first, second), axis, frequency) in enumerate(rows)
     ]
 
 
-def _clash(a: RotaryEncoding, b: RotaryEncoding) -> bool:
-    """Return whether a channel is in one pair of `a` and in another of `b`."""
+def _fit(a: RotaryEncoding, b: RotaryEncoding, *, any_layout: bool) -> bool:
+    """Return whether heads have one width, and no channel is in one pair of `a` and in another of `b`."""
     pairs = {turn.channels for encoding in (a, b) for turn in _turns(encoding)}
     channels = [channel for pair in pairs if pair for channel in pair]
-    return len(set(channels)) < len(channels)
+    return a.head_dim == b.head_dim and (any_layout or len(set(channels)) == len(channels))
 
 
 def _pairs(
@@ -209,8 +226,7 @@ def _pairs(
 ) -> Iterator[PairDifference]:
     """Yield the pairs of the two that have the same channels, or the same index."""
     for one, other in _matched(_turns(a), _turns(b), by_index=by_index):
-        with high_precision():
-            rate = float(one.frequency - other.frequency)
+        rate = _rate(one, other)
         distance, farthest = _largest(one.factor, other.factor, rate, positions)
         yield PairDifference(
             index=one.index if one.channels else other.index,
@@ -235,6 +251,12 @@ def _matched(a: list[_Turn], b: list[_Turn], *, by_index: bool) -> Iterator[tupl
         partners = [(ours.get(key), theirs.get(key)) for key in {**ours, **theirs}]
     for one, other in partners:
         yield one or _still(other), other or _still(one)
+
+
+def _rate(one: _Turn, other: _Turn) -> float:
+    """Return the difference of the frequencies, rounded once."""
+    with high_precision():
+        return float(one.frequency - other.frequency)
 
 
 def _still(turn: _Turn) -> _Turn:

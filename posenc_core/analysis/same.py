@@ -15,7 +15,7 @@ from ..huggingface.keys import FLAGS
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
 from .causes import Cause, causes
-from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, difference
+from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, difference, is_same
 
 LONGEST = 2**17  # positions that are compared where no config says a length
 SWITCHES = (*FLAGS, "position_embedding_type", "model_type")
@@ -166,12 +166,14 @@ def _encodings(
     """Yield each layer type with its two encodings; a config without types has all its layers compared with each."""
     types = layer_types(a), layer_types(b)
     names: tuple[str | None, ...] = tuple(dict.fromkeys((*types[0], *types[1]))) or (None,)
-    if all(types) and set(types[0]) != set(types[1]):
-        raise ValueError(f"`layer_type` must be given for each: A has layers {types[0]}, B has {types[1]}.")
     if layer_type is not None and layer_type not in names:
         raise ValueError(f"`layer_type` must be one of {names}, got {layer_type!r}.")
-    names = names if layer_type is None else (layer_type,)
-    for name in names:
+    for name in names if layer_type is None else (layer_type,):
+        for side, own in zip("AB", types, strict=True):
+            if own and name not in own:
+                raise ValueError(
+                    f"`layer_type` must be a type that both have, as {side} has no {name!r} among {', '.join(own)}."
+                )
         one, other = (
             load_rope(config, layer_type=name if own else None) for config, own in zip((a, b), types, strict=True)
         )
@@ -192,16 +194,15 @@ def _layers(
         same = a is b
         found = () if same else _switches(texts)
         return SameLayers(layer_type=name, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
-    lengths = tuple(_lengths(a, b, positions))
+    options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
+    at_lengths: list[dict[str, Any]] = [
+        {"positions": length or positions, "seq_len": length} for length in _lengths(a, b, positions)
+    ]
 
-    def compare(one: RotaryEncoding, *, any_layout: bool = any_layout) -> Iterator[Difference]:
-        options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
-        return (difference(one, b, positions=length or positions, seq_len=length, **options) for length in lengths)
+    def rotates_as_b(one: RotaryEncoding, **changed: bool) -> bool:
+        return all(is_same(one, b, **at_length, **{**options, **changed}) for at_length in at_lengths)
 
-    def is_same(one: RotaryEncoding, **options: bool) -> bool:
-        return all(found.same for found in compare(one, **options))
-
-    differences = tuple(compare(a))
+    differences = tuple(difference(a, b, **at_length, **options) for at_length in at_lengths)
     same = all(found.same for found in differences)
     remarks = (REORDERED,) if same and a.pairing.split == b.pairing.split and a.pairing != b.pairing else ()
     return SameLayers(
@@ -210,8 +211,8 @@ def _layers(
         rotates_a=True,
         rotates_b=True,
         differences=differences,
-        causes=() if same else causes(a, b, texts, layer_type=name, is_same=is_same),
-        remarks=(RELAY,) if not same and is_same(a, any_layout=True) else remarks,
+        causes=() if same else causes(a, b, texts, layer_type=name, is_same=rotates_as_b),
+        remarks=(RELAY,) if not same and rotates_as_b(a, any_layout=True) else remarks,
     )
 
 

@@ -207,6 +207,15 @@ def test_layer_types_are_compared_one_by_one():
     assert only(gemma, gemma | {"rope_local_base_freq": 2e4}, layer_type="full_attention").same
 
 
+def test_layer_types_of_other_names_are_compared_where_both_have_them():
+    gemma = {"model_type": "gemma3_text", "head_dim": 128}
+    llama4 = {"model_type": "llama4_text", "head_dim": 128, "rope_theta": 5e5}
+    with rejects(ValueError, "layer_type", "sliding_attention"):
+        compare_rope(gemma, llama4)
+    layers = only(gemma, llama4, layer_type="full_attention")
+    assert (layers.rotates_a, layers.rotates_b) == (True, False)
+
+
 def test_layers_without_rope():
     nope = LLAMA | {"rope_scaling": None, "position_embedding_type": "nope"}
     layers = only(nope, LLAMA)
