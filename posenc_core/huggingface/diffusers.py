@@ -287,6 +287,8 @@ def _beyond(tokens: Tokens, cells: Positions) -> Positions:
 def _scaled_bases(config: Config) -> tuple[float, ...]:
     """Return the base of each axis of Cosmos, by NTK-aware scaling."""
     dims, scales = _thirds_by_two(config["attention_head_dim"]), config["rope_scale"]
+    if min(dims) < 4:
+        raise ValueError(f"`attention_head_dim` must give each axis 4 channels or more, got {sum(dims)}.")
     return tuple(10000 * scale ** (dim / (dim - 2)) for dim, scale in zip(dims, scales, strict=True))
 
 

@@ -52,6 +52,7 @@ def test_a_file_and_a_folder(tmp_path):
         ({"_class_name": "Flux2Transformer2DModel", "rope_theta": 1}, ("rope_theta",)),
         ({"_class_name": "CosmosTransformer3DModel", "rope_scale": [1, 2]}, ("rope_scale",)),
         ({"_class_name": "CosmosTransformer3DModel", "rope_scale": [1, 2, 0]}, ("rope_scale",)),
+        ({"_class_name": "CosmosTransformer3DModel", "attention_head_dim": 6}, ("attention_head_dim", 6)),
         ({"_class_name": "HunyuanImageTransformer2DModel", "patch_size": [1, 1, 1]}, ("rope_axes_dim", "3 numbers")),
         (FLUX | {"axes_dims_rope": [64, 64]}, ("axes_dims_rope", "3 numbers")),
     ],
