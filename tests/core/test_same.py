@@ -209,11 +209,12 @@ def test_layer_types_are_compared_one_by_one():
 
 def test_layer_types_of_other_names_are_compared_where_both_have_them():
     gemma = {"model_type": "gemma3_text", "head_dim": 128}
-    llama4 = {"model_type": "llama4_text", "head_dim": 128, "rope_theta": 5e5}
+    other = {"head_dim": 128, "rope_parameters": {"full_attention": {"rope_theta": 1e6}, "chunked_attention": None}}
     with rejects(ValueError, "layer_type", "sliding_attention"):
-        compare_rope(gemma, llama4)
-    layers = only(gemma, llama4, layer_type="full_attention")
-    assert (layers.rotates_a, layers.rotates_b) == (True, False)
+        compare_rope(gemma, other)
+    with rejects(ValueError, "layer_type", "chunked_attention"):
+        compare_rope(gemma, other, layer_type="chunked_attention")
+    assert only(gemma, other, layer_type="full_attention").same
 
 
 def test_layers_without_rope():
@@ -306,6 +307,9 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert max(map(len, printed.splitlines())) <= 80
     for text in ("different from position 1 on", "rope_theta", "500,000", "10,000"):
         assert text in printed
+    write(tmp_path, d=LLAMA | {"model_type": "gptj", "rope_theta": 1e4})
+    assert main(["same", "a.json", "d.json", "--any-layout"]) == 1
+    assert "…" not in capsys.readouterr().out.replace("0 … ", "")
     (layers,) = json.loads((tmp_path / "x.json").read_text())["layers"]
     assert layers["causes"][0]["key"] == "rope_theta"
     assert len(layers["differences"][0]["pairs"]) == 63

@@ -143,9 +143,8 @@ def _pairs(difference: Difference, pairs: list[PairDifference]) -> Table:
 
 
 def _row(pair: PairDifference) -> Iterator[str]:
-    channels = [one for one in (pair.channels_a, pair.channels_b) if one is not None]
     yield str(pair.index)
-    yield " / ".join(dict.fromkeys("{}, {}".format(*one) for one in channels))
+    yield "{}, {}".format(*(pair.channels_a or pair.channels_b or ()))
     for frequency, axis in ((pair.frequency_a, pair.axis_a), (pair.frequency_b, pair.axis_b)):
         yield f"{frequency:.4g}" + (f" axis {axis}" if pair.axis_a != pair.axis_b else "")
     for _, position in pair.first_off:
