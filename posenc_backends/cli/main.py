@@ -10,10 +10,10 @@ from typing import Any
 
 from posenc_core import __version__
 
-from . import check, explain, explorer, golden, plot, relayout, report, train
+from . import check, explain, explorer, golden, plot, relayout, report, same, train
 from .parser import Parser
 
-COMMANDS: tuple[Any, ...] = (report, plot, explain, explorer, relayout, train, check, golden)
+COMMANDS: tuple[Any, ...] = (report, plot, explain, same, explorer, relayout, train, check, golden)
 EXTRAS = {"rich": "report", "jinja2": "report", "matplotlib": "plots"}  # extra that installs a package
 
 
@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments; by default with those of the process.
 
     Returns:
-        The exit status: 0; 1 if a report has failures or a training misses its target; 2 if the command cannot run;
-        130 if it is interrupted. `posenc check` has its own.
+        The exit status: 0; 1 if a report has failures, a training misses its target, or two configs differ; 2 if the
+        command cannot run; 130 if it is interrupted. `posenc check` has its own.
     """
     options = _parser().parse_args(arguments)
     try:

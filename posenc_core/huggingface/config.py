@@ -22,12 +22,13 @@ TEXTS = (
     "thinker_config", "vlm_config", "text_config", "llm_config", "language_config", "language_model_config",
     "lm_config",
 )  # fmt: skip
+FOREIGN = ("_class_name", "architecture")  # keys that diffusers and timm have, and models of transformers have not
 _ROTARY = re.compile(r"(?<!p)rope|rotary|theta", re.IGNORECASE)  # not "properties"
 _NO_TEXT = re.compile(r"vision|visual|vit_|image|img|video|audio|speech|wav|codec", re.IGNORECASE)
 
 
 def read(config: Any) -> dict[str, Any]:
-    """Read the config of the text model: for a nested config, its innermost text part.
+    """Read the config of the text model: for a nested config, its innermost text part; one of diffusers or timm whole.
 
     Other formats, as in `formats`, are translated into a config.
 
@@ -47,10 +48,17 @@ def read(config: Any) -> dict[str, Any]:
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
     _check_printable(content)
+    if is_foreign(content):
+        return dict(content)
     try:
         return _text_part(dict(content))
     except RecursionError as error:
         raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
+
+
+def is_foreign(config: Mapping[str, Any]) -> bool:
+    """Return whether a config is one of diffusers or timm; transformers wraps those of timm."""
+    return config.get("model_type") in (None, "timm_wrapper") and any(isinstance(config.get(k), str) for k in FOREIGN)
 
 
 def is_rotary_key(key: object) -> bool:

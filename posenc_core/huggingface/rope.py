@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..encodings import MultimodalRotary, Rotary
+from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
-from .config import ROPES, read
+from .config import ROPES, is_foreign, read
+from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .layer_types import attention_types, parameters_of
 from .models import SCALED, Model, model_of, model_type
 from .parameters import complete_parameters
 from .scalings import rope_type_of, warn
+from .timm import load_timm
 
 
-def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | None = None) -> Rotary | None:
+def load_rope(
+    config: Any, *, layer_type: str | None = None, layout: Layout | None = None
+) -> Rotary | AxialRotary | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`). Every key that concerns RoPE is either
@@ -26,14 +30,16 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     `llama_4_scaling_beta` is not a rotation: a warning says how to multiply the queries.
 
     Args:
-        config: a `config.json`, its folder, its content as a dict, or a config object of transformers; a GGUF file, a
+        config: a `config.json`, its folder, its content as a dict, or a config object of transformers; the config of a
+            transformer of diffusers (`_class_name`) or of a model of timm (`architecture`); a GGUF file, a
             `params.json` of Mistral or Meta, or the content of either; arguments of Megatron-LM, as a namespace, words
             or text.
         layer_type: the layers to load, such as `"full_attention"`, if not all layers are alike; see `layer_types`.
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
             contain it: by default it is that of the `model_type`, or `"half"`, as in most models.
     Returns:
-        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`; None if these layers have no RoPE.
+        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`, or `AxialRotary` for images; None if these
+        layers have no RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, or `layer_type` must
             be chosen.
@@ -46,6 +52,8 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     Rotary(head_dim=128, layout='half', base=1000000.0, scaling=Linear(factor=8.0))
     """
     text_config = read(config)
+    if is_foreign(text_config):
+        return _load_foreign(text_config, layer_type, layout)
     check_keys(text_config)
     _check_scaling_given(text_config)
     model = model_of(text_config)
@@ -58,6 +66,14 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     return _build(
         complete_parameters(parameters, text_config, by_layer_type=by_layer_type), text_config, layer_type, layout
     )
+
+
+def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+    """Load the RoPE of a config of diffusers or timm, whose layers are all alike and whose layout follows from it."""
+    for name, value in (("layer_type", layer_type), ("layout", layout)):
+        if value is not None:
+            raise ValueError(f"`{name}` must be left out for a config of diffusers or timm, got {value!r}.")
+    return load_diffusers(config) if "_class_name" in config else load_timm(config)
 
 
 def _any_type(config: dict[str, Any], model: Model) -> str | None:

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import sys
-from types import ModuleType
 
 
 def lone(name):
@@ -15,7 +14,5 @@ def lone(name):
     for depth, _ in enumerate(packages, start=1):
         package = ".".join(packages[:depth])
         if package not in sys.modules:
-            spec = importlib.util.find_spec(package)
-            sys.modules[package] = ModuleType(package)
-            sys.modules[package].__path__ = list(spec.submodule_search_locations)
+            sys.modules[package] = importlib.util.module_from_spec(importlib.util.find_spec(package))
     return importlib.import_module(name)

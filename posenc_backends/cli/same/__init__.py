@@ -1,0 +1,60 @@
+"""The command `posenc same`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("same", help="compare the RoPE of two configs, and name the key that differs")
+    parser.add_argument("a", type=Path, metavar="A", help="a config, or its folder, in any format that load_rope reads")
+    parser.add_argument("b", type=Path, metavar="B", help="another one")
+    parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
+    parser.add_argument(
+        "--any-layout",
+        action="store_true",
+        help="other channels may form a pair, where a format has its weights re-laid",
+    )
+    parser.add_argument(
+        "--positions", type=int, metavar="N", help="how many to compare (default: the longest length in A or B)"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-3,
+        metavar="X",
+        help="distance of rotated unit vectors that counts as the same (default: 0.001)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON, with all pairs that differ")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare the configs.
+
+    Returns:
+        The exit status: 0 if they describe the same rotation, 1 if they do not, 2 if they cannot be compared.
+    """
+    from .tables import same
+
+    try:
+        found = same(
+            options.a,
+            options.b,
+            path=options.json,
+            layer_type=options.layer_type,
+            any_layout=options.any_layout,
+            positions=options.positions,
+            tolerance=options.tolerance,
+        )
+    except (ArithmeticError, LookupError, AttributeError) as error:  # status 1 of a traceback would mean: they differ
+        print(f"posenc: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0 if found else 1

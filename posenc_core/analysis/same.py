@@ -1,0 +1,274 @@
+"""Sameness: whether two configs, of any format that `load_rope` reads, describe the same rotation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from .._array_api.checks import check_integer, check_number
+from ..encodings.rotary.base import RotaryEncoding
+from ..huggingface import layer_types, load_rope
+from ..huggingface.config import LENGTHS, read, values_of
+from ..huggingface.keys import FLAGS
+from ..positions.sequences import LIMIT
+from ..scaling import DynamicNTK
+from .causes import Cause, causes
+from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, difference, is_same
+
+LONGEST = 2**17  # positions that are compared where no config says a length
+SWITCHES = (*FLAGS, "position_embedding_type", "model_type")
+RELAY = "the same frequencies; the channels are paired otherwise: re-lay the weights by `posenc relayout`"
+REORDERED = "the result has its channels in another order, on which no attention score depends"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameLayers:
+    """The comparison of the layers of one type.
+
+    Attributes:
+        layer_type: its name; None if all layers of both configs are alike.
+        same: whether they rotate alike in all sequences that were compared.
+        rotates_a, rotates_b: whether the layers have RoPE.
+        differences: one for each length of the sequence that changes frequencies; none if a side has no RoPE.
+        causes: the keys that make them differ.
+        remarks: sentences about what differs on purpose.
+    """
+
+    layer_type: str | None
+    same: bool
+    rotates_a: bool
+    rotates_b: bool
+    differences: tuple[Difference, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def worst(self) -> Difference | None:
+        """The comparison in the shortest sequences that differ, or else in the longest."""
+        return next((one for one in self.differences if not one.same), next(reversed(self.differences), None))
+
+    @property
+    def first_off(self) -> FirstOff:
+        return () if self.worst is None else self.worst.first_off
+
+    @property
+    def properties(self) -> tuple[Property, ...]:
+        return () if self.worst is None else self.worst.properties
+
+    def __str__(self) -> str:
+        name = "all layers" if self.layer_type is None else self.layer_type
+        return "\n".join((f"{name}: {self.verdict}", *map(_line, self.causes), *(f"  {text}" for text in self.remarks)))
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: whether they are the same, and from which position on and by how much they differ."""
+        if self.worst is None:
+            return "no RoPE in both" if self.same else f"only {'A' if self.rotates_a else 'B'} has RoPE"
+        worst = self.worst
+        bound, first = worst.first_off[0]
+        length = "" if worst.seq_len is None else f" in sequences of {worst.seq_len:,}"
+        if self.same:
+            later = "" if first is None else f"; beyond them, they differ by more than {bound:g} from {first:,} on"
+            return f"the same rotation at {worst.positions:,} positions{later}"
+        start = "on their axes alone" if first is None else f"from position {first:,} on"
+        if not worst.pairs:
+            return f"different {start}{length}: other channels form a pair"
+        turned = [pair for pair in worst.pairs if pair.frequency_a != pair.frequency_b]
+        distance = max(pair.distance for pair in worst.pairs)
+        angles = f", by up to {max(pair.angle for pair in turned):.3g} radians" if turned else ""
+        which = f"{_which(turned)} rotate by another angle" if turned else _which(worst.pairs)
+        return f"different {start}{length}: {which}{angles}; a unit vector differs by up to {distance:.3g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Whether two configs describe the same rotation, by layer type; `str` gives a few lines.
+
+    Attributes:
+        same: whether all layers rotate alike.
+        a, b: the names of the configs.
+        positions: how many positions were compared, from 0.
+        tolerance: the largest distance of rotated unit vectors that counts as the same.
+        layers: one comparison for each layer type.
+    """
+
+    same: bool
+    a: str
+    b: str
+    positions: int
+    tolerance: float
+    layers: tuple[SameLayers, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            ("the same" if self.same else "different", f"A: {self.a}", f"B: {self.b}", *map(str, self.layers))
+        )
+
+
+def compare_rope(
+    a: Any,
+    b: Any,
+    *,
+    layer_type: str | None = None,
+    any_layout: bool = False,
+    positions: int | None = None,
+    tolerance: float = TOLERANCE,
+) -> Comparison:
+    """Compare the rotations that two configs describe, and name the keys that make them differ.
+
+    Frequencies are exact, and so are the first positions. Two rotations are the same if no unit vector, rotated by
+    either, differs by more than the tolerance at any position that is compared.
+
+    Args:
+        a, b: anything that `load_rope` takes: files, folders, dicts, config objects.
+        layer_type: the layers to compare; all by default.
+        any_layout: whether it is no difference that other channels form a pair, where a format has its weights re-laid.
+        positions: how many positions to compare; by default the longest length that either config says, or 131,072.
+        tolerance: between 0 and 1; one rotated entry rounded to bfloat16 is off by 2**-9.
+    Returns:
+        The comparison, by layer type.
+    Raises:
+        TypeError, ValueError, OSError: as in `load_rope`, or if an argument is out of range.
+    Warns:
+        UserWarning: as in `load_rope`.
+
+    >>> llama = {"model_type": "llama", "head_dim": 128, "max_position_embeddings": 8192}
+    >>> (layers,) = compare_rope(llama | {"rope_theta": 5e5}, llama).layers
+    >>> layers.same, layers.first_off[0], [(cause.key, cause.a, cause.b) for cause in layers.causes]
+    (False, (0.001, 1), [('rope_theta', 500000.0, 10000)])
+    """
+    if positions is not None:
+        check_integer("positions", positions)
+    check_number("tolerance", tolerance, above=0)
+    if tolerance > 1 or (positions or 1) > LIMIT:
+        raise ValueError(f"`tolerance` must be at most 1 and `positions` 2**31, got {tolerance!r} and {positions!r}.")
+    texts, encodings = (read(a), read(b)), tuple(_encodings(a, b, layer_type))
+    length = positions or max(_longest(one, other, texts) for _, one, other in encodings)
+    layers = tuple(
+        _layers(name, one, other, texts, length, any_layout=any_layout, tolerance=tolerance)
+        for name, one, other in encodings
+    )
+    return Comparison(
+        same=all(layer.same for layer in layers),
+        a=_name(a, "A"),
+        b=_name(b, "B"),
+        positions=length,
+        tolerance=tolerance,
+        layers=layers,
+    )
+
+
+def _encodings(
+    a: Any, b: Any, layer_type: str | None
+) -> Iterator[tuple[str | None, RotaryEncoding | None, RotaryEncoding | None]]:
+    """Yield each layer type with its two encodings; a config without types has all its layers compared with each."""
+    types = layer_types(a), layer_types(b)
+    names: tuple[str | None, ...] = tuple(dict.fromkeys((*types[0], *types[1]))) or (None,)
+    if layer_type is not None and layer_type not in names:
+        raise ValueError(f"`layer_type` must be one of {names}, got {layer_type!r}.")
+    for name in names if layer_type is None else (layer_type,):
+        for side, own in zip("AB", types, strict=True):
+            if own and name not in own:
+                raise ValueError(
+                    f"`layer_type` must be a type that both have, as {side} has no {name!r} among {', '.join(own)}."
+                )
+        one, other = (
+            load_rope(config, layer_type=name if own else None) for config, own in zip((a, b), types, strict=True)
+        )
+        yield name, one, other
+
+
+def _layers(
+    name: str | None,
+    a: RotaryEncoding | None,
+    b: RotaryEncoding | None,
+    texts: tuple[Mapping[str, Any], Mapping[str, Any]],
+    positions: int,
+    *,
+    any_layout: bool,
+    tolerance: float,
+) -> SameLayers:
+    if a is None or b is None:
+        same = a is b
+        found = () if same else _switches(texts)
+        return SameLayers(layer_type=name, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
+    options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
+    at_lengths: list[dict[str, Any]] = [
+        {"positions": length or positions, "seq_len": length} for length in _lengths(a, b, positions)
+    ]
+
+    def rotates_as_b(one: RotaryEncoding, **changed: bool) -> bool:
+        return all(is_same(one, b, **at_length, **{**options, **changed}) for at_length in at_lengths)
+
+    differences = tuple(difference(a, b, **at_length, **options) for at_length in at_lengths)
+    same = all(found.same for found in differences)
+    remarks = (REORDERED,) if same and a.pairing.split == b.pairing.split and a.pairing != b.pairing else ()
+    return SameLayers(
+        layer_type=name,
+        same=same,
+        rotates_a=True,
+        rotates_b=True,
+        differences=differences,
+        causes=() if same else causes(a, b, texts, layer_type=name, is_same=rotates_as_b),
+        remarks=(RELAY,) if not same and rotates_as_b(a, any_layout=True) else remarks,
+    )
+
+
+def _switches(texts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[Cause, ...]:
+    """Return the keys that turn RoPE on or off and differ."""
+    a, b = texts
+    differing = [key for key in SWITCHES if a.get(key) != b.get(key)]
+    return tuple(
+        Cause(key=key, a=a.get(key), b=b.get(key), a_from=key if key in a else None, b_from=key if key in b else None)
+        for key in differing
+    )
+
+
+def _lengths(a: RotaryEncoding, b: RotaryEncoding, positions: int) -> Iterator[int | None]:
+    """Yield the lengths of sequences to compare: around each change of frequencies, and the longest."""
+    limits = [one.max_seq_len for one in (a, b) if one.max_seq_len is not None]
+    if not limits:
+        yield None
+        return
+    yield from sorted({length for limit in limits for length in (limit, limit + 1) if length < positions} | {positions})
+
+
+def _longest(a: RotaryEncoding | None, b: RotaryEncoding | None, texts: tuple[Mapping[str, Any], ...]) -> int:
+    """Return the longest length that either config says; without one, that its scaling stretches to."""
+    stated = [length for text in texts for length in values_of(text, LENGTHS).values() if isinstance(length, int)]
+    limits = [one.max_seq_len + 1 for one in (a, b) if one is not None and one.max_seq_len is not None]
+    stretched = [0]
+    for scaling in (getattr(one, "scaling", None) for one in (a, b)):
+        original, factor = (getattr(scaling, name, None) for name in ("original_max_position_embeddings", "factor"))
+        if original and factor and (isinstance(scaling, DynamicNTK) or max(stated, default=0) < 2):
+            stretched.append(round(original * factor))
+    longest = max(stated + limits + stretched)
+    return min(longest, LIMIT) if longest > 1 else LONGEST
+
+
+def _which(pairs: Sequence[PairDifference]) -> str:
+    """Return in words which pairs these are."""
+    first, last = pairs[0].index, pairs[-1].index
+    if last - first + 1 != len(pairs):
+        return f"{len(pairs)} pairs from {first} to {last}"
+    return f"pairs {first}–{last}" if last > first else f"pair {first}"
+
+
+def _name(config: Any, default: str) -> str:
+    return str(config) if isinstance(config, str | PathLike) else default
+
+
+def _line(cause: Cause) -> str:
+    sides = (f"{value!r} ({_where(origin)}) in {side}" for value, origin, side in _sides(cause))
+    return f"  {cause.key}: {', '.join(sides)}"
+
+
+def _sides(cause: Cause) -> Iterator[tuple[Any, str | None, str]]:
+    yield cause.a, cause.a_from, "A"
+    yield cause.b, cause.b_from, "B"
+
+
+def _where(origin: str | None) -> str:
+    return f"`{origin}`" if origin else "not given"

@@ -1,0 +1,142 @@
+"""Configs of transformers of diffusers: what is refused, what has no RoPE, and positions by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from posenc_core import AxialRotary
+from posenc_core.analysis import compare_rope
+from posenc_core.analysis.explain import explain
+from posenc_core.huggingface import load_rope
+from posenc_core.huggingface.diffusers import RULES, diffusers_positions
+
+from ..errors import rejects
+
+FLUX = {
+    "_class_name": "FluxTransformer2DModel",
+    "_diffusers_version": "0.42.1",
+    "patch_size": 1,
+    "guidance_embeds": True,
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_defaults_make_an_encoding_of_the_whole_head(name):
+    rotary = load_rope(
+        {"_class_name": name, "use_rotary_positional_embeddings": True} if "CogVideo" in name else {"_class_name": name}
+    )
+    assert isinstance(rotary, AxialRotary)
+    assert rotary.rotary_channels == rotary.head_dim
+
+
+def test_a_file_and_a_folder(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(FLUX | {"axes_dims_rope": [64, 32, 32]}))
+    expected = AxialRotary(head_dim=128, layout="interleaved", axes_dims=(64, 32, 32))
+    assert load_rope(tmp_path) == load_rope(tmp_path / "config.json") == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"_class_name": "FluxPipeline"}, ("_class_name", "not of a pipeline")),
+        ({"_class_name": "LTXVideoTransformer3DModel"}, ("_class_name", "frequencies rise")),
+        ({"_class_name": "MochiTransformer3DModel"}, ("_class_name", "learned")),
+        (FLUX | {"rope_theta": 500}, ("rope_theta", "is no key")),
+        (FLUX | {"rotary_dim": 64}, ("rotary_dim", "is no key")),
+        (FLUX | {"axes_dims_rope": [16, 56, 58]}, ("axes_dims_rope",)),
+        (FLUX | {"axes_dims_rope": [15, 57, 56]}, ("axes_dims_rope",)),
+        (FLUX | {"attention_head_dim": 64}, ("axes_dims_rope",)),
+        (FLUX | {"attention_head_dim": 0}, ("attention_head_dim",)),
+        ({"_class_name": "WanTransformer3DModel", "attention_head_dim": 127}, ("attention_head_dim", "(43, 42, 42)")),
+        ({"_class_name": "Flux2Transformer2DModel", "rope_theta": 1}, ("rope_theta",)),
+        ({"_class_name": "CosmosTransformer3DModel", "rope_scale": [1, 2]}, ("rope_scale",)),
+        ({"_class_name": "CosmosTransformer3DModel", "rope_scale": [1, 2, 0]}, ("rope_scale",)),
+        ({"_class_name": "CosmosTransformer3DModel", "attention_head_dim": 6}, ("attention_head_dim", 6)),
+        ({"_class_name": "HunyuanImageTransformer2DModel", "patch_size": [1, 1, 1]}, ("rope_axes_dim", "3 numbers")),
+        (FLUX | {"axes_dims_rope": [64, 64]}, ("axes_dims_rope", "3 numbers")),
+    ],
+    ids=str,
+)
+def test_refused(config, named):
+    with rejects(ValueError, *named):
+        load_rope(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (FLUX | {"axes_dims_rope": 128}, ("axes_dims_rope",)),
+        (FLUX | {"axes_dims_rope": ["16", 56, 56]}, ("axes_dims_rope",)),
+        (FLUX | {"attention_head_dim": "128"}, ("attention_head_dim",)),
+        ({"_class_name": "Flux2Transformer2DModel", "rope_theta": "x"}, ("rope_theta",)),
+        ({"_class_name": "Lumina2Transformer2DModel", "hidden_size": "x"}, ("hidden_size",)),
+        ({"_class_name": "ZImageTransformer2DModel", "n_heads": 0}, ("n_heads",)),
+    ],
+    ids=str,
+)
+def test_wrong_types(config, named):
+    with rejects((TypeError, ValueError), *named):
+        load_rope(config)
+
+
+@pytest.mark.parametrize("name", ["SD3Transformer2DModel", "PixArtTransformer2DModel", "UNet2DConditionModel"])
+def test_classes_without_rope(name):
+    assert load_rope({"_class_name": name, "pos_embed_max_size": 96}) is None
+
+
+def test_cog_video_of_two_billion_parameters_has_sinusoidal_positions():
+    assert load_rope({"_class_name": "CogVideoXTransformer3DModel", "use_rotary_positional_embeddings": False}) is None
+
+
+def test_layers_are_alike_and_know_their_layout():
+    for options in ({"layer_type": "full_attention"}, {"layout": "half"}):
+        with rejects(ValueError, next(iter(options)), "must be left out"):
+            load_rope(FLUX, **options)
+    with rejects(ValueError, "config", "one axis"):
+        explain(FLUX)
+
+
+def test_positions():
+    np.testing.assert_array_equal(
+        diffusers_positions(FLUX, height=2, width=2, text=2), [[0] * 6, [0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 0, 1]]
+    )
+    lumina = {"_class_name": "Lumina2Transformer2DModel"}
+    np.testing.assert_array_equal(
+        diffusers_positions(lumina, height=1, width=2, text=2), [[0, 1, 2, 2], [0, 0, 0, 0], [0, 0, 0, 1]]
+    )
+    cog = {"_class_name": "CogView4Transformer2DModel", "attention_head_dim": 128}
+    np.testing.assert_array_equal(diffusers_positions(cog, height=1, width=3), [[0, 0, 0], [0, 85, 170]])
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens", "named"),
+    [
+        (FLUX, {"height": 0}, ("height",)),
+        (FLUX, {"text": -1}, ("text",)),
+        (FLUX, {"fps": 24}, ("fps",)),
+        ({"_class_name": "WanTransformer3DModel"}, {"text": 1}, ("text", 1)),
+        ({"_class_name": "WanTransformer3DModel"}, {"height": 1025}, ("rope_max_seq_len",)),
+        ({"_class_name": "HunyuanDiT2DModel"}, {"frames": 2}, ("frames",)),
+        ({"_class_name": "QwenImageTransformer2DModel", "use_layer3d_rope": True}, {}, ("use_layer3d_rope",)),
+        ({"_class_name": "SD3Transformer2DModel"}, {}, ("config", "rotates nothing")),
+        ({"_class_name": "CosmosTransformer3DModel"}, {"fps": 0}, ("fps",)),
+    ],
+    ids=str,
+)
+def test_wrong_tokens(config, tokens, named):
+    with rejects(ValueError, *named):
+        diffusers_positions(config, **{"height": 2, "width": 2} | tokens)
+
+
+def test_two_of_them_are_compared():
+    assert compare_rope(FLUX, {"_class_name": "ChromaTransformer2DModel"}).same
+    (layers,) = compare_rope(FLUX, {"_class_name": "BriaTransformer2DModel", "rope_theta": 500}).layers
+    assert [(cause.key, cause.a, cause.b, cause.b_from) for cause in layers.causes] == [
+        ("rope_theta", 10000, 500, "rope_theta")
+    ]
+    (layers,) = compare_rope(FLUX, FLUX | {"axes_dims_rope": [32, 48, 48]}).layers
+    assert [cause.key for cause in layers.causes] == ["axes_dims"]
+    (layers,) = compare_rope(FLUX, {"model_type": "llama", "head_dim": 128}).layers
+    assert not layers.same
+    assert "axes" in [one.name for one in layers.properties]

@@ -1,0 +1,138 @@
+"""The vision transformers of timm beside what `load_rope` makes of their configs.
+
+timm's models ask for torchvision, which has no build for every torch: their arguments are read from the source, and
+given to the rotary modules as `Eva` gives them.
+"""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from posenc_core.huggingface import load_rope
+from posenc_core.huggingface.timm import timm_positions
+
+from .importing import lone
+from .rounding import ENTRY, UNIT, angle_slack, pair_slack, rotated
+
+timm = lone("timm.layers.pos_embed_sincos")
+ROWS, COLUMNS = 5, 7
+ROPE = {"rope_temperature": "temperature", "rope_grid_indexing": "grid_indexing", "rope_mrope_section": "mrope_section"}
+
+
+def arguments_of_models():
+    """Return the arguments of every model of `timm.models.eva`, by its name, from the source."""
+    (folder,) = importlib.util.find_spec("timm").submodule_search_locations
+    tree = ast.parse((Path(folder) / "models" / "eva.py").read_text(encoding="utf-8"))
+    found = {}
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and function.decorator_list:
+            for statement in function.body:
+                if isinstance(statement, ast.Assign) and statement.targets[0].id == "model_args":
+                    found[function.name] = {
+                        one.arg: ast.literal_eval(one.value)
+                        for one in statement.value.keywords
+                        if isinstance(one.value, ast.Constant | ast.Tuple)
+                    }
+    return found
+
+
+MODELS = arguments_of_models()
+TURNING = {name: one for name, one in MODELS.items() if one.get("use_rot_pos_emb")}
+LEARNED = {name for name, one in TURNING.items() if one.get("rope_type") == "mixed"}
+
+
+def module(arguments):
+    """Return the module that `Eva` makes."""
+    kind = arguments.get("rope_type", "cat")
+    options = {"temperature": 10000.0} | {ROPE[name]: value for name, value in arguments.items() if name in ROPE}
+    if kind in ("cat", "dinov3"):
+        options["grid_offset"] = arguments.get("rope_grid_offset", 0.0)
+    if kind == "cat":
+        options |= {"in_pixels": False, "ref_feat_shape": arguments.get("ref_feat_shape")}
+    options["rotate_half"] = arguments.get("rope_rotate_half", False) or kind == "mrope"
+    width, heads = arguments.get("embed_dim", 768), arguments.get("num_heads", 12)
+    return timm.create_rope_embed(kind, dim=width, num_heads=heads, **options), options["rotate_half"]
+
+
+def compare(config, arguments):
+    rope, half = module(arguments)
+    table = rope.get_embed((ROWS, COLUMNS))
+    encoding, positions = load_rope(config), timm_positions(config, height=ROWS, width=COLUMNS)
+    assert encoding.head_dim == table.shape[-1] // 2
+    columns = slice(encoding.pairs) if half else slice(None, None, 2)
+    sin, cos = (one[:, columns].numpy() for one in table.chunk(2, dim=-1))
+    ours = encoding.cos_sin(positions)
+    # Coordinates are rounded three times, of numbers up to 2 for those from -1 to 1; and so are the angles.
+    rounding = 3 * UNIT * np.maximum(np.abs(positions), 2 if encoding_turns(encoding) else 0).T
+    slack = angle_slack(encoding, positions) + rounding[:, list(encoding.axes)] * encoding.frequencies()
+    for one, theirs in zip(ours, (cos, sin), strict=True):
+        np.testing.assert_array_less(np.abs(theirs - one), slack + ENTRY * UNIT)
+    x = np.random.default_rng(0).standard_normal((1, 2, ROWS * COLUMNS, encoding.head_dim)).astype(np.float32)
+    turned = timm.apply_rot_embed_cat(torch.from_numpy(x), table, half=half).numpy()
+    assert np.all(np.abs(turned - rotated(x, ours, encoding)) <= pair_slack(x, encoding, slack))
+
+
+def encoding_turns(encoding):
+    return getattr(encoding, "unit", "radian") == "turn"
+
+
+def test_models_are_found():
+    assert len(TURNING) > 40
+    assert len(LEARNED) == 6
+
+
+@pytest.mark.parametrize("name", sorted(TURNING.keys() - LEARNED))
+def test_an_architecture_is_known_by_its_name(name):
+    compare({"architecture": name, "num_classes": 1000, "pretrained_cfg": {"tag": "in1k"}}, TURNING[name])
+
+
+@pytest.mark.parametrize("name", sorted(TURNING.keys() - LEARNED)[::5])
+def test_arguments_say_as_much_as_the_name(name):
+    compare({"architecture": "eva_of_ones_own", "model_args": TURNING[name]}, TURNING[name])
+
+
+@pytest.mark.parametrize("name", sorted(LEARNED))
+def test_learned_frequencies_are_refused(name):
+    with pytest.raises(ValueError, match="`rope_type` 'mixed'"):
+        load_rope({"architecture": name})
+
+
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - TURNING.keys()))
+def test_the_others_do_not_rotate_or_are_refused(name):
+    if name.startswith("eva02"):
+        assert load_rope({"architecture": name}) is None
+    else:
+        with pytest.raises(ValueError, match=f"`architecture` '{name}' is not known"):
+            load_rope({"architecture": name})
+    assert load_rope({"architecture": name, "model_args": MODELS[name] | {"use_rot_pos_emb": False}}) is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"rope_type": "mrope", "rope_mrope_section": (8, 12, 12)},
+        {"rope_type": "mrope", "embed_dim": 1152, "num_heads": 16, "rope_mrope_section": (12, 12, 12)},
+        {"rope_type": "mrope", "rope_mrope_section": (20, 8, 4), "rope_temperature": 1000.0},
+        {"rope_type": "dinov3", "rope_temperature": 50.0, "rope_grid_offset": 0.25, "rope_grid_indexing": "xy"},
+        {"rope_type": "cat", "rope_rotate_half": True, "rope_grid_offset": 1.0, "ref_feat_shape": (3, 4)},
+        {"rope_type": "cat", "rope_grid_indexing": "xy", "ref_feat_shape": (3, 4), "rope_grid_offset": 0.5},
+    ],
+    ids=str,
+)
+def test_arguments(arguments):
+    arguments = {"use_rot_pos_emb": True, "embed_dim": 768, "num_heads": 12} | arguments
+    compare({"architecture": "eva_of_ones_own", "model_args": arguments}, arguments)
+
+
+@pytest.mark.parametrize("kind", ["axial", "dinov3"])
+def test_naflexvit_names_its_arguments_otherwise(kind):
+    """Without `rope_type` it has none; timm built axial RoPE for DINOv3 there until 2026."""
+    model = {"architecture": "naflexvit_base_patch16_siglip"}
+    assert load_rope(model) is None
+    given = {"rope_type": kind, "rope_ref_feat_shape": [16, 16]}
+    shape = {"ref_feat_shape": (16, 16)} if kind == "axial" else {}
+    compare(model | {"model_args": given}, {"rope_type": "cat" if kind == "axial" else kind} | shape)
