@@ -17,7 +17,9 @@ from .parameters import complete_parameters
 from .scalings import rope_type_of, warn
 
 
-def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | None = None) -> Rotary | None:
+def load_rope(
+    config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
+) -> Rotary | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`). Every key that concerns RoPE is either
@@ -30,6 +32,7 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
         layer_type: the layers to load, such as `"full_attention"`, if not all layers are alike; see `layer_types`.
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
             contain it: by default it is that of the `model_type`, or `"half"`, as in most models.
+        part: the part of a multimodal model to load; None is the text model, the only one that is supported.
     Returns:
         `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`; None if these layers have no RoPE.
     Raises:
@@ -43,6 +46,8 @@ def load_rope(config: Any, *, layer_type: str | None = None, layout: Layout | No
     >>> load_rope({"head_dim": 128, "rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 8.0}})
     Rotary(head_dim=128, layout='half', base=1000000.0, scaling=Linear(factor=8.0))
     """
+    if part is not None:
+        raise ValueError(f"`part` must be None, the text model, as no other part can be loaded, got {part!r}.")
     text_config = read(config)
     check_keys(text_config)
     _check_scaling_given(text_config)

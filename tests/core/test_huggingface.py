@@ -325,6 +325,12 @@ def test_rotary_keys_in_dicts_of_their_own():
     assert load_rope({"text_config": {**SMALL, "rope_theta": 5e5}, **others}) == half(64, 5e5)
 
 
+def test_a_part_that_cannot_be_loaded():
+    assert load_rope(SMALL, part=None) == half(64, 10000)
+    with rejects(ValueError, "part", "'tail'"):
+        load_rope(SMALL, part="tail")
+
+
 def test_configs_that_hold_themselves():
     config = {**SMALL}
     config["text_config"] = config
