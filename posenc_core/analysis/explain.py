@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import Rotary
+from ..encodings import AxialRotary, Rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
@@ -104,6 +104,8 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     rotary, text_config = load_rope(config, layer_type=layer_type), read(config)
     if rotary is None:
         return Layers(layer_type=layer_type)
+    if isinstance(rotary, AxialRotary):
+        raise ValueError(f"`config` must have a rotation of one axis to be explained, got {rotary!r}.")
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Rotary
+from posenc_core.encodings import AxialRotary, Rotary
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import read
 from posenc_core.huggingface.heads import SIZES
@@ -252,7 +252,7 @@ def _width(config: Any) -> tuple[int, int, Any]:
     return widths.pop()
 
 
-def _ropes(config: Any) -> list[Rotary]:
+def _ropes(config: Any) -> list[Rotary | AxialRotary]:
     """Return the encodings of the layers that rotate."""
     ropes = [load_rope(config, layer_type=layer_type) for layer_type in layer_types(config) or (None,)]
     found = [rope for rope in ropes if rope is not None]
