@@ -588,7 +588,6 @@ WARNED = {
         {"rope_scaling": {"type": "default", "max_position_embeddings": 1024}},
         "`max_position_embeddings` is 1024 .* 4096 .*used",
     ),
-    "base": ({"model_type": "new", "partial_rotary_factor": 0.5}, "`rope_theta` is missing, .* 'new' .*10000 is used"),
 }
 
 
@@ -624,7 +623,6 @@ def test_the_value_named_in_a_warning_is_used():
         "mscale": YaRN(factor=4, **L0, mscale=0.7),
         "llama 4": YaRN(factor=4, **L0),
         "two lengths": None,
-        "base": None,
     }
 
 
