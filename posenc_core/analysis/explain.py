@@ -105,7 +105,7 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     if rotary is None:
         return Layers(layer_type=layer_type)
     if isinstance(rotary, AxialRotary):
-        raise ValueError(f"`config` must have a rotation of one axis to be explained, got {rotary!r}.")
+        raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")  # noqa: TRY004  # its content
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,

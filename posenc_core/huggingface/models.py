@@ -216,7 +216,7 @@ MODELS = {
     "granitemoehybrid": Model(position_embedding_type="rope"),
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128),
-    "hrm": Model(head_dim=128),
+    "hrm_text": Model(head_dim=128),
     "hy_v3": Model(base=11_158_840, head_dim=128),
     "hy_v4": Model(head_dim=64),
     "internlm3": Model(head_dim=128),
@@ -346,7 +346,8 @@ NOTES = {
 
 def model_type(config: Mapping[str, Any]) -> str:
     """Return the name of the model in `MODELS`."""
-    return str(config.get("model_type") or "").removesuffix("_text_model").removesuffix("_text")
+    name = str(config.get("model_type") or "")
+    return name if name in MODELS else name.removesuffix("_text_model").removesuffix("_text")
 
 
 def model_of(config: Mapping[str, Any]) -> Model:
