@@ -292,8 +292,9 @@ _WITHIN = {  # models of several parts: the type of their text model, for config
 }
 MODELS |= {name: MODELS[text] for name, text in _WITHIN.items()}
 WRITTEN = {  # with a scaling, or different layer types, that no other key stands for
-    "apertus", "cohere_compass", "cwm", "diffusion_gemma", "embedding_gemma2", "gemma4", "gpt_oss", "laguna",
-    "lfm3", "lfm3_vl", "mellum", "ministral3", "neomme", "step3p5", "step3p7", "ultrabert", "ultravbert", "zaya",
+    "apertus", "cohere_compass", "cwm", "diffusion_gemma", "dots3_note", "embedding_gemma2", "gemma4",
+    "gemma4_unified", "gpt_oss", "higgs_audio_v2", "laguna", "lfm3", "lfm3_vl", "mellum", "ministral3", "mistral4",
+    "mistral_large4", "neomme", "openai_privacy_filter", "step3p5", "step3p7", "ultrabert", "ultravbert", "zaya",
 }  # fmt: skip
 NEVER = {  # no RoPE, although the config may have keys for it
     "glm5_next", "inkling2", "kimi_linear", "nemotron_h",

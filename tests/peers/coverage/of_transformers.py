@@ -12,6 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedConfig
 
+from posenc_core import AxialRotary, huggingface
 from posenc_core.huggingface import layer_types, load_rope
 
 from .attentions import builders_of, rotation_of
@@ -65,7 +66,7 @@ def row(path, name):
     cls, reasons = getattr(module, name), []
     for config, fields in _configs(module, cls):
         try:
-            part = cls(config)
+            part = cls(config).eval()
         except Exception as error:  # noqa: BLE001  # whatever their code raises is the reason
             reasons.append(f"{type(config).__name__}: {type(error).__name__}: {error}")
             continue
@@ -158,30 +159,37 @@ def _theirs(module, part, config, layer_type, encoding):
     """Return what the class, and the function that the attention of the model calls with its tables, compute."""
     prefix = f"{layer_type}_" if hasattr(part, f"{layer_type}_inv_freq") else ""
     frequencies = getattr(part, f"{prefix}inv_freq", None)
-    generator = np.random.default_rng(0)
-    x = torch.tensor(generator.normal(size=(1, HEADS, LENGTH, encoding.head_dim)), dtype=torch.float32)
     rotation = rotation_of(module, part, config)
+    generator = np.random.default_rng(0)
     turns = []
-    for positions, form, tables in _tables(part, layer_type, encoding, generator):
+    for positions, form, tables in _tables(part, config, layer_type, encoding):
+        size = (1, HEADS, np.shape(positions)[-1], encoding.head_dim)
+        x = torch.tensor(generator.normal(size=size), dtype=torch.float32)
         turns += [(positions, x.numpy(), after.numpy()) for after in rotation(x, tables, form)]
+    turn = 2 * np.pi if getattr(encoding, "unit", "") == "turn" else 1  # which they multiply by later
     return Theirs(
-        None if frequencies is None else frequencies.double().numpy(),
+        None if frequencies is None else turn * frequencies.double().numpy(),
         getattr(part, f"{prefix}attention_scaling", 1.0),
         turns,
     )
 
 
-def _tables(part, layer_type, encoding, generator):
+def _tables(part, config, layer_type, encoding):
     """Yield positions, each form of them that the class accepts, and what it returns."""
     wanted = inspect.signature(part.forward).parameters
     axes = getattr(encoding, "num_axes", 1)
     if "position_ids" not in wanted:
-        yield np.arange(LENGTH), torch.arange(LENGTH)[None], part(torch.zeros(1, LENGTH, 8))
+        positions = huggingface.vision_positions(config) if axes > 1 else np.arange(LENGTH)
+        size = (1, 3, config.image_size, config.image_size) if "pixel_values" in wanted else (1, LENGTH, 8)
+        yield positions, torch.arange(LENGTH)[None], part(torch.zeros(size))
         return
     more = {"layer_type": layer_type} if "layer_type" in wanted else {}
-    positions = generator.integers(0, 300, (axes, LENGTH)) if axes > 1 else 41 * np.arange(LENGTH)
+    positions = np.random.default_rng(1).integers(0, 300, (axes, LENGTH)) if axes > 1 else 41 * np.arange(LENGTH)
     given = torch.tensor(positions)
-    for form in (given[None],) if axes == 1 else (given[:, None], given.T, given.T[None]):
+    forms = [given[None]] if axes == 1 else [given[:, None], given.T, given.T[None]]
+    if isinstance(encoding, AxialRotary):  # the order of whose axes is that of `vision_positions`
+        forms += [given.flip(0).T, given.flip(0).T[None]]
+    for form in forms:
         try:
             yield positions, form, part(torch.zeros(1, LENGTH, 8), form, **more)
         except Exception:  # noqa: BLE001, S112  # not the form that it takes

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rounding import angle_slack, frequency_slack, pair_slack, rotated
+from ..rounding import UNIT, angle_slack, frequency_slack, pair_slack, rotated
 
 VERDICTS = ("agrees", "no rotation", "refused", "cannot be built", "disagrees")  # of several layers, the last counts
 
@@ -66,7 +66,8 @@ def _same_frequencies(encoding, frequencies):
 
 
 def _same_turn(encoding, positions, before, after):
-    if before.shape != after.shape:
-        return False
     ours = rotated(before, encoding.cos_sin(positions), encoding)
-    return bool(np.all(np.abs(ours - after) <= pair_slack(before, encoding, angle_slack(encoding, positions))))
+    angles = angle_slack(encoding, positions)
+    if np.issubdtype(np.asarray(positions).dtype, np.floating):  # sums in float32 of numbers of up to 2
+        angles = angles + 4 * UNIT * encoding.frequencies()
+    return bool(np.all(np.abs(ours - after) <= pair_slack(before, encoding, angles)))
