@@ -19,10 +19,15 @@ def main():
     for name in parser.parse_args().libraries or SOURCES:
         rows = [row._asdict() for row in SOURCES[name].rows()]
         content = {"versions": {package: version(package) for package in SOURCES[name].PACKAGES}, "rows": rows}
-        lines = json.dumps(content, indent=1, ensure_ascii=False)
-        (FOLDER / f"{name}.json").write_text(f"{lines}\n", encoding="utf-8")
+        (FOLDER / f"{name}.json").write_text(_written(content), encoding="utf-8")
         counts = Counter(row["verdict"] for row in rows)
         sys.stdout.write(f"{name}: {', '.join(f'{verdict} {count}' for verdict, count in counts.items())}.\n")
+
+
+def _written(content):
+    """Return the content as JSON with a line for each row."""
+    rows = ",\n".join(json.dumps(row) for row in content["rows"])
+    return f'{{"versions": {json.dumps(content["versions"])}, "rows": [\n{rows}\n]}}\n'
 
 
 if __name__ == "__main__":
