@@ -60,6 +60,13 @@ def classes():
                 yield f"transformers.models.{file.parent.name}.{file.stem}", node.name
 
 
+def configs():
+    """Yield the classes of the configs of all models."""
+    for file in sorted(FOLDER.glob("*/configuration_*.py")):
+        module = importlib.import_module(f"transformers.models.{file.parent.name}.{file.stem}")
+        yield from (value for value in vars(module).values() if _is_config(value, module))
+
+
 def row(path, name):
     """Return the row of a class."""
     module, folder = importlib.import_module(path), path.split(".")[2]
