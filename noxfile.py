@@ -162,6 +162,14 @@ def peers(session: nox.Session) -> None:
     session.run("pytest", "tests/peers", *TWO_PROCESSES, *session.posargs)
 
 
+@nox.session(default=False)
+def coverage(session: nox.Session) -> None:
+    """Write into `tests/peers/coverage` how each rotary class of other libraries compares with `load_rope`."""
+    install(session, "torch", constraints="peers", group="peers")
+    session.install("--no-deps", "-c", "constraints/peers.txt", *PEERS_ALONE)
+    session.run("python", "-m", "tests.peers.coverage", *session.posargs)
+
+
 @nox.session
 def arrays(session: nox.Session) -> None:
     """Test the core on arrays of dask, ndonnx, JAX and PyTorch without a backend."""

@@ -8,6 +8,7 @@ import posenc_core
 sys.path.insert(0, str(Path(__file__).parent))
 from architecture import architecture
 from costs import costs
+from covered import coverage
 from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
@@ -64,6 +65,7 @@ def write_drawn():
         ("speed-behind", behind()),
         ("gpu", on_gpu()),
         ("costs", costs()),
+        ("coverage", coverage()),
         *pictures(),
     ]:
         (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

@@ -12,7 +12,14 @@ from .models import Model
 
 HEADS = ("head_dim", "attention_head_dim", "kv_channels", "head_size")
 SIZES = ("hidden_size", "n_embd", "d_model")
-COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_num_attention_heads")
+COUNTS = (
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "decoder_num_attention_heads",
+    "speech_encoder_attention_heads",
+)
 BY_LAYER = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
 
 

@@ -9,7 +9,9 @@ from .._array_api.checks import check_integer, check_number
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, is_rotary_key, is_set, values_of
 from .models import NEVER, Model, model_type
 
-ROTARY_FLAGS = ("rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "rope")  # False: no RoPE
+ROTARY_FLAGS = (  # False: no RoPE
+    "rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "use_rotary_embedding", "rope",
+)  # fmt: skip
 NO_ROTARY_FLAGS = ("alibi", "use_alibi", "mla_use_nope")  # True: no RoPE
 FLAGS = (
     *ROTARY_FLAGS,
@@ -27,6 +29,7 @@ REFUSED = {
     "position_encoding_2d": "(separate positions for each half of a head)",
     "dual_chunk_attention_config": "(positions shifted by chunks)",
 }
+POSITIONS = ("position_embedding_type", "position_embeddings_type")
 LARGEST = 2**31
 
 
@@ -44,7 +47,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
     for key, value in config.items():
         if is_rotary_key(key) and is_set(value) and key not in USED | HARMLESS and not _scales_all(config, key):
             raise ValueError(f"`{key}` is unknown, got {value!r}: leave it out if it changes no angle.")
-    for key in ("model_type", "position_embedding_type"):
+    for key in ("model_type", *POSITIONS):
         if not isinstance(config.get(key), str | None):
             raise TypeError(f"`{key}` must be a string or None, got {config[key]!r}.")
     check_values(config)
@@ -80,7 +83,7 @@ def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
         return False
     if False in (config.get(key) for key in ROTARY_FLAGS):
         return False
-    name = config.get("position_embedding_type")
+    name = next(iter(values_of(config, POSITIONS).values()), None)
     if model.position_embedding_type is not None:
         return name == model.position_embedding_type
     if name in (None, "", "rope", "rotary"):

@@ -33,9 +33,7 @@ def complete_parameters(given: Mapping[str, Any], config: dict[str, Any], *, by_
     for key, names in NAMES.items():
         if not by_layer_type or parameters.get(key) is None:
             inner = {f"rope_parameters.{key}": parameters.get(key)}
-            parameters[key] = common_value(
-                inner | values_of(config, names) | (_ratio(config) if key == "rope_theta" else {})
-            )
+            parameters[key] = common_value(inner | values_of(config, names) | _derived(key, config))
     parameters[LENGTH] = _longest(parameters, config)
     if parameters["rope_theta"] is None:
         parameters["rope_theta"] = _usual_base(config)
@@ -54,12 +52,17 @@ def _longest(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     return inner if outer is None else outer
 
 
-def _ratio(config: Mapping[str, Any]) -> dict[str, float]:
-    """Return the base that ChatGLM's `rope_ratio` stands for."""
-    if config.get("rope_ratio") is None:
-        return {}
-    check_number("rope_ratio", config["rope_ratio"], above=0)
-    return {"rope_ratio": 10000 * config["rope_ratio"]}
+def _derived(key: str, config: Mapping[str, Any]) -> dict[str, float]:
+    """Return the value that another key stands for: ChatGLM's `rope_ratio`, and `projection_dim` in CLVP."""
+    if key == "rope_theta" and config.get("rope_ratio") is not None:
+        check_number("rope_ratio", config["rope_ratio"], above=0)
+        return {"rope_ratio": 10000 * config["rope_ratio"]}
+    if key == "rotary_dim" and config.get("use_rotary_embedding"):
+        for size in (sizes := values_of(config, ("projection_dim", "num_attention_heads"))):
+            check_size(size, sizes[size])
+        if len(sizes) == 2:
+            return {"projection_dim": max(sizes["projection_dim"] // (2 * sizes["num_attention_heads"]), 32)}
+    return {}
 
 
 def _check_layers(config: Mapping[str, Any], base: float) -> None:

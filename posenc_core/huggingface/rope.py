@@ -8,26 +8,27 @@ from typing import Any
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
-from .config import ROPES, is_foreign, read
+from .config import BASES, ROPES, is_foreign, read, values_of
+from .differences import warn_of_differences
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .layer_types import attention_types, parameters_of
-from .models import SCALED, Model, model_of, model_type
+from .models import MODELS, NOTES, REFUSED, TOWERS, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
 from .scalings import rope_type_of, warn
 from .timm import load_timm
 
 
 def load_rope(
-    config: Any, *, layer_type: str | None = None, layout: Layout | None = None
+    config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
 ) -> Rotary | AxialRotary | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`). Every key that concerns RoPE is either
     used or rejected with an error that names it. If some layers have no RoPE by their index (`no_rope_layers`), the
     encoding is that of the other layers. For a model with a sparse indexer, it is that of the attention.
-    `llama_4_scaling_beta` is not a rotation: a warning says how to multiply the queries.
+    A warning says what else the model does by position, such as a factor of its queries.
 
     Args:
         config: a `config.json`, its folder, its content as a dict, or a config object of transformers; the config of a
@@ -36,36 +37,51 @@ def load_rope(
             or text.
         layer_type: the layers to load, such as `"full_attention"`, if not all layers are alike; see `layer_types`.
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
-            contain it: by default it is that of the `model_type`, or `"half"`, as in most models.
+            contain it: by default it is that of the `model_type`, or `"half"`, as in most models. An unknown
+            `model_type` is warned of unless you pass it.
+        part: the part of a multimodal model to load; None is the text model, the only one that is supported.
     Returns:
-        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`, or `AxialRotary` for images; None if these
-        layers have no RoPE.
+        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`, or `AxialRotary` if tokens have rows and
+        columns; None if these layers have no RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, or `layer_type` must
             be chosen.
         OSError: if there is no such file.
     Warns:
-        UserWarning: if two keys contradict each other and one of them is used, or the base is only assumed.
+        UserWarning: if two keys contradict each other and one of them is used, if the base or, for an unknown
+            `model_type`, the layout is only assumed, or the model does more than to rotate queries and keys.
     Source: the formulas of transformers 5.23, `modeling_rope_utils`.
 
     >>> load_rope({"head_dim": 128, "rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 8.0}})
     Rotary(head_dim=128, layout='half', base=1000000.0, scaling=Linear(factor=8.0))
     """
+    if part is not None:
+        raise ValueError(f"`part` must be None, the text model, as no other part can be loaded, got {part!r}.")
     text_config = read(config)
     if is_foreign(text_config):
         return _load_foreign(text_config, layer_type, layout)
     check_keys(text_config)
-    _check_scaling_given(text_config)
-    model = model_of(text_config)
-    if not is_rotary(text_config, model):
+    _check_one_axis(text_config)
+    _check_written(text_config)
+    rotary = _load(text_config, layer_type, layout)
+    _warn_of_more(text_config, rotary)
+    if rotary is not None and layout is None:
+        _warn_of_unknown(text_config, rotary.layout)
+    return rotary
+
+
+def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+    """Return the encoding of the layers; None if they have no RoPE."""
+    model = model_of(config)
+    if not is_rotary(config, model):
         return None
-    layer_type = layer_type or _any_type(text_config, model)
-    parameters, by_layer_type = parameters_of(text_config, layer_type)
-    if parameters is None:
+    layer_type = layer_type or _any_type(config, model)
+    given, by_layer_type = parameters_of(config, layer_type)
+    if given is None:
         return None
-    return _build(
-        complete_parameters(parameters, text_config, by_layer_type=by_layer_type), text_config, layer_type, layout
-    )
+    parameters = complete_parameters(given, config, by_layer_type=by_layer_type)
+    warn_of_differences(config, given, parameters, layer_type)
+    return _build(parameters, config, layer_type, layout or _layout(config, model))
 
 
 def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
@@ -94,8 +110,8 @@ def _any_type(config: dict[str, Any], model: Model) -> str | None:
 
 
 def _build(
-    parameters: dict[str, Any], config: dict[str, Any], layer_type: str | None, layout: Layout | None
-) -> Rotary | None:
+    parameters: dict[str, Any], config: dict[str, Any], layer_type: str | None, layout: Layout
+) -> Rotary | AxialRotary | None:
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
     model = model_of(config)
     scaling = rope_type_of(parameters).scaling(parameters)
@@ -108,21 +124,51 @@ def _build(
         return None
     fields = {
         "head_dim": head_dim,
-        "layout": layout or _layout(config, model),
+        "layout": layout,
         "base": parameters["rope_theta"],
         "rotary_dim": None if rotary_dim == head_dim else rotary_dim,
         "placement": "spread" if is_whole else model.placement,
         "direction": model.direction,
         "scaling": scaling,
     }
-    return _with_axes(fields, parameters, model)
+    return _dealt(fields, model.dealt) if model.dealt > 1 else _with_axes(fields, parameters, model)
 
 
-def _check_scaling_given(config: Mapping[str, Any]) -> None:
-    """Raise if the model has a scaling and the config, shortened, lacks it."""
+def _check_one_axis(config: Mapping[str, Any]) -> None:
+    """Raise if the model is known to have a rotation that is not one of a sequence."""
     name = model_type(config)
-    if name in SCALED and not config.keys() & set(ROPES):
-        raise ValueError(f"`rope_parameters` is missing, but the `model_type` {name!r} has a scaling: add it.")
+    if name in REFUSED:
+        raise ValueError(f"`model_type` {name!r} cannot be loaded: {REFUSED[name]}.")
+    if name in TOWERS and values_of(config, (*ROPES, *BASES)):
+        raise ValueError(
+            f"`model_type` {name!r} cannot be loaded: it rotates by the rows and columns of an image; make an "
+            "`AxialRotary`."
+        )
+
+
+def _check_written(config: Mapping[str, Any]) -> None:
+    """Raise if the model has a scaling or different layers and the config, shortened, lacks them."""
+    name = model_type(config)
+    if name in WRITTEN and not config.keys() & set(ROPES):
+        raise ValueError(
+            f"`rope_parameters` is missing, but the `model_type` {name!r} has a scaling or different layers: add it."
+        )
+
+
+def _warn_of_unknown(config: Mapping[str, Any], layout: Layout) -> None:
+    """Warn of what is assumed for a model whose code is not known."""
+    name = model_type(config)
+    if name and name not in MODELS:
+        warn(
+            f"`model_type` {name!r} is unknown: one axis and `layout` {layout!r} are assumed; pass `layout` to confirm."
+        )
+
+
+def _warn_of_more(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) -> None:
+    """Warn of what the model does by position beside, or instead of, a rotation of queries and keys by tokens."""
+    note = NOTES.get(model_type(config))
+    if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
+        warn(f"`model_type` {model_type(config)!r} does more than this encoding says: {note.sentence}")
 
 
 def _layout(config: Mapping[str, Any], model: Model) -> Layout:
@@ -150,6 +196,23 @@ def _with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mod
         return MultimodalRotary(**fields, sections=tuple(sections), arrangement=arrangement)
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("`sections`", "`mrope_section`")) from error
+
+
+def _dealt(fields: dict[str, Any], axes: int) -> AxialRotary:
+    """Return the encoding of a model that deals the pairs to several axes in turn, with the frequencies of one axis."""
+    if fields["scaling"] is not None:
+        raise ValueError(f"`rope_type` must be 'default' for a model with {axes} axes, got {fields['scaling']!r}.")
+    channels = fields["rotary_dim"] or fields["head_dim"]
+    if channels % (2 * axes):
+        raise ValueError(f"`partial_rotary_factor` must select a multiple of {2 * axes} channels, got {channels}.")
+    return AxialRotary(
+        head_dim=fields["head_dim"],
+        layout=fields["layout"],
+        base=fields["base"],
+        axes_dims=(channels // axes,) * axes,
+        arrangement="alternating",
+        series="dealt",
+    )
 
 
 def _check_no_axes(parameters: Mapping[str, Any]) -> None:

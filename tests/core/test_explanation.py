@@ -157,6 +157,7 @@ def test_the_softmax_scale_is_multiplied_by_some_models(config, factor):
     assert only(config).softmax_factor == pytest.approx(factor, rel=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:`model_type` .* does more:UserWarning")  # mistral_large4 scales its queries
 def test_every_model_with_a_softmax_factor_has_one():
     for model_type in sorted(SQUARED):
         config = DEEPSEEK | {"model_type": model_type, "qk_rope_head_dim": 8}
@@ -231,6 +232,7 @@ def test_pairs_of_several_axes_name_theirs():
         ({"head_dim": 8, "rotary_emb_interleaved": True}, "interleaved", "rotary_emb_interleaved"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:`model_type` 'unheard_of' is unknown:UserWarning")
 def test_the_key_that_determines_the_layout_is_named(config, layout, source):
     layers = explain(config)[0]
     assert (layers.layout, layers.layout_from) == (layout, source)

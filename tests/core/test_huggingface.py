@@ -325,6 +325,12 @@ def test_rotary_keys_in_dicts_of_their_own():
     assert load_rope({"text_config": {**SMALL, "rope_theta": 5e5}, **others}) == half(64, 5e5)
 
 
+def test_a_part_that_cannot_be_loaded():
+    assert load_rope(SMALL, part=None) == half(64, 10000)
+    with rejects(ValueError, "part", "'tail'"):
+        load_rope(SMALL, part="tail")
+
+
 def test_configs_that_hold_themselves():
     config = {**SMALL}
     config["text_config"] = config
@@ -582,7 +588,6 @@ WARNED = {
         {"rope_scaling": {"type": "default", "max_position_embeddings": 1024}},
         "`max_position_embeddings` is 1024 .* 4096 .*used",
     ),
-    "base": ({"model_type": "new", "partial_rotary_factor": 0.5}, "`rope_theta` is missing, .* 'new' .*10000 is used"),
 }
 
 
@@ -618,7 +623,6 @@ def test_the_value_named_in_a_warning_is_used():
         "mscale": YaRN(factor=4, **L0, mscale=0.7),
         "llama 4": YaRN(factor=4, **L0),
         "two lengths": None,
-        "base": None,
     }
 
 

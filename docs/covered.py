@@ -1,0 +1,55 @@
+"""Write how many classes of other libraries agree with `load_rope`, from the results of `tests/peers/coverage`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from drawn import table
+
+RESULTS = Path(__file__).parents[1] / "tests" / "peers" / "coverage"
+VERDICTS = ("agrees", "refused", "no rotation", "cannot be built", "disagrees")
+Row = dict[str, Any]
+
+
+def coverage() -> str:
+    """Return the counts, the reasons and the classes that agree, of each library, as Markdown."""
+    results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+    heads = ("library", "classes", "folders", *VERDICTS)
+    counts = [_counts(name, result) for name, result in results.items()]
+    return "\n".join([table(heads, counts), *(part for one in results.items() for part in _parts(*one))])
+
+
+def _counts(name: str, result: dict[str, Any]) -> tuple[Any, ...]:
+    rows, verdicts = result["rows"], Counter(row["verdict"] for row in result["rows"])
+    named = ", ".join(f"{package} {version}" for package, version in result["versions"].items())
+    return (named or name, len(rows), len({row["folder"] for row in rows}), *(verdicts[one] for one in VERDICTS))
+
+
+def _parts(name: str, result: dict[str, Any]) -> Iterator[str]:
+    """Yield the tables of a library: what does not agree, what a default config needs, and what agrees."""
+    rows = result["rows"]
+    others = [(f"`{row['name']}`", row["verdict"], row["note"]) for row in rows if row["verdict"] != "agrees"]
+    needs = [(f"`{row['config']}`", f"`{json.dumps(row['fields'])}`") for row in rows if row["fields"]]
+    if others:
+        yield f"## {name}: what does not agree\n"
+        yield table(("class", "verdict", "why"), others)
+    if needs:
+        yield f"## {name}: configs with more than the defaults\n"
+        yield table(("config", "fields"), list(dict.fromkeys(needs)))
+    yield f"## {name}: what agrees\n"
+    folders: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["verdict"] == "agrees":
+            folders[row["folder"]].append(row)
+    yield table(("folder", "config", "our encoding"), [line for one in folders.items() for line in _lines(*one)])
+
+
+def _lines(folder: str, rows: list[Row]) -> Iterator[tuple[str, str, str]]:
+    """Yield a line for each class of a folder: its config, and the encoding of each layer type."""
+    for index, row in enumerate(rows):
+        ours = (f"{name}: `{text}`" if name else f"`{text}`" for name, text in row["ours"].items())
+        yield ("" if index else folder, f"`{row['config']}`", "<br>".join(ours))

@@ -1,0 +1,195 @@
+"""What the code of models does and their configs do not say: answered, warned of, or refused by name."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from posenc_core import AxialRotary, MultimodalRotary, Rotary
+from posenc_core.huggingface import layer_types, load_rope
+
+from ..errors import rejects
+
+ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
+SMALL = {"head_dim": 64, "rope_theta": 10000.0}
+TWO_BASES = {
+    "full_attention": {"rope_theta": 1e6, "partial_rotary_factor": 0.25},
+    "sliding_attention": {"rope_theta": 1e4, "partial_rotary_factor": 1.0},
+}
+
+
+def warned(config, **options):
+    """Return the encoding and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        encoding = load_rope(config, **options)
+    return encoding, [str(one.message) for one in caught]
+
+
+def test_an_unknown_type_is_warned_of_unless_the_layout_is_given():
+    encoding, messages = warned({"model_type": "new_model", **SMALL})
+    assert encoding == Rotary(head_dim=64, layout="half")
+    (message,) = messages
+    assert all(word in message for word in ("'new_model'", "one axis", "`layout` 'half'"))
+    for config in ({"model_type": "llama", **SMALL}, SMALL, {"model_type": "", **SMALL}, {"model_type": None, **SMALL}):
+        assert warned(config) == (encoding, [])
+    assert warned({"model_type": "new_model", **SMALL}, layout="half") == (encoding, [])
+    assert warned({"model_type": "new_model", "rope_interleave": True, **SMALL})[1] == [
+        message.replace("'half'", "'interleaved_to_half'")
+    ]
+    assert warned({"model_type": "new_model", "use_rope": False, **SMALL}) == (None, [])
+
+
+def test_what_is_assumed_for_an_unknown_type_is_warned_of_each():
+    _, messages = warned({"model_type": "new_model", "head_dim": 64, "partial_rotary_factor": 0.5})
+    assert len(messages) == 2
+    assert "`rope_theta` is missing" in messages[0]
+
+
+INTERLEAVED = [
+    *("pe_audio_encoder", "pe_audio_video_encoder", "pe_video_encoder"),
+    *("blt_global_transformer", "blt_local_decoder", "blt_local_encoder", "blt_patcher"),
+]
+
+
+@pytest.mark.parametrize("name", INTERLEAVED)
+def test_parts_whose_pairs_are_adjacent(name):
+    assert warned({"model_type": name, **SMALL}) == (Rotary(head_dim=64, layout="interleaved"), [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dinov3_vit", "eomt_dinov3", "sapiens2", "llama4_vision_model", "efficientloftr", "sam2_video", "edgetam_video"],
+)
+def test_towers_that_do_not_say_so_are_refused(name):
+    for rope in ({"rope_theta": 100.0}, {"rope_parameters": ROPE}):
+        with rejects(ValueError, "model_type", repr(name), "`AxialRotary`"):
+            load_rope({"model_type": name, "hidden_size": 384, "num_attention_heads": 6, **rope})
+
+
+def test_a_table_that_is_no_rotation_is_refused():
+    sections = {"rope_parameters": {**ROPE, "mrope_section": [16, 16, 16, 16]}}
+    for name in ("hunyuan_vl", "hunyuan_vl_text"):
+        for rope in ({}, sections):
+            with rejects(ValueError, "model_type", "'hunyuan_vl'"):
+                load_rope({"model_type": name, "head_dim": 128, **rope})
+
+
+@pytest.mark.parametrize("name", ["wav2vec2-bert", "wav2vec2-conformer"])
+def test_speech_models_rotate_only_if_told_to(name):
+    config = {"model_type": name, "hidden_size": 1024, "num_attention_heads": 16, "rotary_embedding_base": 10000}
+    for other in ({}, {"position_embeddings_type": "relative_key"}, {"position_embeddings_type": None}):
+        assert load_rope(config | other) is None
+    encoding, (message,) = warned(config | {"position_embeddings_type": "rotary"})
+    assert encoding == Rotary(head_dim=64, layout="half")
+    assert "hidden states" in message
+    with rejects(TypeError, "position_embeddings_type", "1"):
+        load_rope(config | {"position_embeddings_type": 1})
+
+
+def test_rows_and_columns_take_the_pairs_in_turn():
+    config = {"model_type": "neomme", "head_dim": 64, "rope_parameters": TWO_BASES}
+    assert layer_types(config) == ("full_attention", "sliding_attention")
+    encoding = load_rope(config, layer_type="full_attention")
+    fields = {"layout": "half", "arrangement": "alternating", "series": "dealt"}
+    assert encoding == AxialRotary(head_dim=64, axes_dims=(8, 8), base=1e6, **fields)
+    text = Rotary(head_dim=64, layout="half", base=1e6, rotary_dim=16)
+    np.testing.assert_array_equal(encoding.frequencies(), text.frequencies())
+    np.testing.assert_array_equal(encoding.cos_sin([[5, 7], [5, 7]]), text.cos_sin([5, 7]))  # text: on both axes
+    assert load_rope(config, layer_type="sliding_attention").axes_dims == (32, 32)
+    scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    with rejects(ValueError, "rope_type", "Linear"):
+        load_rope({"model_type": "neomme", "rope_parameters": scaled})
+    with rejects(ValueError, "partial_rotary_factor", "18"):
+        load_rope({"model_type": "neomme", "head_dim": 72, "rope_parameters": {"partial_rotary_factor": 0.25}})
+    with rejects(ValueError, "rope_parameters", "'neomme'"):
+        load_rope({"model_type": "neomme"})
+
+
+NOTED = {
+    "beam": ({"model_type": "beam", **SMALL}, "full_attention", "2048) ** 0.1", False),
+    "llama4": ({"model_type": "llama4_text", **SMALL}, "full_attention", "`attn_scale` * ln(1 + floor(", False),
+    "mistral_large4": (
+        {"model_type": "mistral_large4", "head_dim": 64, "rope_parameters": ROPE}, None, "ln(position + 1) + b", True,
+    ),
+    "inkling2": ({"model_type": "inkling2_text"}, None, "`log_scaling_alpha`", False),
+    "xcodec2": ({"model_type": "xcodec2", **SMALL}, None, "numbers of the heads", True),
+    "neucodec": ({"model_type": "neucodec", **SMALL}, None, "numbers of the heads", True),
+    "first head": ({"model_type": "qwen2_5_omni_dit", **SMALL}, None, "first head", True),
+    "values": (
+        {"model_type": "clvp_encoder", "hidden_size": 768, "num_attention_heads": 12, "projection_dim": 768,
+         "use_rotary_embedding": True}, None, "values", True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "layer_type", "words", "rotates"), NOTED.values(), ids=NOTED)
+def test_more_than_a_rotation_is_warned_of(config, layer_type, words, rotates):
+    encoding, (message,) = warned(config, layer_type=layer_type)
+    assert words in message
+    assert (encoding is not None) is rotates
+
+
+def test_layers_that_rotate_are_not_warned_of():
+    for name, layer_type in (("beam", "sliding_attention"), ("llama4_text", "chunked_attention")):
+        assert warned({"model_type": name, **SMALL}, layer_type=layer_type)[1] == []
+    untuned = {"model_type": "llama4_text", "attn_temperature_tuning": False, **SMALL}
+    assert warned(untuned, layer_type="full_attention") == (None, [])
+
+
+@pytest.mark.parametrize(("size", "heads", "channels"), [(768, 12, 32), (1024, 8, 64), (64, 4, 32)])
+def test_clvp_takes_its_channels_from_the_projection(size, heads, channels):
+    config = {"model_type": "clvp_encoder", "head_dim": 64, "num_attention_heads": heads, "projection_dim": size}
+    rotary, _ = warned({**config, "use_rotary_embedding": True})
+    assert 2 * rotary.pairs == channels
+    assert load_rope({**config, "use_rotary_embedding": False}) is None
+    with rejects(TypeError, "projection_dim", "'768'"):
+        load_rope({**config, "use_rotary_embedding": True, "projection_dim": "768"})
+
+
+DIFFERENT = {
+    "sliding layers of olmo3": ({"model_type": "olmo3", "rope_theta": 1e6}, "sliding_attention", "500000", 1e6),
+    "gpt_neox": ({"model_type": "gpt_neox", "rope_theta": 1e6}, None, "`rotary_emb_base`", 1e6),
+    "modernbert": ({"model_type": "modernbert", "rope_theta": 1e6}, "full_attention", "`global_rope_theta`", 1e6),
+    "mimo": ({"model_type": "mimo_v2_flash", "head_dim": 192, "rope_theta": 1e6}, "full_attention", "5000000", 1e6),
+    "minimax": (
+        {"model_type": "minimax_m3_vl", "rotary_dim": 32, "rope_theta": 1e6}, None, "`partial_rotary_factor`", 1e6,
+    ),
+    "both": (
+        {"rope_scaling": {"factor": 2}, "rope_parameters": {"type": "linear", "factor": 2}}, None,
+        "differ in `rope_type`", 10000,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "layer_type", "words", "base"), DIFFERENT.values(), ids=DIFFERENT)
+def test_what_transformers_reads_otherwise_is_warned_of(config, layer_type, words, base):
+    encoding, (message,) = warned({"head_dim": 64, **config}, layer_type=layer_type)
+    assert words in message
+    assert encoding.base == base
+
+
+def test_the_original_length_of_phi3_is_warned_of_inside_the_dict():
+    lists = {"short_factor": [1.0] * 32, "long_factor": [2.0] * 32, "original_max_position_embeddings": 1024}
+    rope = {"rope_type": "longrope", **lists}
+    config = {"model_type": "phi3", "head_dim": 64, "max_position_embeddings": 8192, "rope_parameters": rope}
+    encoding, (message,) = warned(config)
+    assert "`original_max_position_embeddings` 1024 is used; transformers takes 4096" in message
+    assert encoding.scaling.original_max_position_embeddings == 1024
+    assert warned(config | {"original_max_position_embeddings": 1024}) == (encoding, [])
+
+
+def test_the_same_in_both_dicts_is_not_warned_of():
+    rope = {"factor": 2.0, "rope_theta": 10000.0}
+    config = {"rope_scaling": {"type": "linear", **rope}, "rope_parameters": {"rope_type": "linear", **rope}}
+    assert warned({"head_dim": 64, **config})[1] == []
+    nested = {"model_type": "olmo3", "head_dim": 64, "rope_parameters": {"sliding_attention": {"rope_theta": 1e6}}}
+    assert warned(nested, layer_type="sliding_attention")[1] == []
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_omni_talker", "qwen3_omni_moe_talker_text", "cohere_compass_text"])
+def test_parts_with_three_axes(name):
+    rope = {"full_attention": ROPE} if name.startswith("cohere") else ROPE
+    config = {"model_type": name, "head_dim": 128, "rope_parameters": rope}
+    layer_type = next(iter(layer_types(config)), None)
+    assert isinstance(load_rope(config, layer_type=layer_type), MultimodalRotary)
