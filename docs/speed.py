@@ -105,7 +105,7 @@ def _explained(case: dict[str, Any], theirs: str) -> tuple[str, ...]:
     elif hand[1] <= SLOWER * medians[theirs]:
         reason = "checks, look-up and guards: our formula by hand is level"
     elif off > ours_off:
-        reason = f"other numbers: its own are up to {off:.2g} from ours, and no form that we know with ours is faster"
+        reason = f"no form that we know with our numbers is faster; its own are up to {off:.2g} from ours"
     else:
         reason = "its form: with the same numbers it is faster than those that we know"
     times = (medians[theirs], mine[1], hand[1], nothing[1])

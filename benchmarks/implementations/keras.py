@@ -31,7 +31,7 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     """Return ours, and keras-hub's, which has one layout."""
     layer = RotaryEmbedding(rotary, max_len=start + length, dtype=dtype)
     found = {"posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=NAMES), **floor(*NAMES)}
-    tables = [keras.ops.convert_to_tensor(table) for table in rotary.cos_sin(range(start, start + length))]
+    tables = rotary.cos_sin(range(start, start + length))  # of NumPy: constants of a graph
     form = _halves if rotary.layout == "half" else _neighbours
     found |= by_hand({"pairs": form}, *tables, *NAMES)
     if rotary.layout == "half" and installed("keras_hub"):
