@@ -42,6 +42,7 @@ import numpy as np
 OURS = "posenc"
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 LEAST = 0.002  # seconds: shorter calls are repeated
+LONG = 1.0  # seconds of three rounds, after which there are no more, if `seconds` are over as well
 
 
 class Implementation(NamedTuple):
@@ -126,7 +127,8 @@ def time_interleaved(
 ) -> dict[str, list[float]]:
     """Return the seconds of each call in each round: five rounds, and more until `rounds` or `seconds` are reached.
 
-    The order is random in each round. A short call is repeated until it takes 2 ms in a round.
+    Three rounds are enough if they take longer than `seconds` and than a second. The order is random in each round. A
+    short call is repeated until it takes 2 ms in a round.
     """
     repeats = {name: _repeats(call, clock) for name, call in calls.items()}
     order, shuffle = [*calls], random.Random(0).shuffle
@@ -135,7 +137,10 @@ def time_interleaved(
     gc.collect()
     gc.disable()
     try:
-        while (done := len(times[order[0]])) < rounds and (done < 5 or time.perf_counter() - began < seconds):
+        while (done := len(times[order[0]])) < rounds:
+            spent = time.perf_counter() - began
+            if spent >= seconds and (done >= 5 or (done >= 3 and spent >= LONG)):
+                break
             shuffle(order)
             for name in order:
                 times[name].append(_seconds(calls[name], repeats[name], clock))
@@ -240,7 +245,10 @@ def _options(name: str) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="1 and 2, one after the other")
     parser.add_argument("--rounds", type=int, default=25, help="the largest number of rounds; 0 only checks")
     parser.add_argument(
-        "--seconds", type=float, default=20, help="after this time a case ends, but for its first five rounds"
+        "--seconds",
+        type=float,
+        default=20,
+        help="after them a case ends, but for its first five rounds, or three long ones",
     )
     parser.add_argument("--only", nargs="+", default=[], help="cases with all these words in their names")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="processor: for 1 thread on a busy machine")

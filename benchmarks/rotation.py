@@ -44,7 +44,10 @@ def cases(backend: str, shapes: dict[str, tuple[int, ...]] = SHAPES) -> Iterator
     """Yield a case for every shape of the queries, dtype, layout and pass of the backend."""
     implementations = import_module(f"implementations.{backend}")
     passes = ("forward",) if implementations.gradients is None else ("forward", "forward and backward")
+    without_backward = getattr(implementations, "FORWARD_SHAPES", ())
     for shape, dtype, layout, direction in itertools.product(shapes, implementations.DTYPES, LAYOUTS, passes):
+        if direction != "forward" and shape in without_backward:
+            continue
         batch, heads, *rest = shapes[shape]
         keys = (batch, heads // GROUP if "grouped" in shape else heads, *rest)
         build = partial(_implementations, implementations, (shapes[shape], keys), dtype, layout, direction)

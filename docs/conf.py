@@ -14,7 +14,7 @@ from drawn import FOLDER
 from formulas import displayed, inline
 from languages import Elsewhere, lead_to_the_other, others
 from on_gpu import on_gpu
-from speed import behind, first_screen, speed
+from speed import behind, first_screen, reasons, speed
 from support import support
 
 project = "posenc"
@@ -63,6 +63,7 @@ def write_drawn():
         ("speed", speed()),
         ("speed-first", first_screen()),
         ("speed-behind", behind()),
+        ("speed-reasons", reasons()),
         ("gpu", on_gpu()),
         ("costs", costs()),
         ("coverage", coverage()),

@@ -13,7 +13,7 @@ SHOWN = {"prefill": "prefill, 4,096 tokens", "decode one row grouped": "one toke
 WAYS = ("eager", "eager, without the kernel", "compiled")
 COMPILED = ("compiled", "hybridized", "XLA", "in a model")  # in the names of implementations
 OPTIONAL = (", out", "in place", "donated", "operator")  # what has to be asked for
-NO_PEERS = ("copy", "identity", "posenc's formula")  # measured to explain the others
+NO_PEERS = ("copy", "identity", "by hand", "posenc's formula")  # measured to explain the others
 SLOWER = 1.05  # ratios up to it are noise
 MOST_USED = ("bfloat16", "float16", "float32")  # dtypes; the first that a framework was measured in is shown
 OTHERS = {
@@ -77,6 +77,45 @@ def behind() -> str:
             if ratios:
                 rows.append((backend_of(result), way, f"{len(slower)} of {len(ratios)}", *worst))
     return table(("framework", "runs", "slower in", "worst ratio", "in the case", "than"), rows)
+
+
+def reasons() -> str:
+    """Return a table of each compiled case in which another implementation is faster, and what explains it."""
+    rows = []
+    for _, result in results("rotation-"):
+        for case in result["cases"]:
+            found = _over_fastest(case, "compiled")
+            if found is not None and found[0] > SLOWER:
+                rows.append((backend_of(result), *found[1:], *_explained(case, *found[2:])))
+    heads = ("framework", "case", "faster", "it", "ours", "by hand", "nothing", "ours / it", "reason")
+    return table(heads, rows)
+
+
+def _explained(case: dict[str, Any], theirs: str) -> tuple[str, ...]:
+    """Return our time, theirs, those of the experiments beside them, and the reason that these give."""
+    medians = {name: three[1] for name, three in case["ratios"].items()}
+    mine = _fastest(medians, "compiled", ours=True)
+    low, median, high = case["ours over"][mine[0]][theirs]
+    hand, nothing = (_least(medians, prefix) for prefix in ("by hand", "identity"))
+    off, ours_off = (case["differences"].get(name, 0) for name in (theirs, hand[0]))
+    if low <= SLOWER:
+        reason = f"noise: the quartiles of the ratio are {low:.2f} and {high:.2f}"
+    elif hand[1] is None:
+        reason = "this result has no experiment"
+    elif hand[1] <= SLOWER * medians[theirs]:
+        reason = "checks, look-up and guards: our formula by hand is level"
+    elif off > ours_off:
+        reason = f"no form that we know with our numbers is faster; its own are up to {off:.2g} from ours"
+    else:
+        reason = "its form: with the same numbers it is faster than those that we know"
+    times = (medians[theirs], mine[1], hand[1], nothing[1])
+    return *("" if time is None else f"{time:.3g}" for time in times), f"{median:.2f}", reason
+
+
+def _least(medians: dict[str, float], prefix: str) -> tuple[str, float | None]:
+    """Return the name and the median of the fastest compiled implementation whose name begins so; "" without one."""
+    found = {name: median for name, median in medians.items() if name.startswith(prefix)}
+    return min(found.items(), key=lambda item: item[1], default=("", None))
 
 
 def _over_fastest(case: dict[str, Any], way: str) -> tuple[float, str, str] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 
@@ -29,6 +31,21 @@ class Rotation(NamedTuple):
 def each(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     """Return a function of queries and keys that applies a function of one array to each."""
     return lambda q, k: (function(q), function(k))
+
+
+def floor(*compilers: str) -> dict[str, Rotation]:
+    """Return an implementation that only adds 0 to both: what a compiled call costs, whatever it computes."""
+    identity = Rotation(lambda q, k: (q + 0, k + 0), compilers=compilers, eager=False, within=math.inf)
+    return {"identity": identity}
+
+
+def by_hand(forms: dict[str, Callable[..., Any]], cos: Any, sin: Any, *compilers: str) -> dict[str, Rotation]:
+    """Return our formula as a user may write it for tables of these rows, compiled: without a check or a look-up.
+
+    All forms compute in float32 and round once.
+    """
+    rotations = {name: each(partial(form, cos=cos, sin=sin)) for name, form in forms.items()}
+    return {f"by hand, {name}": Rotation(one, compilers=compilers, eager=False) for name, one in rotations.items()}
 
 
 def into_existing(rotate: Callable[..., Any], copy: Callable[[Any], Any]) -> dict[str, Rotation]:

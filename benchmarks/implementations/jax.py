@@ -13,7 +13,7 @@ from posenc_backends.jax import RotaryEmbedding
 from posenc_core import Rotary, rotate
 from posenc_core.rotation import pairing_of, rotate_reference
 
-from . import Rotation, each
+from . import Rotation, each, floor
 
 DTYPES = ("float32", "bfloat16", "float16")
 _copy = jax.jit(jnp.copy)
@@ -73,6 +73,7 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled", "compiled, donated")),
         "posenc.rotate": Rotation(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), compilers=("compiled",)),
         "posenc's formula": Rotation(each(lambda x: rotate_reference(x, cos, sin, pairing)), **only),
+        **floor("compiled"),
     }
     if rotary.layout == "half":
         wide = [jnp.concatenate([one, one], -1) for one in narrow]

@@ -19,6 +19,7 @@ from . import Rotation, each, into_existing
 mx.npx.set_np()
 
 DTYPES = ("float32", "float16")
+FORWARD_SHAPES = ("prefill",)  # a pass back through one takes seconds
 
 
 class _Model(gluon.HybridBlock):

@@ -17,6 +17,7 @@ from posenc_core import Rotary, rotate
 from . import Rotation, each, into_existing
 
 DTYPES = ("float32", "bfloat16", "float16")
+FORWARD_SHAPES = ("prefill",)  # a pass back through one takes seconds
 
 
 class _Formula(paddle.nn.Layer):
@@ -33,6 +34,19 @@ class _Formula(paddle.nn.Layer):
 
     def _rotate(self, x: Any) -> Any:  # in float32: Paddle has no products and sums of half precision on CPUs
         return self.formula(x.astype("float32"), self.cos, self.sin).astype(x.dtype)
+
+
+class _Function(paddle.nn.Layer):
+    """Our function of the tables of these rows."""
+
+    def __init__(self, layout: Any, cos: Any, sin: Any) -> None:
+        super().__init__()
+        self.layout = layout
+        self.register_buffer("cos", cos)
+        self.register_buffer("sin", sin)
+
+    def forward(self, q: Any, k: Any) -> Any:
+        return tuple([rotate(x, self.cos, self.sin, layout=self.layout) for x in (q, k)])
 
 
 class _Layer(paddle.nn.Layer):
@@ -103,9 +117,13 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     found = {
         "posenc": Rotation(layer, compilers=tuple(COMPILERS)),
         "posenc.rotate": Rotation(each(ours)),
+        "posenc.rotate of buffers": Rotation(_Function(rotary.layout, cos, sin), compilers=("compiled",), eager=False),
         **into_existing(ours, copy),
         "identity": Rotation(_Identity(), compilers=("compiled",), eager=False, within=math.inf),
     }
+    forms = HALVES if rotary.layout == "half" else NEIGHBOURS
+    for name, form in forms.items():
+        found[f"by hand, {name}"] = Rotation(_Formula(form, cos, sin), compilers=("compiled",), eager=False)
     if rotary.layout == "half":
         wide = [paddle.concat([one, one], -1).unsqueeze(1) for one in (cos, sin)]
         found["PaddleNLP's formula"] = Rotation(_Formula(_rotate_half, *wide), -3, ("compiled",))
@@ -126,3 +144,27 @@ def _rotate_half(x: Any, cos: Any, sin: Any) -> Any:
 def _sliced(x: Any, cos: Any, sin: Any) -> Any:
     first, second = x[..., ::2], x[..., 1::2]
     return paddle.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
+
+
+def _rolled(x: Any, cos: Any, sin: Any) -> Any:
+    others = paddle.roll(x, x.shape[-1] // 2, -1)
+    return x * paddle.concat([cos, cos], -1) + others * paddle.concat([-sin, sin], -1)
+
+
+def _halves(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = paddle.split(x, 2, -1)
+    return paddle.concat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def _neighbours(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = x[..., ::2], x[..., 1::2]
+    return paddle.stack([first * cos - second * sin, second * cos + first * sin], -1).reshape(x.shape)
+
+
+def _as_complex(x: Any, cos: Any, sin: Any) -> Any:
+    pairs = paddle.as_complex(x.reshape([*x.shape[:-1], x.shape[-1] // 2, 2]))
+    return paddle.as_real(pairs * paddle.complex(cos, sin)).reshape(x.shape)
+
+
+HALVES = {"rolled": _rolled, "halves": _halves}
+NEIGHBOURS = {"pairs": _neighbours, "complex product": _as_complex}

@@ -14,7 +14,7 @@ import torch
 from posenc_backends.torch import RotaryEmbedding
 from posenc_core import Rotary, rotate
 
-from . import Rotation, each, into_existing
+from . import Rotation, by_hand, each, floor, into_existing
 from .imports import import_without_init, installed
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -59,6 +59,8 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
         "posenc.rotate": Rotation(each(ours), compilers=("compiled",)),
         **into_existing(ours, copy),
+        **floor("compiled"),
+        **by_hand(FORMS[rotary.layout], cos, sin, "compiled"),
     }
     for module, peers in PEERS[rotary.layout].items():
         if installed(module):
@@ -67,6 +69,35 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
         table = torch.complex(cos, sin)
         found["complex product"] = Rotation(each(lambda x: _as_complex(x, table)))
     return found
+
+
+def _whole_rows(x: Any, cos: Any, sin: Any) -> Any:
+    wide = x.float()
+    others = wide.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+    return (wide * torch.cat([cos, cos], -1) + others * torch.cat([-sin, sin], -1)).to(x.dtype)
+
+
+def _halves(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = x.float().chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)
+
+
+def _neighbours(x: Any, cos: Any, sin: Any) -> Any:
+    first, second = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2).to(x.dtype)
+
+
+def _swapped_neighbours(x: Any, cos: Any, sin: Any) -> Any:
+    wide, first, second = x.float(), x[..., ::2], x[..., 1::2]
+    others = torch.stack([second, first], -1).flatten(-2).float()
+    joined = torch.stack([cos, cos], -1).flatten(-2), torch.stack([-sin, sin], -1).flatten(-2)
+    return (wide * joined[0] + others * joined[1]).to(x.dtype)
+
+
+FORMS: dict[str, dict[str, Callable[..., Any]]] = {
+    "half": {"whole rows": _whole_rows, "halves": _halves},
+    "interleaved": {"pairs": _neighbours, "whole rows": _swapped_neighbours},
+}
 
 
 def _as_complex(x: Any, table: Any) -> Any:

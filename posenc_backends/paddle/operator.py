@@ -18,6 +18,8 @@ from posenc_backends._kernels import DTYPES, level
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_checked
 
+from .kernel import rotate_in_program
+
 NAME = "posenc_rotate"
 Value: TypeAlias = Any  # of a program
 _dtypes = {getattr(paddle, name) for name in DTYPES}
@@ -55,7 +57,7 @@ def _internals() -> _Internals:
             f"`kernel_in_graphs` must be left out with Paddle {paddle.__version__}, which lacks what it is made of in "
             f"Paddle 3.3: {error}; programs rotate by the formula then."
         ) from error
-    register_kernel(kind, Kernel(_supports, _rotate))
+    register_kernel(kind, Kernel(lambda x: True, _rotate))
     register_hook(_save_formulas)
     return _Internals(ASTStaticFunction, StaticPyLayerContext, calls, saves)
 
@@ -110,6 +112,8 @@ def _supports(x: Value) -> bool:
 
 def _rotate(x: Value, cos: Value, sin: Value, pairing: Pairing, out: Any) -> Value | None:
     """Return `x` rotated by the operator; None if a gradient may reach the tables, or they are of another dtype."""
+    if not _supports(x):
+        return rotate_in_program(x, cos, sin, pairing, out)
     if out is not None or not all(getattr(table, "dtype", None) in _dtypes for table in (cos, sin)):
         return None
     if not (cos.stop_gradient and sin.stop_gradient):

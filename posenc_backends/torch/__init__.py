@@ -6,7 +6,7 @@ require("torch", install="posenc[torch]")
 
 import sys
 
-from . import kernel, layers, namespace
+from . import kernel, layers, namespace, traced
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
@@ -29,4 +29,5 @@ __all__ = [
     "rotary_kernel",
     "score_mod",
     "to_numpy",
+    "traced",
 ]

@@ -12,12 +12,13 @@ from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import Function, forward_ad
 
+from posenc_core.rotation import Pairing
+
 HALF_PRECISION = (torch.bfloat16, torch.float16)
-
-
-def is_exporting() -> bool:
-    """Return whether a program is exported, when the strides of results are not known, in which kernels differ."""
-    return getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)()  # since PyTorch 2.7
+# whether a program is exported, when the strides of results are not known, in which kernels differ
+is_exporting = getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)  # since PyTorch 2.7
+FEW = 1 << 17  # numbers of a tensor: with more, guards take no time that counts
+FEW_OF_HALF_PRECISION = 1 << 14  # interleaved; with more, words are faster
 
 
 def is_specialized(size: int, /) -> bool:
@@ -53,6 +54,71 @@ def are_words_best(x: Tensor, dtype: torch.dtype) -> bool:
     if not torch.compiler.is_compiling() or is_exporting() or x.device.type != "cpu":
         return False
     return dtype in HALF_PRECISION and not is_transformed()
+
+
+def rotate_few(x: Any, cos: Any, sin: Any, layout: Any) -> Tensor | None:
+    """Return whole rows of few tokens rotated by tables `(length, pairs)`; None where the core is to be traced.
+
+    Questions that methods of tensors answer are no guards of their own; others are.
+    """
+    if is_exporting() or not _are_few(x, cos, sin):
+        return None
+    whole = x.float()
+    if layout == "half":
+        others = whole.view(*x.shape[:-1], 2, -1).flip(-2).flatten(-2)
+        rotated = whole * torch.cat((cos, cos), -1) + others * torch.cat((-sin, sin), -1)
+    elif layout == "interleaved" and (x.element_size() == 4 or x.numel() <= FEW_OF_HALF_PRECISION):
+        is_followed = x.requires_grad and not (cos.requires_grad or sin.requires_grad or is_transformed())
+        rotated = (_RotateNeighbours.apply if is_followed else _rotate_neighbours)(whole, cos, sin)
+    else:
+        return None
+    return rotated.to(x.dtype)
+
+
+def _are_few(x: Any, cos: Any, sin: Any) -> bool:
+    """Return whether these are few tokens of at most 32 bits on a CPU, and float32 tables as wide as their rows."""
+    from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet
+
+    if not (torch.is_tensor(x) and torch.is_tensor(cos) and torch.is_tensor(sin)):
+        return False
+    if not (x.is_cpu and x.is_floating_point() and cos.is_floating_point() and sin.is_floating_point()):
+        return False
+    if not 2 <= x.element_size() <= cos.element_size() == sin.element_size() == 4 or x.ndim < 2 or cos.ndim != 2:
+        return False
+    if cos.shape != sin.shape or 2 * cos.shape[1] != x.shape[-1] or cos.shape[0] not in (1, x.shape[-2]):
+        return False
+    return has_static_value(x.numel()) and x.numel() <= FEW
+
+
+def _rotate_neighbours(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.view(*x.shape[:-1], -1, 2).unbind(-1)
+    return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
+
+
+class _RotateNeighbours(Function):
+    """The gradient is the rotation back: one loop, where that of the operators is three."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        context.save_for_backward(cos, sin)
+        return _rotate_neighbours(x, cos, sin)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = context.saved_tensors
+        return _rotate_neighbours(gradient, cos, -sin), None, None
+
+
+def rotate_few_by_rows(tokens: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
+    """Return few tokens rotated by consecutive rows of the tables; None where the core is to be traced."""
+    start, length = rows
+    if pairing.split != pairing.join or pairing.placement != "lead" or pairing.blocks != 1:
+        return None
+    if start < 0 or start + length > cos.shape[0]:
+        return None
+    cos, sin = cos[start : start + length], sin[start : start + length]
+    rotated = [rotate_few(x, cos, sin, pairing.split) for x in tokens]
+    return None if any(x is None for x in rotated) else tuple(rotated)
 
 
 class SplitWords(Function):

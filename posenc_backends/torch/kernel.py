@@ -13,7 +13,7 @@ from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked
 
 from . import eager, gpu
-from .compiled import is_eager
+from .compiled import is_eager, rotate_few_by_rows
 from .distributed import PLAIN
 from .operator import rotate_large
 
@@ -79,7 +79,10 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
 
 
 def _rotate_rows(*arguments: Any) -> Any:
-    return None if is_compiling() or gpu.IS_INTERPRETED else cpu.rotate_rows(*arguments)
+    if gpu.IS_INTERPRETED:
+        return None
+    return rotate_few_by_rows(*arguments) if is_compiling() else cpu.rotate_rows(*arguments)
 
 
-register_kernel(Tensor, Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows))
+KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows)
+register_kernel(Tensor, KERNEL)

@@ -43,6 +43,8 @@ def test_the_order_differs_between_rounds(monkeypatch):
     assert len(set(rounds)) > 3
     assert [len(one) for one in times.values()] == [12, 12, 12]
     assert len(harness.time_interleaved({"a": lambda: None}, 12, seconds=0)["a"]) == 5
+    monkeypatch.setattr(harness, "LONG", 0)
+    assert len(harness.time_interleaved({"a": lambda: None}, 12, seconds=0)["a"]) == 3
 
 
 def test_short_calls_are_repeated_until_they_take_long_enough(monkeypatch):

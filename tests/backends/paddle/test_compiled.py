@@ -135,3 +135,31 @@ def test_autocast_around_a_program_does_not_reach_the_tables():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on a CPU, Paddle warns that it ignores autocast in eager code
         np.testing.assert_array_equal(Autocasting.forward(model, x).numpy(), model.layer(x).numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize(("layout", "length"), [("interleaved", 9), ("half", 9), ("half", 2049)])
+def test_bits_of_programs_are_those_of_eager_code(layout, length, dtype):
+    numbers = np.random.default_rng(length).normal(size=(2, 3, length, 32)).astype(np.float32)
+    numbers[..., ::7] = np.resize([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42, 3e38], numbers[..., ::7].shape)
+    layer, model = (RotaryEmbedding(Rotary(head_dim=32, layout=layout), max_len=length) for _ in range(2))
+    weights, results = paddle.to_tensor(numbers[::-1].copy()).astype(dtype), []
+    for function in (layer, paddle.jit.to_static(model, full_graph=True)):
+        x = paddle.to_tensor(numbers).astype(dtype)
+        x.stop_gradient = False
+        rotated = function(x)
+        (gradient,) = paddle.grad([rotated], [x], [weights])
+        results.append([each.astype("float32").numpy() for each in (rotated, gradient)])
+    (expected, expected_gradient), (found, gradient) = results
+    np.testing.assert_array_equal(gradient, expected_gradient)
+    np.testing.assert_array_equal(found, expected)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(expected[known]))
+
+
+def test_interleaved_pairs_of_a_program_are_one_product():
+    program = paddle.jit.to_static(RotaryEmbedding(Rotary(head_dim=8, layout="interleaved")), full_graph=True)
+    program(paddle.ones([1, 2, 3, 8]))
+    names = [operation.name() for operation in program.forward.concrete_program.main_program.global_block().ops]
+    assert names.count("pd_op.multiply") == 1
+    assert "pd_op.as_complex" in names

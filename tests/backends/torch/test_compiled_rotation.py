@@ -195,3 +195,62 @@ def test_dual_tensors_keep_their_tangents_in_eager_code():
         rotated = rotate(forward_ad.make_dual(x, tangent), cos, sin, layout="interleaved")
         found = forward_ad.unpack_dual(rotated).tangent
     assert torch.equal(found, rotate(tangent, cos, sin, layout="interleaved"))
+
+
+@pytest.fixture
+def guards():
+    """Return a function of compiled code that returns how many guards a call checks."""
+
+    def counted(function, *arguments):
+        torch.compiler.reset()
+        found = []
+        options = {"guard_filter_fn": lambda entries: found.append(len(entries)) or [True] * len(entries)}
+        torch.compile(function, fullgraph=True, backend="eager", options=options)(*arguments)
+        return sum(found)
+
+    return counted
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "substitute_in_graph"), reason="since PyTorch 2.6")
+def test_few_tokens_have_few_guards(guards):
+    layer, (cos, sin) = RotaryEmbedding(Rotary(head_dim=16, layout="half")), numbers(2, 1, 8)
+    usual = guards(lambda x: x * 2, numbers(1, 4, 1, 16))
+    assert guards(lambda x: rotate(x, cos, sin, layout="half"), numbers(1, 4, 1, 16)) < usual + 40
+    many = numbers(compiled.FEW // 16 + 1, 1, 16)
+    assert guards(lambda x: rotate(x, cos, sin, layout="half"), many) > usual + 60
+    assert guards(lambda x: layer(x, start=7), many) > guards(lambda x: layer(x, start=7), many[:3]) + 20
+
+
+@pytest.mark.parametrize("dtype", [*HALF, torch.float32])
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_bits_of_few_tokens_are_those_of_eager_code(layout, dtype):
+    layer, given = RotaryEmbedding(Rotary(head_dim=32, layout=layout), max_len=64), numbers(2, 9, 16)
+    x, weights = numbers(2, 3, 9, 32, dtype=dtype), numbers(2, 3, 9, 32, dtype=dtype)
+    strided = numbers(2, 9, 3, 33, dtype=dtype)[..., 1:].transpose(1, 2)
+    for call, tokens in ((lambda x: rotate(x, *given, layout=layout), x), (lambda x: layer(x, start=5), strided)):
+        results = []
+        for function in (call, compile_whole(call)):
+            leaf = tokens.detach().requires_grad_()
+            rotated = function(leaf)
+            results.append((rotated.detach(), *torch.autograd.grad(rotated, leaf, weights)))
+        for expected, found in zip(*results, strict=True):
+            assert torch.equal(bits(found), bits(expected))
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_tables_of_few_tokens_may_be_learned(layout):
+    x, gradients = numbers(2, 3, 9, 32), []
+    for function in (rotate, compile_whole(rotate)):
+        cos, sin = (table.clone().requires_grad_() for table in numbers(2, 9, 16, seed=1))
+        tokens = x.clone().requires_grad_()
+        function(tokens, cos, sin, layout=layout).square().sum().backward()
+        gradients.append([each.grad for each in (tokens, cos, sin)])
+    for expected, found in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 16), (1, 16), (9, 5), (2, 1, 1, 16)])
+def test_tables_of_few_tokens_may_have_other_shapes(shape):
+    x, (cos, sin) = numbers(2, 3, 9, 32), numbers(2, *shape)
+    function = compile_whole(rotate, backend="aot_eager")
+    assert torch.equal(function(x, cos, sin, layout="half"), rotate(x, cos, sin, layout="half"))
