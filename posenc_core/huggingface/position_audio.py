@@ -42,16 +42,19 @@ _BLOCK = Note("keys are those of the block of the query; rows are in the order o
 _TABLE: dict[str, Facts] = {
     # Sinusoids and learned rows.
     "whisper": (
-        Part("encoder", (Sines("tensor2tensor", dim="d_model"), Note("it is a parameter: a checkpoint has the rows"))),
+        Part(
+            "encoder",
+            (Sines("tensor2tensor", dim="d_model"), Note("the rows come with a checkpoint and are not trained")),
+        ),
         Part("decoder", (Rows("max_target_positions", "d_model"),)),
     ),
     "qwen2_audio_encoder": (
         Sines("tensor2tensor", dim="d_model"),
-        Note("it is a parameter: a checkpoint has the rows"),
+        Note("the rows come with a checkpoint and are not trained"),
     ),
     """
         audioflamingo3_encoder moss_transcribe_diarize_audio voxtral_encoder
-    """: (Sines("tensor2tensor"), Note("it is a parameter: a checkpoint has the rows")),
+    """: (Sines("tensor2tensor"), Note("the rows come with a checkpoint and are not trained")),
     """
         qwen2_5_omni_audio_encoder qwen3_asr_encoder qwen3_omni_moe_audio_encoder
     """: (Sines("tensor2tensor", dim="d_model"), Note("each chunk of the sound starts from 0")),
@@ -114,7 +117,10 @@ _TABLE: dict[str, Facts] = {
             ),
         ),
     ),
-    "granite_speech_encoder granite_speech_plus_encoder": (Offsets("max_pos_emb", "num_heads", "hidden_dim"), _BLOCK),
+    "granite_speech_encoder granite_speech_plus_encoder": (
+        Offsets("max_pos_emb", "num_heads", width="dim_head"),
+        _BLOCK,
+    ),
     "granite_speech5_encoder": (Offsets("max_position_embeddings"), _BLOCK),
     "vits": (
         Offsets("window_size", more=1, values=True),
@@ -127,7 +133,10 @@ _TABLE: dict[str, Facts] = {
                 *_CONVOLUTIONS,
                 Sines("tensor2tensor", start="padding"),
                 Offsets("encoder_max_relative_position", "encoder_attention_heads"),
-                Note("both encoders have the vectors of offsets; the largest offset after the query has none"),
+                Note(
+                    "rows are in the order of the query less the key: flip them; the most distant key before the query "
+                    "shares a row with the next"
+                ),
             ),
         ),
         Part("text encoder", (Lack("sinusoids, interleaved, times a learned factor"),)),

@@ -199,17 +199,27 @@ class CosinesFirst(NamedTuple):
 
 
 class SineGrid(NamedTuple):
-    """Sines and cosines of rows and columns, as in `GridSinusoidal`."""
+    """Sines and cosines of rows and columns, as in `GridSinusoidal`.
+
+    Attributes:
+        other_base: the key of the base of the columns, if the model has one; it must be equal.
+    """
 
     convention: str
     dim: Size = "hidden_size"
     base: Size = 10000
     name: str = "cells"
+    other_base: Size | None = None
 
     def read(self, config: Config) -> Found:
+        base = size(config, self.base)
+        if self.other_base is not None and size(config, self.other_base) != base:
+            raise ValueError(
+                f"`{self.other_base}` must be equal to `{self.base}` {base}: rows and columns share a base."
+            )
         encoding = GridSinusoidal(
             dim=size(config, self.dim),
-            base=size(config, self.base),
+            base=base,
             convention=self.convention,  # type: ignore[arg-type]
         )
         return {"additive": ((self.name, encoding),)}

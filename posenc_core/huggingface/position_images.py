@@ -15,6 +15,7 @@ from .position_facts import (
     Rows,
     SineGrid,
     Sines,
+    Size,
     listed,
 )
 from .position_rotary import Axial
@@ -36,23 +37,19 @@ _BEIT: Facts = (
     If("use_shared_relative_position_bias", (True,), (PatchWindow("all layers share a table"),), default=False),
     Note("without the three keys that turn them on, it has no positional encoding"),
 )
-_DETR_GRID = (
-    SineGrid("tatp22", dim="d_model"),
-    Note("rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"),
-)
+_SCALED = Note("rows and columns count from 1; they are divided by the height and width, and multiplied by 2π")
 _FEATURES = Note("rows and columns of the feature map count from 0; the stage that attends has the encoding")
 _ANCHORS = Lack("sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries")
 _QUERIES = Note("positions of object queries are learned, one row for each")
 _PYRAMID: Facts = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
-_SINE_OR_ROWS: Facts = (
-    If(
-        "position_embedding_type",
-        ("learned",),
-        (Lack("learned rows and columns, 50 of each, side by side"),),
-        _DETR_GRID,
-        default="sine",
-    ),
-)
+
+
+def _sine_or_rows(base: Size = 10000) -> Facts:
+    rows = Lack("learned rows and columns, 50 of each, side by side")
+    sines: Facts = (SineGrid("tatp22", "d_model", base), _SCALED)
+    return (If("position_embedding_type", ("learned",), (rows,), sines, default="sine"), _QUERIES)
+
+
 _ROTATED = Axial()
 _VIDEO_ROTATED = Axial("time, height and width")
 _NUMBERED: Facts = (Rows("num_position_embeddings", name="patches"), _RESAMPLED, _ROTATED)
@@ -214,18 +211,23 @@ _TABLE: dict[str, Facts] = {
         flava_multimodal_model idefics2_perceiver idefics_perciever inkling_vision molmo2_adapter
     """: (Note("no positional encoding: the inputs have one, and it attends to them by learned queries"),),
     # Detection, with a backbone.
-    "conditional_detr deformable_detr detr grounding-dino mm-grounding-dino table-transformer": (
-        *_SINE_OR_ROWS,
-        _QUERIES,
+    "conditional_detr deformable_detr detr table-transformer": _sine_or_rows(),
+    "grounding-dino mm-grounding-dino": _sine_or_rows("positional_embedding_temperature"),
+    "dab-detr": (
+        SineGrid("tatp22", "hidden_size", "temperature_height", other_base="temperature_width"),
+        Note(
+            "rows and columns count from 1; they are divided by the height and width, and multiplied by "
+            "`sine_position_embedding_scale`, or 2π if that is None"
+        ),
+        _ANCHORS,
     ),
-    "dab-detr": (SineGrid("tatp22", dim="hidden_size"), _ANCHORS),
     "d_fine deimv2 pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 rt_detr rt_detr_v2": _PYRAMID,
     "lw_detr rf_detr": (_ANCHORS,),
     "mask2former oneformer": (
-        SineGrid("tatp22", dim="hidden_dim"),
-        Note("rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"),
+        SineGrid("tatp22", "hidden_dim"),
+        _SCALED,
         _QUERIES,
     ),
-    "maskformer": (Lack("sinusoids of rows and columns, as wide as the features of the mask"), _QUERIES),
+    "maskformer": (SineGrid("tatp22", "decoder_config.d_model"), _SCALED, _QUERIES),
 }
 IMAGES = listed(_TABLE)

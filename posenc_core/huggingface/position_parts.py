@@ -5,7 +5,7 @@ Source: the configs and the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .position_facts import Facts, Lack, Note, Rows, SineGrid, Sines, listed
+from .position_facts import Facts, Lack, Note, Part, Rows, SineGrid, Sines, listed
 from .position_rotary import Axial, Rope
 
 # The keys of the configs inside, each with the type of a model whose config leaves it out, by these models.
@@ -303,6 +303,7 @@ _MEMORY: Facts = (
 _RANDOM = Lack("random Fourier features of points and cells, sines first, whose matrix is in the checkpoint")
 _OWN: dict[str, Facts] = {
     "blt": (),
+    "cohere_asr": (Part("decoder", (Rows(),)),),
     "tvp": (
         Rows(),
         Rows("max_grid_row_position_embeddings", name="rows of cells"),

@@ -58,19 +58,21 @@ class Offsets(NamedTuple):
 
     Attributes:
         distance: the largest offset with a vector of its own, less `more`.
+        width: the width of a head; None if it is `dim` divided by the number of heads.
     """
 
     distance: Size
     heads: Size = "num_attention_heads"
     dim: Size = "hidden_size"
+    width: Size | None = None
     more: int = 0
     values: bool = False
 
     def read(self, config: Config) -> Found:
-        heads, width = heads_of(config, self.heads, self.dim)
+        by_key = self.width is not None
         bias = ShawBias(
-            num_heads=heads,
-            head_dim=width,
+            num_heads=size(config, self.heads),
+            head_dim=size(config, self.width) if by_key else heads_of(config, self.heads, self.dim)[1],
             max_distance=size(config, self.distance) + self.more,
             applies_to="both" if self.values else "keys",
         )

@@ -265,8 +265,13 @@ _TABLE: dict[str, Facts] = {
         If("relative_attention", (True,), (_DISENTANGLED,)),
     ),
     "xlnet": (
-        Shifted(heads="n_head", dim="d_model", interleaved=False),
-        Note("W_r is `r`, u is `r_w_bias` and v is `r_r_bias`"),
+        If(
+            "clamp_len",
+            (-1, 0, None),
+            (Shifted(heads="n_head", dim="d_model", interleaved=False),),
+            (Shifted("clamp_len", heads="n_head", dim="d_model", interleaved=False),),
+        ),
+        Note("W_r is `r`, u is `r_w_bias` and v is `r_r_bias`; `r_s_bias` tells tokens of other segments apart"),
     ),
     "funnel": (Lack("factorized relative attention of Funnel, whose distances grow with pooling"),),
     "cpmant": (Lack("T5's buckets, with buckets of their own for tokens of other segments"),),
