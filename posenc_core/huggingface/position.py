@@ -58,7 +58,7 @@ class PositionEncodings(Value):
         if self.start:
             yield f"position of the first token: {self.start}"
         for layer_type, rotary in self.rotary:
-            yield f"rotates queries and keys of {layer_type or 'all layers'}: {rotary!r}"
+            yield f"rotates queries and keys of {layer_type or 'all layers'}: {rotary or 'no'}"
         for name, scoring in self.scoring:
             yield f"added to the scores of {name}: {scoring!r}"
         if self.layers_without:
@@ -97,15 +97,11 @@ def load_position(config: Any) -> PositionEncodings:
 
 
 def _encodings(found: Found) -> PositionEncodings:
-    """Return the items that were found as encodings."""
-    single = {name: found[name][0] for name in ("start", "query_scale") if found.get(name)}
-    several = {
-        name: tuple(dict.fromkeys(items))
-        for name, items in found.items()
-        if name not in ("start", "query_scale", "parts")
-    }
-    parts = tuple((name, _encodings(part)) for name, part in found.get("parts", ()))
-    return PositionEncodings(**several, **single, parts=parts)
+    """Return the items that were found as encodings, each once."""
+    fields: dict[str, Any] = {name: tuple(dict.fromkeys(items)) for name, items in found.items() if name != "parts"}
+    fields |= {name: fields[name][0] for name in ("start", "query_scale") if fields.get(name)}
+    fields["query_scale"] = fields.get("query_scale") or None
+    return PositionEncodings(**fields, parts=tuple((name, _encodings(part)) for name, part in found.get("parts", ())))
 
 
 def _found(config: dict[str, Any], whole: Config | None = None) -> Found:

@@ -77,10 +77,24 @@ def _value(config: Config, path: str) -> Any:
     value: Any = config
     for name in path.split("."):
         if isinstance(value, list | tuple):
-            value = value[int(name)] if -len(value) <= int(name) < len(value) else None
+            number = int(name) if name.lstrip("-").isdecimal() else len(value)
+            value = value[number] if -len(value) <= number < len(value) else None
         else:
             value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def patches_of(config: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:
+    """Return the number of patches from top to bottom of an image, and from left to right.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    pairs = zip(sizes(config, image, 2), sizes(config, patch, 2), strict=True)
+    height, width = (side // step for side, step in pairs)
+    if not height * width:
+        raise ValueError(f"`{image}` must hold at least one patch of `{patch}`, got {config[image]!r}.")
+    return height, width
 
 
 def sizes(config: Config, key: str, count: int | None = None) -> tuple[int, ...]:
@@ -131,31 +145,31 @@ def _padding(config: Config) -> int:
 
 
 class Patches(NamedTuple):
-    """A learned row for each patch of an image, row by row, after those of prefix tokens.
+    """A learned row for each patch of an image, row by row, and rows for other tokens.
 
     Attributes:
-        prefix: the number of class and other tokens before the patches, or the key of that number.
+        prefix: the number of other tokens, such as the class token, or the key of that number.
         image, patch: the keys of the height and width of the image and of a patch, pixels.
         dim: the number of columns.
+        last: whether the other tokens come after the patches.
     """
 
     prefix: Size = 1
     image: str = "image_size"
     patch: str = "patch_size"
     dim: Size = "hidden_size"
+    last: bool = False
 
     def read(self, config: Config) -> Found:
-        height, width = (
-            side // step for side, step in zip(sizes(config, self.image, 2), sizes(config, self.patch, 2), strict=True)
-        )
+        height, width = patches_of(config, self.image, self.patch)
         prefix = size(config, self.prefix) if self.prefix else 0
         length = height * width + prefix
-        if not length:
-            raise ValueError(f"`{self.image}` must hold a patch of `{self.patch}`, got {config[self.image]!r}.")
-        before = f"{prefix} other token{'s' * (prefix > 1)}, then " if prefix else ""
+        others = f"{prefix} other token{'s' * (prefix > 1)}"
+        cells = f"a grid of {height} x {width} patches, row by row"
+        order = (cells, others) if self.last else (others, cells)
         return {
             "additive": (("patches", Learned(dim=size(config, self.dim), length=length)),),
-            "notes": (f"the rows are {before}a grid of {height} x {width} patches, row by row",),
+            "notes": (f"the rows are {', then '.join(order) if prefix else cells}",),
         }
 
 

@@ -37,16 +37,17 @@ _BEIT: Facts = (
     If("use_shared_relative_position_bias", (True,), (PatchWindow("all layers share a table"),), default=False),
     Note("without the three keys that turn them on, it has no positional encoding"),
 )
-_SCALED = Note("rows and columns count from 1; they are divided by the height and width, and multiplied by 2π")
+_FROM_1 = "rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"
+_SCALED = Note(_FROM_1)
 _FEATURES = Note("rows and columns of the feature map count from 0; the stage that attends has the encoding")
 _ANCHORS = Lack("sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries")
 _QUERIES = Note("positions of object queries are learned, one row for each")
 _PYRAMID: Facts = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
 
 
-def _sine_or_rows(base: Size = 10000) -> Facts:
+def _sine_or_rows(base: Size = 10000, scaled: Note = _SCALED) -> Facts:
     rows = Lack("learned rows and columns, 50 of each, side by side")
-    sines: Facts = (SineGrid("tatp22", "d_model", base), _SCALED)
+    sines: Facts = (SineGrid("tatp22", "d_model", base), scaled)
     return (If("position_embedding_type", ("learned",), (rows,), sines, default="sine"), _QUERIES)
 
 
@@ -123,9 +124,9 @@ _TABLE: dict[str, Facts] = {
         Part("decoder", (Sines("interleaved", dim="decoder_hidden_size", name="patches"),)),
     ),
     "vit_mae": (
-        SineGrid("timm_interleaved", name="patches"),
+        SineGrid("mae", name="patches"),
         Note("a checkpoint has the rows, after a row of zeros for the class token"),
-        Part("decoder", (SineGrid("timm_interleaved", dim="decoder_hidden_size", name="patches"),)),
+        Part("decoder", (SineGrid("mae", dim="decoder_hidden_size", name="patches"),)),
     ),
     # Windows.
     "swin maskformer-swin donut-swin": (
@@ -175,7 +176,7 @@ _TABLE: dict[str, Facts] = {
         qwen3_vl_vision qwen4_exp_vision
     """: _NUMBERED,
     "glm4v_moe_vision glm4v_vision paddleocr_vl_vision": _GLM,
-    "llama4_vision_model": (Patches(), _ROTATED),
+    "llama4_vision_model": (Patches(last=True), _ROTATED),
     "step3p5_vision": (Rows(name="patches"), _ROTATED),
     "inkling2_vision": (
         Lack("learned rows of a grid of `posemb_grid_size` patches a side, resampled, and one of the class token"),
@@ -211,7 +212,8 @@ _TABLE: dict[str, Facts] = {
         flava_multimodal_model idefics2_perceiver idefics_perciever inkling_vision molmo2_adapter
     """: (Note("no positional encoding: the inputs have one, and it attends to them by learned queries"),),
     # Detection, with a backbone.
-    "conditional_detr deformable_detr detr table-transformer": _sine_or_rows(),
+    "conditional_detr detr table-transformer": _sine_or_rows(),
+    "deformable_detr": _sine_or_rows(scaled=Note(_FROM_1.replace("count from 1", "count from 1/2"))),
     "grounding-dino mm-grounding-dino": _sine_or_rows("positional_embedding_temperature"),
     "dab-detr": (
         SineGrid("tatp22", "hidden_size", "temperature_height", other_base="temperature_width"),

@@ -46,7 +46,7 @@ class Axial(NamedTuple):
     def read(self, config: Config) -> Found:
         lack = f"a rotary encoding by {self.axes}, which `load_rope` does not read from this config"
         try:
-            rotary = load_rope(dict(config))
+            rotary: Any = load_rope(dict(config))
         except (TypeError, ValueError):
             return {"lacks": (lack,)}
         return {"rotary": ((None, rotary),)} if isinstance(rotary, AxialRotary) else {"lacks": (lack,)}

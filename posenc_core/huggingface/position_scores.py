@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..attention.bias import Sides
 from ..encodings import Alibi, ShawBias, SwinBias, T5Bias, TransformerXLBias
-from .position_facts import Config, Found, Size, size, sizes
+from .position_facts import Config, Found, Size, patches_of, size, sizes
 
 UNLIMITED = 8192  # stands for the largest distance where the model has none
 
@@ -69,10 +69,10 @@ class Offsets(NamedTuple):
     values: bool = False
 
     def read(self, config: Config) -> Found:
-        by_key = self.width is not None
+        width = heads_of(config, self.heads, self.dim)[1] if self.width is None else size(config, self.width)
         bias = ShawBias(
             num_heads=size(config, self.heads),
-            head_dim=size(config, self.width) if by_key else heads_of(config, self.heads, self.dim)[1],
+            head_dim=width,
             max_distance=size(config, self.distance) + self.more,
             applies_to="both" if self.values else "keys",
         )
@@ -124,10 +124,6 @@ class PatchWindow(NamedTuple):
     note: str
 
     def read(self, config: Config) -> Found:
-        image, patch = sizes(config, "image_size", 2), sizes(config, "patch_size", 2)
-        bias = SwinBias(
-            num_heads=size(config, "num_attention_heads"),
-            window=(image[0] // patch[0], image[1] // patch[1]),
-            prefix_tokens=1,
-        )
+        heads = size(config, "num_attention_heads")
+        bias = SwinBias(num_heads=heads, window=patches_of(config), prefix_tokens=1)
         return {"scoring": (("self-attention", bias),), "notes": (self.note,)}
