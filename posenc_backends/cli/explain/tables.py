@@ -42,12 +42,11 @@ def explain(
     Raises:
         ImportError: if matplotlib is needed and not installed.
         OSError: if a file cannot be read or written.
-        TypeError, ValueError: if the config is not supported, or a picture is asked for where there is no RoPE.
+        TypeError, ValueError: if the config is not supported.
     """
     position = load_position(config)
-    layers = explain_config(config, layer_type=layer_type) if layer_type or _rotates(position) else ()
-    if picture is not None and not layers:
-        raise ValueError(f"`--output` draws RoPE, which {config} does not have: leave it out.")
+    is_rope = layer_type is not None or _rotates(position)
+    layers = explain_config(config, layer_type=layer_type) if is_rope else (Layers(layer_type=None),)
     if picture is not None:
         from posenc_core.analysis.plots import plot_explanation
 
