@@ -18,11 +18,17 @@ ONE_LAYER = (
         "n_layer",
         "n_layers",
     ),
-    *("num_encoder_layers",),
+    *(
+        "num_encoder_layers",
+        "layers",
+        "speech_encoder_layers",
+        "t2u_encoder_layers",
+        "t2u_decoder_layers",
+    ),
 )
 NARROW = (
     *("intermediate_size", "ffn_dim", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_intermediate_size"),
-    *("decoder_intermediate_size", "hidden_dim"),
+    *("decoder_intermediate_size", "speech_encoder_intermediate_size", "t2u_encoder_ffn_dim", "hidden_dim"),
 )
 LENGTHS = {"max_position_embeddings": 40, "n_positions": 40, "block_size": 40, "max_target_positions": 40}
 TOKENS = 6

@@ -199,9 +199,10 @@ def test_sines_of_cells(model_type):
 def test_sines_of_patches():
     config = CONFIG_MAPPING["vit_mae"](image_size=48, num_hidden_layers=1, decoder_num_hidden_layers=1)
     position = load_position(config)
-    model = module_of("vit_mae").ViTMAEForPreTraining(config)
-    model.decoder.initialize_weights(9)  # which transformers undoes, as a checkpoint has the rows
-    tables = (model.vit.embeddings.position_embeddings, model.decoder.decoder_pos_embed)
+    code = module_of("vit_mae")
+    encoder, decoder = code.ViTMAEEmbeddings(config), code.ViTMAEDecoder(config, num_patches=9)
+    encoder.initialize_weights()
+    tables = (encoder.position_embeddings, decoder.decoder_pos_embed)
     encodings = (position.additive[0][1], dict(position.parts)["decoder"].additive[0][1])
     for table, encoding in zip(tables, encodings, strict=True):
         assert not table[0, 0].any()
