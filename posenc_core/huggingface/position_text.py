@@ -309,6 +309,9 @@ _TABLE: dict[str, Facts] = {
     "clvp_encoder": (
         Lack("RoPE of queries, keys and values, as wide as `projection_dim // (2 * num_attention_heads)`, at least 32"),
     ),
+    "hunyuan_vl_text": (
+        Lack("RoPE whose two channels of a pair have the angles of different axes, which is no rotation"),
+    ),
     # Queries whose order does not matter.
     "blip_2_qformer": (
         If(

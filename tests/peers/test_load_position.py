@@ -44,6 +44,8 @@ REFUSED = {  # their defaults do not go together, or lack what the model needs
 
 WARNED = pytest.mark.filterwarnings(
     "ignore:`llama_4_scaling_beta` is no rotation:UserWarning",
+    "ignore:`model_type` .* does more than this encoding says:UserWarning",
+    "ignore:`rotary_dim` .* is used:UserWarning",
     "ignore:`rope_theta` is missing:UserWarning",  # of configs without a base
     "ignore:Initializing zero-element tensors:UserWarning",  # of PyTorch
 )
