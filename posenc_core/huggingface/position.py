@@ -118,7 +118,10 @@ def _found(config: dict[str, Any], whole: Config | None = None) -> Found:
     if facts is None:
         facts = _assumed(name, config, whole)
     own = Rope().read(whole or config) if facts == (Rope(),) else read_all(facts, config)
-    return merged((own, *(_part(name or "", key, config) for key in _keys_of_parts(name or "", config))))
+    parts = (_part(name or "", key, config) for key in _keys_of_parts(name or "", config))
+    left_out = [key for key in PARTS.get(name or "", {}) if key not in config and key not in TEXTS]
+    notes = tuple(f"the config leaves `{key}` out, and so the encodings of that part" for key in left_out)
+    return merged((own, {"notes": notes}, *parts))
 
 
 def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
@@ -140,7 +143,7 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
 def _keys_of_parts(name: str, config: Config) -> Iterator[str]:
     """Yield the keys of the configs inside of a config."""
     for key, value in config.items():
-        if isinstance(value, Mapping) and (key in PARTS.get(name, {}) or (value.get("model_type") and key in TEXTS)):
+        if isinstance(value, Mapping) and (key in PARTS.get(name, {}) or value.get("model_type")):
             yield key
 
 

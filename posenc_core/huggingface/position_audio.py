@@ -20,23 +20,27 @@ from .position_scores import Buckets, Offsets, Shifted, Windows
 
 _CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)
 _WITHOUT: Facts = (Note("no positional encoding: convolutions tell the order"),)
-_BY_TYPE: Facts = (
-    If("position_embeddings_type", ("relative",), (Shifted(),)),
-    If("position_embeddings_type", ("rotary",), (Rope(),)),
-    If(
-        "position_embeddings_type",
-        ("relative_key",),
-        (
-            Offsets("left_max_position_embeddings"),
-            Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded"),
-        ),
-    ),
-    If("position_embeddings_type", (None,), (Note("no positional encoding: convolutions tell the order"),)),
-)
+_CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")
+_UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know")
+
+
+def _by_type(types: dict[str | None, Facts], default: str) -> Facts:
+    """Return the facts for each value of `position_embeddings_type`."""
+    chain: Facts = (_UNKNOWN,)
+    for name, facts in types.items():
+        chain = (If("position_embeddings_type", (name,), facts, chain, default=default),)
+    return chain
+
+
+_TYPES: dict[str | None, Facts] = {"relative": (Shifted(),), "rotary": (Rope(),), None: _WITHOUT}
+_KEYS: Facts = (Offsets("left_max_position_embeddings"), _CLIPPED)
 _SEAMLESS: Facts = (
     Part("text encoder", (Sines("tensor2tensor", start="padding"),)),
     Part("text decoder", (Sines("tensor2tensor", start="padding"),)),
 )
+_SPEECH = Shifted(heads="speech_encoder_attention_heads")
+_NO_KEYS = Lack("the rotary encoding of the speech encoder, whose keys the config does not have")
+_UNITS = Note("in an encoder and a decoder; the first token has the position after `t2u_pad_token_id`")
 _BLOCK = Note("keys are those of the block of the query; rows are in the order of the query less the key: flip them")
 
 _TABLE: dict[str, Facts] = {
@@ -62,57 +66,37 @@ _TABLE: dict[str, Facts] = {
     "canary_decoder": (Sines("concatenated"), Note("rows are divided by the root of `hidden_size`")),
     # Relative positions.
     "parakeet_encoder nemotron_asr_streaming_encoder": (Shifted("max_position_embeddings"),),
-    "wav2vec2-bert": _BY_TYPE,
-    "wav2vec2-conformer": (*_BY_TYPE, *_CONVOLUTIONS),
+    "wav2vec2-bert": _by_type(_TYPES | {"relative_key": _KEYS}, "relative_key"),
+    "wav2vec2-conformer": (*_by_type(_TYPES, "relative"), *_CONVOLUTIONS),
     "fastspeech2_conformer": (
         Part("encoder", (Shifted(heads="encoder_num_attention_heads"),)),
         Part("decoder", (Shifted(heads="decoder_num_attention_heads"),)),
     ),
     "seamless_m4t": (
         *_SEAMLESS,
-        Part(
-            "speech encoder",
-            (
-                If("position_embeddings_type", ("relative",), (Shifted(heads="speech_encoder_attention_heads"),)),
-                If(
-                    "position_embeddings_type",
-                    ("relative",),
-                    (),
-                    (Lack("the rotary encoding of the speech encoder, which has no keys of its own"),),
-                ),
-            ),
-        ),
-        Part(
-            "text to units",
-            (
-                Note("an encoder and a decoder"),
-                Sines("tensor2tensor"),
-                Note("positions start after `t2u_pad_token_id`"),
-            ),
-        ),
+        Part("speech encoder", _by_type({"relative": (_SPEECH,), "rotary": (_NO_KEYS,), None: _WITHOUT}, "relative")),
+        Part("text to units", (Sines("tensor2tensor"), _UNITS)),
     ),
     "seamless_m4t_v2": (
         *_SEAMLESS,
         Part(
             "speech encoder",
-            (
-                If(
-                    "position_embeddings_type",
-                    ("relative_key",),
-                    (
+            _by_type(
+                {
+                    "relative_key": (
                         Offsets("left_max_position_embeddings", "speech_encoder_attention_heads"),
-                        Note(
-                            "offsets beyond `right_max_position_embeddings` share a row: repeat it when the table "
-                            "is loaded"
-                        ),
+                        _CLIPPED,
                     ),
-                ),
+                    None: _WITHOUT,
+                },
+                "relative_key",
             ),
         ),
         Part(
             "text to units",
             (
                 Sines("tensor2tensor"),
+                _UNITS,
                 Lack("learned factors of the sinusoids, `pos_emb_alpha` and `pos_emb_alpha_char`"),
             ),
         ),

@@ -12,7 +12,7 @@ from ..encodings import (
     Sinusoidal,
     Timestep,
 )
-from .keys import check_size
+from .keys import check_flag, check_size
 
 Config: TypeAlias = Mapping[str, Any]
 Found: TypeAlias = dict[str, tuple[Any, ...]]
@@ -274,6 +274,8 @@ class If(NamedTuple):
 
     def read(self, config: Config) -> Found:
         value = config.get(self.key, self.default)
+        if isinstance(self.values[0], bool):
+            check_flag(self.key, value)
         is_one = any(value is one or (type(value) is type(one) and value == one) for one in self.values)
         return read_all(self.then if is_one else self.otherwise, config)
 

@@ -23,7 +23,7 @@ from .position_scores import PatchWindow, Windows
 
 _WITHOUT: Facts = (Note("no positional encoding: convolutions tell the order"),)
 _NO_ORDER: Facts = (Note("no positional encoding of its own"),)
-_RANDOM = Lack("random Fourier features of points and boxes, sines first, whose matrix is in the checkpoint")
+RANDOM = Lack("random Fourier features of points, boxes and cells, sines first, whose matrix is in the checkpoint")
 _DECOMPOSED = Lack("decomposed relative positions: scores of queries with learned vectors of rows and of columns")
 _RESAMPLED = Note("rows are resampled to the grid of each image")
 _CONTINUOUS = Lack("the continuous relative bias of Swin v2: a perceptron of logarithmic offsets")
@@ -38,17 +38,19 @@ _BEIT: Facts = (
     Note("without the three keys that turn them on, it has no positional encoding"),
 )
 _FROM_1 = "rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"
-_SCALED = Note(_FROM_1)
+SCALED = Note(_FROM_1)
 _FEATURES = Note("rows and columns of the feature map count from 0; the stage that attends has the encoding")
 _ANCHORS = Lack("sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries")
 _QUERIES = Note("positions of object queries are learned, one row for each")
 _PYRAMID: Facts = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
 
 
-def _sine_or_rows(base: Size = 10000, scaled: Note = _SCALED) -> Facts:
+def _sine_or_rows(base: Size = 10000, scaled: Note = SCALED) -> Facts:
     rows = Lack("learned rows and columns, 50 of each, side by side")
     sines: Facts = (SineGrid("tatp22", "d_model", base), scaled)
-    return (If("position_embedding_type", ("learned",), (rows,), sines, default="sine"), _QUERIES)
+    unknown = Lack("an encoding of this `position_embedding_type`, which the model does not know")
+    sine_or_unknown = If("position_embedding_type", ("sine",), sines, (unknown,), default="sine")
+    return (If("position_embedding_type", ("learned",), (rows,), (sine_or_unknown,)), _QUERIES)
 
 
 _ROTATED = Axial()
@@ -150,7 +152,7 @@ _TABLE: dict[str, Facts] = {
     """
         edgetam_prompt_encoder edgetam_video_prompt_encoder sam2_prompt_encoder sam2_video_prompt_encoder
         sam3_tracker_prompt_encoder sam3_tracker_video_prompt_encoder sam_hq_prompt_encoder sam_prompt_encoder
-    """: (_RANDOM,),
+    """: (RANDOM,),
     """
         edgetam_mask_decoder edgetam_video_mask_decoder sam2_mask_decoder sam2_video_mask_decoder sam3_mask_decoder
         sam3_lite_text_mask_decoder sam3_tracker_mask_decoder sam3_tracker_video_mask_decoder sam_hq_mask_decoder
@@ -227,9 +229,9 @@ _TABLE: dict[str, Facts] = {
     "lw_detr rf_detr": (_ANCHORS,),
     "mask2former oneformer": (
         SineGrid("tatp22", "hidden_dim"),
-        _SCALED,
+        SCALED,
         _QUERIES,
     ),
-    "maskformer": (SineGrid("tatp22", "decoder_config.d_model"), _SCALED, _QUERIES),
+    "maskformer": (SineGrid("tatp22", "decoder_config.d_model"), SCALED, _QUERIES),
 }
 IMAGES = listed(_TABLE)

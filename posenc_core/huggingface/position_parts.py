@@ -6,6 +6,7 @@ Source: the configs and the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .position_facts import Facts, Lack, Note, Part, Rows, SineGrid, Sines, listed
+from .position_images import RANDOM, SCALED
 from .position_rotary import Axial, Rope
 
 # The keys of the configs inside, each with the type of a model whose config leaves it out, by these models.
@@ -295,12 +296,10 @@ PARTS = {
     name: dict(part.split("=") for part in parts.split()) for names, parts in _PARTS.items() for name in names.split()
 }
 
-_DETR_GRID = Note("rows and columns count from 1; they are divided by the height and width, and multiplied by 2π")
 _MEMORY: Facts = (
     Lack("learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time"),
     Axial(),
 )
-_RANDOM = Lack("random Fourier features of points and cells, sines first, whose matrix is in the checkpoint")
 _OWN: dict[str, Facts] = {
     "blt": (),
     "cohere_asr": (Part("decoder", (Rows(),)),),
@@ -316,9 +315,9 @@ _OWN: dict[str, Facts] = {
         Sines("interleaved", "vision_config.embed_dim.-1", name="frames"),
     ),
     "git": (Rows(), Lack("learned rows of the frames of a video")),
-    "edgetam sam sam2 sam_hq sam3_tracker": (_RANDOM,),
-    "edgetam_video sam2_video sam3_tracker_video": (_RANDOM, *_MEMORY),
-    "edgetam_vision_model sam2_vision_model sam3_vision_model": (SineGrid("tatp22", "fpn_hidden_size"), _DETR_GRID),
+    "edgetam sam sam2 sam_hq sam3_tracker": (RANDOM,),
+    "edgetam_video sam2_video sam3_tracker_video": (RANDOM, *_MEMORY),
+    "edgetam_vision_model sam2_vision_model sam3_vision_model": (SineGrid("tatp22", "fpn_hidden_size"), SCALED),
     "granite_docling": (SineGrid("timm_interleaved", "text_config.hidden_size"),),
     "omdet-turbo": (
         SineGrid("timm_interleaved", "d_model", "positional_encoding_temperature"),

@@ -48,7 +48,7 @@ _LAYOUT_BIAS: Facts = (
     ),
 )
 _SINUSOIDAL = Sines("interleaved", dim="emb_dim")
-_OFTEN_PADDED = Rows(offset="padding")
+_PADDED = Rows(offset="padding")
 _AFTER_PADDING = Sines("tensor2tensor", dim="d_model", start="padding")
 _SERIES: Facts = (
     Part("encoder", (Sines("concatenated", dim="d_model"),)),
@@ -112,14 +112,14 @@ _TABLE: dict[str, Facts] = {
     """
         altclip_text_model bridgetower_text_model camembert clap_text_model data2vec-text ibert longformer markuplm
         roberta roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod
-    """: (_OFTEN_PADDED,),
+    """: (_PADDED,),
     "luke": (
-        _OFTEN_PADDED,
+        _PADDED,
         Rows(name="entities"),
         Note("the row of an entity is the mean of the rows of its words"),
     ),
     "mpnet": (
-        _OFTEN_PADDED,
+        _PADDED,
         Buckets("both", "num_attention_heads", distance=128),
         Note("all layers have the same bias"),
     ),
@@ -132,14 +132,14 @@ _TABLE: dict[str, Facts] = {
         Note("biases of tokens and boxes are added up and not divided by the root of the width of a head"),
     ),
     "layoutlmv3": (
-        _OFTEN_PADDED,
+        _PADDED,
         *_NARROW_BOXES,
         *_LAYOUT_BIAS,
         Note("biases of tokens and boxes are added up and divided by the root of the width of a head"),
         Lack("learned rows of patches, as many as the input size of the images, which is a key of the code"),
     ),
     "lilt": (
-        _OFTEN_PADDED,
+        _PADDED,
         Lack("rows of boxes, x, y, height and width, side by side and projected, in a second stream of layers"),
     ),
     # Learned rows in an encoder and a decoder.
@@ -150,10 +150,10 @@ _TABLE: dict[str, Facts] = {
         Part("decoder", (Rows("max_decoder_position_embeddings", "d_model"),)),
     ),
     "prophetnet": (
-        Part("encoder", (_OFTEN_PADDED,)),
+        Part("encoder", (_PADDED,)),
         Part(
             "decoder",
-            (_OFTEN_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each n-gram stream")),
+            (_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each n-gram stream")),
         ),
     ),
     "biogpt opt": (Rows(offset=2, more=2, dim="hidden_size"),),
@@ -194,12 +194,11 @@ _TABLE: dict[str, Facts] = {
     "musicgen_decoder musicgen_melody_decoder": (CosinesFirst(),),
     "autoformer informer time_series_transformer": _SERIES,
     "patchtst": (
-        If("positional_encoding_type", ("random",), (Lack("learned rows of patches"),)),
         If(
             "positional_encoding_type",
-            ("sincos",),
+            ("random",),
+            (Lack("learned rows of patches"),),
             (Lack("a table of sines and cosines, less its mean and divided by 10 standard deviations"),),
-            default="sincos",
         ),
     ),
     "patchtsmixer": (
@@ -294,7 +293,7 @@ _TABLE: dict[str, Facts] = {
                 If(
                     "position_embedding_type",
                     ("absolute",),
-                    (_OFTEN_PADDED,),
+                    (_PADDED,),
                     (Lack("relative keys, which the model no longer reads"),),
                     default="absolute",
                 ),
