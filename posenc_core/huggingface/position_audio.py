@@ -151,10 +151,13 @@ _TABLE: dict[str, Facts] = {
         ),
     ),
     """
-        dac encodec fastspeech2_conformer_hifigan gemma4_unified_audio inkling_audio muse_spark_audio
+        dac encodec fastspeech2_conformer_hifigan gemma4_unified_audio muse_spark_audio
         moonshine_streaming_encoder qwen2_5_omni_bigvgan speecht5_hifigan univnet vibevoice_acoustic_tokenizer
         vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
     """: _WITHOUT,
+    "inkling_audio inkling_vision": (
+        Note("no positional encoding: frames and patches are projected one by one, and the text model has the order"),
+    ),
     "vibevoice_diffusion": (Note("no positional encoding: the inputs are single vectors"),),
 }
 

@@ -58,7 +58,8 @@ _VIDEO_ROTATED = Axial("time, height and width")
 _NUMBERED: Facts = (Rows("num_position_embeddings", name="patches"), _RESAMPLED, _ROTATED)
 _GLM: Facts = (Patches(0), _RESAMPLED, _ROTATED)
 _MUSE: Facts = (
-    Lack("learned rows of a grid, `pos_emb_height` by `pos_emb_width`, resampled to each image"),
+    Rows("pos_emb_height * pos_emb_width", name="patches"),
+    _RESAMPLED,
     _ROTATED,
 )
 
@@ -181,12 +182,15 @@ _TABLE: dict[str, Facts] = {
     "llama4_vision_model": (Patches(last=True), _ROTATED),
     "step3p5_vision": (Rows(name="patches"), _ROTATED),
     "inkling2_vision": (
-        Lack("learned rows of a grid of `posemb_grid_size` patches a side, resampled, and one of the class token"),
+        Rows("posemb_grid_size * posemb_grid_size", name="patches"),
+        _RESAMPLED,
+        Lack("a learned row of the class token, beside those of patches"),
         _ROTATED,
     ),
     "muse_glimmer_vision muse_spark_vision": _MUSE,
     "kimi_k25_vision": (
-        Lack("learned rows of a grid, `pos_emb_height` by `pos_emb_width`, resampled to each image"),
+        Rows("pos_emb_height * pos_emb_width", name="patches"),
+        _RESAMPLED,
         Sines("concatenated", name="frames"),
         Note("a single frame has no row of its own"),
         _ROTATED,
@@ -211,7 +215,7 @@ _TABLE: dict[str, Facts] = {
         superpoint florence_vision swiftformer textnet uvdoc_backbone
     """: _WITHOUT,
     """
-        flava_multimodal_model idefics2_perceiver idefics_perciever inkling_vision molmo2_adapter
+        flava_multimodal_model idefics2_perceiver idefics_perciever molmo2_adapter
     """: (Note("no positional encoding: the inputs have one, and it attends to them by learned queries"),),
     # Detection, with a backbone.
     "conditional_detr detr table-transformer": _sine_or_rows(),

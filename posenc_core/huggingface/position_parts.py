@@ -302,6 +302,7 @@ _MEMORY: Facts = (
 )
 _OWN: dict[str, Facts] = {
     "blt": (),
+    "moonshine_streaming": (Rope(), Rows(dim="encoder_config.hidden_size", name="frames that the decoder reads")),
     "cohere_asr": (Part("decoder", (Rows(),)),),
     "tvp": (
         Rows(),
