@@ -10,7 +10,7 @@ from .._values import Value
 from ..encodings.additive.base import Additive
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
-from .config import TEXTS, contents, is_rotary_key, is_set
+from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
 from .models import MODELS, NEVER
 from .position_audio import AUDIO
 from .position_facts import Config, Facts, Found, merged, read_all
@@ -130,6 +130,8 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
     Raises:
         ValueError: if it is neither.
     """
+    if is_foreign(config):
+        return (Rope(),)
     texts = [key for key in TEXTS if isinstance(config.get(key), Mapping)]
     rotary = any(is_rotary_key(key) and is_set(value) for key, value in config.items())
     known = (name or "").removesuffix("_text") in {*MODELS, *NEVER}

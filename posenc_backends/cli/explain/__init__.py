@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("explain", help="describe the positional encodings of a config.json, a GGUF file or a params.json")
+    parser = subparsers.add_parser("explain", help="describe the positional encodings of a config, a GGUF file or more")
     parser.add_argument(
         "config", type=Path, metavar="CONFIG", help="a config.json or its folder, a GGUF file or a params.json"
     )
