@@ -37,6 +37,17 @@ def read(config: Any) -> dict[str, Any]:
         ValueError: if a file is not JSON, or parts contradict each other.
         FileNotFoundError: if there is no such file.
     """
+    content = contents(config)
+    if is_foreign(content):
+        return content
+    try:
+        return _text_part(content)
+    except RecursionError as error:
+        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
+
+
+def contents(config: Any) -> dict[str, Any]:
+    """Read a whole config, with all its parts; the exceptions are those of `read`."""
     content = config
     if isinstance(config, PathLike) or (isinstance(config, str) and not is_command_line(config)):
         content = _from_file(Path(config))
@@ -48,12 +59,7 @@ def read(config: Any) -> dict[str, Any]:
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
     _check_printable(content)
-    if is_foreign(content):
-        return dict(content)
-    try:
-        return _text_part(dict(content))
-    except RecursionError as error:
-        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
+    return dict(content)
 
 
 def is_foreign(config: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc_core import rotate
 from posenc_core.scaling import AttentionFactor, DynamicNTK, Llama3, YaRN
+from posenc_core.tables.frequencies import as_float64
 
 UNIT = 2.0**-24
 
@@ -89,3 +90,26 @@ def _ranks(x):
     """Each float32 number's place among all of them, counted from zero."""
     bits = np.asarray(x, np.float32).view(np.int32).astype(np.int64)
     return np.where(bits < 0, -(2**31) - bits, bits)
+
+
+def additive_slack(encoding, positions, *, roundings, exponents=0):
+    """Return how far entries may be off after so many roundings of the angle and of its frequency's exponent.
+
+    An exponent e that is rounded moves `base ** e` by |ln| of it, in proportion.
+    """
+    positions = np.abs(np.atleast_2d(np.asarray(positions, np.float64)))
+    off = np.full((positions.shape[-1], encoding.dim), ENTRY * UNIT)
+    for series in encoding._series():
+        frequencies = as_float64(series.frequencies)
+        plain = frequencies / frequencies[0]
+        each = UNIT * frequencies * (roundings + exponents * np.abs(np.log(plain)))
+        for part in (series.sin, series.cos):
+            off[:, part] += positions[series.axis][:, None] * each[: off[:, part].shape[1]]
+    return off
+
+
+def assert_within(theirs, encoding, positions, **roundings):
+    """Agreement within the slack, and our table in theirs: no column is constant by mistake of both."""
+    theirs = np.asarray(theirs, np.float64).reshape(-1, encoding.dim)
+    off = np.abs(theirs - encoding.table(positions))
+    assert (off <= additive_slack(encoding, positions, **roundings)).all(), off.max()

@@ -13,39 +13,14 @@ from transformers.models.marian.modeling_marian import MarianSinusoidalPositiona
 from transformers.models.speech_to_text.modeling_speech_to_text import Speech2TextSinusoidalPositionalEmbedding
 
 from posenc_core import GridSinusoidal, Sinusoidal, Timestep, grid
-from posenc_core.tables.frequencies import as_float64
 
 from .importing import lone
-from .rounding import ENTRY, UNIT
+from .rounding import UNIT, assert_within
 
 timm = lone("timm.layers.pos_embed_sincos")
 
 LENGTH = 5000
 TIMES = torch.tensor([0.0, 1.0, 2.5, 250.0, 999.0])
-
-
-def slack(encoding, positions, *, roundings, exponents=0):
-    """Return how far entries may be off after so many roundings of the angle and of its frequency's exponent.
-
-    An exponent e that is rounded moves `base ** e` by |ln| of it, in proportion.
-    """
-    positions = np.abs(np.atleast_2d(np.asarray(positions, np.float64)))
-    off = np.full((positions.shape[-1], encoding.dim), ENTRY * UNIT)
-    for series in encoding._series():
-        frequencies = as_float64(series.frequencies)
-        plain = frequencies / frequencies[0]
-        each = UNIT * frequencies * (roundings + exponents * np.abs(np.log(plain)))
-        for part in (series.sin, series.cos):
-            off[:, part] += positions[series.axis][:, None] * each[: off[:, part].shape[1]]
-    return off
-
-
-def assert_within(theirs, encoding, positions, **roundings):
-    """Agreement within the slack, and our table in theirs: no column is constant by mistake of both."""
-    theirs = np.asarray(theirs, np.float64).reshape(-1, encoding.dim)
-    off = np.abs(theirs - encoding.table(positions))
-    assert (off <= slack(encoding, positions, **roundings)).all(), off.max()
-
 
 # A power (two roundings, libraries promise 1 ulp), its reciprocal, the product with the position.
 POWER = {"roundings": 4, "exponents": 1}

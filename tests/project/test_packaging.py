@@ -250,7 +250,17 @@ def test_explain_prints_regimes_and_layer_types(tmp_path):
     )
 
 
-@pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "alibi": True}])
+def test_explain_prints_encodings_other_than_rope(tmp_path):
+    done = explain({"model_type": "bloom", "n_head": 8}, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "queries and keys are not rotated" in done.stdout
+    assert "added to the scores of self-attention: Alibi(num_heads=8)" in done.stdout
+    done = explain({"model_type": "no_such_model", "n_head": 8}, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "`model_type`" in done.stderr
+
+
+@pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "n_head": 8}])
 def test_explain_writes_json_and_a_picture(config, tmp_path):
     done = explain(config, "--json", "x.json", "-o", "x.png", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

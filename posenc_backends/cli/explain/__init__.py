@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("explain", help="describe the RoPE of a config.json, a GGUF file or a params.json")
+    parser = subparsers.add_parser("explain", help="describe the positional encodings of a config, a GGUF file or more")
     parser.add_argument(
         "config", type=Path, metavar="CONFIG", help="a config.json or its folder, a GGUF file or a params.json"
     )
     parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also draw it: a PNG, SVG or PDF file")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON, with all pairs")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also draw its RoPE: a PNG, SVG or PDF file")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write its RoPE as JSON, with all pairs")
     return parser
 
 

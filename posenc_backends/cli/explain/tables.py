@@ -1,4 +1,4 @@
-"""Explain the RoPE of a config: tables in the terminal, JSON, a picture."""
+"""Explain the positional encodings of a config: RoPE in tables, JSON and a picture, others in a line each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -14,9 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from posenc_core import Rotary
 from posenc_core.analysis.explain import Layers, Regime
 from posenc_core.analysis.explain import explain as explain_config
 from posenc_core.analysis.pairs import Pair
+from posenc_core.huggingface import PositionEncodings, load_position
+from posenc_core.huggingface.config import TEXTS
 
 MAX_ROWS = 18  # of the table of pairs
 REMARK = (
@@ -29,7 +32,7 @@ REMARK = (
 def explain(
     config: Path, *, layer_type: str | None = None, picture: Path | None = None, path: Path | None = None
 ) -> None:
-    """Print the explanation of a config; write it to `path` as JSON and draw it to `picture`.
+    """Print the positional encodings of a config; write its RoPE to `path` as JSON and draw it to `picture`.
 
     Args:
         config: a `config.json`, or its folder.
@@ -41,7 +44,9 @@ def explain(
         OSError: if a file cannot be read or written.
         TypeError, ValueError: if the config is not supported.
     """
-    layers = explain_config(config, layer_type=layer_type)
+    position = load_position(config)
+    is_rope = layer_type is not None or _rotates(position)
+    layers = explain_config(config, layer_type=layer_type) if is_rope else (Layers(layer_type=None),)
     if picture is not None:
         from posenc_core.analysis.plots import plot_explanation
 
@@ -49,7 +54,18 @@ def explain(
     if path is not None:
         text = json.dumps([asdict(group) for group in layers], indent=1, allow_nan=False, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")
-    _print(Console(highlight=False), layers)
+    console = Console(highlight=False)
+    _print(console, layers)
+    if replace(position, rotary=()) != PositionEncodings():
+        console.rule("[bold]all positional encodings", align="left")
+        console.print(str(position), markup=False)
+
+
+def _rotates(position: PositionEncodings) -> bool:
+    """Return whether the text model has RoPE."""
+    if any(isinstance(rotary, Rotary) for _, rotary in position.rotary):
+        return True
+    return any(_rotates(part) for name, part in position.parts if f"{name}_config" in TEXTS)
 
 
 def _print(console: Console, layers: tuple[Layers, ...]) -> None:

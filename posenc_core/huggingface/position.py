@@ -1,0 +1,167 @@
+"""Positional encodings of a model, all of them, from its Hugging Face config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._values import Value
+from ..encodings.additive.base import Additive
+from ..encodings.rotary.base import RotaryEncoding
+from ..encodings.scoring.base import Scoring
+from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
+from .models import MODELS, NEVER
+from .position_audio import AUDIO
+from .position_facts import Config, Facts, Found, merged, read_all
+from .position_images import IMAGES
+from .position_parts import OWN, PARTS
+from .position_rotary import Rope
+from .position_text import TEXT
+
+FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | OWN
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PositionEncodings(Value):
+    """The positional encodings of a model, or of one part of it; nothing where all fields are empty but `notes`.
+
+    Attributes:
+        additive: pairs of what has the rows, `"tokens"` or `"patches"` say, and the encoding.
+        start: the position of the first token in additive encodings.
+        rotary: pairs of a layer type, None for all layers, and the encoding; None for layers without one.
+        scoring: pairs of where it is added, `"self-attention"` say, and the encoding.
+        layers_without: the layers whose queries and keys are not rotated, while others are, counted from 0.
+        query_scale: what queries are multiplied by at each position, as a formula.
+        lacks: names of the encodings that this library does not have.
+        notes: how the encodings are used, in sentences.
+        parts: pairs of the name of a part, such as `"encoder"` or `"vision"`, and its encodings.
+    """
+
+    additive: tuple[tuple[str, Additive], ...] = ()
+    start: int = 0
+    rotary: tuple[tuple[str | None, RotaryEncoding | None], ...] = ()
+    scoring: tuple[tuple[str, Scoring], ...] = ()
+    layers_without: tuple[int, ...] = ()
+    query_scale: str | None = None
+    lacks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    parts: tuple[tuple[str, PositionEncodings], ...] = ()
+
+    def __str__(self) -> str:
+        """Return one line for each encoding, lack and note; parts are indented below their names."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for name, additive in self.additive:
+            yield f"added to {name}: {additive!r}"
+        if self.start:
+            yield f"position of the first token: {self.start}"
+        for layer_type, rotary in self.rotary:
+            yield f"rotates queries and keys of {layer_type or 'all layers'}: {rotary or 'no'}"
+        for name, scoring in self.scoring:
+            yield f"added to the scores of {name}: {scoring!r}"
+        if self.layers_without:
+            yield f"layers without rotation: {', '.join(map(str, self.layers_without))}"
+        if self.query_scale:
+            yield f"queries are multiplied by: {self.query_scale}"
+        yield from (f"lacks: {lack}" for lack in self.lacks)
+        yield from (f"note: {note}" for note in self.notes)
+        for name, part in self.parts:
+            yield f"{name}:"
+            yield from (f"  {line}" for line in part._lines())
+
+
+def load_position(config: Any) -> PositionEncodings:
+    """Load the positional encodings that the model of a Hugging Face config has.
+
+    A model whose parts have different encodings, such as an encoder and a decoder, or a text and a vision model, has
+    them in `parts`. An encoding that this library does not have is named in `lacks`.
+
+    Args:
+        config: a `config.json`, its folder, its content as a dict, or a config object of transformers.
+    Returns:
+        The encodings, in the sizes of the config.
+    Raises:
+        TypeError, ValueError: if the `model_type` is unknown, or a key is missing, out of range or contradicts another.
+        OSError: if there is no such file.
+    Warns:
+        UserWarning: as in `load_rope`.
+    Source: the code of the models in transformers 5.23.
+
+    >>> config = {"model_type": "bert", "hidden_size": 768, "max_position_embeddings": 512}
+    >>> print(load_position(config))
+    added to tokens: Learned(dim=768, length=512)
+    """
+    return _encodings(_found(contents(config)))
+
+
+def _encodings(found: Found) -> PositionEncodings:
+    """Return the items that were found as encodings, each once."""
+    fields: dict[str, Any] = {name: tuple(dict.fromkeys(items)) for name, items in found.items() if name != "parts"}
+    fields |= {name: fields[name][0] for name in ("start", "query_scale") if fields.get(name)}
+    fields["query_scale"] = fields.get("query_scale") or None
+    return PositionEncodings(**fields, parts=tuple((name, _encodings(part)) for name, part in found.get("parts", ())))
+
+
+def _found(config: dict[str, Any], whole: Config | None = None) -> Found:
+    """Return what is known about a model.
+
+    Args:
+        config: the config of the model.
+        whole: the config that it stands in, for the text model of several.
+    """
+    name = config.get("model_type")
+    if not isinstance(name, str | None):
+        raise TypeError(f"`model_type` must be a string or None, got {name!r}.")
+    facts = FACTS.get(name or "")
+    if facts is None:
+        facts = _assumed(name, config, whole)
+    own = Rope().read(whole or config) if facts == (Rope(),) else read_all(facts, config)
+    parts = (_part(name or "", key, config) for key in _keys_of_parts(name or "", config))
+    left_out = [key for key in PARTS.get(name or "", {}) if key not in config and key not in TEXTS]
+    notes = tuple(f"the config leaves `{key}` out, and so the encodings of that part" for key in left_out)
+    return merged((own, {"notes": notes}, *parts))
+
+
+def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
+    """Return the facts about a model that the tables do not have: it is rotary, or consists of others.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if is_foreign(config):
+        return (Rope(),)
+    texts = [key for key in TEXTS if isinstance(config.get(key), Mapping)]
+    rotary = any(is_rotary_key(key) and is_set(value) for key, value in config.items())
+    known = (name or "").removesuffix("_text") in {*MODELS, *NEVER}
+    if not texts and (known or rotary or whole is not None):
+        return (Rope(),)
+    if name in PARTS or known:
+        return ()
+    raise ValueError(f"`model_type` must be one that is known, as it tells the positional encoding, got {name!r}.")
+
+
+def _keys_of_parts(name: str, config: Config) -> Iterator[str]:
+    """Yield the keys of the configs inside of a config."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and (key in PARTS.get(name, {}) or value.get("model_type")):
+            yield key
+
+
+def _part(name: str, key: str, config: dict[str, Any]) -> Found:
+    """Return what is known about the model whose config stands below a key, as a part.
+
+    Raises:
+        ValueError: with the key, if a key inside of it is missing or wrong.
+    """
+    default = PARTS.get(name, {}).get(key)
+    part = {**config[key]}
+    part["model_type"] = part.get("model_type") or default
+    others = {other for other in PARTS.get(name, {}) if other != key}
+    whole = {k: v for k, v in config.items() if k not in others} | {key: part} if key in TEXTS else None
+    try:
+        found = _found(part, whole)
+    except ValueError as error:
+        raise ValueError(f"`{key}`: {error}") from error
+    return {"parts": ((key.removesuffix("_config"), found),)}

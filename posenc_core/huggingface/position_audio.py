@@ -1,0 +1,164 @@
+"""Facts about models of sound and speech, by `model_type`: their positional encodings.
+
+Source: the code of the models in transformers 5.23.
+"""
+
+from __future__ import annotations
+
+from .position_facts import (
+    Facts,
+    If,
+    Lack,
+    Note,
+    Part,
+    Rows,
+    Sines,
+    listed,
+)
+from .position_rotary import Rope
+from .position_scores import Buckets, Offsets, Shifted, Windows
+
+_CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)
+_WITHOUT: Facts = (Note("no positional encoding: convolutions tell the order"),)
+_CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")
+_UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know")
+
+
+def _by_type(types: dict[str | None, Facts], default: str) -> Facts:
+    """Return the facts for each value of `position_embeddings_type`."""
+    chain: Facts = (_UNKNOWN,)
+    for name, facts in types.items():
+        chain = (If("position_embeddings_type", (name,), facts, chain, default=default),)
+    return chain
+
+
+_TYPES: dict[str | None, Facts] = {"relative": (Shifted(),), "rotary": (Rope(),), None: _WITHOUT}
+_KEYS: Facts = (Offsets("left_max_position_embeddings"), _CLIPPED)
+_SEAMLESS: Facts = (
+    Part("text encoder", (Sines("tensor2tensor", start="padding"),)),
+    Part("text decoder", (Sines("tensor2tensor", start="padding"),)),
+)
+_SPEECH = Shifted(heads="speech_encoder_attention_heads")
+_NO_KEYS = Lack("the rotary encoding of the speech encoder, whose keys the config does not have")
+_UNITS = Note("in an encoder and a decoder; the first token has the position after `t2u_pad_token_id`")
+_BLOCK = Note("keys are those of the block of the query; rows are in the order of the query less the key: flip them")
+
+_TABLE: dict[str, Facts] = {
+    # Sinusoids and learned rows.
+    "whisper": (
+        Part(
+            "encoder",
+            (Sines("tensor2tensor", dim="d_model"), Note("the rows come with a checkpoint and are not trained")),
+        ),
+        Part("decoder", (Rows("max_target_positions", "d_model"),)),
+    ),
+    "qwen2_audio_encoder": (
+        Sines("tensor2tensor", dim="d_model"),
+        Note("the rows come with a checkpoint and are not trained"),
+    ),
+    """
+        audioflamingo3_encoder moss_transcribe_diarize_audio voxtral_encoder
+    """: (Sines("tensor2tensor"), Note("the rows come with a checkpoint and are not trained")),
+    """
+        qwen2_5_omni_audio_encoder qwen3_asr_encoder qwen3_omni_moe_audio_encoder
+    """: (Sines("tensor2tensor", dim="d_model"), Note("each chunk of the sound starts from 0")),
+    "fun_asr_nano_encoder": (Sines("tensor2tensor", dim="num_mel_bins * num_stacked_frames", start=1),),
+    "canary_decoder": (Sines("concatenated"), Note("rows are divided by the root of `hidden_size`")),
+    # Relative positions.
+    "parakeet_encoder nemotron_asr_streaming_encoder": (Shifted("max_position_embeddings"),),
+    "wav2vec2-bert": _by_type(_TYPES | {"relative_key": _KEYS}, "relative_key"),
+    "wav2vec2-conformer": (*_by_type(_TYPES, "relative"), *_CONVOLUTIONS),
+    "fastspeech2_conformer": (
+        Part("encoder", (Shifted(heads="encoder_num_attention_heads"),)),
+        Part("decoder", (Shifted(heads="decoder_num_attention_heads"),)),
+    ),
+    "seamless_m4t": (
+        *_SEAMLESS,
+        Part("speech encoder", _by_type({"relative": (_SPEECH,), "rotary": (_NO_KEYS,), None: _WITHOUT}, "relative")),
+        Part("text to units", (Sines("tensor2tensor"), _UNITS)),
+    ),
+    "seamless_m4t_v2": (
+        *_SEAMLESS,
+        Part(
+            "speech encoder",
+            _by_type(
+                {
+                    "relative_key": (
+                        Offsets("left_max_position_embeddings", "speech_encoder_attention_heads"),
+                        _CLIPPED,
+                    ),
+                    None: _WITHOUT,
+                },
+                "relative_key",
+            ),
+        ),
+        Part(
+            "text to units",
+            (
+                Sines("tensor2tensor"),
+                _UNITS,
+                Lack("learned factors of the sinusoids, `pos_emb_alpha` and `pos_emb_alpha_char`"),
+            ),
+        ),
+    ),
+    "granite_speech_encoder granite_speech_plus_encoder": (
+        Offsets("max_pos_emb", "num_heads", width="dim_head"),
+        _BLOCK,
+    ),
+    "granite_speech5_encoder": (Offsets("max_position_embeddings"), _BLOCK),
+    "vits": (
+        Offsets("window_size", more=1, values=True),
+        Note("offsets beyond `window_size` have no vector: the first and last rows are zeros when tables are loaded"),
+    ),
+    "speecht5": (
+        Part(
+            "speech encoder",
+            (
+                *_CONVOLUTIONS,
+                Sines("tensor2tensor", start="padding"),
+                Offsets("encoder_max_relative_position", "encoder_attention_heads"),
+                Note(
+                    "rows are in the order of the query less the key: flip them; the most distant key before the query "
+                    "shares a row with the next"
+                ),
+            ),
+        ),
+        Part("text encoder", (Lack("sinusoids, interleaved, times a learned factor"),)),
+        Part("speech decoder", (Lack("sinusoids, interleaved, times a learned factor"),)),
+        Part("text decoder", (Sines("tensor2tensor", start="padding"),)),
+    ),
+    "wavlm": (
+        *_CONVOLUTIONS,
+        Buckets("both", "num_attention_heads", "num_buckets", "max_bucket_distance"),
+        Lack("a gate of the bias, computed from the queries"),
+    ),
+    "sew-d": (
+        *_CONVOLUTIONS,
+        Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions"),
+    ),
+    "phi4_multimodal_audio": (Lack("a learned number for each head and offset, clipped at `bias_max_distance`"),),
+    "gemma3n_audio gemma4_audio": (
+        Lack(
+            "projected sinusoids of distances without Transformer-XL's biases, in blocks of frames, before a soft cap"
+        ),
+    ),
+    # Convolutions, patches and windows.
+    "data2vec-audio hubert sew unispeech unispeech-sat wav2vec2": _CONVOLUTIONS,
+    "clap_audio_model": (Windows(heads="num_attention_heads"),),
+    "audio-spectrogram-transformer": (
+        Lack(
+            "learned rows of patches that overlap, `frequency_stride` and `time_stride` apart, after two other tokens"
+        ),
+    ),
+    """
+        dac encodec fastspeech2_conformer_hifigan gemma4_unified_audio muse_spark_audio
+        moonshine_streaming_encoder qwen2_5_omni_bigvgan speecht5_hifigan univnet vibevoice_acoustic_tokenizer
+        vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
+    """: _WITHOUT,
+    "inkling_audio inkling_vision": (
+        Note("no positional encoding: frames and patches are projected one by one, and the text model has the order"),
+    ),
+    "vibevoice_diffusion": (Note("no positional encoding: the inputs are single vectors"),),
+}
+
+AUDIO = listed(_TABLE)

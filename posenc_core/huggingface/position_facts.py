@@ -1,0 +1,306 @@
+"""Facts: the kinds of statement about a model's positional encodings, and how each takes its sizes from a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from ..encodings import (
+    GridSinusoidal,
+    Learned,
+    Sinusoidal,
+    Timestep,
+)
+from .keys import check_flag, check_size
+
+Config: TypeAlias = Mapping[str, Any]
+Found: TypeAlias = dict[str, tuple[Any, ...]]
+Size: TypeAlias = int | str | tuple[str, int]  # a number; a key, a path of keys or a product of them; and a default
+
+COUNTED = (
+    "positions count the tokens that are not padding, as `from_mask` does; padding has a row of its own, that of "
+    "`pad_token_id`"
+)
+COUNTED_FROM_ZERO = "`start` counts the tokens that are not padding; the rows of padding are zeros"
+
+
+class Fact(Protocol):
+    """A statement about a model."""
+
+    def read(self, config: Config) -> Found:
+        """Return what it says about a model with this config: for fields of `PositionEncodings`, items to append.
+
+        Raises:
+            TypeError, ValueError: if a size is missing or out of range.
+        """
+
+
+Facts: TypeAlias = tuple[Fact, ...]
+
+
+def merged(founds: Iterable[Found]) -> Found:
+    """Return the items of all of them, field by field."""
+    together: Found = {}
+    for found in founds:
+        for field, items in found.items():
+            together[field] = together.get(field, ()) + items
+    return together
+
+
+def read_all(facts: Facts, config: Config) -> Found:
+    """Return what the facts say together."""
+    return merged(fact.read(config) for fact in facts)
+
+
+def size(config: Config, key: Size) -> int:
+    """Return a size from 1 on: a number, or that of a key.
+
+    Raises:
+        TypeError, ValueError: if the key is missing, or its value no such number.
+    """
+    if isinstance(key, int):
+        return key
+    name, default = (key, None) if isinstance(key, str) else key
+    if " * " in name:
+        return prod(size(config, factor) for factor in name.split(" * "))
+    value = _value(config, name)
+    value = default if value is None else value
+    if value is None:
+        raise ValueError(f"`{name}` is missing: add it to the config.")
+    check_size(name, value)
+    return int(value)
+
+
+def _value(config: Config, path: str) -> Any:
+    """Return the value of a key, or one inside of it, as in `"attn_config.alibi"` or `"widths.0"`; None without it."""
+    value: Any = config
+    for name in path.split("."):
+        if isinstance(value, list | tuple):
+            number = int(name) if name.lstrip("-").isdecimal() else len(value)
+            value = value[number] if -len(value) <= number < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def patches_of(config: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:
+    """Return the number of patches from top to bottom of an image, and from left to right.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    pairs = zip(sizes(config, image, 2), sizes(config, patch, 2), strict=True)
+    height, width = (side // step for side, step in pairs)
+    if not height * width:
+        raise ValueError(f"`{image}` must hold at least one patch of `{patch}`, got {config[image]!r}.")
+    return height, width
+
+
+def sizes(config: Config, key: str, count: int | None = None) -> tuple[int, ...]:
+    """Return the sizes of a key that has a list, or one number that stands for `count` equal ones."""
+    value = config.get(key)
+    if isinstance(value, Mapping) and {"height", "width"} <= value.keys():
+        value = (value["height"], value["width"])
+    if not isinstance(value, list | tuple):
+        return (size(config, key),) * (count or 1)
+    if not value or len(value) != (count or len(value)):
+        raise ValueError(f"`{key}` must have {count or 'some'} numbers, got {value!r}.")
+    return tuple(size({key: one}, key) for one in value)
+
+
+class Rows(NamedTuple):
+    """A learned row for each position.
+
+    Attributes:
+        length: the number of rows, less `more`.
+        dim: the number of columns.
+        offset: the row of position 0; `"padding"` is the row after that of the padding token.
+        more: the number of rows that the table has beyond `length`.
+        name: what has these rows.
+    """
+
+    length: Size = "max_position_embeddings"
+    dim: Size = "hidden_size"
+    offset: int | str = 0
+    more: int = 0
+    name: str = "tokens"
+
+    def read(self, config: Config) -> Found:
+        by_padding = self.offset == "padding"
+        offset = _padding(config) + 1 if by_padding else int(self.offset)
+        rows = size(config, self.length) + self.more
+        if rows <= offset:
+            raise ValueError(f"`{self.length}` must leave a row after the {offset} for padding, got {rows}.")
+        encoding = Learned(dim=size(config, self.dim), length=rows - offset, offset=offset)
+        return {"additive": ((self.name, encoding),)} | ({"notes": (COUNTED,)} if by_padding else {})
+
+
+def _padding(config: Config) -> int:
+    value = config.get("pad_token_id")
+    if value is None:
+        raise ValueError("`pad_token_id` is missing: add it to the config, as positions start after it.")
+    check_size("pad_token_id", value, minimum=0)
+    return int(value)
+
+
+class Patches(NamedTuple):
+    """A learned row for each patch of an image, row by row, and rows for other tokens.
+
+    Attributes:
+        prefix: the number of other tokens, such as the class token, or the key of that number.
+        image, patch: the keys of the height and width of the image and of a patch, pixels.
+        dim: the number of columns.
+        last: whether the other tokens come after the patches.
+    """
+
+    prefix: Size = 1
+    image: str = "image_size"
+    patch: str = "patch_size"
+    dim: Size = "hidden_size"
+    last: bool = False
+
+    def read(self, config: Config) -> Found:
+        height, width = patches_of(config, self.image, self.patch)
+        prefix = size(config, self.prefix) if self.prefix else 0
+        length = height * width + prefix
+        others = f"{prefix} other token{'s' * (prefix > 1)}"
+        cells = f"a grid of {height} x {width} patches, row by row"
+        order = (cells, others) if self.last else (others, cells)
+        return {
+            "additive": (("patches", Learned(dim=size(config, self.dim), length=length)),),
+            "notes": (f"the rows are {', then '.join(order) if prefix else cells}",),
+        }
+
+
+class Sines(NamedTuple):
+    """Sines and cosines of positions.
+
+    Attributes:
+        convention: as in `Sinusoidal`.
+        dim: the number of columns.
+        start: the position of the first token; `"padding"` is the one after the padding token.
+        base: the geometric base.
+        name: what has these rows.
+    """
+
+    convention: str
+    dim: Size = "hidden_size"
+    start: int | str = 0
+    base: Size = 10000
+    name: str = "tokens"
+
+    def read(self, config: Config) -> Found:
+        by_padding = self.start == "padding"
+        start = _padding(config) + 1 if by_padding else int(self.start)
+        encoding = Sinusoidal(
+            dim=size(config, self.dim),
+            base=size(config, self.base),
+            convention=self.convention,  # type: ignore[arg-type]
+        )
+        found: Found = {"additive": ((self.name, encoding),)} | ({"start": (start,)} if start else {})
+        return found | ({"notes": (COUNTED_FROM_ZERO,)} if by_padding else {})
+
+
+class CosinesFirst(NamedTuple):
+    """Cosines and sines of positions, with the frequencies of tensor2tensor."""
+
+    dim: Size = "hidden_size"
+
+    def read(self, config: Config) -> Found:
+        encoding = Timestep(dim=size(config, self.dim), order="cos_first", shift=1)
+        return {"additive": (("tokens", encoding),)}
+
+
+class SineGrid(NamedTuple):
+    """Sines and cosines of rows and columns, as in `GridSinusoidal`.
+
+    Attributes:
+        other_base: the key of the base of the columns, if the model has one; it must be equal.
+    """
+
+    convention: str
+    dim: Size = "hidden_size"
+    base: Size = 10000
+    name: str = "cells"
+    other_base: Size | None = None
+
+    def read(self, config: Config) -> Found:
+        base = size(config, self.base)
+        if self.other_base is not None and size(config, self.other_base) != base:
+            raise ValueError(
+                f"`{self.other_base}` must be equal to `{self.base}` {base}: rows and columns share a base."
+            )
+        encoding = GridSinusoidal(
+            dim=size(config, self.dim),
+            base=base,
+            convention=self.convention,  # type: ignore[arg-type]
+        )
+        return {"additive": ((self.name, encoding),)}
+
+
+class Note(NamedTuple):
+    """A sentence about the use of the encodings."""
+
+    text: str
+
+    def read(self, config: Config) -> Found:
+        return {"notes": (self.text,)}
+
+
+class Lack(NamedTuple):
+    """The name of an encoding of the model that this library does not have."""
+
+    text: str
+
+    def read(self, config: Config) -> Found:
+        return {"lacks": (self.text,)}
+
+
+class If(NamedTuple):
+    """Facts that hold if a key has one of some values.
+
+    Attributes:
+        key: the key.
+        values: the values; a key that is missing counts as `default`.
+        then, otherwise: the facts if it has one of the values, and if not.
+    """
+
+    key: str
+    values: tuple[Any, ...]
+    then: Facts
+    otherwise: Facts = ()
+    default: Any = None
+
+    def read(self, config: Config) -> Found:
+        value = config.get(self.key, self.default)
+        if isinstance(self.values[0], bool):
+            check_flag(self.key, value)
+        is_one = any(value is one or (type(value) is type(one) and value == one) for one in self.values)
+        return read_all(self.then if is_one else self.otherwise, config)
+
+
+class Part(NamedTuple):
+    """Facts about one part of a model whose parts share a config: an encoder, a decoder."""
+
+    name: str
+    facts: Facts
+
+    def read(self, config: Config) -> Found:
+        return {"parts": ((self.name, read_all(self.facts, config)),)}
+
+
+def both_parts(*facts: Fact) -> Facts:
+    """Return the facts that hold for an encoder and for a decoder."""
+    return Part("encoder", facts), Part("decoder", facts)
+
+
+def listed(table: Mapping[str, Facts]) -> dict[str, Facts]:
+    """Return the facts by `model_type`, from a table by types that have the same facts, separated by spaces."""
+    by_type: dict[str, Facts] = {}
+    for names, facts in table.items():
+        for name in names.split():
+            if name in by_type:
+                raise ValueError(f"`table` must have {name!r} once.")
+            by_type[name] = facts
+    return by_type

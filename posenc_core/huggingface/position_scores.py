@@ -1,0 +1,129 @@
+"""Facts about scoring encodings: the kinds of statement, and how each takes its sizes from a config."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..attention.bias import Sides
+from ..encodings import Alibi, ShawBias, SwinBias, T5Bias, TransformerXLBias
+from .position_facts import Config, Found, Size, patches_of, size, sizes
+
+UNLIMITED = 8192  # stands for the largest distance where the model has none
+
+
+def heads_of(config: Config, heads: Size, dim: Size) -> tuple[int, int]:
+    """Return the number of heads, and the width of each.
+
+    Raises:
+        ValueError: if the heads do not divide the width of the model.
+    """
+    count, width = size(config, heads), size(config, dim)
+    if width % count:
+        raise ValueError(f"`{dim}` {width} must be a multiple of `{heads}` {count}.")
+    return count, width // count
+
+
+class Buckets(NamedTuple):
+    """T5's bias by buckets of distances."""
+
+    sides: Sides = "both"
+    heads: Size = "num_heads"
+    buckets: Size = ("relative_attention_num_buckets", 32)
+    distance: Size = ("relative_attention_max_distance", 128)
+    name: str = "self-attention"
+
+    def read(self, config: Config) -> Found:
+        bias = T5Bias(
+            num_heads=size(config, self.heads),
+            num_buckets=size(config, self.buckets),
+            max_distance=size(config, self.distance),
+            sides=self.sides,
+        )
+        return {"scoring": ((self.name, bias),)}
+
+
+class Slopes(NamedTuple):
+    """ALiBi."""
+
+    heads: Size
+    max_bias: Size = 8
+
+    def read(self, config: Config) -> Found:
+        bias = Alibi(num_heads=size(config, self.heads), max_bias=size(config, self.max_bias))
+        return {"scoring": (("self-attention", bias),)}
+
+
+class Offsets(NamedTuple):
+    """A learned vector for each offset, of Shaw et al., for keys alone or for keys and values.
+
+    Attributes:
+        distance: the largest offset with a vector of its own, less `more`.
+        width: the width of a head; None if it is `dim` divided by the number of heads.
+    """
+
+    distance: Size
+    heads: Size = "num_attention_heads"
+    dim: Size = "hidden_size"
+    width: Size | None = None
+    more: int = 0
+    values: bool = False
+
+    def read(self, config: Config) -> Found:
+        width = heads_of(config, self.heads, self.dim)[1] if self.width is None else size(config, self.width)
+        bias = ShawBias(
+            num_heads=size(config, self.heads),
+            head_dim=width,
+            max_distance=size(config, self.distance) + self.more,
+            applies_to="both" if self.values else "keys",
+        )
+        return {"scoring": (("self-attention", bias),)}
+
+
+class Shifted(NamedTuple):
+    """Transformer-XL's terms, by a relative shift.
+
+    Attributes:
+        distance: the largest distance; None if the model has none.
+        interleaved: whether the columns of R alternate between sine and cosine, as in conformers.
+    """
+
+    distance: Size | None = None
+    heads: Size = "num_attention_heads"
+    dim: Size = "hidden_size"
+    interleaved: bool = True
+
+    def read(self, config: Config) -> Found:
+        heads, width = heads_of(config, self.heads, self.dim)
+        distance = UNLIMITED if self.distance is None else size(config, self.distance)
+        bias = TransformerXLBias(num_heads=heads, head_dim=width, max_distance=distance)
+        order = "R alternates between sine and cosine: exchange the rows of W_r when it is loaded"
+        unlimited = f"the model has no largest distance: {UNLIMITED} stands for it"
+        notes = (order,) * self.interleaved + (unlimited,) * (self.distance is None)
+        return {"scoring": (("self-attention", bias),), "notes": notes}
+
+
+class Windows(NamedTuple):
+    """Swin's tables, one for each stage."""
+
+    window: Size = "window_size"
+    heads: str = "num_heads"
+
+    def read(self, config: Config) -> Found:
+        side = size(config, self.window)
+        return {
+            "scoring": tuple(
+                (f"stage {stage}", SwinBias(num_heads=heads, window=(side, side)))
+                for stage, heads in enumerate(sizes(config, self.heads), start=1)
+            )
+        }
+
+
+class PatchWindow(NamedTuple):
+    """BEiT's table: the window is the whole image, after a class token."""
+
+    note: str
+
+    def read(self, config: Config) -> Found:
+        heads = size(config, "num_attention_heads")
+        bias = SwinBias(num_heads=heads, window=patches_of(config), prefix_tokens=1)
+        return {"scoring": (("self-attention", bias),), "notes": (self.note,)}

@@ -1,0 +1,290 @@
+"""`load_position`: published configs of each kind of encoding, and configs that are wrong."""
+
+import json
+
+import pytest
+
+import posenc_core
+from posenc_core import (
+    Alibi,
+    GridSinusoidal,
+    Learned,
+    Rotary,
+    ShawBias,
+    Sinusoidal,
+    SwinBias,
+    T5Bias,
+    TransformerXLBias,
+)
+from posenc_core.huggingface import PositionEncodings, load_position, load_rope
+from posenc_core.huggingface.position_facts import Note, listed
+
+from ..errors import is_one_sentence, rejects
+
+BERT = {"model_type": "bert", "hidden_size": 768, "max_position_embeddings": 512, "pad_token_id": 0}
+ROBERTA = {"model_type": "roberta", "hidden_size": 768, "max_position_embeddings": 514, "pad_token_id": 1}
+OPT = {"model_type": "opt", "hidden_size": 768, "max_position_embeddings": 2048, "pad_token_id": 1}
+BART = {"model_type": "bart", "d_model": 1024, "max_position_embeddings": 1024}
+WHISPER = {"model_type": "whisper", "d_model": 384, "max_source_positions": 1500, "max_target_positions": 448}
+M2M = {"model_type": "m2m_100", "d_model": 1024, "pad_token_id": 1}
+T5 = {"model_type": "t5", "num_heads": 8, "relative_attention_num_buckets": 32}
+CLIP = {
+    "model_type": "clip",
+    "text_config": {"hidden_size": 512, "max_position_embeddings": 77},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 768, "image_size": 224, "patch_size": 32},
+}
+LLAVA = {
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 10000.0},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "patch_size": 14},
+}
+LLAMA4 = {
+    "model_type": "llama4_text",
+    "head_dim": 128,
+    "num_hidden_layers": 8,
+    "layer_types": 2 * (3 * ["chunked_attention"] + ["full_attention"]),
+    "rope_theta": 500000.0,
+    "attn_temperature_tuning": 4,
+    "attn_scale": 0.1,
+    "floor_scale": 8192,
+}
+SMOLLM3 = {"model_type": "smollm3", "head_dim": 128, "rope_theta": 5e6, "num_hidden_layers": 8}
+BLOOM = {"model_type": "bloom", "n_head": 12}
+MPT = {"model_type": "mpt", "n_heads": 32, "attn_config": {"alibi": True, "alibi_bias_max": 8}}
+FALCON = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "rope_theta": 10000.0}
+SWIN = {"model_type": "swin", "window_size": 7, "num_heads": [3, 6, 12, 24], "embed_dim": 96}
+BEIT = {
+    "model_type": "beit",
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "image_size": 224,
+    "patch_size": 16,
+    "use_relative_position_bias": True,
+}
+W2V = {
+    "model_type": "wav2vec2-bert",
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "position_embeddings_type": "relative_key",
+    "left_max_position_embeddings": 64,
+    "right_max_position_embeddings": 8,
+}
+PARAKEET = {
+    "model_type": "parakeet_encoder",
+    "hidden_size": 1024,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 5000,
+}
+DEBERTA = {
+    "model_type": "deberta-v2",
+    "hidden_size": 768,
+    "max_position_embeddings": 512,
+    "relative_attention": True,
+    "position_biased_input": False,
+}
+DETR = {"model_type": "detr", "d_model": 256}
+LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000.0}
+ALL = {
+    name: config
+    for name, config in globals().items()
+    if name.isupper() and isinstance(config, dict) and "model_type" in config
+}
+
+
+def parts(config):
+    return dict(load_position(config).parts)
+
+
+def only(config, field="additive"):
+    ((_, encoding),) = getattr(load_position(config), field)
+    return encoding
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (BERT, Learned(dim=768, length=512)),
+        (ROBERTA, Learned(dim=768, length=512, offset=2)),
+        (OPT, Learned(dim=768, length=2048, offset=2)),
+        ({**BERT, "model_type": "gpt2", "n_embd": 6, "n_positions": 5}, Learned(dim=6, length=5)),
+        ({**BERT, "model_type": "albert", "embedding_size": 128}, Learned(dim=128, length=512)),
+    ],
+)
+def test_learned_rows(config, expected):
+    assert only(config) == expected
+
+
+def test_padding_is_told():
+    assert "from_mask" in load_position(ROBERTA).notes[0]
+    assert load_position(BERT).notes == ()
+
+
+def test_an_encoder_and_a_decoder():
+    rows = (("tokens", Learned(dim=1024, length=1024, offset=2)),)
+    assert {name: part.additive for name, part in parts(BART).items()} == {"encoder": rows, "decoder": rows}
+    whisper = parts(WHISPER)
+    assert whisper["encoder"].additive == (("tokens", Sinusoidal(dim=384, convention="tensor2tensor")),)
+    assert whisper["decoder"].additive == (("tokens", Learned(dim=384, length=448)),)
+
+
+def test_the_position_of_the_first_token():
+    assert [part.start for part in parts(M2M).values()] == [2, 2]
+    assert [part.start for part in parts({**M2M, "pad_token_id": 0}).values()] == [1, 1]
+    assert load_position(BERT).start == 0
+
+
+def test_buckets():
+    both, past = (part.scoring for part in parts(T5).values())
+    assert both == (("self-attention", T5Bias(num_heads=8)),)
+    assert past == (("self-attention", T5Bias(num_heads=8, sides="past")),)
+    other = parts({**T5, "relative_attention_num_buckets": 16, "relative_attention_max_distance": 20})
+    assert dict(other["decoder"].scoring)["self-attention"].max_distance == 20
+
+
+def test_other_scores():
+    assert only(BLOOM, "scoring") == Alibi(num_heads=12)
+    assert only(MPT, "scoring") == Alibi(num_heads=32)
+    assert only({**MPT, "attn_config": {"alibi_bias_max": 4}}, "scoring").max_bias == 4
+    assert only({**FALCON, "alibi": True}, "scoring") == Alibi(num_heads=71)
+    assert only(FALCON, "rotary") == Rotary(head_dim=64, layout="half")
+    assert only(W2V, "scoring") == ShawBias(num_heads=16, head_dim=64, max_distance=64, applies_to="keys")
+    assert only(PARAKEET, "scoring") == TransformerXLBias(num_heads=8, head_dim=128, max_distance=5000)
+    assert only({**W2V, "position_embeddings_type": "relative"}, "scoring").max_distance == 8192
+
+
+def test_windows():
+    stages = dict(load_position(SWIN).scoring)
+    assert list(stages) == ["stage 1", "stage 2", "stage 3", "stage 4"]
+    assert stages["stage 3"] == SwinBias(num_heads=12, window=(7, 7))
+    assert only(BEIT, "scoring") == SwinBias(num_heads=12, window=(14, 14), prefix_tokens=1)
+    assert not load_position({**BEIT, "use_relative_position_bias": False}).scoring
+
+
+def test_parts_of_several_models():
+    clip = parts(CLIP)
+    assert clip["text"].additive == (("tokens", Learned(dim=512, length=77)),)
+    assert clip["vision"].additive == (("patches", Learned(dim=768, length=50)),)
+    llava = parts(LLAVA)
+    assert llava["vision"].additive == (("patches", Learned(dim=1024, length=577)),)
+    assert llava["text"].rotary == ((None, load_rope(LLAVA)),)
+
+
+def test_sines_of_cells():
+    assert only(DETR) == GridSinusoidal(dim=256, convention="tatp22")
+    assert "multiplied by 2π" in load_position(DETR).notes[0]
+
+
+def test_layers_without_rope():
+    position = load_position(LLAMA4)
+    assert position.layers_without == (3, 7)
+    assert position.query_scale == "1 + 0.1 * ln(1 + floor((position + 1) / 8192)), in layers without RoPE"
+    assert dict(position.rotary)["full_attention"] is None
+    assert load_position(SMOLLM3).layers_without == (3, 7)
+    assert load_position({**SMOLLM3, "no_rope_layer_interval": 2}).layers_without == (1, 3, 5, 7)
+    assert load_position({**SMOLLM3, "no_rope_layers": [1, 0, 1, 1, 1, 1, 1, 0]}).layers_without == (1, 7)
+    assert load_position(LLAMA).layers_without == ()
+
+
+@pytest.mark.filterwarnings("ignore:`llama_4_scaling_beta` is no rotation:UserWarning")
+def test_the_scale_of_queries():
+    rope = {"rope_theta": 1e6, "rope_type": "default", "llama_4_scaling_beta": 0.1}
+    config = {"model_type": "ministral3", "head_dim": 128, "max_position_embeddings": 16384}
+    rope["original_max_position_embeddings"] = 16384
+    try:
+        position = load_position({**config, "rope_parameters": rope})
+    except ValueError:
+        yarn = {**rope, "rope_type": "yarn", "factor": 16.0}
+        position = load_position({**config, "max_position_embeddings": 262144, "rope_parameters": yarn})
+    assert position.query_scale == "1 + 0.1 * ln(1 + floor(position / 16384))"
+
+
+def test_what_is_lacking_has_a_name():
+    position = load_position(DEBERTA)
+    assert position.additive == ()
+    assert "disentangled" in position.lacks[0]
+
+
+def test_a_config_without_a_type_is_that_of_rope():
+    config = {"head_dim": 64, "rope_theta": 1e6}
+    assert only(config, "rotary") == load_rope(config)
+
+
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
+def test_results_are_values(config):
+    position = load_position(config)
+    names = vars(posenc_core) | {"PositionEncodings": PositionEncodings}
+    assert eval(repr(position), dict(names)) == position
+    assert PositionEncodings.from_dict(json.loads(json.dumps(position.to_dict()))) == position
+    assert hash(position) == hash(load_position(config))
+
+
+def test_results_are_readable():
+    assert str(load_position(M2M)).splitlines()[:3] == [
+        "encoder:",
+        "  added to tokens: Sinusoidal(dim=1024, convention='tensor2tensor')",
+        "  position of the first token: 2",
+    ]
+    assert "layers without rotation: 3, 7" in str(load_position(LLAMA4))
+
+
+@pytest.mark.parametrize("name", ["no_such_model", None])
+def test_unknown_types_are_rejected(name):
+    with rejects(ValueError, "model_type", name):
+        load_position({"model_type": name, "hidden_size": 768, "max_position_embeddings": 512})
+    with rejects(ValueError, "model_type", name):
+        load_position({"model_type": name, "vision_config": CLIP["vision_config"]})
+    with rejects(TypeError, "model_type"):
+        load_position({"model_type": ["bert"]})
+    with rejects(ValueError, "model_type", "no_such_model"):
+        load_position({**CLIP, "vision_config": {"model_type": "no_such_model"}})
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "value"),
+    [
+        (BERT, "hidden_size", None),
+        (BERT, "hidden_size", 0),
+        (BERT, "max_position_embeddings", "512"),
+        (ROBERTA, "pad_token_id", None),
+        (ROBERTA, "max_position_embeddings", 2),
+        (SWIN, "num_heads", []),
+        (BEIT, "image_size", 8),
+        (PARAKEET, "num_attention_heads", 3),
+        (SMOLLM3, "no_rope_layers", "all"),
+        (LLAMA4, "attn_scale", None),
+    ],
+)
+def test_wrong_sizes_are_rejected(config, key, value):
+    with rejects((TypeError, ValueError), key):
+        load_position({**config, key: value})
+
+
+WRONG = [None, True, -1, 0, 1.5, 1e300, 2**70, "x", [], [1, 2], {}, {"a": 1}, [[]]]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ALL)
+def test_keys_that_are_wrong_are_used_or_rejected_in_a_sentence(name):
+    config = ALL[name]
+    changed = [{k: v for k, v in config.items() if k != key} for key in config]
+    changed += [{**config, key: value} for key in config for value in WRONG]
+    for part in ("text_config", "vision_config"):
+        inner = config.get(part, {})
+        changed += [{**config, part: {**inner, key: value}} for key in inner for value in WRONG]
+    for one in changed:
+        message = complaint(one)
+        assert message is None or ("`" in message and len(message) <= 300 and is_one_sentence(message)), (one, message)
+
+
+def complaint(config):
+    """The message of the error; None if there is an answer."""
+    try:
+        load_position(config)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def test_tables_have_each_type_once():
+    with pytest.raises(ValueError, match="once"):
+        listed({"bert gpt2": (Note("one"),), "gpt2": (Note("two"),)})
