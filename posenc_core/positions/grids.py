@@ -12,7 +12,7 @@ from .._array_api.checks import check_integer, check_known, check_number
 
 After: TypeAlias = Literal["largest", "spatial"]
 By: TypeAlias = Literal["separate", "max", "min"]
-Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float]
+Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float | tuple[int, ...]]
 
 
 class Multimodal(NamedTuple):
@@ -111,7 +111,8 @@ def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Mult
         segments: in the order of the sequence, a length for text, or for vision the grid `(frames, height, width)` of
             the tokens that the language model receives, after merging. An optional fourth number is the time between
             frames in positions, `second_per_grid_t * tokens_per_second` in Qwen2.5-VL; frames have integer positions,
-            rounded down. If text with timestamps separates the frames (Qwen3-VL), pass each frame as its own grid.
+            rounded down. In its place, a tuple has the position of each frame. If text with timestamps separates the
+            frames (Qwen3-VL), pass each frame as its own grid.
         after: where the segment after a video starts: after its `"largest"` position, as in the paper and in
             transformers 4, or after its largest `"spatial"` position, of height and width, as in transformers 5: there
             the frames of a long video have later positions than the text after it.
@@ -203,7 +204,13 @@ def _vision(*segment: Any) -> npt.NDArray[np.int64]:
     for size in segment[:3]:
         check_integer("segments", size)
     cells = grid(*segment[:3])
-    if len(segment) == 4:
+    if len(segment) == 4 and isinstance(segment[3], tuple):
+        if len(segment[3]) != segment[0]:
+            raise ValueError(f"`segments` must have a position for each of {segment[0]} frames, got {segment[3]}.")
+        for position in segment[3]:
+            check_integer("segments", position, minimum=0)
+        cells[0] = np.array(segment[3])[cells[0]]
+    elif len(segment) == 4:
         check_number("segments", segment[3], minimum=0)
         # The model multiplies in float32; in float64 some products would fall just below an integer.
         cells[0] = np.floor(cells[0].astype(np.float32) * np.float32(segment[3]))

@@ -215,6 +215,12 @@ def test_frames_have_integer_positions(interval, frames, expected):
     assert delta == expected[-1] + 1 - frames
 
 
+def test_each_frame_may_have_its_position():
+    positions, delta = multimodal([1, (3, 1, 2, (0, 5, 6)), 1])
+    np.testing.assert_array_equal(positions[0], [0, 1, 1, 6, 6, 7, 7, 8])
+    assert delta == 9 - 8
+
+
 def test_time_is_rounded_down_after_a_product_in_float32():
     """100 × 0.29 is 29 in float32, as in the model, and just below it in float64."""
     assert int(100 * 0.29) == 28
@@ -233,6 +239,9 @@ def test_time_is_rounded_down_after_a_product_in_float32():
         ([(1, 2.0, 6)], TypeError, ("segments", "2.0")),
         ([(1, 2, 6, -0.5)], ValueError, ("segments", "-0.5")),
         ([(1, 2, 6, np.nan)], ValueError, ("segments", "nan")),
+        ([(2, 2, 6, (0,))], ValueError, ("segments", "(0,)")),
+        ([(2, 2, 6, (0, 1.5))], TypeError, ("segments", "1.5")),
+        ([(2, 2, 6, (0, -1))], ValueError, ("segments", "-1")),
     ],
 )
 def test_other_segments_are_refused(segments, kind, names):
