@@ -3,5 +3,6 @@
 from .export import to_config
 from .layer_types import layer_types
 from .rope import load_rope
+from .vision import vision_positions
 
-__all__ = ["layer_types", "load_rope", "to_config"]
+__all__ = ["layer_types", "load_rope", "to_config", "vision_positions"]

@@ -37,6 +37,11 @@ def read(config: Any) -> dict[str, Any]:
         ValueError: if a file is not JSON, or parts contradict each other.
         FileNotFoundError: if there is no such file.
     """
+    return text_of(contents(config))
+
+
+def contents(config: Any) -> dict[str, Any]:
+    """Read a whole config, with all its parts; the exceptions are those of `read`."""
     content = config
     if isinstance(config, PathLike) or (isinstance(config, str) and not is_command_line(config)):
         content = _from_file(Path(config))
@@ -48,10 +53,15 @@ def read(config: Any) -> dict[str, Any]:
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
     _check_printable(content)
+    return dict(content)
+
+
+def text_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the config of the text model in a whole config; one of diffusers or timm whole."""
     if is_foreign(content):
-        return dict(content)
+        return content
     try:
-        return _text_part(dict(content))
+        return _text_part(content)
     except RecursionError as error:
         raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
 
