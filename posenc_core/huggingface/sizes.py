@@ -25,16 +25,25 @@ def size_of(config: Mapping[str, Any], key: str, *, minimum: int = 1) -> int:
     return size
 
 
+def array_of(name: str, values: Any) -> npt.NDArray[Any]:
+    """Return an array.
+
+    Raises:
+        ValueError: if the values are rows of different lengths.
+    """
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be rows of the same length, got {values!r}.") from error
+
+
 def integers_of(name: str, values: Any) -> npt.NDArray[np.int64]:
     """Return an array of integers.
 
     Raises:
-        TypeError, ValueError: if the values are none, or make no array.
+        TypeError, ValueError: if the values are no integers, or rows of different lengths.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"`{name}` must be rows of the same length, got {values!r}.") from error
+    array = array_of(name, values)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"`{name}` must be made of integers, got {array.dtype}.")
     return array.astype(np.int64)
