@@ -85,7 +85,7 @@ def multimodal_positions(
         attention_mask: 1 or True for a real token, 0 or False for padding, in the shape of `input_ids`; by default all
             are real. Padding has position 0.
         after: as in `multimodal`. The default is what transformers 5.23 does for this model: `"spatial"`, and
-            `"largest"` for Qwen2.5-Omni. transformers 4 and vLLM have `"largest"` for all.
+            `"largest"` for Qwen2.5-Omni. transformers 4 had `"largest"` for all.
     Returns:
         Positions, int64, shape `(3, length)` or `(3, batch, length)`, and one delta for each row: the position of the
         next token is the number of tokens before it, padding included, plus the delta. In `rope_deltas` of transformers
