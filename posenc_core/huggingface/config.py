@@ -37,13 +37,7 @@ def read(config: Any) -> dict[str, Any]:
         ValueError: if a file is not JSON, or parts contradict each other.
         FileNotFoundError: if there is no such file.
     """
-    content = contents(config)
-    if is_foreign(content):
-        return content
-    try:
-        return _text_part(content)
-    except RecursionError as error:
-        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
+    return text_of(contents(config))
 
 
 def contents(config: Any) -> dict[str, Any]:
@@ -60,6 +54,16 @@ def contents(config: Any) -> dict[str, Any]:
         )
     _check_printable(content)
     return dict(content)
+
+
+def text_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the config of the text model in a whole config; one of diffusers or timm whole."""
+    if is_foreign(content):
+        return content
+    try:
+        return _text_part(content)
+    except RecursionError as error:
+        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
 
 
 def is_foreign(config: Mapping[str, Any]) -> bool:

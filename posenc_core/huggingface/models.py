@@ -299,10 +299,6 @@ WRITTEN = {  # with a scaling, or different layer types, that no other key stand
 NEVER = {  # no RoPE, although the config may have keys for it
     "glm5_next", "inkling2", "kimi_linear", "nemotron_h",
 }  # fmt: skip
-TOWERS = {  # two axes, although the config may not say so
-    "dinov3_vit", "edgetam_video", "efficientloftr", "eomt_dinov3", "llama4_vision_model", "sam2_video",
-    "sam3_tracker_video", "sapiens2",
-}  # fmt: skip
 REFUSED = {
     "hunyuan_vl": "the two channels of a pair have the angles of different axes, which is no rotation",
 }

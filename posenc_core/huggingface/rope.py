@@ -8,16 +8,18 @@ from typing import Any
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
-from .config import BASES, ROPES, is_foreign, read, values_of
+from .config import ROPES, contents, is_foreign, text_of
 from .differences import warn_of_differences
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .layer_types import attention_types, parameters_of
-from .models import MODELS, NOTES, REFUSED, TOWERS, WRITTEN, Model, model_of, model_type
+from .models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
+from .parts import has_no_rope, is_tower, part_of
 from .scalings import rope_type_of, warn
 from .timm import load_timm
+from .vision import load_tower
 
 
 def load_rope(
@@ -25,7 +27,8 @@ def load_rope(
 ) -> Rotary | AxialRotary | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
-    For a multimodal config, this is the RoPE of the text model (`text_config`). Every key that concerns RoPE is either
+    For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
+    vision tower; for the config of a tower alone, it is that of the tower. Every key that concerns RoPE is either
     used or rejected with an error that names it. If some layers have no RoPE by their index (`no_rope_layers`), the
     encoding is that of the other layers. For a model with a sparse indexer, it is that of the attention.
     A warning says what else the model does by position, such as a factor of its queries.
@@ -39,13 +42,15 @@ def load_rope(
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
             contain it: by default it is that of the `model_type`, or `"half"`, as in most models. An unknown
             `model_type` is warned of unless you pass it.
-        part: the part of a multimodal model to load; None is the text model, the only one that is supported.
+        part: the part of a multimodal model: `"vision"`, `"audio"` or another nested config by its name, with or
+            without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`. The default is the
+            text model.
     Returns:
         `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`, or `AxialRotary` if tokens have rows and
-        columns; None if these layers have no RoPE.
+        columns, in a vision tower those of `vision_positions`; None if these layers have no RoPE.
     Raises:
-        TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, or `layer_type` must
-            be chosen.
+        TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
+            chosen, there is no such part, or it is not known how it rotates.
         OSError: if there is no such file.
     Warns:
         UserWarning: if two keys contradict each other and one of them is used, if the base or, for an unknown
@@ -55,9 +60,12 @@ def load_rope(
     >>> load_rope({"head_dim": 128, "rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 8.0}})
     Rotary(head_dim=128, layout='half', base=1000000.0, scaling=Linear(factor=8.0))
     """
-    if part is not None:
-        raise ValueError(f"`part` must be None, the text model, as no other part can be loaded, got {part!r}.")
-    text_config = read(config)
+    content = part_of(contents(config), part)
+    if is_tower(content):
+        return load_tower(content, layer_type, layout)
+    if has_no_rope(content, part):
+        return None
+    text_config = text_of(content)
     if is_foreign(text_config):
         return _load_foreign(text_config, layer_type, layout)
     check_keys(text_config)
@@ -139,11 +147,6 @@ def _check_one_axis(config: Mapping[str, Any]) -> None:
     name = model_type(config)
     if name in REFUSED:
         raise ValueError(f"`model_type` {name!r} cannot be loaded: {REFUSED[name]}.")
-    if name in TOWERS and values_of(config, (*ROPES, *BASES)):
-        raise ValueError(
-            f"`model_type` {name!r} cannot be loaded: it rotates by the rows and columns of an image; make an "
-            "`AxialRotary`."
-        )
 
 
 def _check_written(config: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Position builders for sequences, padded and packed batches, shards and grids."""
 
-from .grids import By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
+from .grids import After, By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
 from .sequences import (
     LIMIT,
     Order,
@@ -16,6 +16,7 @@ from .sequences import (
 
 __all__ = [
     "LIMIT",
+    "After",
     "By",
     "Multimodal",
     "Order",

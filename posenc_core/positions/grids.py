@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, check_number
 
+After: TypeAlias = Literal["largest", "spatial"]
 By: TypeAlias = Literal["separate", "max", "min"]
-Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float]
+Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float | tuple[int, ...]]
 
 
 class Multimodal(NamedTuple):
@@ -27,7 +28,9 @@ class Multimodal(NamedTuple):
     delta: Any
 
 
-def grid(*sizes: int, start: int | Sequence[int] = 0, merge: int = 1) -> npt.NDArray[np.int64]:
+def grid(
+    *sizes: int, start: int | Sequence[int] = 0, merge: int = 1, window: int | None = None
+) -> npt.NDArray[np.int64]:
     """Return the positions of the cells of a grid on each axis, in row-major order.
 
     Args:
@@ -36,12 +39,14 @@ def grid(*sizes: int, start: int | Sequence[int] = 0, merge: int = 1) -> npt.NDA
             start at minus half their size, rounded away from 0: `start=(0, -height // 2, -width // 2)`.
         merge: order the cells in blocks of `merge` × `merge` cells of the last two axes; 2 for vision models that
             merge 2 × 2 patches (Qwen2-VL).
+        window: order the cells by windows of `window` × `window` cells of the last two axes, and in each window as
+            without; a multiple of `merge`. Windows at the ends may be smaller (Qwen2.5-VL).
     Returns:
         int64, shape `(axes, product of sizes)`. You may scale them, for example by the seconds between frames, and put
         other tokens before them: RoPE does not rotate a prefix token such as `[CLS]` at position 0 of every axis.
     Raises:
-        TypeError: if a size, `start` or `merge` is not an integer.
-        ValueError: if a size is below 1, or `merge` does not divide the last two sizes.
+        TypeError: if a size, `start`, `merge` or `window` is not an integer.
+        ValueError: if a size is below 1, or `merge` does not divide the last two sizes and the window.
 
     >>> grid(2, 3)
     array([[0, 0, 0, 1, 1, 1],
@@ -53,14 +58,19 @@ def grid(*sizes: int, start: int | Sequence[int] = 0, merge: int = 1) -> npt.NDA
     array([[0, 0, 0, 1, 1],
            [0, 0, 1, 0, 1]])
     """
-    _check_sizes(sizes, merge)
+    _check_sizes(sizes, merge, window)
     axes = len(sizes)
-    positions = np.indices(sizes, dtype=np.int64) + _starts(start, axes)
+    starts = _starts(start, axes)
+    positions = np.indices(sizes, dtype=np.int64)
     if merge > 1:
         *outer, height, width = sizes
         blocks = positions.reshape(axes, *outer, height // merge, merge, width // merge, merge)
         positions = np.swapaxes(blocks, -3, -2)
-    return positions.reshape(axes, -1)
+    positions = positions.reshape(axes, -1)
+    if window is not None:
+        windows = [*positions[:-2], positions[-2] // window, positions[-1] // window]
+        positions = positions[:, np.lexsort(windows[::-1])]  # a stable sort, which keeps the order in each window
+    return positions + starts
 
 
 def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDArray[np.float64]:
@@ -91,7 +101,7 @@ def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDA
     return (2 * cells + 1 - size) / size
 
 
-def multimodal(segments: Iterable[Segment]) -> Multimodal:
+def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Multimodal:
     """Return the positions (time, height, width) of text and vision in one sequence, and the delta for decoding.
 
     A text token has the same position on all axes. An image or a video is a grid that starts after all positions before
@@ -101,14 +111,19 @@ def multimodal(segments: Iterable[Segment]) -> Multimodal:
         segments: in the order of the sequence, a length for text, or for vision the grid `(frames, height, width)` of
             the tokens that the language model receives, after merging. An optional fourth number is the time between
             frames in positions, `second_per_grid_t * tokens_per_second` in Qwen2.5-VL; frames have integer positions,
-            rounded down. If text with timestamps separates the frames (Qwen3-VL), pass each frame as its own grid.
+            rounded down. In its place, a tuple has the position of each frame. If text with timestamps separates the
+            frames (Qwen3-VL), pass each frame as its own grid.
+        after: where the segment after a video starts: after its `"largest"` position, as in the paper and in
+            transformers 4, or after its largest `"spatial"` position, of height and width, as in transformers 5: there
+            the frames of a long video have later positions than the text after it.
     Returns:
         Positions, int64, shape `(3, length)`, and the delta, `positions.max() + 1 - length`.
     Raises:
         TypeError: if a length or a size is not an integer, or an interval is not a number.
-        ValueError: if a length is below 0, a size below 1, an interval negative, or a grid has not 3 or 4 numbers.
+        ValueError: if a length is below 0, a size below 1, an interval negative, a grid has not 3 or 4 numbers, or
+            `after` is unknown.
     Source: Qwen2-VL, section 2.1 (arXiv:2409.12191); Qwen2.5-VL, section 2.1.3 (arXiv:2502.13923); `get_rope_index`
-        in transformers, which counts padding in the length.
+        in transformers 4 and 5.
 
     >>> positions, delta = multimodal([2, (1, 2, 2), 1])
     >>> positions
@@ -118,13 +133,14 @@ def multimodal(segments: Iterable[Segment]) -> Multimodal:
     >>> delta
     -2
     """
+    check_known("after", after, ("largest", "spatial"))
     parts, start = [np.zeros((3, 0), np.int64)], 0
     for segment in segments:
         cells = _vision(*segment) if isinstance(segment, (tuple, list)) else _text(segment)
         parts.append(cells + start)
-        start += int(cells.max(initial=-1)) + 1
+        start += int(cells[1 if after == "spatial" else 0 :].max(initial=-1)) + 1
     positions = np.concatenate(parts, axis=1)
-    return Multimodal(positions, start - positions.shape[1])
+    return Multimodal(positions, int(positions.max(initial=-1)) + 1 - positions.shape[1])
 
 
 def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
@@ -134,7 +150,8 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
         rows: the result of `multimodal` for each row, at least one.
     Returns:
         Positions, int64, shape `(3, batch, length)`, and one delta for each row, shape `(batch,)`. Add it to a number
-        of tokens that includes the padding, such as the length of a KV cache.
+        of tokens that includes the padding, such as the length of a KV cache; `rope_deltas` of transformers 5 leave it
+        out.
     Raises:
         ValueError: if there are no rows.
 
@@ -153,7 +170,7 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     return Multimodal(np.stack(padded, axis=1), np.array([row.delta for row in rows], np.int64) - padding)
 
 
-def _check_sizes(sizes: tuple[int, ...], merge: int) -> None:
+def _check_sizes(sizes: tuple[int, ...], merge: int, window: int | None) -> None:
     if not sizes:
         raise ValueError("`sizes` must have at least one axis, got none.")
     for size in sizes:
@@ -161,6 +178,10 @@ def _check_sizes(sizes: tuple[int, ...], merge: int) -> None:
     check_integer("merge", merge)
     if merge > 1 and (len(sizes) < 2 or sizes[-2] % merge or sizes[-1] % merge):
         raise ValueError(f"`merge` must divide the last two sizes of {sizes}, got {merge}.")
+    if window is not None:
+        check_integer("window", window)
+        if len(sizes) < 2 or window % merge:
+            raise ValueError(f"`window` must be a multiple of `merge` {merge} for two axes or more, got {window}.")
 
 
 def _starts(start: int | Sequence[int], axes: int) -> npt.NDArray[np.int64]:
@@ -169,7 +190,7 @@ def _starts(start: int | Sequence[int], axes: int) -> npt.NDArray[np.int64]:
         raise TypeError(f"`start` must be an integer, or one for each axis, got {start!r}.")
     if starts.shape not in ((), (axes,)):
         raise ValueError(f"`start` must be an integer, or one for each of the {axes} axes, got {start!r}.")
-    return np.broadcast_to(starts, (axes,)).reshape(-1, *(1,) * axes)
+    return np.broadcast_to(starts, (axes,))[:, None]
 
 
 def _text(length: Any) -> npt.NDArray[np.int64]:
@@ -183,7 +204,13 @@ def _vision(*segment: Any) -> npt.NDArray[np.int64]:
     for size in segment[:3]:
         check_integer("segments", size)
     cells = grid(*segment[:3])
-    if len(segment) == 4:
+    if len(segment) == 4 and isinstance(segment[3], tuple):
+        if len(segment[3]) != segment[0]:
+            raise ValueError(f"`segments` must have a position for each of {segment[0]} frames, got {segment[3]}.")
+        for position in segment[3]:
+            check_integer("segments", position, minimum=0)
+        cells[0] = np.array(segment[3])[cells[0]]
+    elif len(segment) == 4:
         check_number("segments", segment[3], minimum=0)
         # The model multiplies in float32; in float64 some products would fall just below an integer.
         cells[0] = np.floor(cells[0].astype(np.float32) * np.float32(segment[3]))

@@ -30,6 +30,27 @@ def test_merged_cells_are_ordered_by_block(sizes, merge):
     np.testing.assert_array_equal(grid(*sizes, merge=merge), np.transpose(expected))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "merge", "window"),
+    [((4, 6), 1, 2), ((5, 7), 1, 3), ((4, 6), 2, 4), ((2, 6, 10), 2, 4), ((2, 3), 1, 8), ((3, 2, 4, 4), 1, 3)],
+    ids=str,
+)
+def test_cells_may_be_ordered_by_window(sizes, merge, window):
+    """Windows row by row, the last ones cut off, and in each the blocks row by row."""
+    *outer, height, width = sizes
+    expected = [
+        (*before, row, column)
+        for before in product(*map(range, outer))
+        for top in range(0, height, window)
+        for left in range(0, width, window)
+        for up in range(top, min(top + window, height), merge)
+        for side in range(left, min(left + window, width), merge)
+        for row in range(up, up + merge)
+        for column in range(side, side + merge)
+    ]
+    np.testing.assert_array_equal(grid(*sizes, merge=merge, window=window, start=3), np.transpose(expected) + 3)
+
+
 def test_positions_of_images_may_be_centered():
     """Qwen-Image: if the height is odd, the larger half is before 0."""
     height, width = 5, 4
@@ -69,6 +90,10 @@ def test_normalized_cells_may_be_merged():
         ((3, 4), {"merge": 2}, ValueError, ("merge", "2")),
         ((4,), {"merge": 2}, ValueError, ("merge", "2")),
         ((4, 4), {"merge": 0}, ValueError, ("merge", "0")),
+        ((4, 4), {"window": 0}, ValueError, ("window", "0")),
+        ((4, 4), {"window": 2.0}, TypeError, ("window", "2.0")),
+        ((4, 4), {"window": 3, "merge": 2}, ValueError, ("window", "3")),
+        ((4,), {"window": 2}, ValueError, ("window", "2")),
         ((4, 4), {"start": 0.5}, TypeError, ("start", "0.5")),
         ((4, 4), {"start": (1, 2, 3)}, ValueError, ("start", "(1, 2, 3)")),
     ],
@@ -144,6 +169,20 @@ def test_positions_grow_more_slowly_than_tokens(segments):
     assert delta == positions.max() + 1 - positions.shape[1]
 
 
+def test_text_after_a_long_video_as_transformers_5_has_it():
+    """Six frames of 2 × 3: the text starts after the three columns, while the last frame is at 7."""
+    positions, delta = multimodal([2, (6, 2, 3), 4], after="spatial")
+    np.testing.assert_array_equal(positions[:, -4:], [[5, 6, 7, 8]] * 3)
+    np.testing.assert_array_equal(positions[0, 2:-4], np.repeat(np.arange(2, 8), 6))
+    assert delta == 9 - 42
+    assert multimodal([2, (9, 2, 3), 1], after="spatial").delta == 11 - 57  # the last frame is the latest of all
+
+
+def test_after_is_one_of_two_words():
+    with rejects(ValueError, "after", "'text'"):
+        multimodal([2], after="text")
+
+
 def test_decoding_continues_at_the_length_plus_delta():
     segments = [2, (2, 3, 4), 6]
     prompt, delta = multimodal(segments)
@@ -176,6 +215,12 @@ def test_frames_have_integer_positions(interval, frames, expected):
     assert delta == expected[-1] + 1 - frames
 
 
+def test_each_frame_may_have_its_position():
+    positions, delta = multimodal([1, (3, 1, 2, (0, 5, 6)), 1])
+    np.testing.assert_array_equal(positions[0], [0, 1, 1, 6, 6, 7, 7, 8])
+    assert delta == 9 - 8
+
+
 def test_time_is_rounded_down_after_a_product_in_float32():
     """100 × 0.29 is 29 in float32, as in the model, and just below it in float64."""
     assert int(100 * 0.29) == 28
@@ -194,6 +239,9 @@ def test_time_is_rounded_down_after_a_product_in_float32():
         ([(1, 2.0, 6)], TypeError, ("segments", "2.0")),
         ([(1, 2, 6, -0.5)], ValueError, ("segments", "-0.5")),
         ([(1, 2, 6, np.nan)], ValueError, ("segments", "nan")),
+        ([(2, 2, 6, (0,))], ValueError, ("segments", "(0,)")),
+        ([(2, 2, 6, (0, 1.5))], TypeError, ("segments", "1.5")),
+        ([(2, 2, 6, (0, -1))], ValueError, ("segments", "-1")),
     ],
 )
 def test_other_segments_are_refused(segments, kind, names):

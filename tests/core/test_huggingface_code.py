@@ -57,16 +57,6 @@ def test_parts_whose_pairs_are_adjacent(name):
     assert warned({"model_type": name, **SMALL}) == (Rotary(head_dim=64, layout="interleaved"), [])
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["dinov3_vit", "eomt_dinov3", "sapiens2", "llama4_vision_model", "efficientloftr", "sam2_video", "edgetam_video"],
-)
-def test_towers_that_do_not_say_so_are_refused(name):
-    for rope in ({"rope_theta": 100.0}, {"rope_parameters": ROPE}):
-        with rejects(ValueError, "model_type", repr(name), "`AxialRotary`"):
-            load_rope({"model_type": name, "hidden_size": 384, "num_attention_heads": 6, **rope})
-
-
 def test_a_table_that_is_no_rotation_is_refused():
     sections = {"rope_parameters": {**ROPE, "mrope_section": [16, 16, 16, 16]}}
     for name in ("hunyuan_vl", "hunyuan_vl_text"):

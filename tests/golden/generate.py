@@ -26,6 +26,7 @@ from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from position_scoring import position_scoring, scoring_constants
 from resizing import resizing
 from rope import learned_rotary, rope_models, scalings, turns
+from vision import vision_models
 
 HERE = Path(__file__).parent
 POSITIONS = [0, 1, 2, 3, 255, 256, 1000, 4095, 65536, 131071, 1048575, 16777215]
@@ -247,6 +248,7 @@ MAKERS = (
     position_scoring,
     saved,
     modes,
+    vision_models,
 )
 
 
