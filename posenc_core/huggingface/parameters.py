@@ -8,13 +8,15 @@ from typing import Any
 from .._array_api.checks import check_number
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, common_value, values_of
 from .keys import check_size, check_values
-from .models import MODELS, model_of, model_type
+from .models import MODELS, SCHEMES, model_of, model_type
 from .scalings import L0, LENGTH, warn
 
 NAMES = {"rope_theta": BASES, "partial_rotary_factor": SHARES, "rotary_dim": WIDTHS, L0: (L0,)}
 
 
-def complete_parameters(given: Mapping[str, Any], config: dict[str, Any], *, by_layer_type: bool) -> dict[str, Any]:
+def complete_parameters(
+    given: Mapping[str, Any], config: dict[str, Any], *, by_layer_type: bool, layer_type: str | None
+) -> dict[str, Any]:
     """Return the parameters with the values that the config has outside of them, under one name each.
 
     Args:
@@ -22,6 +24,7 @@ def complete_parameters(given: Mapping[str, Any], config: dict[str, Any], *, by_
         config: the config that has them.
         by_layer_type: whether the config has other parameters for other layer types. Then `given` takes precedence over
             the keys of the config; else the two must agree.
+        layer_type: the layers, whose default base may be their own.
     Raises:
         TypeError, ValueError: if a value is not a number, or values contradict each other.
     """
@@ -36,7 +39,7 @@ def complete_parameters(given: Mapping[str, Any], config: dict[str, Any], *, by_
             parameters[key] = common_value(inner | values_of(config, names) | _derived(key, config))
     parameters[LENGTH] = _longest(parameters, config)
     if parameters["rope_theta"] is None:
-        parameters["rope_theta"] = _usual_base(config)
+        parameters["rope_theta"] = _usual_base(config, layer_type)
     _check_layers(config, parameters["rope_theta"])
     return parameters
 
@@ -74,8 +77,8 @@ def _check_layers(config: Mapping[str, Any], base: float) -> None:
             raise ValueError(f"`layer_rope_theta` must be `rope_theta` {base!r} or 0 in every layer, got {one!r}.")
 
 
-def _usual_base(config: dict[str, Any]) -> float:
-    """Return the default base of the model, for a config without one.
+def _usual_base(config: dict[str, Any], layer_type: str | None) -> float:
+    """Return the default base of the model, or of these layers of it, for a config without one.
 
     Raises:
         ValueError: if the config has no RoPE key, and the model is not known to use RoPE.
@@ -87,4 +90,6 @@ def _usual_base(config: dict[str, Any]) -> float:
                 f"`rope_theta` is missing, and `model_type` {name!r} is not known to use RoPE: add it if it does."
             )
         warn(f"`rope_theta` is missing, and its default for `model_type` {name!r} is unknown: 10000 is used.")
-    return model_of(config).base
+    model = model_of(config)
+    own = SCHEMES.get(model.scheme or "", {}).get(layer_type or "")
+    return model.base if own is None else own.base

@@ -87,9 +87,10 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
     given, by_layer_type = parameters_of(config, layer_type)
     if given is None:
         return None
-    parameters = complete_parameters(given, config, by_layer_type=by_layer_type)
-    warn_of_differences(config, given, parameters, layer_type)
-    return _build(parameters, config, layer_type, layout or _layout(config, model))
+    parameters = complete_parameters(given, config, by_layer_type=by_layer_type, layer_type=layer_type)
+    rotary = _build(parameters, config, layer_type, layout or _layout(config, model))
+    warn_of_differences(config, given, parameters, layer_type, rotary)
+    return rotary
 
 
 def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
@@ -152,7 +153,7 @@ def _check_one_axis(config: Mapping[str, Any]) -> None:
 def _check_written(config: Mapping[str, Any]) -> None:
     """Raise if the model has a scaling or different layers and the config, shortened, lacks them."""
     name = model_type(config)
-    if name in WRITTEN and not config.keys() & set(ROPES):
+    if name in WRITTEN and not values_of(config, ROPES):
         raise ValueError(
             f"`rope_parameters` is missing, but the `model_type` {name!r} has a scaling or different layers: add it."
         )

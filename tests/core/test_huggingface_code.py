@@ -183,3 +183,32 @@ def test_parts_with_three_axes(name):
     config = {"model_type": name, "head_dim": 128, "rope_parameters": rope}
     layer_type = next(iter(layer_types(config)), None)
     assert isinstance(load_rope(config, layer_type=layer_type), MultimodalRotary)
+
+
+UNREAD = {
+    "share": ({"model_type": "llama", "partial_rotary_factor": 0.5}, "`partial_rotary_factor` 0.5 is used"),
+    "width": ({"model_type": "dia_encoder", "rotary_dim": 32}, "`rotary_dim` 32 is used"),
+    "base": ({"model_type": "csm", "rotary_emb_base": 64}, "`rotary_emb_base` 64 is used"),
+    "latent": ({"model_type": "llama", "qk_rope_head_dim": 32}, "`qk_rope_head_dim` 32 is used"),
+    "own share": ({"model_type": "gpt_neox", "partial_rotary_factor": 0.5}, "reads `rotary_pct` alone"),
+    "no dict": ({"model_type": "muse_spark", "rope_theta": 1e6}, "reads it only beside `rope_parameters`"),
+    "lost share": (
+        {"model_type": "moonshine_streaming", "head_dim": 40, "rope_parameters": ROPE},
+        "transformers rotates all channels",
+    ),
+    "no base": (
+        {"model_type": "ministral3", "rope_parameters": {"rope_type": "default"}},
+        "transformers takes 10000 for 'ministral3'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "words"), UNREAD.values(), ids=UNREAD)
+def test_a_key_that_the_code_of_the_model_does_not_read_is_warned_of(config, words):
+    _, (message,) = warned({"head_dim": 64, **config})
+    assert words in message
+
+
+def test_flat_parameters_of_models_by_layer_are_warned_of():
+    config = {"model_type": "gemma3", "rope_parameters": {"rope_type": "linear", "factor": 8.0}}
+    assert "only by layer type" in warned(config, layer_type="full_attention")[1][0]

@@ -11,7 +11,7 @@ from .coverage import of_transformers
 
 COVERAGE = json.loads((Path(of_transformers.__file__).with_name("transformers.json")).read_text(encoding="utf-8"))
 ROWS = {(row["folder"], row["name"]): row for row in COVERAGE["rows"]}
-CLASSES = {(path.split(".")[2], name): path for path, name in of_transformers.classes()}
+CLASSES = of_transformers.classes_by_name()
 LLAMA = ("llama", "LlamaRotaryEmbedding")
 
 

@@ -60,6 +60,11 @@ def classes():
                 yield f"transformers.models.{file.parent.name}.{file.stem}", node.name
 
 
+def classes_by_name():
+    """Return the module of each class, by its folder and name."""
+    return {(path.split(".")[2], name): path for path, name in classes()}
+
+
 def configs():
     """Yield the classes of the configs of all models."""
     for file in sorted(FOLDER.glob("*/configuration_*.py")):
@@ -71,7 +76,7 @@ def row(path, name):
     """Return the row of a class."""
     module, folder = importlib.import_module(path), path.split(".")[2]
     cls, reasons = getattr(module, name), []
-    for config, fields in _configs(module, cls):
+    for config, fields in configs_of(module, cls):
         try:
             part = cls(config).eval()
         except Exception as error:  # noqa: BLE001  # whatever their code raises is the reason
@@ -82,7 +87,7 @@ def row(path, name):
     return Row(folder, name, note="; ".join(reasons))
 
 
-def _configs(module, cls):
+def configs_of(module, cls):
     """Yield configs that the class may take, and what they have beside the defaults.
 
     The first ones are those of the modules that build the class, then those of its annotation.
