@@ -10,7 +10,7 @@ from .config import ROPES, read
 from .layer_types import layer_types, types_of
 from .models import model_type
 from .position_facts import Config, Found, size
-from .rope import load_rope
+from .rope import load_rope, load_text, more_than
 
 INTERVALS = {"llama4", "smollm3"}  # models that leave every fourth layer without RoPE unless a key says another
 FOURTH = 4
@@ -22,7 +22,9 @@ class Rope(NamedTuple):
     def read(self, config: Config) -> Found:
         text_config = read(config)
         names: tuple[str | None, ...] = layer_types(config) or (None,)
-        rotary = tuple((name, load_rope(config, layer_type=name)) for name in names)
+        rotary = tuple((name, load_text(text_config, name, None)) for name in names)
+        scale = _query_scale(text_config)
+        more = {more_than(text_config, encoding) for _, encoding in rotary} - {None}
         if rotary == ((None, None),):
             return {"notes": ("no RoPE: queries and keys are not rotated",)}
         unrotated = {name for name, encoding in rotary if encoding is None}
@@ -30,7 +32,8 @@ class Rope(NamedTuple):
         return {
             "rotary": rotary,
             "layers_without": tuple(sorted(layers | set(_layers_by_index(text_config)))),
-            "query_scale": _query_scale(text_config),
+            "query_scale": scale,
+            "notes": () if scale else tuple(more),
         }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
-from .config import ROPES, contents, is_foreign, text_of
+from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
@@ -68,14 +68,29 @@ def load_rope(
     text_config = text_of(content)
     if is_foreign(text_config):
         return _load_foreign(text_config, layer_type, layout)
-    check_keys(text_config)
-    _check_one_axis(text_config)
-    _check_written(text_config)
-    rotary = _load(text_config, layer_type, layout)
-    _warn_of_more(text_config, rotary)
-    if rotary is not None and layout is None:
-        _warn_of_unknown(text_config, rotary.layout)
+    rotary = load_text(text_config, layer_type, layout)
+    if sentence := more_than(text_config, rotary):
+        warn(f"`model_type` {model_type(text_config)!r} does more than this encoding says: {sentence}")
     return rotary
+
+
+def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+    """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
+    check_keys(config)
+    _check_one_axis(config)
+    _check_written(config)
+    rotary = _load(config, layer_type, layout)
+    if rotary is not None and layout is None:
+        _warn_of_unknown(config, rotary.layout)
+    return rotary
+
+
+def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) -> str | None:
+    """Return what the model does by position beside, or instead of, a rotation of queries and keys by tokens."""
+    note = NOTES.get(model_type(config))
+    if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
+        return note.sentence
+    return None
 
 
 def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
@@ -166,13 +181,6 @@ def _warn_of_unknown(config: Mapping[str, Any], layout: Layout) -> None:
         warn(
             f"`model_type` {name!r} is unknown: one axis and `layout` {layout!r} are assumed; pass `layout` to confirm."
         )
-
-
-def _warn_of_more(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) -> None:
-    """Warn of what the model does by position beside, or instead of, a rotation of queries and keys by tokens."""
-    note = NOTES.get(model_type(config))
-    if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
-        warn(f"`model_type` {model_type(config)!r} does more than this encoding says: {note.sentence}")
 
 
 def _layout(config: Mapping[str, Any], model: Model) -> Layout:

@@ -137,6 +137,7 @@ def test_frequencies_and_factors_are_the_golden_ones(name, seq_len):
     assert regime.score_factor == pytest.approx(case["attention_factor"] ** 2, rel=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:`qk_rope_head_dim` 64 is used:UserWarning")  # by llama, which does not read it
 @pytest.mark.parametrize(
     ("config", "factor"),
     [

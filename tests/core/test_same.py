@@ -226,6 +226,9 @@ def test_layers_without_rope():
     assert only(nope, nope).same
 
 
+@pytest.mark.filterwarnings(
+    "ignore:`partial_rotary_factor` 0.5 is used:UserWarning"
+)  # by llama, which does not read it
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
