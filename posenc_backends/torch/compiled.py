@@ -43,10 +43,11 @@ def is_eager() -> bool:
     )
 
 
-@torch.compiler.assume_constant_result
 def is_transformed() -> bool:
     """Return whether `torch.func` or forward mode transforms the code that is being compiled."""
-    return _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    from . import marked
+
+    return marked.is_transformed()
 
 
 def are_words_best(x: Tensor, dtype: torch.dtype) -> bool:
