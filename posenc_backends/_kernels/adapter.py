@@ -12,7 +12,7 @@ from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing
 
 from . import library
-from .plan import BYTES, Strided, plan_of
+from .plan import BYTES, Strided, plans_of
 
 Memory: TypeAlias = tuple[int, Strided]  # the address of the first number; shape and strides, in numbers
 
@@ -29,9 +29,11 @@ class CpuKernel:
         empty_like: `(x) -> (array, address)`: a new contiguous array of the shape and dtype of `x` and its memory's
             address, or None where the framework would put it on another device.
         cast: `(table, dtype) -> array`.
-        is_followed: `(x, cos, sin) -> bool`: whether a gradient is recorded for one of them.
+        is_followed: `(*arrays) -> bool`: whether a gradient is recorded for one of them.
         is_learned: `(table) -> bool`: whether, while one is recorded, it reaches this table.
         differentiable: `(x, cos, sin, pairing) -> array`: the rotation with a gradient for `x`, the rotation back.
+        differentiable_rows: `(q, k, cos, sin, rows, pairing) -> tuple`: the same for `rotate_rows`, whose arguments it
+            has, where both arrays have a gradient. A framework may lack it.
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
@@ -45,9 +47,10 @@ class CpuKernel:
     empty_like: Callable[[Any], tuple[Any, int] | None]
     cast: Callable[[Any, Any], Any]
     is_eager: Callable[[Any], bool] = lambda x: True
-    is_followed: Callable[[Any, Any, Any], bool] = lambda x, cos, sin: False
+    is_followed: Callable[..., bool] = lambda *arrays: False
     is_learned: Callable[[Any], bool] = lambda table: False
     differentiable: Callable[..., Any] | None = None
+    differentiable_rows: Callable[..., Any] | None = None
     may_take: Callable[[Any], bool] = lambda out: True
     written: Callable[[Any], None] = lambda out: None
     threads: Callable[[], int] = library.threads_of_process
@@ -57,6 +60,11 @@ class CpuKernel:
     def float32(self) -> Any:
         """The framework's float32."""
         return next(dtype for dtype, name in self.dtypes.items() if name == "float32")
+
+    @cached_property
+    def in_float32(self) -> dict[Any, str]:
+        """The dtypes that are rotated in float32, and their names."""
+        return {dtype: name for dtype, name in self.dtypes.items() if name != "float64"}
 
     @cached_property
     def wide(self) -> dict[Any, Any]:
@@ -81,59 +89,66 @@ class CpuKernel:
         are_wide = cos.dtype == wide and sin.dtype == wide
         if not are_wide and not (cos.dtype in self.dtypes and sin.dtype in self.dtypes):
             return None
-        if self.is_followed(x, cos, sin):
-            refused = self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin)
-            return None if refused else self.differentiable(x, cos, sin, pairing)  # type: ignore[misc]
-        if library.LIBRARY is None:
-            return self._by_operators(out, x, cos, sin, pairing)
+        followed = self.is_followed(x, cos, sin)
+        if followed or library.LIBRARY is None:
+            return (self._with_gradient if followed else self._plain)(out, x, cos, sin, pairing)
         if not are_wide:
             return self.rotate(x, self.cast(cos, wide), self.cast(sin, wide), pairing, out)
-        place = tokens, cosines, sines
-        return self._rotated(x, *place, pairing) if out is None else self._to(out, x, place, pairing)
+        if out is not None:
+            return self._to(out, x, (tokens, cosines, sines), pairing)
+        plans = plans_of((self.dtypes[x.dtype], tokens[1]), None, None, cosines[1], sines[1], pairing)
+        made = None if plans is None else self.empty_like(x)
+        if plans is not None and made is not None:
+            library.run(plans, (tokens[0], made[1]), cosines[0], sines[0], self.threads)
+        return made and made[0]
 
     def rotate_rows(
-        self, tokens: tuple[Any, ...], cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
+        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
     ) -> tuple[Any, ...] | None:
-        """Rotate each of `tokens` by consecutive rows of tables; return None where `rotate` has to.
+        """Return `q`, or `q` and `k`, rotated by consecutive rows of tables; None where `rotate` has to do it.
 
         Args:
-            tokens: each `(..., length, width)`.
+            q, k: `(..., length, width)`; `k` may be None.
             cos, sin: tables, `(positions, pairs)`; other dtypes than float32 are left to `rotate`.
             rows: the first of their rows, and their number, the length of all tokens.
             pairing: which channels are pairs.
         """
-        cosines, sines, (start, length), results = self.memory(cos), self.memory(sin), rows, []
-        if cosines is None or sines is None or start < 0 or cos.dtype != self.float32 or sin.dtype != self.float32:
+        at_q, at_k = self.memory(q), None if k is None else self.memory(k)
+        at_cos, at_sin, (start, length) = self.memory(cos), self.memory(sin), rows
+        if at_q is None or (at_k is None and k is not None) or at_cos is None or at_sin is None:
             return None
-        cos_layout, sin_layout = cosines[1], sines[1]
-        if start + length > cos_layout[0][0] or start + length > sin_layout[0][0]:
+        (cosines, cos_lies), (sines, sin_lies), stop = at_cos, at_sin, start + length
+        if start < 0 or stop > cos_lies[0][0] or stop > sin_lies[0][0] or not cos.dtype == sin.dtype == self.float32:
             return None
-        if library.LIBRARY is None:
-            return self._rows_by_operators(tokens, cos[start : start + length], sin[start : start + length], pairing)
-        cosines = cosines[0] + 4 * start * cos_layout[1][0], cos_layout
-        sines = sines[0] + 4 * start * sin_layout[1][0], sin_layout
-        for x in tokens:
-            place = self.memory(x)
-            if place is None or self.wide.get(x.dtype) != self.float32 or self.is_followed(x, cos, sin):
-                return None
-            rotated = self._rotated(x, place, cosines, sines, pairing, length)
-            if rotated is None:
-                return None
-            results.append(rotated)
-        return tuple(results)
+        followed = self.is_followed(q, cos, sin) if k is None else self.is_followed(q, k, cos, sin)
+        if library.LIBRARY is None or (followed and not self._is_differentiable(q, k, cos, sin)):
+            return None if followed else self._plain_rows(q, k, cos[start:stop], sin[start:stop], pairing)
+        names = self.in_float32
+        of_q, of_k = (names.get(q.dtype), at_q[1]), None if at_k is None else (names.get(k.dtype), at_k[1])
+        plans = plans_of(of_q, of_k, None, cos_lies, sin_lies, pairing, length)
+        if plans is None or followed:
+            return plans and self.differentiable_rows(q, k, cos, sin, rows, pairing)  # type: ignore[misc]
+        made, other = self.empty_like(q), None if k is None else self.empty_like(k)
+        if made is None or (other is None and k is not None):
+            return None
+        places = (at_q[0], made[1]) if other is None else (at_q[0], made[1], at_k[0], other[1])  # type: ignore[index]
+        cosines, sines = cosines + 4 * start * cos_lies[1][0], sines + 4 * start * sin_lies[1][0]
+        library.run(plans, places, cosines, sines, self.threads)
+        return (made[0],) if other is None else (made[0], other[0])
 
-    def _rotated(
-        self, x: Any, tokens: Memory, cosines: Memory, sines: Memory, pairing: Pairing, rows: int | None = None
-    ) -> Any:
-        """Rotate `x` to a new array, given where it and the tables lie, or so many of their rows."""
-        plan = plan_of(self.dtypes[x.dtype], tokens[1], None, cosines[1], sines[1], pairing, rows)
-        made = None if plan is None else self.empty_like(x)
-        if plan is None or made is None:
-            return None
-        library.run(plan, tokens[0], made[1], cosines[0], sines[0], self.threads)
-        return made[0]
+    def _is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
+        """Return whether one function rotates tokens that all have a gradient, by tables that have none."""
+        have_function = self.differentiable_rows is not None and library.LIBRARY is not None
+        have_gradient = have_function and self.is_followed(q) and (k is None or self.is_followed(k))
+        return have_gradient and not (self.is_learned(cos) or self.is_learned(sin))
 
-    def _by_operators(self, out: Any, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+    def _with_gradient(self, out: Any, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+        """Rotate by a function that has a gradient for `x`; return None where another one is asked for."""
+        if self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin):
+            return None
+        return self.differentiable(x, cos, sin, pairing)
+
+    def _plain(self, out: Any, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
         """Rotate plain tokens by few operators, where there are such."""
         if self.by_operators is None:
             return None
@@ -142,14 +157,13 @@ class CpuKernel:
         rotated = self.by_operators(x, cos, sin, pairing, {})
         return rotated if out is None or rotated is None else write("out", out, rotated)
 
-    def _rows_by_operators(self, tokens: tuple[Any, ...], cos: Any, sin: Any, pairing: Pairing) -> Any:
-        """Rotate tokens by the same rows, where operators can; return None otherwise."""
-        for x in tokens:
-            plain = self.memory(x) is not None and self.wide.get(x.dtype) == self.float32
-            if self.by_operators is None or not plain or self.is_followed(x, cos, sin):
-                return None
+    def _plain_rows(self, q: Any, k: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+        """Rotate plain tokens by the same rows, where operators can; return None otherwise."""
         made: dict[str, Any] = {}
-        rotated = tuple([self.by_operators(x, cos, sin, pairing, made) for x in tokens])  # type: ignore[misc]
+        tokens = (q,) if k is None else (q, k)
+        if self.by_operators is None or not all(x.dtype in self.in_float32 for x in tokens):
+            return None
+        rotated = tuple([self.by_operators(x, cos, sin, pairing, made) for x in tokens])
         return None if any(each is None for each in rotated) else rotated
 
     def _to(self, out: Any, x: Any, memory: tuple[Memory, Memory, Memory], pairing: Pairing) -> Any:
@@ -157,11 +171,11 @@ class CpuKernel:
         (tokens, cosines, sines), results, dtype = memory, self.memory(out), x.dtype
         if results is None or out.dtype != dtype or tokens[1][0] != results[1][0]:
             return None
-        plan = plan_of(self.dtypes[dtype], tokens[1], results[1][1], cosines[1], sines[1], pairing)
+        plans = plans_of((self.dtypes[dtype], tokens[1]), None, results[1][1], cosines[1], sines[1], pairing)
         places = tokens, results, cosines, sines
-        if plan is None or not (self.may_take(out) and may_write(self.dtypes[dtype], pairing, places)):
+        if plans is None or not (self.may_take(out) and may_write(self.dtypes[dtype], pairing, places)):
             return None
-        library.run(plan, tokens[0], results[0], cosines[0], sines[0], self.threads)
+        library.run(plans, (tokens[0], results[0]), cosines[0], sines[0], self.threads)
         self.written(out)
         return out
 

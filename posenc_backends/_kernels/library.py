@@ -10,12 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from struct import Struct
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .plan import Plan
+from .plan import Plans
 
 LEVELS = ("baseline", "avx2")
 SHARE = 1 << 21  # bytes that are worth a thread
@@ -70,7 +68,6 @@ def _declared(path: Path, chosen: str) -> ctypes.CDLL:
 
 
 LIBRARY, WHY_OFF = load()
-_packed = Struct("5q").pack
 
 
 def level() -> str:
@@ -83,22 +80,27 @@ def describe() -> str:
     return f"off ({WHY_OFF})" if LIBRARY is None else level()
 
 
-def run(plan: Plan, x: int, out: int, cos: int, sin: int, threads: Callable[[], int]) -> None:
+def run(plans: Plans, places: tuple[int, ...], cos: int, sin: int, threads: Callable[[], int]) -> None:
     """Rotate what lies in memory.
 
     Args:
-        plan: what `plan_of` returned for the shapes and strides.
-        x, out: addresses of `x` and the result, which lie apart or are one array.
+        plans: what `plans_of` returned for the shapes and strides.
+        places: of each array, the addresses of `x` and of its result, which lie apart or are one array.
         cos, sin: addresses of the tables.
         threads: `() -> int`: how many may share the work.
     """
     library: Any = LIBRARY
-    shares = min(threads(), plan.bytes // SHARE, plan.units) if plan.bytes >= 2 * SHARE else 1
-    if shares < 2:
-        library.posenc_rotate_packed(_packed(plan.address, x, out, cos, sin))
+    if plans.largest < 2 * SHARE:
+        library.posenc_rotate_packed(plans.packed(*plans.addresses, *places, cos, sin))
         return
-    library.posenc_advise(plan.address, out)
-    _share(partial(library.posenc_rotate_part, plan.address, x, out, cos, sin), plan.units, shares)
+    for plan, x, out in zip(plans.each, places[::2], places[1::2], strict=True):
+        shares = min(threads(), plan.bytes // SHARE, plan.units)
+        library.posenc_advise(plan.address, out)
+        rotate = partial(library.posenc_rotate_part, plan.address, x, out, cos, sin)
+        if shares < 2:
+            rotate(0, plan.units)
+        else:
+            _share(rotate, plan.units, shares)
 
 
 def threads_of_process() -> int:

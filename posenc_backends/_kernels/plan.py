@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,6 +44,22 @@ class Plan(NamedTuple):
     numbers: Integers
 
 
+class Plans(NamedTuple):
+    """The plans of one array, or of two that the same tables rotate.
+
+    Attributes:
+        each: the plans.
+        addresses: of their numbers.
+        largest: the size of the larger x, in bytes.
+        packed: writes the addresses, those of each `x` and its result, and of both tables, as rotate.c reads them.
+    """
+
+    each: tuple[Plan, ...]
+    addresses: tuple[int, ...]
+    largest: int
+    packed: Callable[..., bytes]
+
+
 class Layouts(NamedTuple):
     """The dtype and shape of x, and the strides of all arrays, in elements; tables are broadcast to x."""
 
@@ -58,7 +76,37 @@ class Layouts(NamedTuple):
         return self.x, self.out, self.cos, self.sin
 
 
-@lru_cache(maxsize=256)  # a decoder asks for the same plan at every step
+PACKED = Struct("q8x2q16x2q").pack, Struct("8q").pack  # for one array, and for two
+
+
+@lru_cache(maxsize=256)  # a decoder asks for the same plans at every step
+def plans_of(
+    x: tuple[str | None, Strided],
+    other: tuple[str | None, Strided] | None,
+    out: Sizes | None,
+    cos: Strided,
+    sin: Strided,
+    pairing: Pairing,
+    rows: int | None = None,
+) -> Plans | None:
+    """Return how the kernel walks through one array, or two, and their tables; None as `plan_of`, or for other dtypes.
+
+    Args:
+        x, other: the dtype, which may be None, and the shape and strides, in elements.
+        out, cos, sin, pairing, rows: as in `plan_of`.
+    Raises:
+        ValueError: if the tables do not fit.
+    """
+    given = (x,) if other is None else (x, other)
+    each = [kind and plan_of(kind, lies, out, cos, sin, pairing, rows) for kind, lies in given]
+    plans = tuple([plan for plan in each if isinstance(plan, Plan)])
+    if len(plans) < len(given):
+        return None
+    largest = max(plan.bytes for plan in plans)
+    return Plans(plans, tuple([plan.address for plan in plans]), largest, PACKED[len(plans) - 1])
+
+
+@lru_cache(maxsize=256)
 def plan_of(
     kind: str, x: Strided, out: Sizes | None, cos: Strided, sin: Strided, pairing: Pairing, rows: int | None = None
 ) -> Plan | None:

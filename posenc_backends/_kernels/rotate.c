@@ -159,7 +159,7 @@ EXPORT void posenc_advise(const plan *p, void *out)
 {
 #if defined(MADV_HUGEPAGE)
     uintptr_t begin = ((uintptr_t)out + 4095) & ~(uintptr_t)4095;
-    if (p->fresh >= 1 << 22)
+    if (p->fresh >= 1 << 21)
         madvise((void *)begin, (uintptr_t)out + p->fresh - begin, MADV_HUGEPAGE);
 #else
     (void)p, (void)out;
@@ -185,11 +185,13 @@ EXPORT void posenc_rotate(const plan *p, const void *x, void *out, const void *c
     posenc_rotate_part(p, x, out, cos, sin, 0, p->units);
 }
 
-/* The same, of these five addresses side by side: ctypes passes one pointer in a third of the time. */
+/* The same of one array or two, by addresses side by side: both plans, the second 0 for one array; each x and its result;
+   cos, sin. ctypes passes one pointer in a third of the time. */
 EXPORT void posenc_rotate_packed(const char *addresses)
 {
-    int64_t each[5];
+    int64_t each[8];
     memcpy(each, addresses, sizeof each);
-    posenc_rotate((const plan *)(intptr_t)each[0], (const void *)(intptr_t)each[1], (void *)(intptr_t)each[2],
-                  (const void *)(intptr_t)each[3], (const void *)(intptr_t)each[4]);
+    for (int i = 0; i < 2 && each[i]; i++)
+        posenc_rotate((const plan *)(intptr_t)each[i], (const void *)(intptr_t)each[2 + 2 * i],
+                      (void *)(intptr_t)each[3 + 2 * i], (const void *)(intptr_t)each[6], (const void *)(intptr_t)each[7]);
 }

@@ -73,17 +73,51 @@ INLINE void IN_LEVEL(write_halves)(bits16 *to, words numbers)
 
 INLINE floats IN_LEVEL(read_bfloat16)(const bits16 *from) { return (floats)IN_LEVEL(read_halves)(from); }
 
-/* Round to nearest even, in the upper halves of words; every NaN becomes 0xFFFF. */
-INLINE words IN_LEVEL(rounded)(floats number)
+/* Return words of two numbers, the first in their lower halves, rounded to nearest even; every NaN becomes 0x7FC0. */
+#if defined(HAS_F16C)
+
+INLINE words IN_LEVEL(rounded)(floats first, floats second)
 {
-    words bits = (words)number, is_nan = (words)(number != number);
-    return is_nan | (bits + 0x7FFF + (bits >> 16 & 1));
+    const __m256i infinity = _mm256_set1_epi16(0x7F80), quiet = _mm256_set1_epi16(0x7FC0);
+    __m256i low = (__m256i)first, high = (__m256i)second;
+    __m256i kept = _mm256_blend_epi16(_mm256_srli_epi32(low, 16), high, 0xAA);
+    __m256i rest = _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xAA);
+    /* up if more than a half is left, or a half of an odd number: if so, this leaves the highest bit */
+    __m256i up = _mm256_srli_epi16(_mm256_subs_epu16(rest, _mm256_andnot_si256(kept, _mm256_set1_epi16(1))), 15);
+    __m256i is_nan = _mm256_cmpgt_epi16(_mm256_and_si256(kept, _mm256_set1_epi16(0x7FFF)), infinity);
+    return (words)_mm256_blendv_epi8(_mm256_add_epi16(kept, up), quiet, is_nan);
 }
 
-INLINE void IN_LEVEL(write_bfloat16)(bits16 *to, floats numbers)
+INLINE void IN_LEVEL(write_both_bfloat16)(bits16 *to, bits16 *across, floats first, floats second)
 {
-    IN_LEVEL(write_halves)(to, IN_LEVEL(rounded)(numbers));
+    __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3,
+                                     6, 7, 10, 11, 14, 15);
+    __m256i apart = _mm256_shuffle_epi8((__m256i)IN_LEVEL(rounded)(first, second), order);
+    apart = _mm256_permute4x64_epi64(apart, 0xD8);
+    _mm_storeu_si128((__m128i *)to, _mm256_castsi256_si128(apart));
+    _mm_storeu_si128((__m128i *)across, _mm256_extracti128_si256(apart, 1));
 }
+
+#else
+
+INLINE words IN_LEVEL(round_halves)(floats number)
+{
+    words bits = (words)number, is_nan = (words)(number != number);
+    return (is_nan & 0x7FC00000) | (~is_nan & (bits + 0x7FFF + (bits >> 16 & 1)));
+}
+
+INLINE words IN_LEVEL(rounded)(floats first, floats second)
+{
+    return IN_LEVEL(round_halves)(first) >> 16 | (IN_LEVEL(round_halves)(second) & 0xFFFF0000);
+}
+
+INLINE void IN_LEVEL(write_both_bfloat16)(bits16 *to, bits16 *across, floats first, floats second)
+{
+    IN_LEVEL(write_halves)(to, IN_LEVEL(round_halves)(first));
+    IN_LEVEL(write_halves)(across, IN_LEVEL(round_halves)(second));
+}
+
+#endif
 
 #if defined(HAS_F16C)
 

@@ -29,15 +29,19 @@ INLINE void NAME(pairs)(int layout, const ELEMENT *x, const ELEMENT *y, ELEMENT 
     VECTOR first = one * cosine - two * sine, second = two * cosine + one * sine;
     if (layout == INTERLEAVED || layout == FROM_HALF) {
 #if defined(PAIRS_ARE_WORDS)
-        words both = IN_LEVEL(rounded)(first) >> 16 | (IN_LEVEL(rounded)(second) & 0xFFFF0000);
+        words both = IN_LEVEL(rounded)(first, second);
         memcpy(out, &both, sizeof both);
 #else
         NAME(write)(out, SHUFFLE(first, second, LOWS));
         NAME(write)(out + LANES, SHUFFLE(first, second, HIGHS));
 #endif
     } else {
+#if defined(PAIRS_ARE_WORDS)
+        IN_LEVEL(write_both_bfloat16)(out, across, first, second);
+#else
         NAME(write)(out, first);
         NAME(write)(across, second);
+#endif
     }
 }
 

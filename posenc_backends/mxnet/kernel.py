@@ -69,7 +69,7 @@ CpuKernel(
     memory=_memory,
     empty_like=_empty_like,
     cast=Array.astype,
-    is_followed=lambda x, cos, sin: autograd.is_recording(),
+    is_followed=lambda *arrays: autograd.is_recording(),
     is_learned=_is_learned,
     # a copy of `x`, whose gradient is asked for once: MXNet drops what such a function would add to another
     differentiable=lambda x, cos, sin, pairing: _RotateFunction(cos, sin, pairing)(x.copy()),

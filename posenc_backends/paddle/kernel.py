@@ -50,9 +50,7 @@ CpuKernel(
     memory=_memory,
     empty_like=_empty_like,
     cast=paddle.cast,
-    is_followed=lambda x, cos, sin: (
-        paddle.is_grad_enabled() and not (x.stop_gradient and cos.stop_gradient and sin.stop_gradient)
-    ),
+    is_followed=lambda *arrays: paddle.is_grad_enabled() and not all(array.stop_gradient for array in arrays),
     is_learned=lambda table: not table.stop_gradient,
     differentiable=_RotateFunction.apply,
     may_take=lambda out: out.stop_gradient and out.is_contiguous(),

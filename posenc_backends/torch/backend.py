@@ -75,7 +75,11 @@ class TorchBackend(Backend):
 
     def eager(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return `function(*arguments)`; no compiler gets through the arithmetic of exact frequencies."""
-        return _uncompiled(function, *arguments)
+        if not torch.compiler.is_compiling():
+            return function(*arguments)
+        from . import marked
+
+        return marked.uncompiled(function, *arguments)
 
     def beside(self, rows: tuple[Any, ...], x: Any, /) -> tuple[Any, ...]:
         """Return rows that are replicated where the tokens are distributed."""
@@ -120,11 +124,6 @@ class TorchBackend(Backend):
     def dropout(self, rate: float, /) -> nn.Dropout:
         """Return `torch.nn.Dropout`."""
         return nn.Dropout(rate)
-
-
-@torch.compiler.disable
-def _uncompiled(function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*arguments)
 
 
 def unwrapped(array: Any, /) -> Any:

@@ -43,10 +43,11 @@ def is_eager() -> bool:
     )
 
 
-@torch.compiler.assume_constant_result
 def is_transformed() -> bool:
     """Return whether `torch.func` or forward mode transforms the code that is being compiled."""
-    return _functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    from . import marked
+
+    return marked.is_transformed()
 
 
 def are_words_best(x: Tensor, dtype: torch.dtype) -> bool:
@@ -109,15 +110,15 @@ class _RotateNeighbours(Function):
         return _rotate_neighbours(gradient, cos, -sin), None, None
 
 
-def rotate_few_by_rows(tokens: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
-    """Return few tokens rotated by consecutive rows of the tables; None where the core is to be traced."""
+def rotate_few_by_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
+    """Return `q`, and `k` unless it is None, few tokens, rotated by consecutive rows of the tables; None where the core is to be traced."""
     start, length = rows
     if pairing.split != pairing.join or pairing.placement != "lead" or pairing.blocks != 1:
         return None
     if start < 0 or start + length > cos.shape[0]:
         return None
     cos, sin = cos[start : start + length], sin[start : start + length]
-    rotated = [rotate_few(x, cos, sin, pairing.split) for x in tokens]
+    rotated = [rotate_few(x, cos, sin, pairing.split) for x in ((q,) if k is None else (q, k))]
     return None if any(x is None for x in rotated) else tuple(rotated)
 
 

@@ -17,21 +17,21 @@ from .compiled import is_eager, rotate_few_by_rows
 from .distributed import PLAIN
 from .operator import rotate_large
 
-STRIDED, CONTIGUOUS = torch.strided, torch.contiguous_format
+CONTIGUOUS = torch.contiguous_format
 
 
 def _memory(x: Any) -> Memory | None:
-    if type(x) not in PLAIN or not x.is_cpu or x.layout is not STRIDED or x.is_neg():
+    if type(x) not in PLAIN or not x.is_cpu or x.is_neg():
         return None
-    try:
+    try:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage; nor have sparse ones
         address = x.data_ptr()
-    except RuntimeError:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage
+        return (address, (x.shape, x.stride())) if address else None  # those of `functionalize` have 0
+    except RuntimeError:
         return None
-    return (address, (x.shape, x.stride())) if address else None  # nor have those of `functionalize`: 0
 
 
 def _empty_like(x: Tensor) -> tuple[Tensor, int]:
-    result = torch.empty_like(x, memory_format=CONTIGUOUS)
+    result = torch.empty_like(x) if x.is_contiguous() else torch.empty_like(x, memory_format=CONTIGUOUS)
     return result, result.data_ptr()
 
 
@@ -50,16 +50,44 @@ class _RotateFunction(torch.autograd.Function):
         return rotate_checked(gradient, cos, -sin, context.pairing.inverse), None, None, None
 
 
+class _RotateRowsFunction(torch.autograd.Function):
+    """The same for queries and keys, by the rows of tables."""
+
+    @staticmethod
+    def forward(
+        context: Any, q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
+    ) -> Any:
+        start, length = rows
+        context.save_for_backward(cos[start : start + length], sin[start : start + length])
+        context.pairing = pairing
+        context.set_materialize_grads(False)
+        return cpu.rotate_rows(q, k, cos, sin, rows, pairing)
+
+    @staticmethod
+    def backward(context: Any, to_q: Tensor | None, to_k: Tensor | None = None) -> tuple[Any, ...]:
+        cos, sin = context.saved_tensors
+        back, pairing = -sin, context.pairing.inverse
+        both = [None if each is None else rotate_checked(each, cos, back, pairing) for each in (to_q, to_k)]
+        return *both, None, None, None, None
+
+
+def _is_followed(*arrays: Tensor) -> bool:
+    if torch.is_grad_enabled():
+        for array in arrays:
+            if array.requires_grad:
+                return True
+    return False
+
+
 cpu = CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
     memory=_memory,
     empty_like=_empty_like,
     cast=Tensor.to,
-    is_followed=lambda x, cos, sin: (
-        (x.requires_grad or cos.requires_grad or sin.requires_grad) and torch.is_grad_enabled()
-    ),
+    is_followed=_is_followed,
     is_learned=lambda table: table.requires_grad,
     differentiable=_RotateFunction.apply,
+    differentiable_rows=_RotateRowsFunction.apply,
     may_take=lambda out: not out.requires_grad and out.is_contiguous(),
     written=torch.autograd.graph.increment_version,
     threads=torch.get_num_threads,
@@ -78,10 +106,10 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
     return rotate_large(x, cos, sin, pairing)
 
 
-def _rotate_rows(*arguments: Any) -> Any:
+def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
     if gpu.IS_INTERPRETED:
         return None
-    return rotate_few_by_rows(*arguments) if is_compiling() else cpu.rotate_rows(*arguments)
+    return (rotate_few_by_rows if is_compiling() else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
 
 
 KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows)

@@ -122,9 +122,12 @@ class _RotaryPosEmb(nn.Module):
         )
 
 
-@torch.compiler.assume_constant_result
 def _form_of(layer: Any) -> Form | None:
-    return form_of(layer)
+    if not torch.compiler.is_compiling():
+        return form_of(layer)
+    from . import marked
+
+    return marked.form_of(layer)
 
 
 @cache

@@ -107,7 +107,7 @@ def write(name: str, to: A, result: Any) -> A:
     """Copy `result` into the array `to`, which is called `name`, and return `to`; raise if it is read-only."""
     try:
         to[...] = result  # type: ignore[index]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
             f"`{name}` must be an array that can be written to, got {type(to).__name__}: {error}"
         ) from error

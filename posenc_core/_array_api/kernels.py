@@ -17,9 +17,9 @@ class Kernel(NamedTuple):
         rotate: `(x, cos, sin, pairing, out)` -> rotated `x`, written to `out` unless that is None. It returns None,
             for any reason and before it changes anything, if the operators are to be used instead. Nothing is checked
             before: a kernel raises what `posenc_core.rotation.check_sizes` raises, or returns None.
-        rotate_rows: `(tokens, cos, sin, (start, length), pairing)` -> each of the `tokens` of this length, rotated by
-            the rows of the tables from `start` on, which it reads where they lie; None as `rotate`. A kernel may lack
-            it.
+        rotate_rows: `(q, k, cos, sin, (start, length), pairing)` -> `q`, and `k` unless it is None, of this length,
+            rotated by the rows of the tables from `start` on, which it reads where they lie; None as `rotate`. A kernel
+            may lack it.
     """
 
     supports: Callable[[Any], bool]

@@ -109,8 +109,8 @@ class RotaryEmbedding(TableLayer):
             others = k.shape
             if len(others) < 2 or others[-1] != sizes[-1] or others[-2] != sizes[-2]:
                 return None
-        tables, tokens = self.arrays, (q,) if k is None else (q, k)
-        return kernel.rotate_rows(tokens, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
+        tables = self.arrays
+        return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
 
     def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
         """Return tokens rotated by rows of tables."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from posenc_backends._kernels import contiguous, library
-from posenc_backends._kernels.plan import plan_of
+from posenc_backends._kernels.plan import plans_of
 from posenc_core import Rotary, rotate, rotation, unrotate
 from posenc_core._array_api import kernels
 from posenc_core.rotation import pairing_of, rotate_pairs
@@ -35,16 +35,16 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-42, 6e-8, 65520.0, 3.0e38]
 
 @pytest.fixture
 def calls(monkeypatch, to_backend):
-    """A list that grows with the plan of each kernel call; skips backends without a kernel."""
+    """A list that grows with the plan of each array that the kernel rotates; skips backends without a kernel."""
     assert library.LIBRARY is not None
     kernel = kernels._kernels.get(type(to_backend(np.zeros(1))))
     if kernel is None or kernel.rotate.__module__ == "posenc_backends.jax.kernel":  # which XLA calls
         pytest.skip("a backend that does not call the kernel from Python")
     plans, run = [], library.run
 
-    def counted(plan, *arguments):
-        plans.append(plan)
-        run(plan, *arguments)
+    def counted(both, *arguments):
+        plans.extend(both.each)
+        run(both, *arguments)
 
     monkeypatch.setattr(library, "run", counted)
     return plans
@@ -114,11 +114,12 @@ def test_large_results_are_asked_for_in_huge_pages():
     cos, sin = tokens(2, 2048, 32)
     x = tokens(16, 2048, 64)
     result = np.empty_like(x)  # NumPy itself asks for huge pages
-    plan = plan_of("float32", (x.shape, contiguous(x.shape)), None, *[(cos.shape, contiguous(cos.shape))] * 2, HALF)
+    strided = [(array.shape, contiguous(array.shape)) for array in (x, cos, sin)]
+    plans = plans_of(("float32", strided[0]), None, None, *strided[1:], HALF)
     memory = mmap.mmap(-1, x.nbytes)
     address = np.frombuffer(memory, np.uint8).ctypes.data
     assert "hg" not in flags_of_memory(address + x.nbytes // 2)
-    library.run(plan, x.ctypes.data, address, cos.ctypes.data, sin.ctypes.data, lambda: 1)
+    library.run(plans, (x.ctypes.data, address), cos.ctypes.data, sin.ctypes.data, lambda: 1)
     assert "hg" in flags_of_memory(address + x.nbytes // 2)
     result[...] = np.frombuffer(memory, np.float32).reshape(x.shape)
     np.testing.assert_array_equal(result, plainly(rotate, x, cos, sin, layout="half"))
@@ -178,6 +179,22 @@ def test_threads_share_it(backend, to_backend, calls, monkeypatch):
         results = list(pool.map(lambda _: rotate(x, cos, sin, layout="half"), range(8)))
     assert {bits(backend, result) for result in results} == {wanted}
     assert len(calls) == 8
+
+
+@pytest.mark.parametrize("heads", [8, 1], ids=["both large", "one small"])
+def test_threads_share_queries_and_keys_of_a_layer(backend, to_backend, calls, monkeypatch, heads):
+    shared, share = [], library._share
+    monkeypatch.setattr(library, "SHARE", 1 << 14)
+    monkeypatch.setattr(library, "_share", lambda *arguments: shared.append(arguments) or share(*arguments))
+    monkeypatch.setattr(library, "run", lambda *arguments, run=library.run: run(*arguments[:-1], lambda: 3))
+    layer = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
+    given = [tokens(2, count, 33, 64) for count in (8, heads)]
+    rotated = layer(*map(to_backend, given))
+    for result, array in zip(rotated, given, strict=True):
+        wanted = plainly(rotate, array, *Rotary(head_dim=64, layout="half").cos_sin(np.arange(33)), layout="half")
+        np.testing.assert_array_equal(backend.to_numpy(result), wanted)
+    assert len(calls) == 2
+    assert len(shared) == (2 if heads == 8 else 1)
 
 
 def test_an_interrupt_waits_for_writing_threads():

@@ -9,10 +9,11 @@ from torch.func import functional_call, hessian, jacfwd, jacrev, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
+from posenc_backends._kernels import library
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.tooling import LayerCase
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep
+from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep, rotate
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode warns
 
@@ -131,3 +132,32 @@ def test_training_with_recomputation_agrees_with_training_without(reentrant, lim
         trained.append(model)
     for kept, recomputed in zip(*(model.parameters() for model in trained), strict=True):
         torch.testing.assert_close(kept, recomputed, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize(
+    ("used", "frozen"),
+    [("both", None), ("queries", None), ("keys", None), ("both", "q"), ("keys", "q"), ("both", "k"), ("queries", "k")],
+)
+def test_queries_and_keys_of_a_layer_have_the_gradients_of_two_rotations(used, frozen):
+    encoding = Rotary(head_dim=8, layout="half")
+    layer, tables = RotaryEmbedding(encoding), [torch.tensor(table) for table in encoding.cos_sin(np.arange(5, 8))]
+    q, k = (torch.randn(2, heads, 3, 8).requires_grad_(frozen != name) for name, heads in (("q", 4), ("k", 2)))
+    together, apart = layer(q, k, start=5), [rotate(x, *tables, layout="half") for x in (q, k)]
+    assert [x.requires_grad for x in together] == [x.requires_grad for x in apart]
+    leaves, first = [x for x in (q, k) if x.requires_grad], []
+    for both in (together, apart):
+        sums = [x.pow(3).sum() for x, name in zip(both, ("queries", "keys"), strict=True) if used in ("both", name)]
+        first.append(torch.autograd.grad(sum(sums), leaves, create_graph=True, allow_unused=True))
+        used_leaves = [leaf for leaf, own in zip(leaves, first[-1], strict=True) if own is not None]
+        total = sum(own.sum() for own in first[-1] if own is not None)
+        first[-1] += torch.autograd.grad(total, used_leaves)
+    for ours, wanted in zip(*first, strict=True):
+        assert (ours is None) == (wanted is None)
+        assert ours is None or torch.equal(ours, wanted)
+
+
+def test_a_layer_records_one_function_for_queries_and_keys():
+    layer, q = RotaryEmbedding(Rotary(head_dim=8, layout="half")), torch.randn(2, 4, 3, 8, requires_grad=True)
+    rotated = layer(q, torch.randn(2, 2, 3, 8, requires_grad=True))
+    one = library.LIBRARY is not None
+    assert (rotated[0].grad_fn is rotated[1].grad_fn) is one
