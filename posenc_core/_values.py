@@ -6,15 +6,20 @@ import operator
 from abc import ABC
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from inspect import isabstract, signature
+from difflib import get_close_matches
+from inspect import Parameter, isabstract, signature
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
+
+from ._array_api.checks import shown
 
 if TYPE_CHECKING:
     from typing import Self
 
 V = TypeVar("V", bound="Value")
+
+_DEEPEST = 16  # dicts and lists in each other; an encoding has a scaling, which has lists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +55,35 @@ class Value(ABC):  # noqa: B024 - its subclasses have abstract methods
             ValueError: if `kind` is unknown, a field is missing, or the class has no such field.
         """
         if not isinstance(data, dict):
-            raise TypeError(f"`data` must be a dict, as `to_dict` makes it, got {data!r}.")
+            raise TypeError(f"`data` must be a dict, as `to_dict` makes it, got {shown(data)}.")
+        _check_depth(data)
         classes = {subclass.__name__: subclass for subclass in _concrete_classes(cls)}
         kind = data.get("kind")
         if not isinstance(kind, str) or kind not in classes:
-            raise ValueError(f"`kind` must be one of {', '.join(sorted(classes))}, got {kind!r}.")
+            near = get_close_matches(shown(kind)[1:-1], classes, n=3, cutoff=0.0)
+            raise ValueError(f"`kind` must be a class of posenc, like {', '.join(near)}, got {shown(kind)}.")
         arguments = {name: _from_json(value) for name, value in data.items() if name != "kind"}
-        known = signature(classes[kind]).parameters.keys()
-        if unknown := sorted(arguments.keys() - known):
-            raise ValueError(f"`{unknown[0]}` is not a field of {kind}; its fields are {', '.join(sorted(known))}.")
+        known = signature(classes[kind]).parameters
+        if unknown := [name for name in arguments if name not in known]:
+            fields = ", ".join(sorted(known))
+            raise ValueError(f"`{shown(unknown[0])[1:-1]}` is not a field of {kind}; its fields are {fields}.")
+        if missing := [name for name in known if known[name].default is Parameter.empty and name not in arguments]:
+            raise ValueError(f"`{missing[0]}` must be given to {kind}, got {shown(data)}.")
         try:
             return classes[kind](**arguments)
         except TypeError as error:
-            raise ValueError(f"`data` must have the fields of {kind}, got {arguments}: {error}") from error
+            raise ValueError(str(error)) from error
+
+
+def _check_depth(data: Any) -> None:
+    """Raise if dicts and lists are nested more deeply than any value is; each is looked at once."""
+    level, seen = [data], {id(data)}
+    for _ in range(_DEEPEST):
+        inner = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        level = [item for item in inner if isinstance(item, (dict, list, tuple)) and id(item) not in seen]
+        seen.update(map(id, level))
+    if level:
+        raise ValueError(f"`data` must be nested at most {_DEEPEST} deep, as `to_dict` makes it, got more.")
 
 
 def _concrete_classes(cls: type[V]) -> Iterator[type[V]]:
@@ -75,6 +96,8 @@ def _concrete_classes(cls: type[V]) -> Iterator[type[V]]:
 
 def _to_python(value: Any) -> Any:
     """Return NumPy's scalars as numbers, other integers as int, lists and arrays as tuples, and the rest unchanged."""
+    if type(value) in (int, float, str):
+        return value
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, (list, tuple)):

@@ -33,7 +33,8 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
     Returns:
         Array of the dtype of `x`, `width` or `width + dim` wide, or `out`; half precision is rounded once.
     Raises:
-        TypeError: if `x` is not floating-point, or `out` is of another library or dtype, or cannot be written to.
+        TypeError: if `x` or `rows` are not floating-point, or `out` is of another library or dtype, or cannot be
+            written to.
         ValueError: if `how` is unknown, `x` has no sequence axis, the rows do not fit it, or `out` has another shape.
     Source: Vaswani et al. 2017, section 3.5 (arXiv:1706.03762).
 
@@ -45,6 +46,8 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
     check_known("how", how, COMBINES)
     check_floating("x", x)
     check_rank("x", x, minimum=2, axes="(..., length, width)")
+    check_floating("rows", rows)
+    check_rank("rows", rows, minimum=2, maximum=3, axes="(length, dim) or (batch, length, dim)")
     check_broadcasts("rows", aligned(rows, x, seq_axis=-2), (*x.shape[:-1], rows.shape[-1]))
     if how == "add":
         check_width("x", x, rows.shape[-1])

@@ -15,10 +15,10 @@ from ._array_api.checks import (
     check_floating,
     check_integer,
     check_known,
-    check_real,
     check_sized,
     check_sizes_broadcast,
     is_static,
+    shown,
     write,
 )
 from ._array_api.kernels import kernel_for
@@ -77,7 +77,7 @@ def rotate(
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
-        TypeError: if `x` is not floating-point, a table is no array or complex, or `out` is of another library or
+        TypeError: if `x` is not floating-point, a table is not, or `out` is of another library or
             dtype, or cannot be written to.
         ValueError: if the table is wider than `x` or does not broadcast to it, if the tables differ in their columns,
             if `layout` or `placement` is unknown, if layout, placement and blocks do not go together, or if `out` has
@@ -110,6 +110,7 @@ def unrotate(
     array([[1., 2.]])
     """
     pairing = pairing_of(layout, placement, blocks)
+    check_floating("sin", sin)
     return rotate_pairs(x, cos, -sin, pairing=pairing.inverse, out=out)
 
 
@@ -121,9 +122,11 @@ def pairing_of(layout: str, placement: str = "lead", blocks: int = 1) -> Pairing
             return known
     check_known("layout", layout, LAYOUTS)
     check_known("placement", placement, PLACEMENTS)
-    check_integer("blocks", blocks)
+    blocks = check_integer("blocks", blocks)
     if placement == "spread" and (blocks > 1 or layout == "interleaved_to_half"):
-        raise ValueError(f"`placement` 'spread' goes with one block of one layout, got {layout!r} in {blocks} blocks.")
+        raise ValueError(
+            f"`placement` 'spread' goes with one block of one layout, got {shown(layout)} in {blocks} blocks."
+        )
     split, _, join = layout.partition("_to_")
     return Pairing(split, join or split, placement, blocks)
 
@@ -146,7 +149,7 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
     check_floating("x", x)
     check_sized("x", x)
     for name, table in (("cos", cos), ("sin", sin)):
-        check_real(name, table)
+        check_floating(name, table)
         check_sized(name, table)
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     if out is not None:

@@ -22,22 +22,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0; 1 if a report has failures, a training misses its target, or two configs differ; 2 if the
-        command cannot run; 130 if it is interrupted. `posenc check` has its own.
+        command cannot run, as with wrong arguments, a file that cannot be read or written, or too little memory; 130 if
+        it is interrupted. `posenc check` has its own.
     """
     options = _parser().parse_args(arguments)
     try:
         with _warnings_as_lines():
             status: int = options.run(options)
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        message = str(error)
-        if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-            message = f'`{error.name}` is not installed; run `pip install "posenc[{EXTRAS[error.name]}]"`.'
-        print(f"posenc: {message}", file=sys.stderr)  # noqa: T201
+    except (ImportError, MemoryError, OSError, RecursionError, TypeError, ValueError) as error:
+        print(f"posenc: {sentence(error)}", file=sys.stderr)  # noqa: T201
         return 2
     except KeyboardInterrupt:
         print("posenc: interrupted.", file=sys.stderr)  # noqa: T201
         return 130
     return status
+
+
+def sentence(error: Exception) -> str:
+    """Return one sentence that says what went wrong, and where the error does not say it, what to do."""
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return f'`{error.name}` is not installed; run `pip install "posenc[{EXTRAS[error.name]}]"`.'
+    if isinstance(error, MemoryError):
+        reason = str(error).rstrip(".") or "no memory is left"
+        return f"{reason}; ask for fewer positions or channels."
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply."
+    if isinstance(error, OSError) and error.strerror is not None:
+        name = "a file" if error.filename is None else f"`{error.filename}`"
+        return f"{name} cannot be read or written: {error.strerror}; name another, or make room."
+    return str(error)
 
 
 def _parser() -> Parser:

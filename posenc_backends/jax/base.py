@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
@@ -52,8 +53,13 @@ class Module(module.Module):
         super().__init__()
 
     def prepare(self, x: Any, width: int | None) -> Array:
-        """Return the tokens as an array of JAX."""
-        return x if isinstance(x, Array) else jnp.asarray(x)
+        """Return an array of another library as an array of JAX; what is none is refused later, by its name."""
+        if isinstance(x, Array) or not hasattr(type(x), "shape") or isinstance(x, np.ma.MaskedArray):
+            return x
+        is_readable = not isinstance(x, np.ndarray) or (
+            x.dtype.kind in "biufcV" and x.dtype.isnative and not x.dtype.names
+        )
+        return jnp.asarray(x) if is_readable else x
 
     def active_dropout(self, *, key: Any = None) -> Callable[[Array], Array] | None:
         """Return what drops numbers, if the call brings a key."""

@@ -20,7 +20,7 @@ from jax.sharding import SingleDeviceSharding
 
 from posenc_backends._kernels import DTYPES, contiguous, library
 from posenc_backends._kernels.plan import Plan, plan_of
-from posenc_core._array_api.checks import check_real
+from posenc_core._array_api.checks import check_floating
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_reference
 
@@ -75,8 +75,8 @@ def _plan(
 
 
 def _bind(x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
-    check_real("cos", cos)
-    check_real("sin", sin)
+    check_floating("cos", cos)
+    check_floating("sin", sin)
     wide = x.dtype if x.dtype == np.float64 else np.float32
     return rotate_p.bind(x, cos.astype(wide), sin.astype(wide), pairing=pairing)
 

@@ -39,7 +39,9 @@ class Module(keras.layers.Layer):
         self.built = True
 
     def prepare(self, x: Any, width: int | None) -> Any:
-        """Return the tokens as a tensor in the dtype in which the policy computes."""
+        """Return an array as a tensor in the dtype in which the policy computes; what is none is refused later."""
+        if not hasattr(type(x), "shape"):  # TensorFlow ends the process where lists are nested deeply
+            return x
         return self.dtype_policy.convert_input(keras.ops.convert_to_tensor(x), True, self.compute_dtype)
 
     def active_dropout(self, **options: Any) -> Callable[[Any], Any] | None:

@@ -65,7 +65,7 @@ def adopted(array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
 
 def sized(x: Any, sizes: Mapping[int, int]) -> Any:
     """Return `x` with these sizes of axes where Paddle does not know them, as after a change between calls."""
-    known = tuple(getattr(x, "shape", ()))
+    known = () if isinstance(x, type) else tuple(getattr(x, "shape", ()))
     unknown = [axis for axis in sizes if -len(known) <= axis and known[axis] == -1]
     if not unknown:
         return x

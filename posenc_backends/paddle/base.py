@@ -32,7 +32,7 @@ class Module(nn.Layer):
 
     def prepare(self, x: Any, width: int | None) -> Any:
         """Return the tokens, with their width where Paddle does not know it."""
-        return x if width is None else sized(x, {-1: width})
+        return x if width is None or not hasattr(type(x), "shape") else sized(x, {-1: width})
 
     def active_dropout(self) -> nn.Dropout | None:
         """Return the dropout if the layer is in training and its rate is not 0."""

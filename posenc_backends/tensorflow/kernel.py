@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from posenc_backends._kernels import DTYPES, CpuKernel, Memory, contiguous, threads_of_process
-from posenc_core._array_api.checks import check_real
+from posenc_core._array_api.checks import check_floating
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_reference
 
@@ -16,7 +16,7 @@ from .memory import Tensor, address_of, empty, is_followed, is_here, runs_at_onc
 
 
 def _memory(x: Any) -> Memory | None:
-    if not is_here(x):
+    if not is_here(x) or not x.dtype.is_floating:  # TensorFlow ends the process that asks where texts lie
         return None
     shape = tuple(x.shape.as_list())
     return address_of(x), (shape, contiguous(shape))
@@ -51,8 +51,8 @@ def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = Non
     """Rotate by operators; the gradient is the rotation back, where TensorFlow would differentiate each operator."""
     if out is not None:
         return None
-    check_real("cos", cos)
-    check_real("sin", sin)
+    check_floating("cos", cos)
+    check_floating("sin", sin)
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
 
     @tf.custom_gradient

@@ -4,19 +4,51 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .namespace import A, Array, dtype_name, dtype_of, is_floating, namespace_of
 
+WIDEST = 2**16  # channels or heads: as many frequencies in 110 digits take some seconds
+_SHOWN = 120  # characters of a value in a message, which has 300 at most
 
-def check_integer(name: str, value: object, *, minimum: int = 1) -> None:
-    """Raise unless `value` is an integer of at least `minimum`; an array must have no axes."""
+
+def shown(value: object) -> str:
+    """Return the `repr` of a value for a message: one line, at most 120 characters, and no error of its own.
+
+    >>> shown(list(range(1000)))[-40:]
+    ', 27, 28, 29, 30, 31, 32, 33, 34, 35, …'
+    """
+    try:
+        line = re.sub(r"\s*\n\s*", " ", repr(value))
+    except Exception:  # noqa: BLE001 - of a class that we do not know, or an integer of more digits than Python prints
+        line = f"<{type(value).__name__}>"
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 2]} …"
+
+
+def check_integer(name: str, value: object, *, minimum: float = 1, maximum: float = 2**53) -> int:
+    """Return `value` as an int; raise unless it is an integer from `minimum` to `maximum`, to which float64 counts.
+
+    An array must have no axes.
+    """
     number = value if type(value) is int else _as_int(value)
     if number is None:
-        raise TypeError(f"`{name}` must be an integer, got {value!r}.")
+        raise TypeError(f"`{name}` must be an integer, got {shown(value)}.")
     if number < minimum:
-        raise ValueError(f"`{name}` must be at least {minimum}, got {value!r}.")
+        raise ValueError(f"`{name}` must be at least {minimum}, got {shown(value)}.")
+    if number > maximum:
+        raise ValueError(f"`{name}` must be at most {maximum}, got {shown(value)}.")
+    return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` as a bool; raise unless it is True or False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"`{name}` must be True or False, got {shown(value)}.")
 
 
 def _as_int(value: Any) -> int | None:
@@ -30,51 +62,79 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-def check_even(name: str, value: object) -> None:
-    """Raise unless `value` is a positive even integer."""
-    check_integer(name, value, minimum=1)
-    if operator.index(value) % 2:  # type: ignore[arg-type]
-        raise ValueError(f"`{name}` must be even, got {value!r}.")
+def check_even(name: str, value: object) -> int:
+    """Return `value` as an int; raise unless it is a positive even integer."""
+    number = check_integer(name, value)
+    if number % 2:
+        raise ValueError(f"`{name}` must be even, got {shown(value)}.")
+    return number
 
 
 def check_number(name: str, value: object, *, above: float = -math.inf, minimum: float = -math.inf) -> None:
     """Raise unless `value` is a finite real number, greater than `above` and at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"`{name}` must be a number, got {value!r}.")
+        raise TypeError(f"`{name}` must be a number, got {shown(value)}.")
     if not -1e308 < value < 1e308 or value <= above or value < minimum:
         bound = "" if above == -math.inf else f" greater than {above:g}"
         bound = bound if minimum == -math.inf else f" of at least {minimum:g}"
-        raise ValueError(f"`{name}` must be a finite number{bound}, got {value!r}.")
+        raise ValueError(f"`{name}` must be a finite number{bound}, got {shown(value)}.")
 
 
 def check_known(name: str, value: object, known: Sequence[str]) -> None:
     """Raise unless `value` is one of the strings `known`; the error lists them."""
     if not isinstance(value, str) or value not in known:  # `in` alone would compare an array entry by entry
         choices = ", ".join(repr(choice) for choice in known)
-        raise ValueError(f"`{name}` must be one of {choices}, got {value!r}.")
+        raise ValueError(f"`{name}` must be one of {choices}, got {shown(value)}.")
+
+
+def host_array(name: str, values: Any) -> Any:
+    """Return a list, a number or an array that NumPy can read as a NumPy array; raise if it is none or ragged."""
+    check_not_masked(name, values)
+    try:
+        return np.asarray(values)
+    except Exception as error:
+        raise TypeError(f"`{name}` must be an array, or a list of equal rows, got {shown(values)}.") from error
+
+
+def check_array(name: str, x: Any) -> None:
+    """Raise unless `x` is an array, and not one whose mask would be lost."""
+    if not (hasattr(x, "shape") and hasattr(type(x), "__getitem__")) or isinstance(x, type):
+        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    check_not_masked(name, x)
+    if getattr(dtype_of(x), "names", None):
+        raise TypeError(f"`{name}` must be an array of numbers, got records; give one of their fields.")
+
+
+def check_not_masked(name: str, x: object) -> None:
+    """Raise for a masked array of NumPy: its hidden numbers would be used like the others."""
+    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"`{name}` must not be a masked array; pass its `filled(…)` numbers, and the mask as `mask`.")
 
 
 def check_floating(name: str, x: Array) -> None:
     """Raise unless `x` is an array of floating-point numbers."""
+    check_array(name, x)
     if is_floating(x):
         return
-    if dtype_of(x) is None:
-        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+        raise TypeError(f"`{name}` must be in the byte order of this machine, got {x.dtype}; cast it first.")
     raise TypeError(f"`{name}` must be floating-point, got {dtype_name(x)}; cast it first.")
 
 
-def check_real(name: str, x: Array) -> None:
-    """Raise unless `x` is an array of real numbers."""
-    if not hasattr(x, "shape"):
-        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
-    if dtype_name(x).startswith("complex"):
-        raise TypeError(f"`{name}` must be real, got {dtype_name(x)}; give its real part.")
+def check_numbers(name: str, x: Array, *, kinds: tuple[str, ...] = ("int", "uint", "float", "bfloat")) -> None:
+    """Raise unless `x` is an array whose dtype has a name that starts so; symbols without a dtype pass."""
+    check_array(name, x)
+    if dtype_of(x) is not None and not dtype_name(x).startswith(kinds):
+        wanted = " or ".join(_WORDS[kind] for kind in kinds if kind in _WORDS)
+        raise TypeError(f"`{name}` must be {wanted}, got {dtype_name(x)}; cast it first.")
+
+
+_WORDS = {"bool": "booleans", "int": "integers", "float": "real numbers"}
 
 
 def check_rank(name: str, x: Array, *, minimum: int, maximum: float = math.inf, axes: str) -> None:
     """Raise unless `x` is an array of `minimum` to `maximum` axes; `axes` names them."""
-    if not hasattr(x, "shape"):
-        raise TypeError(f"`{name}` must be an array, got {type(x).__name__}.")
+    check_array(name, x)
     if not minimum <= len(x.shape) <= maximum:
         raise ValueError(f"`{name}` must have shape {axes}, got {len(x.shape)} axes: {_sizes(x)}.")
 
@@ -95,7 +155,7 @@ def check_sized(name: str, x: Array) -> None:
 
 def check_alike(name: str, x: Array, y: Array) -> None:
     """Raise unless `x` is an array of the library, shape and dtype of `y`."""
-    if not hasattr(x, "shape") or namespace_of(x) is not namespace_of(y):
+    if not hasattr(x, "shape") or isinstance(x, type) or namespace_of(x) is not namespace_of(y):
         raise TypeError(f"`{name}` must be an array of {type(y).__name__}'s library, got {type(x).__name__}.")
     if _sizes(x) != _sizes(y):
         raise ValueError(f"`{name}` must have shape {_sizes(y)}, got {_sizes(x)}.")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import shown
 from ..encodings import (
     Additive,
     Encoding,
@@ -48,7 +49,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
         cos, sin = encoding.cos_sin(positions)
         return np.stack([cos, sin], axis=-1).reshape(length, -1)
     if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
-        raise TypeError(f"`encoding` must have a fixed table to draw, got {encoding!r}.")
+        raise TypeError(f"`encoding` must have a fixed table to draw, got {shown(encoding)}.")
     if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
         sizes = (max(round(length ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
         positions = grid(*sizes) if isinstance(encoding, GridSinusoidal) else normalized_grid(*sizes)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.checks import check_integer, check_known, check_number, shown
 from ..encodings.rotary.base import RotaryEncoding
 
 Float64s = npt.NDArray[np.float64]
@@ -117,7 +117,7 @@ def first_off(
     check_integer("limit", limit)
     check_known("arithmetic", arithmetic, ARITHMETICS)
     if limit > LIMIT:
-        raise ValueError(f"`limit` must be at most {LIMIT}, got {limit!r}.")
+        raise ValueError(f"`limit` must be at most {LIMIT}, got {shown(limit)}.")
     radians, enough = _radians(rotary), 0.99 * by / rotary.attention_factor
     for positions in _blocks(start, limit, most=_BLOCK // max(rotary.pairs, 1)):
         fast = radians[radians * positions[-1] * _RELATIVE_ERROR[arithmetic] > enough]

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from .._array_api.checks import check_as_long, check_broadcasts, check_floating, check_width, is_static
+from .._array_api.checks import (
+    check_array,
+    check_as_long,
+    check_broadcasts,
+    check_floating,
+    check_rank,
+    check_width,
+    is_static,
+    shown,
+)
 from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
 from .softmax import softmax
 
@@ -71,7 +80,8 @@ def attend(
     Returns:
         Array of shape `(..., queries, value_width)` and the dtype of `q`; half precision is computed in float32.
     Raises:
-        TypeError: if `q` is not floating-point, or `mask` not bool.
+        TypeError: if `q`, `k`, `v` or `bias` is not floating-point, `mask` not bool, or `position` no encoding with its
+            positions.
         ValueError: if queries and keys differ in width, keys and values in number, `bias` or `mask` does not broadcast
             to the scores, or the heads of `k` do not divide those of `q`.
     Source: Vaswani et al. 2017, equation 1 (arXiv:1706.03762); Ainslie et al. 2023 (arXiv:2305.13245) for groups.
@@ -84,7 +94,7 @@ def attend(
     >>> attend(x, x, x, position=Placed(rotary, range(3), range(3))).shape
     (1, 2, 3, 8)
     """
-    check_as_long("v", v, "k", k)
+    check_values(v, k)
     q, k = fitted(q, k, position, bias, mask)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
@@ -113,23 +123,39 @@ def attention_weights(
 
 def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:
     """Check that all arguments fit, and return queries and keys, rotated if the encoding rotates."""
-    check_floating("q", q)
+    _check_tokens(q=q, k=k)
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"`k` must be as wide as `q`, got shapes {tuple(k.shape)} and {tuple(q.shape)}.")
     scores = (*q.shape[:-1], k.shape[-2])
     if bias is not None:
+        check_floating("bias", bias)
         check_broadcasts("bias", bias, scores)
     if mask is not None:
         check_mask(mask, scores)
     if position is None:
         return q, k
-    if not hasattr(position, "rotate"):
-        raise TypeError(f"`position` must be `Placed(encoding, query_positions, key_positions)`, got {position!r}.")
+    if not hasattr(position, "needs_scores"):
+        raise TypeError(
+            f"`position` must be `Placed(encoding, query_positions, key_positions)`, got {shown(position)}."
+        )
     return position.rotate(q, k)
+
+
+def check_values(v: Array, k: Array) -> None:
+    """Raise unless there is a value for every key."""
+    _check_tokens(v=v, k=k)
+    check_as_long("v", v, "k", k)
+
+
+def _check_tokens(**tokens: Array) -> None:
+    for name, x in tokens.items():
+        check_floating(name, x)
+        check_rank(name, x, minimum=2, axes="(..., length, width)")
 
 
 def check_mask(mask: Array, scores: tuple[Any, ...]) -> None:
     """Raise unless a mask is bool and broadcasts to scores of this shape."""
+    check_array("mask", mask)
     if not dtype_name(mask).startswith("bool"):
         raise TypeError(f"`mask` must be bool, True where a query sees a key, got {dtype_name(mask)}.")
     check_broadcasts("mask", mask, scores)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .._array_api.checks import check_as_long, check_integer, check_rank, check_width, is_specialized
+from .._array_api.checks import check_floating, check_integer, check_rank, check_width, is_specialized, shown
 from .._array_api.namespace import A, Array, in_float32, namespace_of
 from ..positions.sequences import arange_like
-from .attend import Position, attend, check_mask, fitted, grouped, scored
+from .attend import Position, attend, check_mask, check_values, fitted, grouped, scored
 from .masks import causal
 from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
 
@@ -88,9 +88,10 @@ def attend_by_block(
     >>> np.allclose(attend_by_block(x, x, x, mask=causal, block=3), expected)
     True
     """
-    check_integer("block", block)
+    block = check_integer("block", block)
+    check_floating("q", q)
     check_rank("q", q, minimum=2, axes="(..., queries, width)")
-    check_as_long("v", v, "k", k)
+    check_values(v, k)
     _check_can_be_cut(q, k, position)
     q, k = fitted(q, k, position, bias, None if callable(mask) else mask)
     if 0 in (q.shape[-2], k.shape[-2]):
@@ -105,8 +106,10 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
-    if position is not None and position.needs_all_keys:
-        raise ValueError(f"`position` must look at one key at a time, got {position.encoding!r}; call `attend`.")
+    if (
+        position is not None and getattr(position, "needs_all_keys", False) is True
+    ):  # what is no position, `fitted` refuses
+        raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 
 class _Additions(NamedTuple):

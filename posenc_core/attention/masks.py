@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from .._array_api.namespace import Array, namespace_of, paired
+import operator
+
+from .._array_api.checks import check_integer, check_numbers, check_rank
+from .._array_api.comparison import Relation, compared, differs
+from .._array_api.namespace import Array, namespace_of
 
 
 def causal(query_positions: Array, key_positions: Array) -> Array:
     """Hide the keys after each query: `(queries,) x (keys,) -> (queries, keys)`, or `(batch, 1, queries, keys)`.
+
+    Positions are integers or real numbers of any dtypes, which are compared exactly.
+
+    Raises:
+        TypeError: if positions are not arrays of numbers.
 
     >>> import numpy as np
     >>> causal(np.arange(2), np.arange(3))
     array([[ True, False, False],
            [ True,  True, False]])
     """
-    queries, keys = paired(query_positions, key_positions)
-    visible = queries >= keys
+    visible = _compared(operator.ge, ("query_positions", query_positions), ("key_positions", key_positions))
     batched = len(query_positions.shape) + len(key_positions.shape) > 2
     return namespace_of(visible).expand_dims(visible, axis=1) if batched else visible
 
@@ -27,12 +35,15 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
         key_positions: `0 … keys - 1`, shape `(keys,)`.
     Returns:
         Array of bools, shape `(batch, 1, 1 or queries, keys)`.
+    Raises:
+        TypeError: if one of them is no array of numbers.
 
     >>> import numpy as np
     >>> valid_lengths(np.array([1, 2]), np.arange(3))[:, 0, 0]
     array([[ True, False, False],
            [ True,  True, False]])
     """
+    check_numbers("valid_lens", valid_lens)
     if len(valid_lens.shape) == 1:
         valid_lens = namespace_of(valid_lens).expand_dims(valid_lens, axis=-1)
     return valid_per_query(valid_lens, key_positions)
@@ -40,19 +51,27 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
 
 def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
     """Return `valid_lengths` for `(batch, 1 or queries)` alone, without asking for a shape."""
-    lengths, keys = paired(valid_lens, key_positions)
-    return namespace_of(lengths).expand_dims(lengths > keys, axis=1)
+    visible = _compared(operator.gt, ("valid_lens", valid_lens), ("key_positions", key_positions))
+    return namespace_of(visible).expand_dims(visible, axis=1)
 
 
 def padding(tokens: Array, pad: int) -> Array:
     """Show the keys that are not padding: `(batch, keys) -> (batch, 1, 1, keys)`.
 
+    Args:
+        tokens: integers of any dtype.
+        pad: the token that pads; one that the dtype cannot hold is in no row.
+    Raises:
+        TypeError: if `tokens` are no integers, as real numbers would have to be rounded, or `pad` is none.
+
     >>> import numpy as np
     >>> padding(np.array([[5, 7, 0]]), 0)[:, 0, 0]
     array([[ True,  True, False]])
     """
-    xp = namespace_of(tokens)
-    visible = xp.abs(xp.astype(tokens, xp.int32) - pad) > 0
+    check_numbers("tokens", tokens, kinds=("int", "uint"))
+    check_rank("tokens", tokens, minimum=1, axes="(batch, keys)")
+    visible = differs(tokens, check_integer("pad", pad, minimum=-(2**63)))
+    xp = namespace_of(visible)
     return xp.expand_dims(xp.expand_dims(visible, axis=1), axis=1)
 
 
@@ -64,6 +83,8 @@ def same_sequence(query_ids: Array, key_ids: Array) -> Array:
         key_ids: likewise, shape `(keys,)` or `(batch, keys)`.
     Returns:
         Array of bools, shape `(queries, keys)`, or with a batch `(batch, 1, queries, keys)`.
+    Raises:
+        TypeError: if ids are not arrays of numbers.
 
     >>> import numpy as np
     >>> ids = np.array([0, 0, 1, -1])
@@ -73,10 +94,23 @@ def same_sequence(query_ids: Array, key_ids: Array) -> Array:
            [0, 0, 1, 0],
            [0, 0, 0, 0]])
     """
-    queries, keys = paired(query_ids, key_ids)
-    same = all_of(queries >= keys, keys >= queries, queries >= namespace_of(queries).zeros_like(queries))
+    check_numbers("query_ids", query_ids)
+    both = ("query_ids", query_ids), ("key_ids", key_ids)
+    xp = namespace_of(query_ids)
+    is_known = xp.expand_dims(query_ids >= xp.zeros_like(query_ids), axis=-1)
+    same = all_of(_compared(operator.ge, *both), _compared(operator.le, *both), is_known)
     batched = len(query_ids.shape) + len(key_ids.shape) > 2
     return namespace_of(same).expand_dims(same, axis=1) if batched else same
+
+
+def _compared(relation: Relation, first: tuple[str, Array], second: tuple[str, Array]) -> Array:
+    """Compare each number of the first array, of this name, with each of the second on their last axes."""
+    for name, x in (first, second):
+        check_numbers(name, x)
+        if hasattr(x, "shape"):
+            check_rank(name, x, minimum=1, axes="(..., length)")
+    xp = namespace_of(first[1])
+    return compared(relation, xp.expand_dims(first[1], axis=-1), xp.expand_dims(second[1], axis=-2))
 
 
 def all_of(first: Array, *others: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static
+from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static, shown
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
@@ -50,7 +50,7 @@ class Placed:
 
     def __post_init__(self) -> None:
         if not isinstance(self.encoding, RotaryEncoding | Scoring):
-            raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {self.encoding!r}.")
+            raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {shown(self.encoding)}.")
         for name, parameter in self.encoding.parameters().items():
             _check_parameter(self.encoding, name, parameter.shape, (self.weights or {}).get(name))
         for name in ("query_positions", "key_positions"):
@@ -105,7 +105,9 @@ class Placed:
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
             heads = self.encoding.num_heads
             if is_static(q.shape[-3]) and q.shape[-3] != heads:
-                raise ValueError(f"`q` must have {heads} heads, as {self.encoding} has, got shape {tuple(q.shape)}.")
+                raise ValueError(
+                    f"`q` must have the {heads} heads of {shown(self.encoding)}, got shape {tuple(q.shape)}."
+                )
 
     def _check_sizes(self, name: str, positions: Any, x: Array) -> None:
         several = isinstance(self.encoding, RotaryEncoding) and self.encoding.num_axes > 1
@@ -173,9 +175,11 @@ def _rows(encoding: RotaryEncoding, positions: Any) -> tuple[Any, ...]:
 
 def _check_parameter(encoding: Encoding, name: str, shape: tuple[int, ...], given: Any) -> None:
     if given is None:
-        raise ValueError(f"`weights` must have what {encoding} learns, got none called {name!r}.")
+        raise ValueError(f"`weights` must have what {shown(encoding)} learns, got none called {shown(name)}.")
     if hasattr(given, "shape") and tuple(given.shape) != shape:  # symbols have none
-        raise ValueError(f"`weights` must have {name!r} in shape {shape} for {encoding}, got {tuple(given.shape)}.")
+        raise ValueError(
+            f"`weights` must have {shown(name)} in shape {shape} for {shown(encoding)}, got {tuple(given.shape)}."
+        )
 
 
 def _checked_positions(encoding: Encoding, name: str, positions: Any) -> Any:

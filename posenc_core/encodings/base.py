@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer
+from .._array_api.checks import check_integer, shown
 from .._array_api.namespace import Array, dtype_name
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
@@ -80,7 +80,7 @@ class Tabular(Encoding):
             TypeError: unless `computes_rows`.
         """
         raise TypeError(
-            f"`rows_of` is for encodings whose rows are computed from parameters, got {self!r}; call `rows`."
+            f"`rows_of` is for encodings whose rows are computed from parameters, got {shown(self)}; call `rows`."
         )
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
@@ -105,12 +105,12 @@ class Tabular(Encoding):
             TypeError: if rows are not smooth.
         """
         raise TypeError(
-            f"Traced positions of {self} must be int32 or int64, got {dtype_name(positions)}; real positions must be "
-            "known when code is traced: give them as a NumPy array."
+            f"Traced positions of {shown(self)} must be int32 or int64, got {dtype_name(positions)}; real positions "
+            "must be known when code is traced: give them as a NumPy array."
         )
 
     def constants(self, max_len: int) -> Tables:
-        check_integer("max_len", max_len)
+        max_len = check_integer("max_len", max_len, maximum=LIMIT)
         return self.rows(sequence(min(max_len, self.max_table_len)))
 
     @property
@@ -124,6 +124,6 @@ class Tabular(Encoding):
         outside = array[(array < minimum) | (array >= self.limit)]
         if outside.size:
             raise ValueError(
-                f"`positions` of {self} must lie from {minimum} to {self.limit - 1}, got {outside.flat[0]}."
+                f"`positions` of {shown(self)} must lie from {minimum} to {self.limit - 1}, got {outside.flat[0]}."
             )
         return array

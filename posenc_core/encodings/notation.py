@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from .._array_api.checks import shown
 from . import Encoding
 
 
@@ -14,22 +15,32 @@ def parse(text: str) -> Encoding:
     Args:
         text: the name of an encoding, and keyword arguments in parentheses.
     Raises:
+        TypeError: if it is no text.
         ValueError: if the text has another form, or the encoding does not exist.
 
     >>> parse("Rotary(head_dim=64, layout='half')").frequencies().shape
     (32,)
     """
+    if not isinstance(text, str):
+        raise TypeError(f"`encoding` must be a text like 'Sinusoidal(dim=32)', got {shown(text)}.")
     try:
         data = _to_dict(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
-        raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}: {error}.") from error
+        raise ValueError(
+            f"`encoding` must be written like 'Sinusoidal(dim=32)', got {shown(text)}: {_reason(error)}."
+        ) from error
     except (RecursionError, MemoryError) as error:
         raise ValueError(
             "`encoding` must be written like 'Sinusoidal(dim=32)', got a text nested too deeply."
         ) from error
     if not isinstance(data, dict):
-        raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {text!r}.")  # noqa: TRY004
+        raise ValueError(f"`encoding` must be written like 'Sinusoidal(dim=32)', got {shown(text)}.")  # noqa: TRY004
     return Encoding.from_dict(data)
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without the text again that `ast` adds to some of its messages."""
+    return str(error).partition(": <ast")[0].partition("\n")[0].rstrip(".")[:80]
 
 
 def _to_dict(node: ast.expr) -> Any:

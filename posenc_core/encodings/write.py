@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_integer
+from .._array_api.checks import check_integer, check_rank, shown
 from .._array_api.namespace import dtype_name
 from ..positions.sequences import LIMIT, sequence
 from .base import Tabular
@@ -36,7 +36,7 @@ def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
     array([[0.33049315, 0.9438084 ],
            [0.9727536 , 0.23184146]], dtype=float32)
     """
-    check_integer("start", start, minimum=1 - LIMIT)
+    start = check_integer("start", start, minimum=1 - LIMIT)
     length, step = _checked_length(encoding, out, start), _rows_at_a_time(out)
     for first in range(0, length, step):
         rows = encoding.rows(sequence(min(step, length - first), start=start + first))
@@ -47,14 +47,16 @@ def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
 def _checked_length(encoding: Tabular, out: tuple[Any, ...], start: int) -> int:
     """Check the arrays, and return the number of rows to write."""
     if not isinstance(encoding, Tabular):
-        raise TypeError(f"`encoding` must be additive or rotary, got {encoding!r}.")
+        raise TypeError(f"`encoding` must be additive or rotary, got {shown(encoding)}.")
     if encoding.parameters():
-        raise TypeError(f"`encoding` must have a table that is fixed, got {encoding!r}, whose rows are learned.")
-    length = out[0].shape[0] if out and out[0].shape else 0
+        raise TypeError(f"`encoding` must have a table that is fixed, got {shown(encoding)}, whose rows are learned.")
+    for table in out:
+        check_rank("out", table, minimum=2, maximum=2, axes="(length, columns)")
+    length = out[0].shape[0] if out else 0
     ends = np.array([start, start + length - 1]) if length else sequence(0)
     widths = [rows.shape[-1] for rows in encoding.rows(ends).values()]
     if len(out) != len(widths):
-        raise ValueError(f"`out` of {encoding!r} must be {len(widths)} arrays, got {len(out)}.")
+        raise ValueError(f"`out` of {shown(encoding)} must be {len(widths)} arrays, got {len(out)}.")
     for table, width in zip(out, widths, strict=True):
         if tuple(table.shape) != (length, width):
             raise ValueError(f"`out` must have shape {(length, width)}, got {tuple(table.shape)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,7 +73,7 @@ def check_flag(name: str, value: object) -> None:
 
 def check_size(name: str, value: Any, *, minimum: int = 1) -> None:
     """Raise unless `value` is an integer from `minimum` on that is small enough for the size of an array."""
-    check_integer(name, value, minimum=minimum)
+    check_integer(name, value, minimum=minimum, maximum=math.inf)
     if value >= LARGEST:
         raise ValueError(f"`{name}` must be less than {LARGEST}, got {value!r}.")
 

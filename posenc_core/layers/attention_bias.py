@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._array_api.checks import check_broadcasts, check_floating, check_rank, check_width, is_specialized, is_static
+from .._array_api.checks import (
+    check_broadcasts,
+    check_floating,
+    check_rank,
+    check_width,
+    is_specialized,
+    is_static,
+    shown,
+)
 from .._array_api.namespace import in_float32, namespace_of, shape_of
 from ..attention import AttentionInputs
 from ..encodings import ContentScoring, Placed, Scoring
@@ -130,10 +138,10 @@ class AttentionBias(BaseLayer):
         encoding = self.encoding
         if not isinstance(encoding, ContentScoring):
             if q is not None or k is not None:
-                raise TypeError(f"`q` and `k` must be left out for {encoding!r}, which looks at positions alone.")
+                raise TypeError(f"`q` and `k` must be left out for {shown(encoding)}, which looks at positions alone.")
             return None, None
         if q is None or k is None:
-            raise TypeError(f"`q` and `k` must be given to {encoding!r}, which looks at them.")
+            raise TypeError(f"`q` and `k` must be given to {shown(encoding)}, which looks at them.")
         prepared = []
         for name, given, length in (("q", q, scores.shape[-2]), ("k", k, scores.shape[-1])):
             x = self.prepare(given, encoding.head_dim)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
-from .._array_api.checks import check_floating, check_rank, check_width, is_specialized
+from .._array_api.checks import check_floating, check_rank, check_width, is_specialized, shown
 from .._array_api.namespace import is_floating
 from ..encodings import Encoding
 from ..positions.sequences import arange_like, counted_from, from_array, sequence
@@ -183,4 +183,4 @@ class BaseLayer(Documented):
 def check_encoding(encoding: Encoding, family: type | tuple[type, ...], word: str) -> None:
     """Raise unless the encoding is of this family."""
     if not isinstance(encoding, family):
-        raise TypeError(f"`encoding` must be {word} encoding, got {encoding!r}.")
+        raise TypeError(f"`encoding` must be {word} encoding, got {shown(encoding)}.")

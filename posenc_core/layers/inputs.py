@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_positions_shape, check_rank, is_specialized, is_static, sizes_match
+from .._array_api.checks import (
+    check_not_masked,
+    check_positions_shape,
+    check_rank,
+    is_specialized,
+    is_static,
+    shown,
+    sizes_match,
+)
 from .._array_api.namespace import Array, dtype_name, is_floating, shape_of
 from ..encodings import Encoding
 from ..positions.sequences import LIMIT, from_array
@@ -26,9 +34,10 @@ def host_values(given: Any, backend: Any) -> Host | None:
     """
     _check_not_half(given)
     if isinstance(given, (int, float, list, tuple, range, np.ndarray, np.generic)):
-        return np.asarray(given)
-    if not hasattr(given, "shape"):
-        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {given!r}.")
+        check_not_masked("positions", given)
+        return _as_numbers(given)
+    if not hasattr(given, "shape") or not hasattr(type(given), "__getitem__"):
+        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {shown(given)}.")
     if not backend.is_unread(given):
         return backend.to_numpy(given)
     dtype = dtype_name(given)
@@ -39,9 +48,20 @@ def host_values(given: Any, backend: Any) -> Host | None:
     return None
 
 
+def _as_numbers(given: Any) -> Host:
+    try:
+        host = np.asarray(given)
+    except ValueError as error:
+        raise TypeError(f"Positions and lengths must be numbers or equal rows of them, got {shown(given)}.") from error
+    if host.dtype.kind not in "biuf":
+        raise TypeError(f"Positions and lengths must be numbers, lists or arrays, got {shown(given)}.")
+    return host
+
+
 def is_real(given: Any) -> bool:
     """Return whether `given` is a floating-point array of a framework, which may have a gradient; NumPy's has none."""
-    return hasattr(given, "shape") and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
+    is_array = hasattr(given, "shape") and hasattr(type(given), "__getitem__")
+    return is_array and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
 
 
 def as_integers(array: Host) -> Host:
@@ -63,11 +83,11 @@ def parse_start(start: Any, batch: Any, backend: Any) -> Any:
             return start
         starts = as_integers(host)
         if starts.dtype.kind != "i":
-            raise TypeError(f"`start` must be an integer, or one for each batch row, got {start!r}.")
+            raise TypeError(f"`start` must be an integer, or one for each batch row, got {shown(start)}.")
         start = starts if starts.ndim else int(starts)
     farthest = abs(start) if type(start) is int else np.abs(start).max(initial=0)
     if farthest >= LIMIT:
-        raise ValueError(f"`start` must be below 2**31 in size, got {start!r}.")
+        raise ValueError(f"`start` must be below 2**31 in size, got {shown(start)}.")
     return start
 
 
@@ -112,9 +132,9 @@ def sequence_axis(x: Array, seq_axis: int, *, name: str = "x") -> int:
     """Return the axis of the sequence, counted from the first; raise if `x` lacks it, or it is the last."""
     rank = len(x.shape)
     if type(seq_axis) is not int:
-        raise TypeError(f"`seq_axis` must be an integer, got {seq_axis!r}.")
+        raise TypeError(f"`seq_axis` must be an integer, got {shown(seq_axis)}.")
     if not -rank <= seq_axis < rank or seq_axis % rank == rank - 1:
-        raise ValueError(f"`seq_axis` must be an axis of `{name}` before its last, got {seq_axis} for {rank} axes.")
+        raise ValueError(f"`seq_axis` must be an axis of `{name}` before the last of {rank}, got {shown(seq_axis)}.")
     return seq_axis % rank
 
 
@@ -147,7 +167,7 @@ def cached_length(cache: Any, start: Any, keys: Any) -> int:
             "and the cache another length in another program."
         )
     if is_static(length) and start != length:
-        raise ValueError(f"`start` must be the length of the `cache`, {length}, got {start}.")
+        raise ValueError(f"`start` must be the length of the `cache`, {length}, got {shown(start)}.")
     for array in cache:
         wanted, sizes = (batch, heads, start, head_dim), shape_of(array)
         if not sizes_match(sizes, wanted):
@@ -163,7 +183,7 @@ def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]
     if values is None:
         return
     if as_integers(values).dtype.kind != "i":
-        raise TypeError(f"`valid_lens` must be integers, got {values.dtype}: {values.ravel()[:3]} …")
+        raise TypeError(f"`valid_lens` must be integers, got {values.dtype}: {shown(values.ravel()[:3])} …")
     if is_static(keys) and values.size and not 0 <= values.min() <= values.max() <= keys:
         wrong = values.max() if values.max() > keys else values.min()
         raise ValueError(f"`valid_lens` must lie from 0 to the number of keys {keys}, got {wrong}.")
@@ -203,14 +223,14 @@ def past_tables(rows: int, stop: Any) -> str:
 def past_frequencies(encoding: Any, last: Any) -> str:
     """Return the message for traced code that goes past the length that frequencies are for."""
     return (
-        f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
+        f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {shown(encoding)} are for; "
         "make the layer with `encoding.at(seq_len)`."
     )
 
 
 def other_tables(encoding: Encoding) -> str:
     """Return the message for traced code that asks for the rows of another encoding than its layer's."""
-    return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {encoding!r}."
+    return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {shown(encoding)}."
 
 
 def _check_not_half(given: Any) -> None:

@@ -8,11 +8,14 @@ import numpy as np
 
 from .._array_api.checks import (
     check_broadcasts,
+    check_flag,
     check_floating,
     check_integer,
     check_rank,
     check_width,
+    host_array,
     is_static,
+    shown,
 )
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
@@ -21,7 +24,7 @@ from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
 from .base import Documented
-from .inputs import cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
+from .inputs import as_integers, cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
 from .positional_encoding import check_dropout
 from .rotary_embedding import RotaryEmbedding
 
@@ -124,14 +127,15 @@ class MultiHeadAttention(Documented):
         shared = position if isinstance(position, RotaryEmbedding | AttentionBias) else None
         if shared is not None and type(shared.backend) is not type(self.backend):
             raise TypeError(
-                f"`position` must be a layer of the framework that attends, got {position!r} of another; "
+                f"`position` must be a layer of the framework that attends, got {shown(position)} of another; "
                 "give its `encoding`."
             )
         if shared is not None:
             self.backend.check_shared(shared)
         encoding = position if shared is None else shared.encoding
-        self.num_kv_heads = check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
+        num_hiddens, num_heads, self.num_kv_heads = check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
         check_dropout(dropout)
+        bias = check_flag("bias", bias)
         self.num_hiddens, self.num_heads, self.position = num_hiddens, num_heads, encoding
         narrow = self.num_kv_heads * num_hiddens // num_heads
         parts = self.part_options(**native)
@@ -180,6 +184,7 @@ class MultiHeadAttention(Documented):
             TypeError: if tokens are not floating-point arrays, or a position is no number.
             ValueError: if sizes do not fit one another, or traced code goes past the tables.
         """
+        causal, weights = check_flag("causal", causal), check_flag("weights", weights)
         queries, keys, values = (self.prepare(x, self.num_hiddens) for x in (queries, keys, values))
         self.check_tokens(queries, keys, values)
         with self.backend.call_context(self.W_q):
@@ -206,8 +211,8 @@ class MultiHeadAttention(Documented):
     def check_tokens(self, queries: Any, keys: Any, values: Any) -> None:
         """Raise unless all are tokens of one batch, with a value for every key."""
         for name, tokens in (("queries", queries), ("keys", keys), ("values", values)):
-            check_rank(name, tokens, minimum=3, maximum=3, axes="(batch, length, num_hiddens)")
             check_floating(name, tokens)
+            check_rank(name, tokens, minimum=3, maximum=3, axes="(batch, length, num_hiddens)")
             check_width(name, tokens, self.num_hiddens)
             check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
         if is_static(keys.shape[1]) and is_static(values.shape[1]) and keys.shape[1] != values.shape[1]:
@@ -251,14 +256,15 @@ class MultiHeadAttention(Documented):
         masks = []
         if valid_lens is not None:
             host = host_values(valid_lens, self.backend)
-            lengths = valid_lens if host is None else self.backend.from_numpy(host, like=q)
-            check_valid_lens(shape_of(lengths), host, at.sizes)
+            check_valid_lens(shape_of(valid_lens) if host is None else host.shape, host, at.sizes)
+            lengths = valid_lens if host is None else self.backend.from_numpy(as_integers(host), like=q)
             masks.append(valid_lengths(lengths, arange_like(keys, like=q)))
         if is_causal:
             masks.append(self._causal(at, q))
         if mask is not None:
-            masks.append(self._like(mask, q))
-            check_mask(masks[-1], (batch, self.num_heads, queries, keys))
+            mask = host_array("mask", mask) if isinstance(mask, (list, tuple)) else mask
+            check_mask(mask, (batch, self.num_heads, queries, keys))
+            masks.append(self._like("mask", mask, q))
         if keys_mask is not None and not (at.cached and mask is not None):
             if at.cached:
                 raise ValueError(
@@ -276,42 +282,41 @@ class MultiHeadAttention(Documented):
         positions, key_positions = (None, None) if are_points else (at.positions, at.key_positions)
         _, queries, keys = at.sizes
         if positions is not None:
-            at_queries = self._like(positions, q)
+            at_queries = self._like("positions", positions, q)
         elif type(at.start) is int:
             at_queries = arange_like(queries, like=q) + at.start
         else:
-            at_queries = counted_from(self._like(at.start, q), queries)
-        at_keys = arange_like(keys, like=q) if key_positions is None else self._like(key_positions, q)
+            at_queries = counted_from(self._like("start", at.start, q), queries)
+        at_keys = arange_like(keys, like=q) if key_positions is None else self._like("key_positions", key_positions, q)
         return causal(at_queries, at_keys)
 
-    def _like(self, given: Any, q: Any) -> Any:
+    def _like(self, name: str, given: Any, q: Any) -> Any:
         """Return a list or a NumPy array as an array of the framework; others as they are."""
         is_host = isinstance(given, (list, tuple, np.ndarray, np.generic))
-        return self.backend.from_numpy(np.asarray(given), like=q) if is_host else given
+        return self.backend.from_numpy(host_array(name, given), like=q) if is_host else given
 
 
 def check_attention(
     num_hiddens: int, num_heads: int, position: Encoding | None, num_kv_heads: int | None = None
-) -> int:
-    """Return the number of heads of keys and values, after checking that sizes divide and the encoding fits them."""
-    check_integer("num_hiddens", num_hiddens)
-    check_integer("num_heads", num_heads)
+) -> tuple[int, int, int]:
+    """Return width, heads, and heads of keys and values, after checking that they divide and the encoding fits them."""
+    num_hiddens, num_heads = check_integer("num_hiddens", num_hiddens), check_integer("num_heads", num_heads)
     if num_hiddens % num_heads:
         raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
     head_dim = num_hiddens // num_heads
     if not isinstance(position, RotaryEncoding | Scoring | None):
         raise TypeError(
-            f"`position` must be a rotary or scoring encoding or None, got {position!r}; "
+            f"`position` must be a rotary or scoring encoding or None, got {shown(position)}; "
             "PositionalEncoding adds the others to tokens."
         )
     if isinstance(position, Scoring) and position.num_heads != num_heads:
-        raise ValueError(f"`position` must have `num_heads` {num_heads}, got {position!r}.")
+        raise ValueError(f"`position` must have `num_heads` {num_heads}, got {shown(position)}.")
     if isinstance(position, RotaryEncoding | ContentScoring) and position.head_dim != head_dim:
-        raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {position!r}.")
+        raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {shown(position)}.")
     if num_kv_heads is None:
-        return num_heads
-    check_integer("num_kv_heads", num_kv_heads)
+        return num_hiddens, num_heads, num_heads
+    num_kv_heads = check_integer("num_kv_heads", num_kv_heads)
     if num_heads % num_kv_heads:
-        divisors = ", ".join(str(n) for n in range(1, num_heads + 1) if num_heads % n == 0)
+        divisors = ", ".join(str(n) for n in range(1, min(num_heads, 128) + 1) if num_heads % n == 0)
         raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
-    return num_kv_heads
+    return num_hiddens, num_heads, num_kv_heads

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.checks import check_integer, check_known, check_number, shown
 from .._array_api.namespace import shape_of
 from ..addition import COMBINES, Combine, combine_checked
 from ..encodings import Additive, Encoding, Sinusoidal
@@ -56,7 +56,7 @@ class PositionalEncoding(TableLayer):
         """The table, `(1, max_len, num_hiddens)`, to read, not to write."""
         if not self.tables:
             raise TypeError(
-                f"`P` is a table, and a layer of {self.encoding!r} holds none: it computes what it is asked for."
+                f"`P` is a table, and a layer of {shown(self.encoding)} holds none: it computes what it is asked for."
             )
         return self.tables[0][None, ...]
 
@@ -79,7 +79,7 @@ class PositionalEncoding(TableLayer):
         x = self.check_tokens("x", x, encoding.dim if self.combine == "add" else None)
         if positions is None and encoding.needs_positions:
             raise ValueError(
-                f"`positions` must be given to {encoding!r}: ({encoding.num_axes}, length), as `grid` makes them."
+                f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         if encoding.computes_rows:
             rows = encoding.rows_of(self.arrays, self.traced_positions(x, start, positions))
@@ -112,14 +112,14 @@ class PositionalEncoding(TableLayer):
 
 def additive_for(num_hiddens: int, encoding: Encoding | None, combine: str) -> Additive:
     """Return the encoding of a `PositionalEncoding`: the one given, if it fits, or else the paper's."""
-    check_integer("num_hiddens", num_hiddens)
+    num_hiddens = check_integer("num_hiddens", num_hiddens)
     check_known("combine", combine, COMBINES)
     if encoding is None:
         return Sinusoidal(dim=num_hiddens)
     if not isinstance(encoding, Additive):
-        raise TypeError(f"`encoding` must be an additive encoding, got {encoding!r}.")
+        raise TypeError(f"`encoding` must be an additive encoding, got {shown(encoding)}.")
     if encoding.dim != num_hiddens:
-        raise ValueError(f"`encoding` must have `dim` {num_hiddens}, as `num_hiddens` says, got {encoding!r}.")
+        raise ValueError(f"`encoding` must have `dim` {num_hiddens}, as `num_hiddens` says, got {shown(encoding)}.")
     return encoding
 
 
@@ -127,4 +127,4 @@ def check_dropout(dropout: float) -> None:
     """Raise unless `dropout` is a probability below 1."""
     check_number("dropout", dropout)
     if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be from 0 up to but not including 1, got {dropout!r}.")
+        raise ValueError(f"`dropout` must be from 0 up to but not including 1, got {shown(dropout)}.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .._array_api.checks import shown
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned
 from ..encodings import RotaryEncoding
 from .base import check_encoding
-from .inputs import past_frequencies
+from .inputs import past_frequencies, sequence_axis
 from .tables import TableLayer
 
 
@@ -65,21 +66,19 @@ class RotaryEmbedding(TableLayer):
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
         q = self.prepare(q, encoding.head_dim)
         k = None if k is None else self.prepare(k, encoding.head_dim)
-        if positions is None and seq_axis == -2 and encoding is self.encoding:
+        is_usual = type(seq_axis) is int and seq_axis == -2
+        if positions is None and is_usual and encoding is self.encoding:
             rotated = self._rotated_by_kernel(q, k, start)
             if rotated is not None:
                 return rotated[0] if k is None else rotated
         self.check_prepared("q", q, encoding.head_dim)
+        if not is_usual:
+            sequence_axis(q, seq_axis, name="q")
         if k is not None:
-            self.check_prepared("k", k, encoding.head_dim)
-            if k.shape[seq_axis] != q.shape[seq_axis]:
-                raise ValueError(
-                    f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
-                    "rotate them in two calls, each with its own `start`."
-                )
+            self._check_keys(k, q, seq_axis)
         if positions is None and encoding.needs_positions:
             raise ValueError(
-                f"`positions` must be given to {encoding!r}: ({encoding.num_axes}, length), as `grid` makes them."
+                f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         if encoding.computes_rows:
             rows = self._rows_of_parameters(q, start, positions, seq_axis, encoding)
@@ -91,6 +90,16 @@ class RotaryEmbedding(TableLayer):
                 return both
         rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
         return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
+
+    def _check_keys(self, k: Any, q: Any, seq_axis: int) -> None:
+        """Raise unless keys have the width of the encoding and the length of queries, which were checked."""
+        self.check_prepared("k", k, self.encoding.head_dim)
+        sequence_axis(k, seq_axis, name="k")
+        if k.shape[seq_axis] != q.shape[seq_axis]:
+            raise ValueError(
+                f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
+                "rotate them in two calls, each with its own `start`."
+            )
 
     def _rotated_by_kernel(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
         """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
@@ -106,6 +115,8 @@ class RotaryEmbedding(TableLayer):
         if len(sizes) < 2 or sizes[-1] != encoding.head_dim:
             return None
         if k is not None:
+            if not isinstance(k, self.backend.array_types):
+                return None
             others = k.shape
             if len(others) < 2 or others[-1] != sizes[-1] or others[-2] != sizes[-2]:
                 return None
@@ -121,7 +132,7 @@ class RotaryEmbedding(TableLayer):
     def _rows_of_parameters(self, q: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
         """Return rows that the framework computes from learned frequencies."""
         if encoding is not self.encoding and encoding != self.encoding:
-            raise ValueError(f"`seq_len` asks for other frequencies than are learned; use {encoding!r}.")
+            raise ValueError(f"`seq_len` asks for other frequencies than are learned; use {shown(encoding)}.")
         rows: tuple[Any, ...] = encoding.rows_of(self.arrays, self.traced_positions(q, start, positions, seq_axis))
         return self.backend.beside(rows, q)
 
@@ -131,7 +142,7 @@ class RotaryEmbedding(TableLayer):
         if self.backend.is_recorded(x):
             raise ValueError(past_frequencies(encoding, last))
         warnings.warn(
-            f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {encoding!r} are for; "
-            "give `seq_len`, the length of the whole sequence.",
+            f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {shown(encoding)} are "
+            "for; give `seq_len`, the length of the whole sequence.",
             stacklevel=2,
         )

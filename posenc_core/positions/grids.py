@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.checks import check_integer, check_known, check_number, host_array, shown
+from .sequences import LIMIT, sequence
 
 After: TypeAlias = Literal["largest", "spatial"]
 By: TypeAlias = Literal["separate", "max", "min"]
@@ -46,7 +48,8 @@ def grid(
         other tokens before them: RoPE does not rotate a prefix token such as `[CLS]` at position 0 of every axis.
     Raises:
         TypeError: if a size, `start`, `merge` or `window` is not an integer.
-        ValueError: if a size is below 1, or `merge` does not divide the last two sizes and the window.
+        ValueError: if a size is below 1, `merge` does not divide the last two sizes and the window, there are more than
+            2**31 cells, or a position is not below 2**31 in size.
 
     >>> grid(2, 3)
     array([[0, 0, 0, 1, 1, 1],
@@ -58,9 +61,8 @@ def grid(
     array([[0, 0, 0, 1, 1],
            [0, 0, 1, 0, 1]])
     """
-    _check_sizes(sizes, merge, window)
-    axes = len(sizes)
-    starts = _starts(start, axes)
+    sizes, merge = _checked_sizes(sizes, merge, window)
+    axes, starts = len(sizes), _starts(start, sizes)
     positions = np.indices(sizes, dtype=np.int64)
     if merge > 1:
         *outer, height, width = sizes
@@ -96,7 +98,7 @@ def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDA
            [-0.75, -0.25,  0.25,  0.75]])
     """
     check_known("by", by, ("separate", "max", "min"))
-    cells = grid(*sizes, merge=merge)
+    cells, (sizes, _) = grid(*sizes, merge=merge), _checked_sizes(sizes, merge)
     size = np.reshape({"separate": sizes, "max": [max(sizes)], "min": [min(sizes)]}[by], (-1, 1))
     return (2 * cells + 1 - size) / size
 
@@ -120,8 +122,8 @@ def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Mult
         Positions, int64, shape `(3, length)`, and the delta, `positions.max() + 1 - length`.
     Raises:
         TypeError: if a length or a size is not an integer, or an interval is not a number.
-        ValueError: if a length is below 0, a size below 1, an interval negative, a grid has not 3 or 4 numbers, or
-            `after` is unknown.
+        ValueError: if a length is below 0, a size below 1, an interval negative, a grid has not 3 or 4 numbers, a
+            position is not below 2**31, or `after` is unknown.
     Source: Qwen2-VL, section 2.1 (arXiv:2409.12191); Qwen2.5-VL, section 2.1.3 (arXiv:2502.13923); `get_rope_index`
         in transformers 4 and 5.
 
@@ -134,11 +136,16 @@ def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Mult
     -2
     """
     check_known("after", after, ("largest", "spatial"))
+    given: Any = segments
+    if isinstance(given, (str, type)) or not hasattr(given, "__iter__") or getattr(given, "shape", 1) == ():
+        raise TypeError(f"`segments` must be a list of lengths and grids, got {shown(segments)}.")
     parts, start = [np.zeros((3, 0), np.int64)], 0
     for segment in segments:
         cells = _vision(*segment) if isinstance(segment, (tuple, list)) else _text(segment)
         parts.append(cells + start)
         start += int(cells[1 if after == "spatial" else 0 :].max(initial=-1)) + 1
+        if start > LIMIT:
+            raise ValueError(f"`segments` must keep positions below 2**31, got some that reach {start - 1}.")
     positions = np.concatenate(parts, axis=1)
     return Multimodal(positions, int(positions.max(initial=-1)) + 1 - positions.shape[1])
 
@@ -153,6 +160,7 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
         of tokens that includes the padding, such as the length of a KV cache; `rope_deltas` of transformers 5 leave it
         out.
     Raises:
+        TypeError: if `rows` are not what `multimodal` returns.
         ValueError: if there are no rows.
 
     >>> batch = left_padded([multimodal([3]), multimodal([(1, 1, 2)])])
@@ -162,6 +170,9 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     >>> batch.delta
     array([ 0, -1])
     """
+    given: Any = rows
+    if not isinstance(given, Sequence) or not all(isinstance(row, Multimodal) for row in given):
+        raise TypeError(f"`rows` must be a list of results of `multimodal`, got {shown(rows)}.")
     if not rows:
         raise ValueError("`rows` must have at least one row, got none.")
     lengths = np.array([row.positions.shape[1] for row in rows], np.int64)
@@ -170,48 +181,55 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     return Multimodal(np.stack(padded, axis=1), np.array([row.delta for row in rows], np.int64) - padding)
 
 
-def _check_sizes(sizes: tuple[int, ...], merge: int, window: int | None) -> None:
+def _checked_sizes(sizes: tuple[int, ...], merge: int, window: int | None) -> tuple[tuple[int, ...], int]:
     if not sizes:
         raise ValueError("`sizes` must have at least one axis, got none.")
-    for size in sizes:
-        check_integer("sizes", size)
-    check_integer("merge", merge)
+    sizes = tuple(check_integer("sizes", size, maximum=LIMIT) for size in sizes)
+    if prod(sizes) > LIMIT:
+        raise ValueError(f"`sizes` must have at most 2**31 cells, got {shown(sizes)}.")
+    merge = check_integer("merge", merge)
     if merge > 1 and (len(sizes) < 2 or sizes[-2] % merge or sizes[-1] % merge):
-        raise ValueError(f"`merge` must divide the last two sizes of {sizes}, got {merge}.")
+        raise ValueError(f"`merge` must divide the last two sizes of {shown(sizes)}, got {merge}.")
     if window is not None:
         check_integer("window", window)
         if len(sizes) < 2 or window % merge:
             raise ValueError(f"`window` must be a multiple of `merge` {merge} for two axes or more, got {window}.")
+    return sizes, merge
 
 
-def _starts(start: int | Sequence[int], axes: int) -> npt.NDArray[np.int64]:
-    starts = np.asarray(start)
+def _starts(start: int | Sequence[int], sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+    axes = len(sizes)
+    starts = host_array("start", start)
     if starts.dtype.kind not in "iu":
-        raise TypeError(f"`start` must be an integer, or one for each axis, got {start!r}.")
+        raise TypeError(f"`start` must be an integer, or one for each axis, got {shown(start)}.")
     if starts.shape not in ((), (axes,)):
-        raise ValueError(f"`start` must be an integer, or one for each of the {axes} axes, got {start!r}.")
-    return np.broadcast_to(starts, (axes,))[:, None]
+        raise ValueError(f"`start` must be an integer, or one for each of the {axes} axes, got {shown(start)}.")
+    if starts.size and not -LIMIT < starts.min() <= starts.max() <= LIMIT - max(sizes):
+        raise ValueError(f"`start` must keep positions below 2**31 in size, got {shown(start)}.")
+    return np.broadcast_to(starts.astype(np.int64), (axes,))[:, None]
 
 
 def _text(length: Any) -> npt.NDArray[np.int64]:
-    check_integer("segments", length, minimum=0)
-    return np.tile(np.arange(length, dtype=np.int64), (3, 1))
+    return np.tile(sequence(check_integer("segments", length, minimum=0, maximum=LIMIT)), (3, 1))
 
 
 def _vision(*segment: Any) -> npt.NDArray[np.int64]:
     if len(segment) not in (3, 4):
-        raise ValueError(f"`segments` must be lengths or (frames, height, width[, interval]), got {segment}.")
-    for size in segment[:3]:
-        check_integer("segments", size)
-    cells = grid(*segment[:3])
+        raise ValueError(f"`segments` must be lengths or (frames, height, width[, interval]), got {shown(segment)}.")
+    sizes = [check_integer("segments", size) for size in segment[:3]]
     if len(segment) == 4 and isinstance(segment[3], tuple):
-        if len(segment[3]) != segment[0]:
-            raise ValueError(f"`segments` must have a position for each of {segment[0]} frames, got {segment[3]}.")
-        for position in segment[3]:
-            check_integer("segments", position, minimum=0)
-        cells[0] = np.array(segment[3])[cells[0]]
-    elif len(segment) == 4:
+        if len(segment[3]) != sizes[0]:
+            raise ValueError(f"`segments` must have a position for each of {sizes[0]} frames, got {shown(segment[3])}.")
+        frames = [check_integer("segments", one, minimum=0, maximum=LIMIT) for one in segment[3]]
+        cells = grid(*sizes)
+        cells[0] = np.array(frames)[cells[0]]
+        return cells
+    if len(segment) == 4:
         check_number("segments", segment[3], minimum=0)
+        if (sizes[0] - 1) * segment[3] >= LIMIT:
+            raise ValueError(f"`segments` must keep positions below 2**31, got the interval {shown(segment[3])}.")
+    cells = grid(*sizes)
+    if len(segment) == 4:
         # The model multiplies in float32; in float64 some products would fall just below an integer.
         cells[0] = np.floor(cells[0].astype(np.float32) * np.float32(segment[3]))
     return cells

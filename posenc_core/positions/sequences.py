@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Number
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_rank, is_static
+from .._array_api.checks import (
+    check_integer,
+    check_known,
+    check_numbers,
+    check_rank,
+    host_array,
+    is_static,
+    shown,
+)
+from .._array_api.comparison import differs
 from .._array_api.namespace import Array, dtype_name, namespace_of
 
 Order: TypeAlias = Literal["contiguous", "zigzag"]
@@ -18,15 +29,16 @@ def sequence(length: int, *, start: int = 0) -> npt.NDArray[np.int64]:
     """Return the positions `start … start + length - 1`, int64, shape `(length,)`.
 
     Raises:
-        TypeError: if `length` is not an integer.
+        TypeError: if `length` or `start` is not an integer.
         ValueError: if `length` is negative, or a position is not below 2**31 in size.
 
     >>> sequence(3, start=5)
     array([5, 6, 7])
     """
-    check_integer("length", length, minimum=0)
+    length = check_integer("length", length, minimum=0)
+    start = check_integer("start", start, minimum=-math.inf, maximum=math.inf)
     if not -LIMIT < start <= LIMIT - length:
-        raise ValueError(f"`start` must keep positions below 2**31 in size, got {start} for {length} positions.")
+        raise ValueError(f"`start` must keep positions below 2**31 in size, got {shown(start)} for {length} positions.")
     return np.arange(start, start + length, dtype=np.int64)
 
 
@@ -42,7 +54,7 @@ def from_array(positions: Any) -> npt.NDArray[Any]:
     >>> from_array([0, 7, -3])
     array([ 0,  7, -3])
     """
-    array = np.asarray(positions)
+    array = host_array("positions", positions)
     if array.dtype.kind not in "iuf":
         found = type(positions) if array.dtype.kind == "O" else array.dtype
         raise TypeError(f"`positions` must be integers or real numbers, got {found}.")
@@ -78,12 +90,11 @@ def from_mask(mask: Any) -> Array:
     array([[3],
            [5]])
     """
-    mask = _as_array(mask)
-    if hasattr(mask, "shape"):  # symbols have neither shape nor dtype
-        check_rank("mask", mask, minimum=1, maximum=2, axes="(length,) or (batch, length)")
-        _check_integers("mask", mask, or_booleans=True)
+    mask = _as_array("mask", mask)
+    check_numbers("mask", mask, kinds=("bool", "int", "uint"))
+    check_rank("mask", mask, minimum=1, maximum=2, axes="(length,) or (batch, length)")
     xp = namespace_of(mask)
-    is_real = xp.abs(xp.astype(mask, xp.int32)) > 0
+    is_real = xp.astype(mask, xp.int32) > 0 if dtype_name(mask) == "bool" else differs(mask, 0)
     positions = xp.cumulative_sum(xp.astype(is_real, xp.int32), axis=-1) - 1
     return xp.where(is_real, positions, xp.zeros_like(positions))
 
@@ -109,7 +120,7 @@ def from_cu_seqlens(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArra
     bounds = _bounds(cu_seqlens)
     total = int(bounds[-1])
     if length is not None:
-        check_integer("length", length, minimum=0)
+        length = check_integer("length", length, minimum=0, maximum=LIMIT)
         if length < total:
             raise ValueError(f"`length` must hold the {total} packed tokens, got {length}.")
     positions = np.zeros(total if length is None else length, np.int64)
@@ -129,8 +140,7 @@ def sequence_ids(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[n
     array([ 0,  0,  0,  1,  1, -1])
     """
     bounds = _bounds(cu_seqlens)
-    positions = from_cu_seqlens(cu_seqlens, length=length)
-    ids = np.full(positions.shape, -1)
+    ids = np.full(from_cu_seqlens(cu_seqlens, length=length).shape, -1)
     ids[: bounds[-1]] = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     return ids
 
@@ -143,20 +153,30 @@ def counted_from(start: Any, length: Any) -> Array:
             any library, traced or not.
         length: the number of positions, an integer or a scalar of the library.
     Returns:
-        Integers of at least 32 bits in the library of `start`; a NumPy array for a list.
+        int64 in the library of `start`, a NumPy array for a list; int32 where the library counts in it, as JAX and
+        TensorFlow do, which start at most at `2**31 - length`.
     Raises:
-        TypeError: if `start` is not made of integers.
+        TypeError: if `start` is not made of integers, or of uint32 or uint64 in a library other than NumPy, or `length`
+            is no integer.
+        ValueError: if `length` is negative, or a NumPy array or a list counts past 2**63.
 
     >>> counted_from([0, 5], 3)
     array([[0, 1, 2],
            [5, 6, 7]])
     """
-    start = _as_array(start)
-    _check_integers("start", start)
-    xp = namespace_of(start)
-    first = start if dtype_name(start) == "int64" else xp.astype(start, xp.int32)
-    steps = xp.astype(arange_like(length, like=first), first.dtype)
-    return xp.expand_dims(first, axis=-1) + xp.expand_dims(steps, axis=0)
+    start = _as_array("start", start)
+    check_numbers("start", start, kinds=("int", "uint"))
+    xp, steps = namespace_of(start), _steps(length, start)
+    if isinstance(start, np.ndarray):
+        if start.size and int(start.max()) + length > 2**63:
+            raise ValueError(f"`start` must keep positions below 2**63, got {start.max()} for {length} positions.")
+        first = start.astype(np.int64)
+    elif dtype_name(start) in ("uint32", "uint64"):
+        raise TypeError(f"`start` must be int32 or int64, got {dtype_name(start)}; cast it first.")
+    else:  # to the wider of both, as far as the library has it
+        first = start if dtype_name(start) == "int64" else xp.astype(start, xp.int32)
+        first = xp.astype(first, steps.dtype) if dtype_name(steps) == "int64" else first
+    return xp.expand_dims(first, axis=-1) + xp.expand_dims(xp.astype(steps, first.dtype), axis=0)
 
 
 def arange_like(length: Any, *, like: Array) -> Array:
@@ -187,12 +207,12 @@ def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contigu
     >>> [shard(np.arange(8), rank, 2, order="zigzag").tolist() for rank in range(2)]
     [[0, 1, 6, 7], [2, 3, 4, 5]]
     """
-    check_integer("world_size", world_size)
-    check_integer("rank", rank, minimum=0)
+    world_size = check_integer("world_size", world_size)
+    rank = check_integer("rank", rank, minimum=0)
     check_known("order", order, ("contiguous", "zigzag"))
     if rank >= world_size:
         raise ValueError(f"`rank` must be below the `world_size` {world_size}, got {rank}.")
-    array = _as_array(positions)
+    array = _as_array("positions", positions)
     check_rank("positions", array, minimum=1, axes="(..., length)")
     chunks = [rank] if order == "contiguous" else [rank, 2 * world_size - 1 - rank]
     size = _chunk_size(array.shape[-1], len(chunks) * world_size)
@@ -200,20 +220,23 @@ def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contigu
     return parts[0] if len(parts) == 1 else namespace_of(array).concat(parts, axis=-1)
 
 
-def _as_array(values: Any) -> Any:
-    return np.asarray(values) if isinstance(values, (list, tuple, range)) else values
+def _as_array(name: str, values: Any) -> Any:
+    return host_array(name, values) if isinstance(values, (list, tuple, range)) else values
 
 
-def _check_integers(name: str, array: Array, *, or_booleans: bool = False) -> None:
-    dtype = dtype_name(array)
-    if not dtype.startswith(("int", "uint", "bool") if or_booleans else ("int", "uint")):
-        wanted = "booleans or integers" if or_booleans else "integers"
-        raise TypeError(f"`{name}` must be {wanted}, got {dtype}; cast it first.")
+def _steps(length: Any, start: Array) -> Array:
+    """Return `0 … length - 1` for an integer, or for a scalar of a tracer."""
+    if isinstance(length, (Number, np.ndarray, np.generic)):
+        length = check_integer("length", length, minimum=0, maximum=LIMIT)
+    try:
+        return arange_like(length, like=start)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`length` must be an integer, got {shown(length)}.") from error
 
 
 def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:
     """Return the bounds of the sequences as int64, or raise what `from_cu_seqlens` promises."""
-    bounds = np.asarray(cu_seqlens)
+    bounds = host_array("cu_seqlens", cu_seqlens)
     if bounds.dtype.kind not in "iu":
         raise TypeError(f"`cu_seqlens` must be a list or a NumPy array of integers, got {bounds.dtype}.")
     if bounds.ndim != 1 or not bounds.size:
@@ -221,6 +244,8 @@ def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:
     if bounds[0] != 0:
         raise ValueError(f"`cu_seqlens` must start with 0, the start of the first sequence, got {bounds[0]}.")
     decreases = np.flatnonzero(bounds[1:] < bounds[:-1])
+    if int(bounds[-1]) >= LIMIT:
+        raise ValueError(f"`cu_seqlens` must end below 2**31, got {bounds[-1]}.")
     if decreases.size:
         before, after = bounds[decreases[0]], bounds[decreases[0] + 1]
         raise ValueError(f"`cu_seqlens` must not decrease, got {after} after {before}; pass cumulative lengths.")

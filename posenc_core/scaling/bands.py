@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from .._array_api.checks import check_number
+from .._array_api.checks import check_flag, check_number, shown
 from ..tables._fixed_point import TWO_PI, Frequencies, high_precision
-from .base import Scaling, check_lengths
+from .base import Scaling, check_factor, check_lengths
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -47,14 +47,17 @@ class YaRN(Scaling):
         for name in ("beta_fast", "beta_slow"):
             check_number(name, getattr(self, name), above=0)
         if self.beta_fast < self.beta_slow:
-            raise ValueError(f"`beta_fast` must be at least `beta_slow` {self.beta_slow!r}, got {self.beta_fast!r}.")
+            raise ValueError(
+                f"`beta_fast` must be at least `beta_slow` {shown(self.beta_slow)}, got {shown(self.beta_fast)}."
+            )
         for name in ("mscale", "mscale_all_dim"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), minimum=0)
         if self.attention_factor is not None:
             check_number("attention_factor", self.attention_factor, above=0)
-        if type(self.truncate) is not bool:
-            raise TypeError(f"`truncate` must be True or False, got {self.truncate!r}.")
+        check_flag("truncate", self.truncate)
+        name = "mscale" if self.attention_factor is None else "attention_factor"
+        check_factor(name, getattr(self, name), self.exact_attention_factor())
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():

@@ -55,6 +55,14 @@ class Scaling(Value):
         return Decimal(1)
 
 
+def check_factor(name: str, given: float | None, factor: Decimal) -> None:
+    """Raise unless float32, in which tables are, has the attention factor that follows from `given`."""
+    if not Decimal(2) ** -126 <= factor < Decimal(2) ** 127:
+        raise ValueError(
+            f"`{name}` must give an attention factor from 2**-126 to 2**127, got {given!r}, which gives {factor:.3g}."
+        )
+
+
 def with_seq_len(scaling: V, seq_len: int) -> V:
     """Return the scaling with this `seq_len`, or `scaling` itself if the two are equal."""
     check_integer("seq_len", seq_len)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from .._array_api.checks import check_number
+from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_lengths, with_seq_len
+from .base import Scaling, check_factor, check_lengths, with_seq_len
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,8 +50,10 @@ class LongRoPE(Scaling):
         if self.factor is not None:
             check_number("factor", self.factor, minimum=1)
         for name in ("attention_factor", "short_mscale", "long_mscale"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), above=0)
+            given = getattr(self, name)
+            if given is not None:
+                check_number(name, given, above=0)
+                check_factor(name, given, Decimal(given))
         if (self.short_mscale is None) != (self.long_mscale is None):
             raise ValueError("`short_mscale` and `long_mscale` go together: pass both or neither.")
         if self.factor is self.attention_factor is self.short_mscale:
@@ -96,6 +98,6 @@ class LongRoPE(Scaling):
 def _check_divisors(name: str, given: object) -> None:
     """Raise unless it is a tuple, into which `Value` converts lists, of numbers above 0."""
     if not isinstance(given, tuple):
-        raise TypeError(f"`{name}` must be a list of numbers, got {given!r}.")
+        raise TypeError(f"`{name}` must be a list of numbers, got {shown(given)}.")
     for number in given:
         check_number(name, number, above=0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from .._array_api.checks import check_number
+from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_lengths, with_seq_len
+from .base import Scaling, check_factor, check_lengths, with_seq_len
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -23,6 +23,7 @@ class AttentionFactor(Scaling):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("attention_factor", self.attention_factor, above=0)
+        check_factor("attention_factor", self.attention_factor, Decimal(self.attention_factor))
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         return frequencies
@@ -142,7 +143,7 @@ class Proportional(Scaling):
         super().__post_init__()
         check_number("partial_rotary_factor", self.partial_rotary_factor, above=0)
         if self.partial_rotary_factor > 1:
-            raise ValueError(f"`partial_rotary_factor` must be at most 1, got {self.partial_rotary_factor!r}.")
+            raise ValueError(f"`partial_rotary_factor` must be at most 1, got {shown(self.partial_rotary_factor)}.")
         check_number("factor", self.factor, minimum=1)
 
     def num_rotating_pairs(self, pairs: int) -> int:

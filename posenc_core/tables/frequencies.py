@@ -10,7 +10,7 @@ from operator import mul
 
 import numpy as np
 
-from .._array_api.checks import check_number
+from .._array_api.checks import check_number, shown
 from ._fixed_point import Float64s, Frequencies, high_precision
 
 
@@ -68,7 +68,7 @@ def chosen(frequencies: Iterable[float]) -> Frequencies:
     for frequency in frequencies:
         check_number("frequencies", frequency)
         if not 0 <= frequency < 2**31:
-            raise ValueError(f"`frequencies` must be from 0 up to 2**31 radians per position, got {frequency!r}.")
+            raise ValueError(f"`frequencies` must be from 0 up to 2**31 radians per position, got {shown(frequency)}.")
     with high_precision():
         return tuple(Decimal(frequency) for frequency in frequencies)
 

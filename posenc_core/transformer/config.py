@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._array_api.checks import check_integer
+from .._array_api.checks import check_integer, shown
 from .._values import Value
 from ..encodings import Additive, ContentScoring, Encoding, Parameter, RotaryEncoding, Scoring
 from ..encodings.base import Tables
@@ -116,7 +116,9 @@ class Transformer(Value):
 
     def _check_position(self, position: Encoding) -> None:
         if not isinstance(position, Additive | RotaryEncoding | Scoring):
-            raise TypeError(f"`position` must be an additive, rotary or scoring encoding, or None, got {position!r}.")
+            raise TypeError(
+                f"`position` must be an additive, rotary or scoring encoding, or None, got {shown(position)}."
+            )
         sizes: tuple[tuple[type, str, int], ...] = (
             (Additive, "dim", self.num_hiddens),
             (RotaryEncoding, "head_dim", self.head_dim),
@@ -125,10 +127,10 @@ class Transformer(Value):
         )
         for cls, name, size in sizes:
             if isinstance(position, cls) and getattr(position, name) != size:
-                raise ValueError(f"`position` must have `{name}` {size} to fit the other sizes, got {position!r}.")
+                raise ValueError(f"`position` must have `{name}` {size} to fit the other sizes, got {shown(position)}.")
         if isinstance(position, Additive) and position.num_axes > 1:
-            raise ValueError(f"`position` must have one axis, as tokens have, got {position!r}.")
+            raise ValueError(f"`position` must have one axis, as tokens have, got {shown(position)}.")
         if position.limit < self.max_len:
             raise ValueError(
-                f"`max_len` must be at most {position.limit}, the length of {position!r}, got {self.max_len}."
+                f"`max_len` must be at most {position.limit}, the length of {shown(position)}, got {self.max_len}."
             )

@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known
+from .._array_api.checks import check_integer, check_known, shown
 from .config import END, PAD
 
 Tokens: TypeAlias = npt.NDArray[np.int32]
@@ -110,7 +110,7 @@ class Task:
         """
         unknown = sorted(set(text) - set(self.symbols))
         if unknown:
-            raise ValueError(f"`text` must be made of {self.symbols!r}, got {unknown[0]!r}.")
+            raise ValueError(f"`text` must be made of {shown(self.symbols)}, got {shown(unknown[0])}.")
         return [self.symbols.index(symbol) + 3 for symbol in text]
 
     def text(self, tokens: Sequence[int]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
-from .._array_api.checks import check_floating, check_integer, check_known, check_rank
+from .._array_api.checks import check_floating, check_integer, check_known, check_rank, shown
 from .._array_api.namespace import A, Array, in_float32, namespace_of, shape_of
+from ..positions.sequences import LIMIT
 from .resample import METHODS, BiasMethod, Method, resampled
 
 _CLASS_TOKEN_ROWS = 3  # for the scores of BEiT's class token with the cells, of the cells with it, and with itself
@@ -56,7 +57,7 @@ def resize_table(
     (1, 321, 768)
     """
     check_known("method", method, METHODS)
-    check_integer("prefix_tokens", prefix_tokens, minimum=0)
+    prefix_tokens = check_integer("prefix_tokens", prefix_tokens, minimum=0)
     new = _sizes("size", size)
     old = None if old_size is None else _sizes("old_size", old_size, axes=len(new))
     count = _checked_count(table, prefix_tokens, f"after `prefix_tokens` {prefix_tokens}")
@@ -118,18 +119,22 @@ def resize_bias_table(
 
 
 def _sizes(name: str, given: int | Iterable[int], *, axes: int | None = None) -> tuple[int, ...]:
-    sizes = tuple(given) if isinstance(given, Iterable) else (given,)
-    for size in sizes:
-        check_integer(name, size)
+    several: Any = given
+    is_one = (
+        not hasattr(several, "__iter__") or isinstance(several, (str, type)) or getattr(several, "shape", (1,)) == ()
+    )
+    sizes = tuple(check_integer(name, size) for size in ((several,) if is_one else several))
+    if prod(sizes) >= LIMIT:
+        raise ValueError(f"`{name}` must have fewer than 2**31 cells, got {shown(given)}.")
     if not sizes or len(sizes) != (axes or len(sizes)):
-        raise ValueError(f"`{name}` must have {axes or 'one or more'} axes, got {given!r}.")
-    return tuple(operator.index(size) for size in sizes)
+        raise ValueError(f"`{name}` must have {axes or 'one or more'} axes, got {shown(given)}.")
+    return sizes
 
 
 def _checked_prefix(prefix_tokens: int) -> int:
-    check_integer("prefix_tokens", prefix_tokens, minimum=0)
+    prefix_tokens = check_integer("prefix_tokens", prefix_tokens, minimum=0)
     if prefix_tokens > 1:
-        raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {prefix_tokens!r}.")
+        raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(prefix_tokens)}.")
     return prefix_tokens
 
 

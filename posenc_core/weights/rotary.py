@@ -15,6 +15,7 @@ from .._array_api.checks import (
     check_known,
     check_rank,
     check_width,
+    shown,
 )
 from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
 from ..encodings import RotaryEncoding
@@ -66,6 +67,7 @@ def relayout(
     """
     for name, layout in (("source", source), ("target", target)):
         check_known(name, layout, LAYOUTS)
+    head_dim = check_integer("head_dim", head_dim)
     rotary = _rotary_channels(head_dim, rotary_dim, placement)
     sizes, axis = _checked_sizes(weight, head_dim, axis)
     before, after = (layout.partition("_to_")[0] for layout in (source, target))
@@ -81,10 +83,9 @@ def relayout(
 
 def _rotary_channels(head_dim: int, rotary_dim: int | None, placement: str) -> slice:
     """Return the channels of a head that are reordered."""
-    check_integer("head_dim", head_dim)
     check_known("placement", placement, PLACEMENTS)
     if rotary_dim is not None:
-        check_even("rotary_dim", rotary_dim)
+        rotary_dim = check_even("rotary_dim", rotary_dim)
         if rotary_dim > head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {head_dim}, got {rotary_dim}.")
     width = head_dim if rotary_dim is None or placement == "spread" else rotary_dim
@@ -97,7 +98,7 @@ def _rotary_channels(head_dim: int, rotary_dim: int | None, placement: str) -> s
 def _checked_sizes(weight: Array, head_dim: int, axis: int) -> tuple[tuple[int, ...], int]:
     check_rank("weight", weight, minimum=1, axes="(heads * head_dim, ...)")
     sizes, rank = shape_of(weight), len(weight.shape)
-    check_integer("axis", axis, minimum=-rank)
+    axis = check_integer("axis", axis, minimum=-rank)
     if axis >= rank:
         raise ValueError(f"`axis` must be an axis of `weight`, got {axis} for {rank} axes.")
     if sizes[axis] % head_dim:
@@ -166,16 +167,16 @@ def rerotate(
 def _check_encodings(rotary: RotaryEncoding, to_rotary: RotaryEncoding) -> None:
     for name, encoding in (("rotary", rotary), ("to_rotary", to_rotary)):
         if not isinstance(encoding, RotaryEncoding):
-            raise TypeError(f"`{name}` must be a rotary encoding, got {encoding!r}.")
+            raise TypeError(f"`{name}` must be a rotary encoding, got {shown(encoding)}.")
         if encoding.computes_rows:
             raise TypeError(
-                f"`{name}` must have frequencies of its own, but only a layer has what {encoding!r} learned."
+                f"`{name}` must have frequencies of its own, but only a layer has what {shown(encoding)} learned."
             )
     old, new = ((e.head_dim, e.rotary_channels, e.pairs, e.pairing, e.direction) for e in (rotary, to_rotary))
     if old != new:
         raise ValueError(
             "`to_rotary` must turn the same pairs of channels the same way round as `rotary` (head_dim, rotary_dim, "
-            f"layout, placement, direction), got {to_rotary!r} and {rotary!r}."
+            f"layout, placement, direction), got {shown(to_rotary)} and {shown(rotary)}."
         )
 
 

@@ -200,7 +200,7 @@ def test_positions_where_longrope_has_other_frequencies_are_not_tested():
     [
         ((rope, XPos(head_dim=8, layout="half")), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
         ((alibi, T5Bias(num_heads=2)), {}, TypeError, "without parameters"),
-        ((rope, "Rope(dim=2)"), {}, ValueError, "`kind` must be one of"),
+        ((rope, "Rope(dim=2)"), {}, ValueError, "`kind` must be a class of posenc"),
         ((rope, ROTARY), {"framework": "caffe"}, ValueError, "`framework` must be one of 'torch'"),
         ((rope, ROTARY), {"form": "bias"}, ValueError, "must be one of 'rotation', 'turn', 'table', got 'bias'"),
         ((lambda: 0, ROTARY), {}, ValueError, "`function` takes 0 arguments"),

@@ -256,7 +256,7 @@ TABLE = np.zeros((197, 2))
         (TABLE, {"size": (14, 0)}, ValueError, ("size", "0")),
         (TABLE, {"size": ()}, ValueError, ("size", "()")),
         (TABLE, {"size": 14.0}, TypeError, ("size", "14.0")),
-        (TABLE, {"size": "14"}, TypeError, ("size", "'1'")),
+        (TABLE, {"size": "14"}, TypeError, ("size", "'14'")),
         (
             TABLE,
             {"size": (16, 16)},

@@ -32,11 +32,12 @@ def explore(*, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) 
     """Serve the explorer until it is interrupted.
 
     Args:
-        host: the address to listen on.
+        host: the address to listen on; by default this machine alone reaches it. A warning says so of others.
         port: the port to listen on; 0 takes a free one.
         browser: whether to open it in a browser.
     Raises:
         ImportError: if Dash or Plotly is not installed.
+        ValueError: if `host` is empty, which would be all interfaces, or the port out of range.
         OSError: if the port is taken.
     """
     try:

@@ -13,6 +13,7 @@ from posenc_core.analysis.curves import plain_rope
 
 from .controls import HEAD, PAIR, POSITION, Control, number_of
 from .figures import PICTURES, rotation
+from .guard import explain_errors
 from .links import View, controls_of, query_of, read, texts_of, view_of
 from .page import REGIONS, layout, part_of, region_of, shown
 
@@ -23,6 +24,7 @@ CONTROLS = [Input(part_of(ALL, part), "value") for part in ("words", "number")]
 def make_app() -> Dash:
     """Return the explorer; its attribute `server` is a WSGI application."""
     app = Dash("posenc_backends.cli.explorer", title="posenc explorer", update_title="")
+    explain_errors(app.server)
     app.config.suppress_callback_exceptions = True  # each encoding has its own controls
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
     app.layout = layout

@@ -7,13 +7,15 @@ Tensors are written in pieces of at most `PIECE` bytes.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -27,7 +29,17 @@ from posenc_core.rotation import LAYOUTS, Layout
 from .projections import KEYS, QUERIES, Order, check_partners, order_of, projections, shares_keys, trained_layout
 from .safetensors import Tensor, read_shards
 
+fcntl: Any
+try:
+    import fcntl
+except ModuleNotFoundError:  # on Windows
+    fcntl = None
+
 PIECE = 2**20  # bytes
+
+_PREFIX = ".posenc-relayout-"
+_YOUNG = 60  # seconds, within which a run has locked its folder
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 
 Plan: TypeAlias = list[tuple[Tensor, "Order | None"]]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -52,7 +64,8 @@ def relayout_checkpoint(
 ) -> Relaid:
     """Write a checkpoint with its projections of queries and keys converted for a model that rotates in layout `to`.
 
-    Everything is checked before anything is written. The new checkpoint appears only when it is complete.
+    Everything is checked before anything is written. The new checkpoint appears only when it is complete; what a run
+    that was killed has left beside it is removed.
 
     Args:
         source: a safetensors file, or the `model.safetensors.index.json` of several.
@@ -64,7 +77,7 @@ def relayout_checkpoint(
         The names of the tensors that changed and of those that were copied.
     Raises:
         ImportError: if `rich` is not installed.
-        OSError: if a file cannot be read or written, or `target` exists.
+        OSError: if a file cannot be read or written, the disk is full, or `target` exists.
         ValueError: if the checkpoint already has that layout, or its layout is unknown and not given; if a tensor of an
             attention module is unknown, is quantized or does not have the shape that follows from the config; if
             queries or keys are missing; or if a file has another format.
@@ -161,17 +174,45 @@ def _signals_as_exceptions() -> Iterator[None]:
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
     """Yield a temporary path that becomes `target` at the end, or is removed after an exception."""
-    prefix = ".posenc-"
     try:
-        with TemporaryDirectory(prefix=prefix, dir=target.absolute().parent) as folder:
+        _remove_abandoned(target.absolute().parent)
+        with TemporaryDirectory(prefix=_PREFIX, dir=target.absolute().parent) as folder, _locked(folder):
             written = Path(folder) / target.name
             yield written
             _check_absent(target)  # nobody created it meanwhile
             written.replace(target)
     except OSError as error:
-        if prefix not in str(error.filename):
+        if error.errno in _NO_ROOM:
+            raise OSError(
+                f"`target` must have room for as many bytes as `source`, got {target}: {error.strerror}; free some, or "
+                "name a file on another disk."
+            ) from error
+        if _PREFIX not in str(error.filename):
             raise
         raise type(error)(f"`target` must be writable, got {target}: {error.strerror}.") from error
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold a lock on a folder, which ends with the process however that ends; nothing on Windows."""
+    if fcntl is None:
+        yield
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of runs that were killed: those that no process locks, and that are older than a minute."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # it is locked, or another process has removed it
+            if fcntl is not None and time.time() - folder.stat().st_mtime > _YOUNG:
+                with _locked(str(folder)):
+                    shutil.rmtree(folder)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from posenc_core._array_api.checks import shown
 from posenc_core.encodings import AxialRotary, Rotary
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import read
@@ -148,7 +148,7 @@ def order_of(name: str, dtype: str, shape: tuple[int, ...], known: Projections) 
     """
     parts = name.split(".")
     modules = [at for at, part in enumerate(parts) if _ATTENTION.search(part)]
-    scalar = prod(shape) == 1 and parts[-1] not in ("weight", "bias")
+    scalar = all(size == 1 for size in shape) and parts[-1] not in ("weight", "bias")
     if scalar or any(map(_ENCODER.match, parts)) or not (modules or any(map(_QUERIES_OR_KEYS.search, parts))):
         return None
     inner = ".".join(parts[modules[-1] + 1 :]) if modules and parts[modules[-1]] in SELF_ATTENTION else ""
@@ -183,7 +183,7 @@ def _order_for_shape(
         if len(shape) == len(wanted) and all(fits) and (empty or 0 not in shape):
             return order
     shapes = " or ".join(str(wanted).replace("None", "*") for wanted in orders)
-    raise ValueError(f"`{name}` must have shape {shapes} by the config, got {shape}.")
+    raise ValueError(f"`{name}` must have shape {shapes} by the config, got {shown(shape)}.")
 
 
 def check_partners(relaid: Iterable[str], *, shared: bool) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from posenc_core._array_api.checks import shown
 
 ITEM_SIZES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 MAX_HEADER = 100_000_000  # bytes, a limit of the format
@@ -48,6 +49,7 @@ def read_header(path: Path) -> list[Tensor]:
     Raises:
         ValueError: if the file has another format or is incomplete.
     """
+    _check_regular(path)
     size = path.stat().st_size
     with path.open("rb") as file:
         first = 8 + int.from_bytes(file.read(8), "little")
@@ -67,11 +69,12 @@ def read_header(path: Path) -> list[Tensor]:
 
 def _read_index(path: Path) -> dict[str, str]:
     """Return the name of the file of each tensor."""
+    _check_regular(path)
     try:
         index: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
-        if any(Path(name).name != name for name in index.values()):
+        if any(Path(name).name != name or name in ("", "..") or "\0" in name for name in index.values()):
             raise ValueError("a shard is outside its folder")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"`source` must be a file of safetensors or the index of several, got {path}: {error}."
         ) from error
@@ -82,13 +85,27 @@ def _tensor(name: str, entry: Any, first: int) -> Tensor:
     """Return the tensor of a header entry; its data start at byte `first`."""
     dtype, shape, (start, stop) = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str):
-        raise TypeError(f"`dtype` of `{name}` must be a string, got {dtype!r}")
+        raise TypeError(f"`dtype` of `{name}` must be a string, got {shown(dtype)}")
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in (*shape, start, stop)):
-        raise ValueError(f"`{name}` must have sizes and offsets that are integers, got {shape!r}, {[start, stop]!r}")
+        raise ValueError(f"`{name}` must have sizes and offsets that are integers, got {shown([shape, start, stop])}")
     return Tensor(name, dtype, tuple(shape), first + start, first + stop)
 
 
 def _is_filled(tensor: Tensor) -> bool:
     """Return whether the number of bytes fits the shape; dtypes that are only copied may have any number of bits."""
-    item = ITEM_SIZES.get(tensor.dtype)
-    return item is None or prod(tensor.shape) * item == tensor.stop - tensor.start
+    count, wanted = ITEM_SIZES.get(tensor.dtype), tensor.stop - tensor.start
+    if count is None:
+        return True
+    if 0 in tensor.shape:
+        return wanted == 0
+    for size in tensor.shape:  # the product of sizes that a file claims may be longer than the file
+        count *= size
+        if count > wanted:
+            return False
+    return count == wanted
+
+
+def _check_regular(path: Path) -> None:
+    """Raise for a pipe or a device, whose reader would wait; a missing file is an error of opening it."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"`source` must be a regular file, got {path}, which is none: copy it to a file first.")

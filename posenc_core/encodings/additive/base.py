@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_integer
+from ..._array_api.checks import WIDEST, check_integer
 from ..._array_api.lazy import tables_by_block
 from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import Frequencies
@@ -43,7 +43,7 @@ class Additive(Tabular):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("dim", self.dim)
+        check_integer("dim", self.dim, maximum=WIDEST)
 
     table_names: ClassVar[tuple[str, ...]] = ("table",)
 

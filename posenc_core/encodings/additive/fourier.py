@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_even, check_integer, check_known
+from ..._array_api.checks import WIDEST, check_even, check_integer, check_known, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision
 from ...tables.angles import angles_of
@@ -51,7 +51,7 @@ class FourierFeatures(SinusoidalColumns):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("num_axes", self.num_axes)
+        check_integer("num_axes", self.num_axes, maximum=WIDEST)
         check_known("convention", self.convention, ("paper", "code"))
         if self.dim % (2 * self.num_axes):
             raise ValueError(
@@ -115,8 +115,8 @@ class RandomFourierFeatures(Additive):
         check_scale(self.scale)
         check_integer("seed", self.seed, minimum=0)
         if self.seed >= 2**32:
-            raise ValueError(f"`seed` must be below 2**32, got {self.seed!r}.")
-        check_integer("num_axes", self.num_axes)
+            raise ValueError(f"`seed` must be below 2**32, got {shown(self.seed)}.")
+        check_integer("num_axes", self.num_axes, maximum=WIDEST)
         check_known("order", self.order, ORDERS)
 
     def mixture(self) -> Float64s:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..._array_api.checks import check_integer, check_known, check_number
+from ..._array_api.checks import WIDEST, check_integer, check_known, check_number, shown
 from ...tables import frequencies as f
 from .base import Series, SinusoidalColumns
 
@@ -56,16 +56,16 @@ class GridSinusoidal(SinusoidalColumns):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known("convention", self.convention, tuple(_AXES))
-        check_integer("num_axes", self.num_axes)
+        check_integer("num_axes", self.num_axes, maximum=WIDEST)
         check_number("base", self.base, above=1)
         divisor, axes = _DIVISORS[self.convention], _AXES[self.convention]
         if self.num_axes not in axes:
             wanted = " or ".join(map(str, axes))
-            raise ValueError(f"`num_axes` must be {wanted} for {self.convention!r}, got {self.num_axes!r}.")
+            raise ValueError(f"`num_axes` must be {wanted} for {shown(self.convention)}, got {shown(self.num_axes)}.")
         if self.dim % divisor:
             nearest = -(-self.dim // divisor) * divisor
             raise ValueError(
-                f"`dim` must be divisible by {divisor} for {self.convention!r}, got {self.dim}; take {nearest}."
+                f"`dim` must be divisible by {divisor} for {shown(self.convention)}, got {self.dim}; take {nearest}."
             )
 
     def _series(self) -> tuple[Series, ...]:

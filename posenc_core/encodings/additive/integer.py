@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from ..._array_api.checks import check_integer, check_known
 from ..._array_api.namespace import Array, namespace_of
-from ...positions.sequences import LIMIT
 from ...tables.angles import angles_of
 from ..base import Tables
 from .base import Additive
@@ -100,13 +99,13 @@ class Binary(Additive):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("start", self.start, minimum=0)
-        if self.start >= min(2**self.dim, LIMIT):
+        if self.start.bit_length() > min(self.dim, 31):  # `2**dim` itself may not fit into memory
             raise ValueError(f"`start` must be below 2**{min(self.dim, 31)} for {self.dim} digits, got {self.start}.")
         check_known("bit_order", self.bit_order, BIT_ORDERS)
 
     @property
     def limit(self) -> int:
-        return min(2**self.dim - self.start, super().limit)
+        return min(2 ** min(self.dim, 63) - self.start, super().limit)
 
     def rows(self, positions: Any) -> Tables:
         numbers = self._known(positions, minimum=0) + self.start

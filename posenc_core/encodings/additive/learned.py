@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._array_api.checks import check_integer, check_number
+from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables.angles import angles
 from ...tables.frequencies import as_float64
@@ -42,7 +42,7 @@ class Learned(Additive):
         check_integer("length", self.length)
         check_number("std", self.std)
         if self.std < 0:
-            raise ValueError(f"`std` must not be negative, got {self.std!r}.")
+            raise ValueError(f"`std` must not be negative, got {shown(self.std)}.")
         check_integer("offset", self.offset, minimum=0)
 
     @property
@@ -57,7 +57,7 @@ class Learned(Additive):
 
     def rows(self, positions: Any) -> Tables:
         self._known(positions, minimum=0)
-        raise ValueError(f"Rows of {self} are learned: ask a layer that holds them, with integer `positions`.")
+        raise ValueError(f"Rows of {shown(self)} are learned: ask a layer that holds them, with integer `positions`.")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..._array_api.checks import check_integer, check_known, check_number
+from ..._array_api.checks import check_integer, check_known, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies
@@ -44,16 +44,16 @@ class Sine(SinusoidalColumns):
         if isinstance(self.frequencies, str):
             check_known("frequencies", self.frequencies, SPACINGS)
         elif not isinstance(self.frequencies, tuple):
-            raise TypeError(f"`frequencies` must be a tuple of numbers or a word, got {self.frequencies!r}.")
+            raise TypeError(f"`frequencies` must be a tuple of numbers or a word, got {shown(self.frequencies)}.")
         elif len(self.frequencies) != self.dim:
             raise ValueError(
-                f"`frequencies` must be a tuple of {self.dim} numbers, one for each column, got {self.frequencies!r}."
+                f"`frequencies` must be {self.dim} numbers, one for each column, got {shown(self.frequencies)}."
             )
         if self.frequencies == "endpoint":
             object.__setattr__(self, "base", 10000 if self.base is None else self.base)
             check_number("base", self.base, above=1)
         elif self.base is not None:
-            raise ValueError(f"`base` is used with 'endpoint' frequencies only, got {self.base!r}; leave it out.")
+            raise ValueError(f"`base` is used with 'endpoint' frequencies only, got {shown(self.base)}; leave it out.")
         if self.frequencies == "powers_of_two" and self.dim > MOST_HALVINGS:
             raise ValueError(
                 f"`dim` must be at most {MOST_HALVINGS} with 'powers_of_two' frequencies, got {self.dim}; "

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from ..._array_api.checks import check_integer, check_known, check_number
+from ..._array_api.checks import check_integer, check_known, check_number, shown
 from ...tables import frequencies as f
 from ...tables._fixed_point import high_precision
 from .base import Series, SinusoidalColumns
@@ -54,7 +54,7 @@ class Timestep(SinusoidalColumns):
         check_scale(self.scale)
         half = self.dim // 2
         if self.shift >= half and not self.shift == half == 1:
-            raise ValueError(f"`shift` must be below `dim // 2`, which is {half}, got {self.shift!r}.")
+            raise ValueError(f"`shift` must be below `dim // 2`, which is {half}, got {shown(self.shift)}.")
 
     def _series(self) -> tuple[Series, ...]:
         half = self.dim // 2
@@ -70,4 +70,4 @@ def check_scale(scale: object) -> None:
     """Raise unless `scale` is a positive number whose angles float64 can hold."""
     check_number("scale", scale, above=0)
     if scale >= 2**31:  # type: ignore[operator]
-        raise ValueError(f"`scale` must be below 2**31, got {scale!r}.")
+        raise ValueError(f"`scale` must be below 2**31, got {shown(scale)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from ..._array_api.checks import check_even, check_known, check_number
+from ..._array_api.checks import check_even, check_known, check_number, shown
 from ...rotation import pairing_of
 from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
 from ...tables.frequencies import geometric
@@ -52,13 +52,17 @@ class AxialRotary(RotaryEncoding):
         check_known("series", self.series, ("own", "dealt"))
         check_known("unit", self.unit, ("radian", "turn"))
         if not isinstance(self.axes_dims, tuple):
-            raise TypeError(f"`axes_dims` must be a list of numbers of channels, got {self.axes_dims!r}.")
+            raise TypeError(f"`axes_dims` must be a list of numbers of channels, got {shown(self.axes_dims)}.")
         for channels in self.axes_dims:
             check_even("axes_dims", channels)
         if not self.axes_dims or self.rotary_channels > self.head_dim:
-            raise ValueError(f"`axes_dims` must add up to at most `head_dim` {self.head_dim}, got {self.axes_dims}.")
+            raise ValueError(
+                f"`axes_dims` must add up to at most `head_dim` {self.head_dim}, got {shown(self.axes_dims)}."
+            )
         if len(self._bases()) != self.num_axes:
-            raise ValueError(f"`base` must be one number, or one for each of {self.num_axes} axes, got {self.base}.")
+            raise ValueError(
+                f"`base` must be one number, or one for each of {self.num_axes} axes, got {shown(self.base)}."
+            )
         for base in self._bases():
             check_number("base", base, above=1)
         self._check_alternating()
@@ -68,9 +72,9 @@ class AxialRotary(RotaryEncoding):
         """Raise unless axes that alternate have one size and one base."""
         alternating = self.arrangement != "concat" or self.series == "dealt"
         if alternating and len(set(self.axes_dims)) > 1:
-            raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {self.axes_dims}.")
+            raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {shown(self.axes_dims)}.")
         if self.series == "dealt" and len(set(self._bases())) > 1:
-            raise ValueError(f"`base` must be one number where its frequencies are dealt out, got {self.base}.")
+            raise ValueError(f"`base` must be one number where its frequencies are dealt out, got {shown(self.base)}.")
         if self.arrangement == "blocks" and self.layout == "interleaved_to_half":
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_even, check_integer, check_known
+from ..._array_api.checks import WIDEST, check_even, check_integer, check_known
 from ..._array_api.lazy import tables_by_block
 from ..._array_api.namespace import Array, namespace_of
 from ...rotation import Layout, Pairing, Placement, pairing_of
@@ -48,7 +48,7 @@ class RotaryEncoding(Tabular):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("head_dim", self.head_dim)
+        check_integer("head_dim", self.head_dim, maximum=WIDEST)
         check_known("direction", self.direction, ("forward", "inverse"))
         check_known("precision", self.precision, ("exact", "float32"))
         self._set_pairing(pairing_of(self.layout, self.placement))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._array_api.checks import check_number
+from ..._array_api.checks import check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables.angles import angles
 from ...tables.frequencies import as_float64
@@ -39,10 +39,12 @@ class LearnedRotary(Rotary):
         check_number("std", self.std, minimum=0)
         if self.max_seq_len is not None:
             raise ValueError(
-                f"`scaling` must not depend on the length where frequencies are learned, got {self.scaling!r}."
+                f"`scaling` must not depend on the length where frequencies are learned, got {shown(self.scaling)}."
             )
         if self.precision != "exact":
-            raise ValueError(f"`precision` must be left out where frequencies are learned, got {self.precision!r}.")
+            raise ValueError(
+                f"`precision` must be left out where frequencies are learned, got {shown(self.precision)}."
+            )
 
     table_names: ClassVar[tuple[str, ...]] = ()
     computes_rows: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..._array_api.checks import check_integer, check_known
+from ..._array_api.checks import check_integer, check_known, shown
 from .rotary import Rotary
 
 Sections: TypeAlias = Literal["chunked", "interleaved", "ernie"]
@@ -39,26 +39,26 @@ class MultimodalRotary(Rotary):
         super().__post_init__(frequencies)
         check_known("arrangement", self.arrangement, ("chunked", "interleaved", "ernie"))
         if not isinstance(self.sections, tuple):
-            raise TypeError(f"`sections` must be a list of numbers of pairs, got {self.sections!r}.")
+            raise TypeError(f"`sections` must be a list of numbers of pairs, got {shown(self.sections)}.")
         for section in self.sections:
             check_integer("sections", section, minimum=0)
         if self.pairs < self.rotary_channels // 2:
             raise ValueError(
-                f"`scaling` must leave no pair standing still where pairs have axes, got {self.scaling!r}."
+                f"`scaling` must leave no pair standing still where pairs have axes, got {shown(self.scaling)}."
             )
         self._check_sections()
 
     def _check_sections(self) -> None:
         if sum(self.sections) != self.pairs:
-            raise ValueError(f"`sections` must add up to the {self.pairs} pairs that turn, got {self.sections}.")
+            raise ValueError(f"`sections` must add up to the {self.pairs} pairs that turn, got {shown(self.sections)}.")
         if self.arrangement == "chunked":
             return
         if len(self.sections) != 3:
-            raise ValueError(f"`sections` must be three unless they are chunked, got {self.sections}.")
+            raise ValueError(f"`sections` must be three unless they are chunked, got {shown(self.sections)}.")
         wanted = (self.sections[2], *self.sections[:2]) if self.arrangement == "ernie" else self.sections
         found = tuple(self.axes.count(axis) for axis in range(3))
         if found != wanted:
-            raise ValueError(f"`sections` cannot be {self.arrangement!r}: {wanted} pairs would become {found}.")
+            raise ValueError(f"`sections` cannot be {shown(self.arrangement)}: {wanted} pairs would become {found}.")
 
     @property
     def num_axes(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_even, check_number
+from ..._array_api.checks import check_even, check_number, host_array, shown
 from ...rotation import LAYOUTS, pairing_of
 from ...scaling import AttentionFactor, Scaling
 from ...tables import frequencies as f
@@ -68,7 +68,7 @@ class Rotary(RotaryEncoding):
         if self.rotary_channels > self.head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {self.head_dim}, got {self.rotary_dim}.")
         if not isinstance(self.scaling, Scaling | None):
-            raise TypeError(f"`scaling` must be a scaling or None, got {self.scaling!r}.")
+            raise TypeError(f"`scaling` must be a scaling or None, got {shown(self.scaling)}.")
         if self.scaling is not None:
             self.scaling.check(self.rotary_channels // 2)
         if self.own is not None:
@@ -83,10 +83,10 @@ class Rotary(RotaryEncoding):
                 f"`frequencies` must be {self.rotary_channels // 2} numbers, one for each pair, got {len(own)}."
             )
         if self.base != Rotary.base:
-            raise ValueError(f"`base` must be left out where `frequencies` are given, got {self.base!r}.")
+            raise ValueError(f"`base` must be left out where `frequencies` are given, got {shown(self.base)}.")
         if not isinstance(self.scaling, AttentionFactor | None):
             raise ValueError(  # noqa: TRY004 - a contradiction, not a wrong type
-                f"`scaling` must be an AttentionFactor or None where `frequencies` are given, got {self.scaling!r}."
+                f"`scaling` must be an AttentionFactor or None with `frequencies`, got {shown(self.scaling)}."
             )
 
     def _check_still(self) -> None:
@@ -94,10 +94,13 @@ class Rotary(RotaryEncoding):
         for name, needed in (("rotary_dim", (None,)), ("placement", ("lead", "spread")), ("layout", LAYOUTS[:2])):
             if getattr(self, name) not in needed:
                 usual = "left out" if name == "rotary_dim" else f"one of {', '.join(map(repr, needed))}"
-                raise ValueError(f"`{name}` must be {usual} with {self.scaling!r}, got {getattr(self, name)!r}.")
+                raise ValueError(
+                    f"`{name}` must be {usual} with {shown(self.scaling)}, got {shown(getattr(self, name))}."
+                )
         if self.pairs == 0:
             raise ValueError(
-                f"`scaling` must leave a pair that turns, got {self.scaling!r} for {self.rotary_channels} channels."
+                f"`scaling` must leave a pair that turns, got {shown(self.scaling)} for "
+                f"{self.rotary_channels} channels."
             )
 
     @property
@@ -144,7 +147,7 @@ def _given(frequencies: Any) -> tuple[float, ...] | None:
     if frequencies is None or callable(frequencies):
         own: tuple[float, ...] | None = getattr(getattr(frequencies, "__self__", None), "own", None)
         return own
-    given = np.asarray(frequencies)
+    given = host_array("frequencies", frequencies)
     if given.ndim != 1:
-        raise TypeError(f"`frequencies` must be one number for each pair, got {frequencies!r}.")
+        raise TypeError(f"`frequencies` must be one number for each pair, got {shown(frequencies)}.")
     return tuple(float(frequency) for frequency in f.as_float64(f.chosen(given.tolist())))

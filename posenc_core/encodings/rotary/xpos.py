@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_number
+from ..._array_api.checks import check_number, shown
 from ..._array_api.namespace import Array
 from ...positions.sequences import LIMIT
 from ...tables._fixed_point import high_precision
@@ -50,13 +50,13 @@ class XPos(Rotary):
         check_number("center", self.center)
         if abs(self.center) > self.reach:
             raise ValueError(
-                f"`center` must lie within {int(self.reach)} of 0, got {self.center!r}; a larger `scale_base` "
+                f"`center` must lie within {int(self.reach)} of 0, got {shown(self.center)}; a larger `scale_base` "
                 "reaches farther."
             )
         if self.pairs < self.rotary_channels // 2:
-            raise ValueError(f"`scaling` of XPos must leave no pair standing still, got {self.scaling!r}.")
+            raise ValueError(f"`scaling` of XPos must leave no pair standing still, got {shown(self.scaling)}.")
         if self.precision != "exact":
-            raise ValueError(f"`precision` of XPos must be 'exact', got {self.precision!r}.")
+            raise ValueError(f"`precision` of XPos must be 'exact', got {shown(self.precision)}.")
 
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "key_cos", "key_sin")
     key_tables: ClassVar[bool] = True

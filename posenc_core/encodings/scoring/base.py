@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_integer
+from ..._array_api.checks import WIDEST, check_integer, shown
 from ..._array_api.lazy import positions_by_block
 from ..._array_api.namespace import Array
 from ...attention.attend import AttentionInputs
@@ -27,7 +27,7 @@ class Scoring(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("num_heads", self.num_heads)
+        check_integer("num_heads", self.num_heads, maximum=WIDEST)
 
     @property
     def adds_values(self) -> bool:
@@ -55,7 +55,7 @@ class Scoring(Encoding):
         lowest = 0 if self.limit < LIMIT else 1 - LIMIT
         for end in ends:
             if not lowest <= end < self.limit:
-                raise ValueError(f"`{name}` of {self} must lie from {lowest} to {self.limit - 1}, got {end}.")
+                raise ValueError(f"`{name}` of {shown(self)} must lie from {lowest} to {self.limit - 1}, got {end}.")
 
     @abstractmethod
     def scores(
@@ -119,7 +119,7 @@ class PositionScoring(Scoring):
             TypeError: if it depends on parameters, which only a layer has.
         """
         if self.parameters():
-            raise TypeError(f"`bias` of {self} depends on what is learned; ask a layer that holds it.")
+            raise TypeError(f"`bias` of {shown(self)} depends on what is learned; ask a layer that holds it.")
         queries, keys = positions_by_block(from_array, query_positions, key_positions)
         return self.score(self.constants(0), queries, keys)  # type: ignore[return-value]
 
@@ -136,7 +136,7 @@ class ContentScoring(Scoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("head_dim", self.head_dim)
+        check_integer("head_dim", self.head_dim, maximum=WIDEST)
 
     @abstractmethod
     def scores(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..._array_api.checks import check_integer, check_number, is_specialized
+from ..._array_api.checks import WIDEST, check_integer, check_number, is_specialized
 from ..._array_api.namespace import Array, namespace_of, paired
 from ...attention.bias import hidden_unit, normalized_distance, perceptron
 from ..base import Parameter, Tables
@@ -44,7 +44,7 @@ class Fire(PositionScoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("hidden", self.hidden)
+        check_integer("hidden", self.hidden, maximum=WIDEST)
         check_number("rate", self.rate, above=0)
         check_number("threshold", self.threshold, above=0)
 

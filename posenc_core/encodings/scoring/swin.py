@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._array_api.checks import check_integer, check_number
+from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.buckets import gather_by_head, index_by_pair, pair_row, window_index
 from ..base import Parameter, Tables
@@ -43,12 +43,12 @@ class SwinBias(PositionScoring):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not _is_pair(self.window):
-            raise ValueError(f"`window` must be a height and a width, got {self.window!r}.")
+            raise ValueError(f"`window` must be a height and a width, got {shown(self.window)}.")
         for size in self.window:
             check_integer("window", size)
         check_integer("prefix_tokens", self.prefix_tokens, minimum=0)
         if self.prefix_tokens > 1:
-            raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {self.prefix_tokens!r}.")
+            raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(self.prefix_tokens)}.")
         check_number("std", self.std, minimum=0)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..._array_api.checks import check_integer, check_known, check_number
+from ..._array_api.checks import WIDEST, check_integer, check_known, check_number
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.bias import SIDES, Sides
 from ...attention.buckets import gather_by_head, index_by_offset, offset_row, t5_buckets
@@ -40,7 +40,7 @@ class T5Bias(PositionScoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("num_buckets", self.num_buckets, minimum=2)
+        check_integer("num_buckets", self.num_buckets, minimum=2, maximum=WIDEST)
         check_integer("max_distance", self.max_distance)
         check_known("sides", self.sides, SIDES)
         check_number("std", self.std, minimum=0)

@@ -126,7 +126,7 @@ def test_without_a_layout_the_error_says_what_to_choose(kind, fields):
     message = r"^`layout` must be given: \"half\" \(pairs .*Hugging Face.*\) or \"interleaved\" \(pairs .*GPT-J.*\)\.$"
     with pytest.raises(TypeError, match=message):
         kind(head_dim=8, **fields)
-    with pytest.raises(ValueError, match=f"^`data` must have the fields of {kind.__name__}, got .*: {message[1:]}"):
+    with pytest.raises(ValueError, match=message):
         kind.from_dict({"kind": kind.__name__, "head_dim": 8, **fields})
     assert "layout='half'" in repr(kind(head_dim=8, layout="half", **fields))
 
