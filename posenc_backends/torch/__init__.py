@@ -6,13 +6,15 @@ require("torch", install="posenc[torch]")
 
 import sys
 
-from . import kernel, layers, namespace, traced
+from . import kernel, layers, namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .on_import import import_after
 from .rotary import apply_rotary
 from .transformers import apply_rotary_transformers, rotary_kernel
 
+import_after("torch._dynamo", f"{__name__}.traced")  # loading the compiler takes a second
 sys.modules[f"{__name__}.attention"] = layers  # whole modules that version 0.1 saved name it
 
 __all__ = [
@@ -29,5 +31,4 @@ __all__ = [
     "rotary_kernel",
     "score_mod",
     "to_numpy",
-    "traced",
 ]

@@ -111,7 +111,7 @@ class _RotateNeighbours(Function):
 
 
 def rotate_few_by_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
-    """Return `q`, and `k` unless it is None, few tokens, rotated by consecutive rows of the tables; None where the core is to be traced."""
+    """Return `q` and `k`, which may be None, rotated by consecutive rows; None where the core is to be traced."""
     start, length = rows
     if pairing.split != pairing.join or pairing.placement != "lead" or pairing.blocks != 1:
         return None

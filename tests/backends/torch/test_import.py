@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 SLOW = ("torch._dynamo", "torch._inductor", "torch._export", "torch.fx.experimental.symbolic_shapes", "sympy", "triton")
 
 
@@ -30,3 +32,9 @@ def test_import_and_eager_calls_load_no_compiler():
     added = modules_after(code) - modules_after("import torch")
     assert "posenc_backends.torch" in added
     assert not added & {*SLOW}
+
+
+@pytest.mark.parametrize("first", ["torch._dynamo", "posenc_backends.torch"])
+def test_code_that_is_compiled_has_our_substitutes_whichever_is_imported_first(first):
+    modules = modules_after(f"import torch, {first}, torch._dynamo, posenc_backends.torch")
+    assert "posenc_backends.torch.traced" in modules
