@@ -181,7 +181,7 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     return Multimodal(np.stack(padded, axis=1), np.array([row.delta for row in rows], np.int64) - padding)
 
 
-def _checked_sizes(sizes: tuple[int, ...], merge: int, window: int | None) -> tuple[tuple[int, ...], int]:
+def _checked_sizes(sizes: tuple[int, ...], merge: int, window: int | None = None) -> tuple[tuple[int, ...], int]:
     if not sizes:
         raise ValueError("`sizes` must have at least one axis, got none.")
     sizes = tuple(check_integer("sizes", size, maximum=LIMIT) for size in sizes)
