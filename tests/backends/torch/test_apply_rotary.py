@@ -106,7 +106,7 @@ BAD = {
     "`blocks` must divide the 4 pairs, got 3": (ValueError, {"blocks": 3}),
     "`cos` must be on cpu, where the tokens are, got meta": (ValueError, {"cos": COS.to("meta")}),
     "`layout` must be one of": (ValueError, {"layout": "neox"}),
-    "`seq_axis` must be an axis of `q` before its last, got 3": (ValueError, {"seq_axis": 3}),
+    "`seq_axis` must be an axis of `q` before the last of 4, got 3": (ValueError, {"seq_axis": 3}),
     "`positions` must be an int32 or int64 tensor, got list": (TypeError, {"positions": [0, 1, 2, 3, 4]}),
     "`positions` must be an int32 or int64 tensor, got torch.float32": (TypeError, {"positions": torch.ones(5)}),
     r"`positions` must have shape \(5,\) or": (ValueError, {"positions": torch.arange(4)}),
