@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_integer, check_rank, shown
+from .._array_api.checks import check_integer, shown
 from .._array_api.namespace import dtype_name
 from ..positions.sequences import LIMIT, sequence
 from .base import Tabular
@@ -51,7 +51,7 @@ def _checked_length(encoding: Tabular, out: tuple[Any, ...], start: int) -> int:
     if encoding.parameters():
         raise TypeError(f"`encoding` must have a table that is fixed, got {shown(encoding)}, whose rows are learned.")
     for table in out:
-        check_rank("out", table, minimum=2, maximum=2, axes="(length, columns)")
+        _check_writable(table)
     length = out[0].shape[0] if out else 0
     ends = np.array([start, start + length - 1]) if length else sequence(0)
     widths = [rows.shape[-1] for rows in encoding.rows(ends).values()]
@@ -66,6 +66,14 @@ def _checked_length(encoding: Tabular, out: tuple[Any, ...], start: int) -> int:
     if any(np.shares_memory(one, other) for one, other in pairs):
         raise ValueError("`out` must be arrays that do not overlap, got two that share memory.")
     return int(length)
+
+
+def _check_writable(table: Any) -> None:
+    """Raise unless a table can be written in slices: a NumPy array, or one that is like it in this, such as zarr's."""
+    if isinstance(table, type) or not (hasattr(table, "shape") and hasattr(type(table), "__setitem__")):
+        raise TypeError(f"`out` must be arrays that can be written to, got {shown(table)}.")
+    if len(table.shape) != 2:
+        raise ValueError(f"`out` must be arrays of shape (length, columns), got {len(table.shape)} axes.")
 
 
 def _rows_at_a_time(out: tuple[Any, ...]) -> int:

@@ -93,9 +93,9 @@ def warn_of_differences(
     _warn_of_dicts(name, config)
     _warn_of_bases(name, config, given, parameters, layer_type)
     _warn_of_channels(name, config, given, rotary)
-    length = OWN_LENGTHS.get(name)
-    if length not in (None, parameters.get(L0, length)) and config.get(L0) is None:
-        warn(f"`{L0}` {parameters[L0]!r} is used; transformers takes {length} unless it stands outside of the dict.")
+    length, used = OWN_LENGTHS.get(name), parameters.get(L0)
+    if length is not None and used not in (None, length) and config.get(L0) is None:
+        warn(f"`{L0}` {used!r} is used; transformers takes {length} unless it stands outside of the dict.")
 
 
 def _warn_of_bases(

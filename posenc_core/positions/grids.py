@@ -61,7 +61,7 @@ def grid(
     array([[0, 0, 0, 1, 1],
            [0, 0, 1, 0, 1]])
     """
-    sizes, merge = _checked_sizes(sizes, merge, window)
+    sizes, merge, window = _checked_sizes(sizes, merge, window)
     axes, starts = len(sizes), _starts(start, sizes)
     positions = np.indices(sizes, dtype=np.int64)
     if merge > 1:
@@ -98,7 +98,7 @@ def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDA
            [-0.75, -0.25,  0.25,  0.75]])
     """
     check_known("by", by, ("separate", "max", "min"))
-    cells, (sizes, _) = grid(*sizes, merge=merge), _checked_sizes(sizes, merge)
+    cells, (sizes, *_) = grid(*sizes, merge=merge), _checked_sizes(sizes, merge)
     size = np.reshape({"separate": sizes, "max": [max(sizes)], "min": [min(sizes)]}[by], (-1, 1))
     return (2 * cells + 1 - size) / size
 
@@ -181,7 +181,9 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     return Multimodal(np.stack(padded, axis=1), np.array([row.delta for row in rows], np.int64) - padding)
 
 
-def _checked_sizes(sizes: tuple[int, ...], merge: int, window: int | None = None) -> tuple[tuple[int, ...], int]:
+def _checked_sizes(
+    sizes: tuple[int, ...], merge: int, window: int | None = None
+) -> tuple[tuple[int, ...], int, int | None]:
     if not sizes:
         raise ValueError("`sizes` must have at least one axis, got none.")
     sizes = tuple(check_integer("sizes", size, maximum=LIMIT) for size in sizes)
@@ -191,10 +193,10 @@ def _checked_sizes(sizes: tuple[int, ...], merge: int, window: int | None = None
     if merge > 1 and (len(sizes) < 2 or sizes[-2] % merge or sizes[-1] % merge):
         raise ValueError(f"`merge` must divide the last two sizes of {shown(sizes)}, got {merge}.")
     if window is not None:
-        check_integer("window", window)
+        window = check_integer("window", window)
         if len(sizes) < 2 or window % merge:
             raise ValueError(f"`window` must be a multiple of `merge` {merge} for two axes or more, got {window}.")
-    return sizes, merge
+    return sizes, merge, window
 
 
 def _starts(start: int | Sequence[int], sizes: Sequence[int]) -> npt.NDArray[np.int64]:

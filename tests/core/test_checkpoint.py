@@ -222,7 +222,7 @@ def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, s
             ("num_attention_heads", "[4, 8]"),
         ),
         (
-            {"qk_rope_head_dim": 4},
+            {"model_type": "deepseek_v2", "qk_rope_head_dim": 4},
             {"to": "half"},
             ("qk_nope_head_dim", "None"),
         ),

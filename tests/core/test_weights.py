@@ -346,7 +346,7 @@ HALF = Rotary(head_dim=8, layout="half")
         ({"rotary": Rotary(head_dim=6, layout="half")}, ValueError, "`keys` must be 6 wide, got shape (2, 3, 8)."),
         ({"keys": np.ones((2, 3, 8), int)}, TypeError, "`keys` must be floating-point, got int64; cast it first."),
         ({"keys": [1.0]}, TypeError, "`keys` must be an array, got list."),
-        ({"seq_axis": 2}, ValueError, "`seq_axis` must be an axis of `keys` before its last, got 2 for 3 axes."),
+        ({"seq_axis": 2}, ValueError, "`seq_axis` must be an axis of `keys` before the last of 3, got 2."),
         ({"seq_axis": -4}, ValueError, "`seq_axis` must be at least -3, got -4."),
         ({"from_positions": [0, 1]}, ValueError, "`from_positions` must have shape (3,) or (1, 3) or (2, 3) to fit"),
         ({"to_positions": np.ones((4, 3))}, ValueError, "`to_positions` must have shape (3,) or (1, 3) or (2, 3) to"),
