@@ -1,4 +1,4 @@
-"""Import a module of ours right after another one: what the compiler is told costs nothing until it is loaded."""
+"""Import a module of ours right after another one, so that what the compiler needs costs nothing until it is loaded."""
 
 from __future__ import annotations
 
