@@ -13,14 +13,14 @@ import numpy as np
 from .namespace import A, Array, dtype_name, dtype_of, is_floating, namespace_of
 
 WIDEST = 2**16  # channels or heads: as many frequencies in 110 digits take some seconds
-_SHOWN = 120  # characters of a value in a message, which has 300 at most
+_SHOWN = 80  # characters of a value in a message, which has 300 at most
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a value for a message: one line, at most 120 characters, and no error of its own.
+    """Return the `repr` of a value for a message: one line, at most 80 characters, and no error of its own.
 
     >>> shown(list(range(1000)))[-40:]
-    ', 27, 28, 29, 30, 31, 32, 33, 34, 35, …'
+    '2, 13, 14, 15, 16, 17, 18, 19, 20, 21, …'
     """
     try:
         line = re.sub(r"\s*\n\s*", " ", repr(value))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from .._array_api.checks import check_integer, check_number
+from .._array_api.checks import check_integer, check_number, shown
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
@@ -143,7 +143,9 @@ def compare_rope(
         check_integer("positions", positions)
     check_number("tolerance", tolerance, above=0)
     if tolerance > 1 or (positions or 1) > LIMIT:
-        raise ValueError(f"`tolerance` must be at most 1 and `positions` 2**31, got {tolerance!r} and {positions!r}.")
+        raise ValueError(
+            f"`tolerance` must be at most 1 and `positions` 2**31, got {shown(tolerance)} and {shown(positions)}."
+        )
     texts, encodings = (read(a), read(b)), tuple(_encodings(a, b, layer_type))
     length = positions or max(_longest(one, other, texts) for _, one, other in encodings)
     layers = tuple(
@@ -167,12 +169,12 @@ def _encodings(
     types = layer_types(a), layer_types(b)
     names: tuple[str | None, ...] = tuple(dict.fromkeys((*types[0], *types[1]))) or (None,)
     if layer_type is not None and layer_type not in names:
-        raise ValueError(f"`layer_type` must be one of {names}, got {layer_type!r}.")
+        raise ValueError(f"`layer_type` must be one of {shown(names)}, got {shown(layer_type)}.")
     for name in names if layer_type is None else (layer_type,):
         for side, own in zip("AB", types, strict=True):
             if own and name not in own:
                 raise ValueError(
-                    f"`layer_type` must be a type that both have, as {side} has no {name!r} among {', '.join(own)}."
+                    f"`layer_type` must be a type that both have, as {side} has no {shown(name)} among {shown(own)}."
                 )
         one, other = (
             load_rope(config, layer_type=name if own else None) for config, own in zip((a, b), types, strict=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._array_api.checks import shown
 from .export import to_gguf, to_megatron, to_params
 from .gguf import from_gguf, is_gguf_metadata
 from .gguf_file import DamagedError, is_gguf, read_gguf
 from .megatron import from_megatron, is_command_line, is_megatron
 from .params import from_params, is_params
-from .values import shown
 
 __all__ = ["DamagedError", "is_command_line", "read_file", "to_gguf", "to_megatron", "to_params", "translate"]
 MAX_SIZE = 2**26  # bytes of a file of text

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_known
+from .._array_api.checks import check_known, shown
 from ..encodings import MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Linear, Llama3, LongRoPE, Proportional, Scaling, YaRN
 from . import gguf_architectures as facts
 from .gguf import ARCHITECTURE, FREQS, LONG, ORIGINAL, SHORT, divisors_of
-from .values import share_of, shown
+from .values import share_of
 
 LENGTH = 8192  # the original length of Llama 3, which Megatron-LM and Meta have in their code
 
@@ -73,7 +73,7 @@ def to_megatron(rotary: Rotary) -> list[str]:
     """
     _check_fields(rotary, "Megatron-LM")
     if rotary.base != int(rotary.base):
-        raise ValueError(f"`base` must be an integer for Megatron-LM, got {rotary.base!r}.")
+        raise ValueError(f"`base` must be an integer for Megatron-LM, got {shown(rotary.base)}.")
     options: dict[str, Any] = {"rotary-base": int(rotary.base)} | {
         f"rotary-{key}": value for key, value in partial(rotary, name="percent").items()
     }
@@ -111,7 +111,7 @@ def to_params(rotary: Rotary) -> dict[str, Any]:
     """
     _check_fields(rotary, "params.json")
     if rotary.layout != "interleaved":
-        raise ValueError(f"`layout` must be 'interleaved' in params.json, got {rotary.layout!r}.")
+        raise ValueError(f"`layout` must be 'interleaved' in params.json, got {shown(rotary.layout)}.")
     if isinstance(rotary, MultimodalRotary) or rotary.rotary_channels != rotary.head_dim:
         raise ValueError(f"`rotary` must rotate all channels by one position in params.json, got {shown(rotary)}.")
     scaling, keys = rotary.scaling, {"head_dim": rotary.head_dim, "rope_theta": rotary.base}
@@ -145,7 +145,7 @@ def _check_fields(rotary: Rotary, target: str) -> None:
     placement = "spread" if isinstance(rotary.scaling, Proportional) else "lead"
     for name, default in {"direction": "forward", "precision": "exact", "placement": placement}.items():
         if getattr(rotary, name) != default:
-            raise ValueError(f"`{name}` must be {default!r} for {target}, got {getattr(rotary, name)!r}.")
+            raise ValueError(f"`{name}` must be {shown(default)} for {target}, got {shown(getattr(rotary, name))}.")
 
 
 def _check_layout(rotary: Rotary, architecture: str) -> None:
@@ -155,24 +155,25 @@ def _check_layout(rotary: Rotary, architecture: str) -> None:
     if rotary.layout != layout:
         hint = "relayout the weights, or name another architecture"
         raise ValueError(
-            f"`layout` must be {layout!r} for the architecture {architecture!r}, got {rotary.layout!r}: {hint}."
+            f"`layout` must be {shown(layout)} for the architecture {shown(architecture)}, "
+            f"got {shown(rotary.layout)}: {hint}."
         )
     if axes != (kind in ("mrope", "imrope") or (axes and architecture in facts.BY_SECTIONS)):
-        raise ValueError(f"`architecture` must have {'three axes' if axes else 'one axis'}, got {architecture!r}.")
+        raise ValueError(f"`architecture` must have {'three axes' if axes else 'one axis'}, got {shown(architecture)}.")
     if isinstance(rotary, MultimodalRotary):
         check_known("arrangement", rotary.arrangement, ("interleaved",) if kind == "imrope" else ("chunked",))
         if len(rotary.sections) != 3 or not all(rotary.sections[:2]):
-            raise ValueError(f"`sections` must be three numbers above 0 for GGUF, got {rotary.sections!r}.")
+            raise ValueError(f"`sections` must be three numbers above 0 for GGUF, got {shown(rotary.sections)}.")
     if rotary.rotary_channels != rotary.head_dim and architecture in facts.WHOLE:
         raise ValueError(
-            f"`rotary_dim` must be left out for the architecture {architecture!r}, got {rotary.rotary_dim}."
+            f"`rotary_dim` must be left out for the architecture {shown(architecture)}, got {rotary.rotary_dim}."
         )
 
 
 def _float32(name: str, value: float) -> float:
     """Return the number if the shortest decimal of its float32 is the number itself."""
     if float(str(np.float32(value))) != value:
-        raise ValueError(f"`{name}` must have the digits of float32 for GGUF, got {value!r}.")
+        raise ValueError(f"`{name}` must have the digits of float32 for GGUF, got {shown(value)}.")
     return float(value)
 
 
@@ -215,7 +216,7 @@ def _check_reads(scaling: Scaling, architecture: str, readers: set[str]) -> None
         names = ", ".join(sorted(readers)[:6])
         what = type(scaling).__name__
         raise ValueError(
-            f"`architecture` must be one that llama.cpp reads {what} for ({names}, …), got {architecture!r}."
+            f"`architecture` must be one that llama.cpp reads {what} for ({names}, …), got {shown(architecture)}."
         )
 
 
@@ -230,7 +231,9 @@ def _gguf_yarn(scaling: YaRN, attention: float, architecture: str) -> dict[str, 
     for name, default in (("beta_fast", 32), ("beta_slow", 1)):
         if (value := getattr(scaling, name)) != default:
             if architecture not in facts.BETAS:
-                raise ValueError(f"`{name}` must be {default} for the architecture {architecture!r}, got {value!r}.")
+                raise ValueError(
+                    f"`{name}` must be {default} for the architecture {shown(architecture)}, got {shown(value)}."
+                )
             keys[f"rope.scaling.yarn_{name}"] = _float32(name, value)
     usual = float(scaling.growth(1))
     return keys if attention == usual else keys | {"rope.scaling.attn_factor": attention / usual}
@@ -247,8 +250,8 @@ def _latent(rotary: Rotary) -> dict[str, Any]:
     for name, value in fixed.items():
         if getattr(scaling, name) != value:
             raise ValueError(
-                f"`{name}` must be {value!r} for Megatron-LM, which has no option for it with latent attention, "
-                f"got {getattr(scaling, name)!r}."
+                f"`{name}` must be {shown(value)} for Megatron-LM, which has no option for it with latent attention, "
+                f"got {shown(getattr(scaling, name))}."
             )
     _check_whole(rotary)
     return {"multi-latent-attention": None, "rope-type": "yarn", "rotary-scaling-factor": scaling.factor} | _mscales(
@@ -282,7 +285,7 @@ def _mscales(scaling: YaRN) -> dict[str, float]:
         return {"mscale": scaling.mscale, "mscale-all-dim": scaling.mscale_all_dim} if both else {}  # type: ignore[dict-item]
     if scaling.attention_factor != 1:
         raise ValueError(
-            f"`attention_factor` must be None or 1, as Megatron-LM computes it, got {scaling.attention_factor!r}."
+            f"`attention_factor` must be None or 1, as Megatron-LM computes it, got {shown(scaling.attention_factor)}."
         )
     return {"mscale": 1.0, "mscale-all-dim": 1.0}
 
@@ -291,14 +294,14 @@ def _megatron_scaling(rotary: Rotary) -> dict[str, Any]:
     scaling = rotary.scaling
     if isinstance(scaling, Linear):
         if scaling.factor != int(scaling.factor):
-            raise ValueError(f"`factor` must be an integer for Megatron-LM, got {scaling.factor!r}.")
+            raise ValueError(f"`factor` must be an integer for Megatron-LM, got {shown(scaling.factor)}.")
         return {"rotary-seq-len-interpolation-factor": int(scaling.factor)}
     if isinstance(scaling, Llama3) and not isinstance(rotary, MultimodalRotary):
         fixed = {"low_freq_factor": 1, "high_freq_factor": 4, ORIGINAL: LENGTH}
         for name, value in fixed.items():
             if getattr(scaling, name) != value:
                 has = f"`{name}` must be {value} for Megatron-LM, which has it in its code"
-                raise ValueError(f"{has}, got {getattr(scaling, name)!r}.")
+                raise ValueError(f"{has}, got {shown(getattr(scaling, name))}.")
         return {"use-rope-scaling": None, "rope-scaling-factor": scaling.factor}
     raise _cannot("Megatron-LM", scaling)
 

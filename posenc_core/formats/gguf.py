@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .._array_api.checks import shown
 from ..encodings import Rotary
 from ..scaling import Llama3
 from . import gguf_architectures as facts
-from .values import SHOWN, Config, choice, flag, integer, number, numbers, refuse, share_of, shown, warn
+from .values import Config, choice, flag, integer, named, number, numbers, refuse, share_of, warn
 
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
 ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
@@ -49,12 +50,12 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
     if not isinstance(architecture, str):
         raise TypeError(f"`{ARCHITECTURE}` must be a string, got {shown(architecture)}.")
     if architecture in facts.REFUSED:
-        raise ValueError(f"`{ARCHITECTURE}` {architecture!r} is not supported: {facts.REFUSED[architecture]}.")
+        raise ValueError(f"`{ARCHITECTURE}` {shown(architecture)} is not supported: {facts.REFUSED[architecture]}.")
     names = {key: key.removeprefix(f"{architecture}.") for key in metadata if isinstance(key, str)}
     kept = {name: metadata[key] for key, name in names.items() if name != key}
     for name, value in kept.items():
         if "rope" in name and name not in USED and value is not None:
-            raise ValueError(f"`{name[:SHOWN]}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
+            raise ValueError(f"{named(name)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     kept |= {key: metadata[key] for key in (FREQS, SHORT, LONG) if metadata.get(key) is not None}
     return _Model(architecture, kept).config()
 
@@ -201,14 +202,16 @@ class _Model:
             return self.divided(kind, factor, width, base)
         if kind == "yarn":
             return self.yarn(factor)
-        refuse(self.metadata, {"rope.scaling.attn_factor": 1}, f"belongs to yarn and longrope, not to {kind!r}")
-        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 0}, f"belongs to yarn, not to {kind!r}")
-        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, f"belongs to yarn, not to {kind!r}")
+        refuse(self.metadata, {"rope.scaling.attn_factor": 1}, f"belongs to yarn and longrope, not to {shown(kind)}")
+        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 0}, f"belongs to yarn, not to {shown(kind)}")
+        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, f"belongs to yarn, not to {shown(kind)}")
         return {"rope_type": "default"} if factor == 1 else {"rope_type": "linear", "factor": factor}
 
     def alpha(self, alpha: float, factor: float) -> dict[str, Any]:
         if self.name != "hunyuan_vl" or factor != 1:
-            raise ValueError(f"`rope.scaling.alpha` is read for hunyuan_vl alone, and without a factor, got {alpha!r}.")
+            raise ValueError(
+                f"`rope.scaling.alpha` is read for hunyuan_vl alone, and without a factor, got {shown(alpha)}."
+            )
         return {"rope_type": "dynamic", "alpha": alpha}
 
     def original(self) -> int:
@@ -251,7 +254,7 @@ class _Model:
         """Return the parameters of frequencies that tensors divide."""
         if factor != 1 or kind == "yarn":
             raise ValueError(
-                f"`rope.scaling.type` {kind!r} with the factor {factor!r} is not supported beside divisors."
+                f"`rope.scaling.type` {shown(kind)} with the factor {shown(factor)} is not supported beside divisors."
             )
         attention, pairs = number(self.metadata, "rope.scaling.attn_factor", 1.0, above=0), width // 2
         if self.metadata.get(FREQS) is None:
@@ -259,7 +262,7 @@ class _Model:
             found = {key: numbers(self.metadata, name, length=pairs, above=0) for key, name in names.items()}
             for key, name in names.items():
                 if found[key] is None:
-                    raise ValueError(f"`{name}` is missing: `rope.scaling.type` {kind!r} needs it.")
+                    raise ValueError(f"`{name}` is missing: `rope.scaling.type` {shown(kind)} needs it.")
             length = self.original()
             return {"rope_type": "longrope", **found, ORIGINAL: length} | self.growth(attention, length)
         size = None if self.name == "step35" else pairs  # its tensor is as long as the widest layer needs

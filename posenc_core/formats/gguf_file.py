@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from .values import shown
+from .._array_api.checks import shown
 
 MAGIC = b"GGUF"
 TENSORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")

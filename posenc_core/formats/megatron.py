@@ -11,7 +11,8 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .values import SHOWN, Config, choice, flag, integer, number, numbers, refuse, shown
+from .._array_api.checks import shown
+from .values import SHOWN, Config, choice, flag, integer, number, numbers, refuse
 
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 FLAGS = {
@@ -178,7 +179,7 @@ def _head(given: Config, *, latent: bool) -> dict[str, Any]:
 def _layout(given: Config, kind: str, *, latent: bool) -> dict[str, Any]:
     interleaved = flag(given, "rotary_interleaved")
     if interleaved and (latent or kind != "rope"):
-        what = "`multi_latent_attention`" if latent else f"`position_embedding_type` {kind!r}"
+        what = "`multi_latent_attention`" if latent else f"`position_embedding_type` {shown(kind)}"
         raise ValueError(f"`rotary_interleaved` must be False with {what}, got True.")
     if latent:
         # whose softmax scale Megatron-LM multiplies in the same way
@@ -195,7 +196,7 @@ def _rope(given: Config, latent: bool) -> dict[str, Any]:
     if not flag(given, "use_rope_scaling"):
         return rope if linear in (None, 1) else rope | {"rope_type": "linear", "factor": linear}
     if linear not in (None, 1):
-        raise ValueError(f"`{LINEAR}` must be left out beside `use_rope_scaling`, got {linear!r}.")
+        raise ValueError(f"`{LINEAR}` must be left out beside `use_rope_scaling`, got {shown(linear)}.")
     return rope | {
         "rope_type": "llama3",
         "factor": number(given, "rope_scaling_factor", 8.0, minimum=1),

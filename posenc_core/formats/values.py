@@ -7,27 +7,16 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.checks import check_integer, check_known, check_number, shown
 
 Config = Mapping[str, Any]
-SHOWN = 60  # characters of a value that an error shows
+SHOWN = 60  # characters of a name or a number that is text
 LARGEST = 2**31
 
 
-class Shown(str):
-    """The text of a value, shortened in the middle, in place of the value itself."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def shown(value: object) -> Shown:
-    """Return the `repr` of a value, shortened in the middle."""
-    try:
-        text = " ".join(repr(value).split())
-    except (RecursionError, ValueError):  # a cycle, or an integer of thousands of digits
-        text = f"a value of type {type(value).__name__}"
-    return Shown(text if len(text) <= SHOWN else f"{text[: SHOWN // 2]}…{text[-SHOWN // 2 :]}")
+def named(key: object) -> str:
+    """Return a key for a message, between backticks: one line, shortened."""
+    return f"`{shown(str(key))[1:-1]}`"
 
 
 def number(config: Config, key: str, default: Any = None, **bounds: float) -> Any:
@@ -79,7 +68,7 @@ def choice(config: Config, key: str, choices: tuple[str, ...], default: str) -> 
     value = config.get(key)
     if value is None:
         return default
-    check_known(key, value if isinstance(value, str) and len(value) < SHOWN else shown(value), choices)
+    check_known(key, value, choices)
     return str(value)
 
 

@@ -9,7 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from .._array_api.checks import shown
 from ..formats import DamagedError, is_command_line, read_file, translate
+from ..formats.values import named
 
 ROPES = ("rope_parameters", "rope_scaling")
 BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "global_rope_theta")
@@ -46,7 +48,7 @@ def contents(config: Any) -> dict[str, Any]:
     if isinstance(config, PathLike) or (isinstance(config, str) and not is_command_line(config)):
         content = _from_file(Path(config))
     elif hasattr(config, "to_dict"):
-        content = config.to_dict()
+        content = _from_object(config)
     content = translate(content)
     if not isinstance(content, Mapping):
         raise TypeError(
@@ -90,13 +92,22 @@ def common_value(candidates: Mapping[str, Any]) -> Any:
     (first, common), *rest = values_of(candidates, candidates).items() or [("", None)]
     for key, value in rest:
         if value != common:
-            raise ValueError(f"`{first}` is {common!r}, but `{key}` is {value!r}: leave one of the two out.")
+            raise ValueError(
+                f"`{first}` is {shown(common)}, but {named(key)} is {shown(value)}: leave one of the two out."
+            )
     return common
 
 
 def values_of(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return the values of the keys, without those that are missing or None."""
     return {key: config[key] for key in keys if config.get(key) is not None}
+
+
+def _from_object(config: Any) -> Any:
+    try:
+        return config.to_dict()
+    except Exception as error:
+        raise TypeError(f"`config` must have a `to_dict` that works, got {type(error).__name__} from it.") from error
 
 
 def _from_file(path: Path) -> Any:
@@ -106,16 +117,22 @@ def _from_file(path: Path) -> Any:
         content = json.loads(content) if isinstance(content, str) and not is_command_line(content) else content
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file {path}, "
-            "and nothing is downloaded from the Hub."
+            f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file "
+            f"{_end(path)}, and nothing is downloaded from the Hub."
         ) from error
     except DamagedError as error:
         raise ValueError(f"`config` must be {error}.") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"`config` must be a file of JSON, but {path} is not: {error}.") from error
+        raise ValueError(f"`config` must be a file of JSON, but {_end(path)} is not: {error}.") from error
     if not isinstance(content, dict | str):
-        raise TypeError(f"`config` must hold a JSON object, but {path} holds {type(content).__name__}.")
+        raise TypeError(f"`config` must hold a JSON object, but {_end(path)} holds {type(content).__name__}.")
     return content
+
+
+def _end(path: Path) -> str:
+    """Return a path for a message, whose last part says most."""
+    text = repr(str(path))[1:-1]
+    return text if len(text) <= 150 else f"…{text[-149:]}"
 
 
 def _config_in(folder: Path) -> Path:
@@ -138,7 +155,7 @@ def _text_part(config: dict[str, Any]) -> dict[str, Any]:
     for name in TEXTS:
         part = config.get(name)
         if not isinstance(part, Mapping | None):
-            raise TypeError(f"`{name}` must be a dict or None, got {part!r}.")
+            raise TypeError(f"`{name}` must be a dict or None, got {shown(part)}.")
         if part is not None:
             outer = values_of(config, ("model_type", *filter(is_rotary_key, config)))
             for key in {*BASES, *SHARES} & outer.keys():
@@ -165,7 +182,7 @@ def _check_nested(config: Mapping[str, Any]) -> None:
         if isinstance(part, Mapping) and name not in (*TEXTS, *ROPES, "attn_config"):
             for path, value in _rotary_paths(str(name), part):
                 raise ValueError(
-                    f"`{path}` is not read there, got {value!r}: move it to the top level, or leave it out."
+                    f"{named(path)} is not read there, got {shown(value)}: move it to the top level, or leave it out."
                 )
 
 

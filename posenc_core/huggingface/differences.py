@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._array_api.checks import shown
 from ..encodings import AxialRotary, Rotary
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, values_of
 from .heads import latent_width
@@ -89,13 +90,13 @@ def warn_of_differences(
         return
     for key, own in OWN_KEYS.get(name, {}).items():
         if config.get(key) is not None and config.get(own) is None:
-            warn(f"`{key}` {config[key]!r} is used; for {name!r}, transformers reads `{own}` alone.")
+            warn(f"`{key}` {shown(config[key])} is used; for {shown(name)}, transformers reads `{own}` alone.")
     _warn_of_dicts(name, config)
     _warn_of_bases(name, config, given, parameters, layer_type)
     _warn_of_channels(name, config, given, rotary)
     length, used = OWN_LENGTHS.get(name), parameters.get(L0)
     if length is not None and used not in (None, length) and config.get(L0) is None:
-        warn(f"`{L0}` {used!r} is used; transformers takes {length} unless it stands outside of the dict.")
+        warn(f"`{L0}` {shown(used)} is used; transformers takes {length} unless it stands outside of the dict.")
 
 
 def _warn_of_bases(
@@ -108,14 +109,16 @@ def _warn_of_bases(
     base, model = parameters["rope_theta"], MODELS[name]
     fixed = FIXED_BASES.get(name, {}).get(layer_type or "")
     if fixed not in (None, base) and not any(layer_type in (config.get(key) or {}) for key in ROPES):
-        warn(f"The base {base!r} is used; transformers takes {fixed} for {layer_type!r} of {name!r}.")
+        warn(f"The base {shown(base)} is used; transformers takes {fixed} for {shown(layer_type)} of {shown(name)}.")
     if name in DICT_BASES and given.get("rope_theta", config.get("rope_theta")) is None and values_of(config, ROPES):
-        warn(f"The base {base!r} is used; transformers takes 10000 for {name!r} if `rope_parameters` has none.")
+        warn(
+            f"The base {shown(base)} is used; transformers takes 10000 for {shown(name)} if `rope_parameters` has none."
+        )
     keys = [key for key in BASES[1:] if name not in READERS[key]]
     keys += [key for key in LOCAL_BASES if key not in [one.key for one in SCHEMES.get(model.scheme or "", {}).values()]]
     for key, value in values_of(config, keys).items():
         if base == value != model.base:
-            warn(f"`{key}` {value!r} is used; transformers does not read it for {name!r}.")
+            warn(f"`{key}` {shown(value)} is used; transformers does not read it for {shown(name)}.")
 
 
 def _warn_of_dicts(name: str, config: Mapping[str, Any]) -> None:
@@ -123,14 +126,17 @@ def _warn_of_dicts(name: str, config: Mapping[str, Any]) -> None:
     has_dict = any(config.get(key) for key in ROPES)
     outside = values_of(config, ("rope_theta", "partial_rotary_factor"))
     if name in WHOLE_DICTS and outside and not has_dict:
-        warn(f"`{min(outside)}` is used; for {name!r}, transformers reads it only beside `rope_parameters`.")
+        warn(f"`{min(outside)}` is used; for {shown(name)}, transformers reads it only beside `rope_parameters`.")
     within = [key for rope in ROPES for key in config.get(rope) or ()]
     if name in LOST_SHARES and has_dict and not {*SHARES} & {*within, *outside}:
         share = MODELS[name].share
-        warn(f"The share {share} of {name!r} is used; transformers rotates all channels if `rope_parameters` has none.")
+        warn(
+            f"The share {share} of {shown(name)} is used; transformers rotates all channels "
+            "if `rope_parameters` has none."
+        )
     rope = config.get("rope_parameters") or {}
     if name in BY_LAYER and rope and not any(isinstance(value, Mapping) for value in rope.values()):
-        warn(f"`rope_parameters` of all layers is used; for {name!r}, transformers reads it only by layer type.")
+        warn(f"`rope_parameters` of all layers is used; for {shown(name)}, transformers reads it only by layer type.")
 
 
 def _warn_of_channels(
@@ -138,14 +144,17 @@ def _warn_of_channels(
 ) -> None:
     """Warn of a key that selects other channels than the model has by default, if its code does not read it."""
     if latent_width(config) and name not in READERS["qk_rope_head_dim"]:
-        warn(f"`qk_rope_head_dim` {latent_width(config)!r} is used; transformers does not read it for {name!r}.")
+        warn(
+            f"`qk_rope_head_dim` {shown(latent_width(config))} is used; transformers does not read it "
+            f"for {shown(name)}."
+        )
     if latent_width(config) or rotary.rotary_channels == int(rotary.head_dim * MODELS[name].share):
         return
     for key, value in values_of({**config, **given}, (*SHARES, *WIDTHS)).items():
         if name not in READERS[key]:
-            warn(f"`{key}` {value!r} is used; transformers does not read it for {name!r}.")
+            warn(f"`{key}` {shown(value)} is used; transformers does not read it for {shown(name)}.")
     if name == "minimax_m3_vl" and not values_of({**config, **given}, SHARES):
-        warn(f"`rotary_dim` {config['rotary_dim']!r} is used; transformers reads `partial_rotary_factor` alone.")
+        warn(f"`rotary_dim` {shown(config['rotary_dim'])} is used; transformers reads `partial_rotary_factor` alone.")
 
 
 def _warn_of_two_dicts(config: Mapping[str, Any]) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_number
+from .._array_api.checks import check_integer, check_number, shown
 from ..encodings import AxialRotary
+from ..formats.values import named
 from ..positions import grid
 from ..rotation import Layout
 from .config import is_rotary_key, is_set, read
@@ -141,16 +142,16 @@ def _rule(content: Config) -> tuple[Rule | None, dict[str, Any]]:
     if name in WITHOUT_ROPE:
         return None, {}
     if name in REFUSED:
-        raise ValueError(f"`_class_name` {name!r} is not supported: {REFUSED[name]}.")
+        raise ValueError(f"`_class_name` {shown(name)} is not supported: {REFUSED[name]}.")
     if name not in RULES:
         raise ValueError(
-            f"`_class_name` {name!r} is not known: give the config.json of a transformer, not of a pipeline, or make "
-            "an `AxialRotary` of its axes."
+            f"`_class_name` {shown(name)} is not known: give the config.json of a transformer, not of a pipeline, or "
+            "make an `AxialRotary` of its axes."
         )
     rule = RULES[name]
     for key, value in content.items():
         if is_rotary_key(key) and is_set(value) and key not in rule.defaults and key not in OTHERS:
-            raise ValueError(f"`{key}` is no key of {name}, got {value!r}: leave it out.")
+            raise ValueError(f"{named(key)} is no key of {name}, got {shown(value)}: leave it out.")
     values = {key: default if content.get(key) is None else content[key] for key, default in rule.defaults.items()}
     axes = len(values["patch_size"]) if name == BY_PATCH and isinstance(values["patch_size"], list | tuple) else None
     for key, value in values.items():
@@ -164,9 +165,9 @@ def _check(key: str, value: Any, default: Any, *, length: int | None = None) -> 
         check_flag(key, value)
     elif isinstance(default, tuple):
         if not isinstance(value, list | tuple):
-            raise TypeError(f"`{key}` must be a list of numbers, got {value!r}.")
+            raise TypeError(f"`{key}` must be a list of numbers, got {shown(value)}.")
         if len(value) != (length or len(default)):
-            raise ValueError(f"`{key}` must have {length or len(default)} numbers, got {value!r}.")
+            raise ValueError(f"`{key}` must have {length or len(default)} numbers, got {shown(value)}.")
         for one in value:
             _check(key, one, default[0])
     elif key == "rope_theta" or isinstance(default, float):

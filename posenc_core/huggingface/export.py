@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._array_api.checks import check_known
+from .._array_api.checks import check_known, shown
 from ..encodings import MultimodalRotary, Rotary
 from ..formats.export import partial
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
@@ -62,16 +62,16 @@ def _check_expressible(rotary: Rotary) -> None:
         defaults["placement"] = "spread"
     for name, default in defaults.items():
         if getattr(rotary, name) != default:
-            raise ValueError(f"`{name}` must be {default!r} in a config, got {getattr(rotary, name)!r}.")
+            raise ValueError(f"`{name}` must be {shown(default)} in a config, got {shown(getattr(rotary, name))}.")
     if type(rotary.scaling) not in (*TYPES, type(None)):
         names = ", ".join(cls.__name__ for cls in TYPES)
-        raise ValueError(f"`scaling` must be None or one of {names} in a config, got {rotary.scaling!r}.")
+        raise ValueError(f"`scaling` must be None or one of {names} in a config, got {shown(rotary.scaling)}.")
     if getattr(rotary.scaling, "seq_len", None) is not None:
-        raise ValueError(f"`seq_len` of `scaling` must be None in a config, got {rotary.scaling!r}.")
+        raise ValueError(f"`seq_len` of `scaling` must be None in a config, got {shown(rotary.scaling)}.")
     if isinstance(rotary, MultimodalRotary):
         check_known("arrangement", rotary.arrangement, ("chunked", "interleaved"))
         if len(rotary.sections) != 3:
-            raise ValueError(f"`sections` must be three numbers in a config, got {rotary.sections!r}.")
+            raise ValueError(f"`sections` must be three numbers in a config, got {shown(rotary.sections)}.")
 
 
 def _sections(rotary: Rotary) -> dict[str, Any]:

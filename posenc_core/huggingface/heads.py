@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._array_api.checks import shown
 from .config import common_value, values_of
 from .keys import check_size
 from .layer_types import types_of
@@ -62,10 +63,12 @@ def _by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """Return the keys for the width of a head that single layers have, by the index of the layer."""
     layers = config.get("per_layer_config")
     if not isinstance(layers, Mapping | None):
-        raise TypeError(f"`per_layer_config` must be a dict or None, got {layers!r}.")
+        raise TypeError(f"`per_layer_config` must be a dict or None, got {shown(layers)}.")
     for index, one in (layers or {}).items():
         if not str(index).isdecimal() or not isinstance(one, Mapping | None):
-            raise TypeError(f"`per_layer_config` must have a dict for the index of a layer, got {index!r}: {one!r}.")
+            raise TypeError(
+                f"`per_layer_config` must have a dict for the index of a layer, got {shown(index)}: {shown(one)}."
+            )
     widths = {int(index): values_of(one or {}, ("head_dim",)) for index, one in (layers or {}).items()}
     return {index: one for index, one in widths.items() if one}
 
@@ -107,7 +110,7 @@ def rotary_channels_of(config: Mapping[str, Any], parameters: Mapping[str, Any],
         (rotary_dim,) = shares
     elif share is not None and rotary_dim not in shares:
         raise ValueError(
-            f"`partial_rotary_factor` {share!r} of {head} channels is not {rotary_dim}: leave one of the two out."
+            f"`partial_rotary_factor` {shown(share)} of {head} channels is not {rotary_dim}: leave one of the two out."
         )
     if rotary_dim != head and (rotary_dim % 2 or rotary_dim > head):
         name = "rotary_dim" if share is None else "partial_rotary_factor"

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .._array_api.checks import check_integer, check_number
+from .._array_api.checks import check_integer, check_number, shown
+from ..formats.values import named
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, is_rotary_key, is_set, values_of
 from .models import NEVER, Model, model_type
 
@@ -44,13 +45,13 @@ def check_keys(config: Mapping[str, Any]) -> None:
         check_flag(key, config.get(key))
     for key, reason in REFUSED.items():
         if is_set(config.get(key)):
-            raise ValueError(f"`{key}` {reason} is not supported, got {config[key]!r}: leave it out.")
+            raise ValueError(f"`{key}` {reason} is not supported, got {shown(config[key])}: leave it out.")
     for key, value in config.items():
         if is_rotary_key(key) and is_set(value) and key not in USED | HARMLESS and not _scales_all(config, key):
-            raise ValueError(f"`{key}` is unknown, got {value!r}: leave it out if it changes no angle.")
+            raise ValueError(f"{named(key)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     for key in ("model_type", *POSITIONS):
         if not isinstance(config.get(key), str | None):
-            raise TypeError(f"`{key}` must be a string or None, got {config[key]!r}.")
+            raise TypeError(f"`{key}` must be a string or None, got {shown(config[key])}.")
     check_values(config)
 
 
@@ -68,14 +69,14 @@ def check_values(config: Mapping[str, Any]) -> None:
 def check_flag(name: str, value: object) -> None:
     """Raise unless `value` is True, False or None."""
     if not isinstance(value, bool | None):
-        raise TypeError(f"`{name}` must be True or False, got {value!r}.")
+        raise TypeError(f"`{name}` must be True or False, got {shown(value)}.")
 
 
 def check_size(name: str, value: Any, *, minimum: int = 1) -> None:
     """Raise unless `value` is an integer from `minimum` on that is small enough for the size of an array."""
     check_integer(name, value, minimum=minimum, maximum=math.inf)
     if value >= LARGEST:
-        raise ValueError(f"`{name}` must be less than {LARGEST}, got {value!r}.")
+        raise ValueError(f"`{name}` must be less than {LARGEST}, got {shown(value)}.")
 
 
 def is_rotary(config: Mapping[str, Any], model: Model) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .._array_api.checks import shown
+from ..formats.values import named
 from .config import BASES, LOCAL_BASES, ROPES, common_value, read, values_of
 from .models import SCHEMES, LayerBase, model_of
 from .scalings import KEYS, changes_nothing
@@ -36,7 +38,7 @@ def attention_types(config: dict[str, Any]) -> tuple[str, ...]:
     by_type = _by_layer_type(config, _rope(config))
     names = [name for name in dict.fromkeys(types_of(config)) if name not in NOT_ATTENTION]
     if by_type and not by_type.keys() >= set(names):
-        raise ValueError(f"`layer_type` must be one of {_list(by_type)} as other layers have other types, got None.")
+        raise ValueError(f"`layer_type` must be one of {listed(by_type)} as other layers have other types, got None.")
     return tuple(by_type or names) or _partly_rotated(config)
 
 
@@ -46,7 +48,7 @@ def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     if names is None:
         return ()
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"`layer_types` must be a list of strings or None, got {names!r}.")
+        raise TypeError(f"`layer_types` must be a list of strings or None, got {shown(names)}.")
     return tuple(names)
 
 
@@ -62,16 +64,18 @@ def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Param
     by_type = _by_layer_type(config, rope)
     known = {*by_type, *types_of(config), *_partly_rotated(config)}
     if layer_type is not None and not known:
-        raise ValueError(f"`layer_type` must be left out, as all layers of this config are alike, got {layer_type!r}.")
+        raise ValueError(
+            f"`layer_type` must be left out, as all layers of this config are alike, got {shown(layer_type)}."
+        )
     if layer_type not in known and (layer_type is not None or by_type):
-        raise ValueError(f"`layer_type` must be one of {_list(by_type or known)}, got {layer_type!r}.")
+        raise ValueError(f"`layer_type` must be one of {listed(by_type or known)}, got {shown(layer_type)}.")
     if layer_type in NOT_ATTENTION or (rotated and layer_type not in (None, *rotated)):
         return None, False
     if not by_type:
         return rope, False
     if layer_type not in by_type:
         raise ValueError(
-            f"`layer_type` must be one of {_list(by_type)}, which have different RoPE, got {layer_type!r}."
+            f"`layer_type` must be one of {listed(by_type)}, which have different RoPE, got {shown(layer_type)}."
         )
     return by_type[layer_type], True
 
@@ -82,7 +86,7 @@ def _rope(config: Mapping[str, Any]) -> Parameters:
     for name in ROPES:
         part = config.get(name)
         if not isinstance(part, Mapping | None):
-            raise TypeError(f"`{name}` must be a dict or None, got {part!r}.")
+            raise TypeError(f"`{name}` must be a dict or None, got {shown(part)}.")
         for key, value in (part or {}).items():
             rope[key] = common_value({key: rope.get(key), f"{name}.{key}": value})
     return rope
@@ -117,10 +121,14 @@ def _nested(rope: Parameters) -> dict[str, Parameters | None]:
     by_type = {key: value for key, value in rope.items() if key not in KEYS}
     for key, layer in by_type.items():
         if not isinstance(layer, Mapping | None):
-            raise TypeError(f"`{key}` must be a dict or None beside {_list(by_type.keys() - {key})}, got {layer!r}.")
+            raise TypeError(
+                f"{named(key)} must be a dict or None beside {listed(by_type.keys() - {key})}, got {shown(layer)}."
+            )
     for key in rope.keys() & KEYS:  # a key that each layer type has itself may be left over
         if not changes_nothing(key, rope[key]) and not all(layer is None or key in layer for layer in by_type.values()):
-            raise ValueError(f"`{key}` must be inside each of {_list(by_type)}, not beside them, got {rope[key]!r}.")
+            raise ValueError(
+                f"`{key}` must be inside each of {listed(by_type)}, not beside them, got {shown(rope[key])}."
+            )
     return {key: None if layer is None else dict(layer) for key, layer in by_type.items()}
 
 
@@ -145,5 +153,6 @@ def _partly_rotated(config: dict[str, Any]) -> tuple[str, ...]:
     return (*rotated, "full_attention") if rotated else ()
 
 
-def _list(names: Iterable[Any]) -> str:
-    return ", ".join(repr(name) for name in sorted(names, key=str))
+def listed(names: Iterable[Any]) -> str:
+    """Return names for a message."""
+    return shown(sorted(names, key=str))[1:].removesuffix("]")

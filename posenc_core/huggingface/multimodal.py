@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_number
+from .._array_api.checks import check_number, shown
 from ..positions import After, Multimodal, Segment, multimodal
 from .config import contents
 from .parts import is_tower, part_of
@@ -109,7 +109,9 @@ def multimodal_positions(
     name = content.get("model_type")
     family = FAMILIES.get(name) if isinstance(name, str) else None
     if family is None:
-        raise ValueError(f"`model_type` must be that of a known model with M-RoPE, such as 'qwen2_vl', got {name!r}.")
+        raise ValueError(
+            f"`model_type` must be that of a known model with M-RoPE, such as 'qwen2_vl', got {shown(name)}."
+        )
     ids = integers_of("input_ids", input_ids)
     if ids.ndim not in (1, 2):
         raise ValueError(f"`input_ids` must have shape (length,) or (batch, length), got {ids.shape}.")
@@ -187,7 +189,7 @@ def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: A
     videos = grids_of("video_grid_thw", [] if grid_thw is None else grid_thw)
     grids = [_merged("video_grid_thw", grid, frames, merge) for grid in videos]
     if seconds is not None and family.rate is None:
-        raise ValueError(f"`second_per_grid_ts` must be None for this model, got {seconds!r}.")
+        raise ValueError(f"`second_per_grid_ts` must be None for this model, got {shown(seconds)}.")
     if family.split:
         return [(1, *grid[1:]) for grid in grids for _ in range(grid[0])]
     if family.rate is None:
@@ -195,7 +197,9 @@ def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: A
     rate = size_of(config, family.rate)
     times = np.ones(len(grids)) if seconds is None else array_of("second_per_grid_ts", seconds)
     if times.shape != (len(grids),):
-        raise ValueError(f"`second_per_grid_ts` must be one number for each of {len(grids)} videos, got {seconds!r}.")
+        raise ValueError(
+            f"`second_per_grid_ts` must be one number for each of {len(grids)} videos, got {shown(seconds)}."
+        )
     for time in times.tolist():
         check_number("second_per_grid_ts", time, minimum=0)
     return [(*grid, _times(family, grid[0], rate, time)) for grid, time in zip(grids, times, strict=True)]

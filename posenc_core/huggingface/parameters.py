@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._array_api.checks import check_number
+from .._array_api.checks import check_number, shown
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, common_value, values_of
 from .keys import check_size, check_values
 from .models import MODELS, SCHEMES, model_of, model_type
@@ -31,7 +31,9 @@ def complete_parameters(
     check_values(given)
     parameters = dict(given) | {"rotary_dim": common_value(values_of(given, ("rotary_dim", "rope_dim")))}
     if not by_layer_type and None not in (original := given.get(L0), outer := config.get(L0)) and original != outer:
-        warn(f"`{L0}` is {original!r} in the rotary parameters, but {outer!r} outside of them, which is used.")
+        warn(
+            f"`{L0}` is {shown(original)} in the rotary parameters, but {shown(outer)} outside of them, which is used."
+        )
         del parameters[L0]
     for key, names in NAMES.items():
         if not by_layer_type or parameters.get(key) is None:
@@ -51,7 +53,9 @@ def _longest(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
         check_size(name, length, minimum=-1)  # -1: no limit
     inner, outer = parameters.get(LENGTH), next(iter(lengths.values()), None)
     if None not in (inner, outer) and inner != outer:
-        warn(f"`{LENGTH}` is {inner!r} in the rotary parameters, but {outer!r} outside of them, which is used.")
+        warn(
+            f"`{LENGTH}` is {shown(inner)} in the rotary parameters, but {shown(outer)} outside of them, which is used."
+        )
     return inner if outer is None else outer
 
 
@@ -71,10 +75,12 @@ def _derived(key: str, config: Mapping[str, Any]) -> dict[str, float]:
 def _check_layers(config: Mapping[str, Any], base: float) -> None:
     bases = config.get("layer_rope_theta")
     if not isinstance(bases, list | tuple | None):
-        raise TypeError(f"`layer_rope_theta` must be a list of numbers or None, got {bases!r}.")
+        raise TypeError(f"`layer_rope_theta` must be a list of numbers or None, got {shown(bases)}.")
     for one in bases or ():
         if one not in (0, base):  # 0: a layer without RoPE
-            raise ValueError(f"`layer_rope_theta` must be `rope_theta` {base!r} or 0 in every layer, got {one!r}.")
+            raise ValueError(
+                f"`layer_rope_theta` must be `rope_theta` {shown(base)} or 0 in every layer, got {shown(one)}."
+            )
 
 
 def _usual_base(config: dict[str, Any], layer_type: str | None) -> float:
@@ -87,9 +93,9 @@ def _usual_base(config: dict[str, Any], layer_type: str | None) -> float:
     if name and name not in MODELS:
         if not values_of(config, (*ROPES, *SHARES, *WIDTHS)):
             raise ValueError(
-                f"`rope_theta` is missing, and `model_type` {name!r} is not known to use RoPE: add it if it does."
+                f"`rope_theta` is missing, and `model_type` {shown(name)} is not known to use RoPE: add it if it does."
             )
-        warn(f"`rope_theta` is missing, and its default for `model_type` {name!r} is unknown: 10000 is used.")
+        warn(f"`rope_theta` is missing, and its default for `model_type` {shown(name)} is unknown: 10000 is used.")
     model = model_of(config)
     own = SCHEMES.get(model.scheme or "", {}).get(layer_type or "")
     return model.base if own is None else own.base

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._array_api.checks import shown
 from .config import ROPES, TEXTS, is_foreign
+from .layer_types import listed
 from .models import MODELS, model_type
 from .towers import REFUSED, SUFFIXES, TOWERS, WITHOUT
 
@@ -24,7 +26,7 @@ def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
     if part is None:
         return config
     if not isinstance(part, str):
-        raise TypeError(f"`part` must be the name of a nested config such as 'vision', or None, got {part!r}.")
+        raise TypeError(f"`part` must be the name of a nested config such as 'vision', or None, got {shown(part)}.")
     try:
         nested = dict(_nested(config, config.get("model_type")))
     except RecursionError as error:
@@ -36,8 +38,7 @@ def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
     different = [one for index, one in enumerate(found.values()) if one not in list(found.values())[:index]]
     if len(different) != 1:
         names = found or dict.fromkeys(path.rpartition(".")[2] for path in nested)
-        listed = ", ".join(map(repr, list(names)[:8])) or "none"
-        raise ValueError(f"`part` must name one nested config, got {part!r}: there are {listed}.")
+        raise ValueError(f"`part` must name one nested config, got {shown(part)}: there are {listed(names) or 'none'}.")
     return different[0]
 
 
@@ -57,9 +58,11 @@ def has_no_rope(config: Mapping[str, Any], part: str | None) -> bool:
         return True
     for refused, reason in REFUSED.items():
         if name == refused:
-            raise ValueError(f"`model_type` {name!r} is not supported: {reason}.")
+            raise ValueError(f"`model_type` {shown(name)} is not supported: {reason}.")
     if part is not None and not is_foreign(config) and model_type(config) not in MODELS:
-        raise ValueError(f"`part` {part!r} has the `model_type` {name!r}, of which it is not known how it rotates.")
+        raise ValueError(
+            f"`part` {shown(part)} has the `model_type` {shown(name)}, of which it is not known how it rotates."
+        )
     return False
 
 

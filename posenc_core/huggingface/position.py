@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .._array_api.checks import shown
 from .._values import Value
 from ..encodings.additive.base import Additive
 from ..encodings.rotary.base import RotaryEncoding
@@ -113,7 +114,7 @@ def _found(config: dict[str, Any], whole: Config | None = None) -> Found:
     """
     name = config.get("model_type")
     if not isinstance(name, str | None):
-        raise TypeError(f"`model_type` must be a string or None, got {name!r}.")
+        raise TypeError(f"`model_type` must be a string or None, got {shown(name)}.")
     facts = FACTS.get(name or "")
     if facts is None:
         facts = _assumed(name, config, whole)
@@ -139,7 +140,7 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
         return (Rope(),)
     if name in PARTS or known:
         return ()
-    raise ValueError(f"`model_type` must be one that is known, as it tells the positional encoding, got {name!r}.")
+    raise ValueError(f"`model_type` must be one that is known, as it tells the positional encoding, got {shown(name)}.")
 
 
 def _keys_of_parts(name: str, config: Config) -> Iterator[str]:

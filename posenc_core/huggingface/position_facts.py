@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from .._array_api.checks import shown
 from ..encodings import (
     GridSinusoidal,
     Learned,
@@ -93,7 +94,7 @@ def patches_of(config: Config, image: str = "image_size", patch: str = "patch_si
     pairs = zip(sizes(config, image, 2), sizes(config, patch, 2), strict=True)
     height, width = (side // step for side, step in pairs)
     if not height * width:
-        raise ValueError(f"`{image}` must hold at least one patch of `{patch}`, got {config[image]!r}.")
+        raise ValueError(f"`{image}` must hold at least one patch of `{patch}`, got {shown(config[image])}.")
     return height, width
 
 
@@ -105,7 +106,7 @@ def sizes(config: Config, key: str, count: int | None = None) -> tuple[int, ...]
     if not isinstance(value, list | tuple):
         return (size(config, key),) * (count or 1)
     if not value or len(value) != (count or len(value)):
-        raise ValueError(f"`{key}` must have {count or 'some'} numbers, got {value!r}.")
+        raise ValueError(f"`{key}` must have {count or 'some'} numbers, got {shown(value)}.")
     return tuple(size({key: one}, key) for one in value)
 
 
@@ -301,6 +302,6 @@ def listed(table: Mapping[str, Facts]) -> dict[str, Facts]:
     for names, facts in table.items():
         for name in names.split():
             if name in by_type:
-                raise ValueError(f"`table` must have {name!r} once.")
+                raise ValueError(f"`table` must have {shown(name)} once.")
             by_type[name] = facts
     return by_type

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .._array_api.checks import shown
 from ..encodings import AxialRotary
 from .config import ROPES, read
 from .layer_types import layer_types, types_of
@@ -60,7 +61,7 @@ def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
     rotated = config.get("no_rope_layers")
     if rotated:
         if not isinstance(rotated, list | tuple) or not all(one in (0, 1) for one in rotated):
-            raise TypeError(f"`no_rope_layers` must be a list of 0 and 1, got {rotated!r}.")
+            raise TypeError(f"`no_rope_layers` must be a list of 0 and 1, got {shown(rotated)}.")
         return tuple(index for index, one in enumerate(rotated) if not one)
     if model_type(config) not in INTERVALS:
         return ()
@@ -74,12 +75,12 @@ def _query_scale(config: Mapping[str, Any]) -> tuple[str, ...]:
         scale, length = config.get("attn_scale"), config.get("floor_scale")
         if scale is None or length is None:
             raise ValueError("`attn_scale` and `floor_scale` are missing: `attn_temperature_tuning` needs them.")
-        return (f"1 + {scale!r} * ln(1 + floor((position + 1) / {length!r})), in layers without RoPE",)
+        return (f"1 + {shown(scale)} * ln(1 + floor((position + 1) / {shown(length)})), in layers without RoPE",)
     for name in ROPES:
         rope = config.get(name)
         if isinstance(rope, Mapping) and rope.get("llama_4_scaling_beta"):
             beta, length = rope["llama_4_scaling_beta"], rope.get("original_max_position_embeddings")
             if length is None:
                 raise ValueError("`original_max_position_embeddings` is missing: `llama_4_scaling_beta` needs it.")
-            return (f"1 + {beta!r} * ln(1 + floor(position / {length!r}))",)
+            return (f"1 + {shown(beta)} * ln(1 + floor(position / {shown(length)}))",)
     return ()

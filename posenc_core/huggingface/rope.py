@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._array_api.checks import shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Proportional
@@ -13,7 +14,7 @@ from .differences import warn_of_differences
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
-from .layer_types import attention_types, parameters_of
+from .layer_types import attention_types, listed, parameters_of
 from .models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
 from .parts import has_no_rope, is_tower, part_of
@@ -70,7 +71,7 @@ def load_rope(
         return _load_foreign(text_config, layer_type, layout)
     rotary = load_text(text_config, layer_type, layout)
     if sentence := more_than(text_config, rotary):
-        warn(f"`model_type` {model_type(text_config)!r} does more than this encoding says: {sentence}")
+        warn(f"`model_type` {shown(model_type(text_config))} does more than this encoding says: {sentence}")
     return rotary
 
 
@@ -112,7 +113,7 @@ def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout
     """Load the RoPE of a config of diffusers or timm, whose layers are all alike and whose layout follows from it."""
     for name, value in (("layer_type", layer_type), ("layout", layout)):
         if value is not None:
-            raise ValueError(f"`{name}` must be left out for a config of diffusers or timm, got {value!r}.")
+            raise ValueError(f"`{name}` must be left out for a config of diffusers or timm, got {shown(value)}.")
     return load_diffusers(config) if "_class_name" in config else load_timm(config)
 
 
@@ -128,8 +129,7 @@ def _any_type(config: dict[str, Any], model: Model) -> str | None:
     parameters = [parameters_of(config, name)[0] for name in types]
     widths = {head_width(config, model, name) for name, one in zip(types, parameters, strict=True) if one is not None}
     if any(one != parameters[0] for one in parameters) or len(widths) > 1:
-        names = ", ".join(repr(name) for name in sorted(types, key=str))
-        raise ValueError(f"`layer_type` must be one of {names}, got None: they have different RoPE.")
+        raise ValueError(f"`layer_type` must be one of {listed(types)}, got None: they have different RoPE.")
     return types[0]
 
 
@@ -162,7 +162,7 @@ def _check_one_axis(config: Mapping[str, Any]) -> None:
     """Raise if the model is known to have a rotation that is not one of a sequence."""
     name = model_type(config)
     if name in REFUSED:
-        raise ValueError(f"`model_type` {name!r} cannot be loaded: {REFUSED[name]}.")
+        raise ValueError(f"`model_type` {shown(name)} cannot be loaded: {REFUSED[name]}.")
 
 
 def _check_written(config: Mapping[str, Any]) -> None:
@@ -170,7 +170,8 @@ def _check_written(config: Mapping[str, Any]) -> None:
     name = model_type(config)
     if name in WRITTEN and not values_of(config, ROPES):
         raise ValueError(
-            f"`rope_parameters` is missing, but the `model_type` {name!r} has a scaling or different layers: add it."
+            f"`rope_parameters` is missing, but the `model_type` {shown(name)} has a scaling "
+            "or different layers: add it."
         )
 
 
@@ -179,7 +180,8 @@ def _warn_of_unknown(config: Mapping[str, Any], layout: Layout) -> None:
     name = model_type(config)
     if name and name not in MODELS:
         warn(
-            f"`model_type` {name!r} is unknown: one axis and `layout` {layout!r} are assumed; pass `layout` to confirm."
+            f"`model_type` {shown(name)} is unknown: one axis and `layout` {shown(layout)} are assumed; "
+            "pass `layout` to confirm."
         )
 
 
@@ -202,7 +204,7 @@ def _with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mod
     if interleaved is False and model.arrangement == "interleaved":
         raise ValueError("`mrope_interleaved` must be True or left out, as the model interleaves the axes, got False.")
     if not isinstance(sections, list | tuple) or len(sections) != 3:
-        raise ValueError(f"`mrope_section` must be three numbers, for time, height and width, got {sections!r}.")
+        raise ValueError(f"`mrope_section` must be three numbers, for time, height and width, got {shown(sections)}.")
     arrangement = "interleaved" if interleaved else model.arrangement
     try:
         return MultimodalRotary(**fields, sections=tuple(sections), arrangement=arrangement)
@@ -213,7 +215,7 @@ def _with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mod
 def _dealt(fields: dict[str, Any], axes: int) -> AxialRotary:
     """Return the encoding of a model that deals the pairs to several axes in turn, with the frequencies of one axis."""
     if fields["scaling"] is not None:
-        raise ValueError(f"`rope_type` must be 'default' for a model with {axes} axes, got {fields['scaling']!r}.")
+        raise ValueError(f"`rope_type` must be 'default' for a model with {axes} axes, got {shown(fields['scaling'])}.")
     channels = fields["rotary_dim"] or fields["head_dim"]
     if channels % (2 * axes):
         raise ValueError(f"`partial_rotary_factor` must select a multiple of {2 * axes} channels, got {channels}.")

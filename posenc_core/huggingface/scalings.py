@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.checks import check_integer, check_known, check_number, shown
+from ..formats.values import SHOWN, named
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .config import common_value, values_of
 
@@ -53,7 +55,7 @@ def rope_type_of(parameters: Parameters) -> RopeType:
     name = common_value({key: ALIASES.get(str(name), name) for key, name in names.items()})
     name = "default" if name is None else name
     if str(name) in REFUSED:
-        raise ValueError(f"`rope_type` {name!r} cannot be loaded: {REFUSED[name]}.")
+        raise ValueError(f"`rope_type` {shown(name)} cannot be loaded: {REFUSED[name]}.")
     check_known("rope_type", name, [known for known in ROPE_TYPES if known != WITH_ALPHA])
     if name == "dynamic" and parameters.get("alpha") is not None:
         name = WITH_ALPHA
@@ -70,14 +72,21 @@ def _check_keys(parameters: Parameters, name: str) -> None:
     rope_type = ROPE_TYPES[name]
     for key in rope_type.required:
         if parameters.get(key) is None:
-            raise ValueError(f"`{key}` is missing: `rope_type` {name!r} needs {', '.join(rope_type.required)}.")
+            raise ValueError(f"`{key}` is missing: `rope_type` {shown(name)} needs {', '.join(rope_type.required)}.")
     known = COMMON.union(rope_type.required, rope_type.optional)
     for key in parameters.keys() - known:
         value = parameters[key]
         owners = [owner for owner, other in ROPE_TYPES.items() if key in other.required + other.optional]
-        hint = f"it belongs to {' and '.join(owners)}" if owners else f"its keys are {', '.join(sorted(known))}"
+        near = get_close_matches(str(key)[:SHOWN], known)
+        hint = (
+            f"it belongs to {' and '.join(owners)}"
+            if owners
+            else f"write {' or '.join(map(named, near))}"
+            if near
+            else "leave it out"
+        )
         if not changes_nothing(key, value):
-            raise ValueError(f"`{key}` is no key of `rope_type` {name!r}, got {value!r}: {hint}.")
+            raise ValueError(f"{named(key)} is no key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
 
 
 def warn(message: str) -> None:
@@ -94,7 +103,8 @@ def _dynamic(parameters: Parameters) -> DynamicNTK:
     original, longest = parameters.get(L0), parameters.get(LENGTH)
     if original is not None and longest not in (None, original):
         warn(
-            f"`rope_type` 'dynamic' starts from `{LENGTH}` {longest!r}, as transformers does, not `{L0}` {original!r}."
+            f"`rope_type` 'dynamic' starts from `{LENGTH}` {shown(longest)}, as transformers does, "
+            f"not `{L0}` {shown(original)}."
         )
     start: Any = original if longest is None else longest
     if start is None:
@@ -132,7 +142,7 @@ def _yarn(parameters: Parameters) -> YaRN:
         check_number("attn_factor", parameters["attn_factor"], above=0)
         if given:
             raise ValueError(
-                f"`attn_factor` must be left out beside `{min(given)}`, got {parameters['attn_factor']!r}."
+                f"`attn_factor` must be left out beside `{min(given)}`, got {shown(parameters['attn_factor'])}."
             )
         fields["attention_factor"] = parameters["attn_factor"] * _growth(fields["factor"], 0.1)
     if given in ({"mscale"}, {"mscale_all_dim"}):
@@ -161,7 +171,7 @@ def _telechat_yarn(parameters: Parameters) -> YaRN:
 def _yarn_fields(parameters: Parameters) -> dict[str, Any]:
     """Return the fields that all YaRN types have."""
     if parameters.get("extrapolation_factor") not in (None, 1):
-        raise ValueError(f"`extrapolation_factor` must be 1, got {parameters['extrapolation_factor']!r}.")
+        raise ValueError(f"`extrapolation_factor` must be 1, got {shown(parameters['extrapolation_factor'])}.")
     fields = values_of(parameters, (L0, "beta_fast", "beta_slow", "attention_factor", "truncate"))
     fields["factor"] = _factor(parameters)
     return fields
@@ -176,11 +186,14 @@ def _factor(parameters: Parameters) -> float:
     if factor is not None:
         check_number("factor", factor, minimum=1)
         if longest not in (None, original, factor * original):
-            warn(f"`factor` {factor!r} is used; `{LENGTH}` {longest!r} is another multiple of `{L0}` {original!r}.")
+            warn(
+                f"`factor` {shown(factor)} is used; `{LENGTH}` {shown(longest)} is another "
+                f"multiple of `{L0}` {shown(original)}."
+            )
         return float(factor)
     if longest is None or longest < original:
         raise ValueError(
-            f"`factor` is missing, and does not follow from `{LENGTH}` {longest!r} and `{L0}` {original!r}."
+            f"`factor` is missing, and does not follow from `{LENGTH}` {shown(longest)} and `{L0}` {shown(original)}."
         )
     return float(longest / original)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import shown
 from .keys import LARGEST, check_size
 
 
@@ -34,7 +35,7 @@ def array_of(name: str, values: Any) -> npt.NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError as error:
-        raise ValueError(f"`{name}` must be rows of the same length, got {values!r}.") from error
+        raise ValueError(f"`{name}` must be rows of the same length, got {shown(values)}.") from error
 
 
 def integers_of(name: str, values: Any) -> npt.NDArray[np.int64]:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_number
+from .._array_api.checks import check_integer, check_known, check_number, shown
 from ..encodings import AxialRotary, MultimodalRotary
+from ..formats.values import named
 from ..positions import grid
 from .config import common_value, is_rotary_key, is_set, read
 from .keys import check_flag, check_size
@@ -137,12 +138,14 @@ def _arguments(content: Config) -> dict[str, Any] | None:
     name = str(content["architecture"]).partition(".")[0]
     given = content.get("model_args") or {}
     if not isinstance(given, Mapping):
-        raise TypeError(f"`model_args` must be a dict or None, got {given!r}.")
+        raise TypeError(f"`model_args` must be a dict or None, got {shown(given)}.")
     given = {key: value for key, value in {**content, **given}.items() if value is not None}
     facts = _facts(name, given)
     for key, value in given.items():
         if is_rotary_key(key) and is_set(value) and key not in {*DEFAULTS, *IN_TRAINING, "rope_ref_feat_shape"}:
-            raise ValueError(f"`{key}` is no argument of timm's vision transformers, got {value!r}: leave it out.")
+            raise ValueError(
+                f"{named(key)} is no argument of timm's vision transformers, got {shown(value)}: leave it out."
+            )
     arguments = DEFAULTS | facts | {key: given[key] for key in DEFAULTS if key in given and key != "head_dim"}
     shapes = {key: given[key] for key in ("ref_feat_shape", "rope_ref_feat_shape") if key in given}
     arguments["ref_feat_shape"] = _pair(common_value(shapes)) if shapes else arguments["ref_feat_shape"]
@@ -165,8 +168,8 @@ def _facts(name: str, given: Config) -> dict[str, Any]:
     found = [arguments for pattern, arguments in ARCHITECTURES if re.match(pattern, name)]
     if not found and not given.keys() & {"use_rot_pos_emb", "rope_type"}:
         raise ValueError(
-            f"`architecture` {name!r} is not known to have RoPE: if it has, add its arguments as `model_args`, such as "
-            "`use_rot_pos_emb` and `rope_type`."
+            f"`architecture` {shown(name)} is not known to have RoPE: if it has, add its arguments as "
+            "`model_args`, such as `use_rot_pos_emb` and `rope_type`."
         )
     facts: dict[str, Any] = {"head_dim": 64} if found else {}
     for arguments in found:
@@ -206,14 +209,14 @@ def _pair(shape: Any) -> tuple[int, int]:
     for size in sizes:
         check_integer("ref_feat_shape", size)
     if len(sizes) != 2:
-        raise ValueError(f"`ref_feat_shape` must be a number or two, got {shape!r}.")
+        raise ValueError(f"`ref_feat_shape` must be a number or two, got {shown(shape)}.")
     return sizes
 
 
 def _sections(given: Any, pairs: int) -> tuple[int, int, int]:
     """Return how many pairs each axis has: height and width every third as far as they reach, time the others."""
     if not isinstance(given, list | tuple) or len(given) != 3:
-        raise ValueError(f"`rope_mrope_section` must be three numbers, for time, height and width, got {given!r}.")
+        raise ValueError(f"`rope_mrope_section` must be three numbers, for time, height and width, got {shown(given)}.")
     for section in given:
         check_integer("rope_mrope_section", section, minimum=0)
     height, width = (len(range(axis, min(3 * given[axis], pairs), 3)) for axis in (1, 2))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_known, check_number
+from .._array_api.checks import check_known, check_number, shown
 from ..encodings import AxialRotary
+from ..formats.values import named
 from ..positions import grid, normalized_grid
 from ..rotation import Layout
 from .config import ROPES, SHARES, common_value, contents, is_rotary_key, is_set, values_of
@@ -60,7 +61,7 @@ def vision_positions(
     """
     content = part_of(contents(config), part)
     if not is_tower(content):
-        raise ValueError(f"`config` must have a tower with RoPE, got `model_type` {content.get('model_type')!r}.")
+        raise ValueError(f"`config` must have a tower with RoPE, got `model_type` {shown(content.get('model_type'))}.")
     tower = TOWERS[content["model_type"]]
     content = tower.completed(content)
     grids = _grids(content, tower, grid_thw, layer_type)
@@ -89,7 +90,7 @@ def load_tower(config: Mapping[str, Any], layer_type: str | None, layout: Layout
     tower = TOWERS[config["model_type"]]
     config = tower.completed(config)
     if layer_type not in (None, *LAYERS):
-        raise ValueError(f"`layer_type` must be None where all layers are alike, got {layer_type!r}.")
+        raise ValueError(f"`layer_type` must be None where all layers are alike, got {shown(layer_type)}.")
     head_dim, axes = _head_dim(config, tower), len(tower.axes)
     if (axes == 2 and head_dim % 4) or head_dim < 2 * axes:
         raise ValueError(f"`head_dim` must be a multiple of 4 in a tower of {axes} axes, got {head_dim}.")
@@ -111,11 +112,13 @@ def _base(config: Mapping[str, Any], tower: Tower) -> float:
     for key, value in config.items():
         known = key in (*ROPES, "rope_theta") or key in HARMLESS or (key in SHARES and value == 1)
         if is_rotary_key(key) and is_set(value) and not known:
-            raise ValueError(f"`{key}` is unknown in a tower, got {value!r}: leave it out if it changes no angle.")
+            raise ValueError(
+                f"{named(key)} is unknown in a tower, got {shown(value)}: leave it out if it changes no angle."
+            )
     bases = values_of(config, ("rope_theta",))
     for name, given in values_of(config, ROPES).items():
         if not isinstance(given, Mapping):
-            raise TypeError(f"`{name}` must be a dict or None, got {given!r}.")
+            raise TypeError(f"`{name}` must be a dict or None, got {shown(given)}.")
         for key, value in given.items():
             _check_parameter(key, value)
         bases |= {f"{name}.{key}": base for key, base in values_of(given, ("rope_theta",)).items()}
@@ -128,11 +131,13 @@ def _base(config: Mapping[str, Any], tower: Tower) -> float:
 def _check_parameter(key: str, value: Any) -> None:
     """Raise unless a key of the rotary parameters is known, and has a value that the towers have."""
     if key in ("rope_type", "type") and value not in ("axial", "default"):
-        raise ValueError(f"`{key}` must be 'axial' or 'default' in a vision tower, got {value!r}.")
+        raise ValueError(f"`{key}` must be 'axial' or 'default' in a vision tower, got {shown(value)}.")
     if key == "partial_rotary_factor" and value not in (1, None):
-        raise ValueError(f"`partial_rotary_factor` must be 1 in a vision tower, got {value!r}.")
+        raise ValueError(f"`partial_rotary_factor` must be 1 in a vision tower, got {shown(value)}.")
     if key not in ("rope_type", "type", "rope_theta", "partial_rotary_factor") and is_set(value):
-        raise ValueError(f"`{key}` is no key of the rotary parameters of a vision tower, got {value!r}: leave it out.")
+        raise ValueError(
+            f"{named(key)} is no key of the rotary parameters of a vision tower, got {shown(value)}: leave it out."
+        )
 
 
 def _head_dim(config: Mapping[str, Any], tower: Tower) -> int:
@@ -160,7 +165,7 @@ def _grids(config: Mapping[str, Any], tower: Tower, grid_thw: Any, layer_type: s
         grid_thw = (size_of(config, "image_size") // size_of(config, "patch_size"),) * 2
     grids = grids_of("grid_thw", grid_thw)
     if not grids:
-        raise ValueError(f"`grid_thw` must have at least one grid, got {grid_thw!r}.")
+        raise ValueError(f"`grid_thw` must have at least one grid, got {shown(grid_thw)}.")
     if not tower.frames and max(frames for frames, _, _ in grids) > 1:
         raise ValueError(f"`grid_thw` must have one frame in this tower, got {grids}: pass each as an image.")
     whole = size_of(config, tower.merge) if tower.whole and tower.merge else 1
@@ -171,12 +176,12 @@ def _merges(config: Mapping[str, Any], tower: Tower, count: int, merge_sizes: An
     """Return the size of the merged blocks of each grid."""
     if (merge_sizes is None) == (tower.merge == "merge_sizes"):
         state = "given" if merge_sizes is None else "left out"
-        raise ValueError(f"`merge_sizes` must be {state} for {config['model_type']!r}, got {merge_sizes!r}.")
+        raise ValueError(f"`merge_sizes` must be {state} for {shown(config['model_type'])}, got {shown(merge_sizes)}.")
     if merge_sizes is None:
         return [size_of(config, tower.merge) if tower.merge else 1] * count
     merges = integers_of("merge_sizes", merge_sizes)
     if merges.shape != (count,):
-        raise ValueError(f"`merge_sizes` must be one number for each of the {count} grids, got {merge_sizes!r}.")
+        raise ValueError(f"`merge_sizes` must be one number for each of the {count} grids, got {shown(merge_sizes)}.")
     sizes: list[int] = merges.tolist()
     return sizes
 
@@ -198,7 +203,7 @@ def _window(config: Mapping[str, Any], tower: Tower) -> int | None:
 def _span(config: Mapping[str, Any], tower: Tower, layer_type: str | None) -> int | None:
     """Return the span to which the layers scale the positions; None if they do not."""
     if not tower.scaled and layer_type is not None:
-        raise ValueError(f"`layer_type` must be None where all layers are alike, got {layer_type!r}.")
+        raise ValueError(f"`layer_type` must be None where all layers are alike, got {shown(layer_type)}.")
     if tower.scaled:
         check_known("layer_type", layer_type, LAYERS)
         return size_of(config, "window_size")
