@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ TEXTS = (
     "thinker_config", "vlm_config", "text_config", "llm_config", "language_config", "language_model_config",
     "lm_config",
 )  # fmt: skip
+DEEPEST, MOST_VALUES = 50, 2**22  # of a config, which is a Python object
+SPELLED = (*ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, "head_dim", "model_type")
 FOREIGN = ("_class_name", "architecture")  # keys that diffusers and timm have, and models of transformers have not
 _ROTARY = re.compile(r"(?<!p)rope|rotary|theta", re.IGNORECASE)  # not "properties"
 _NO_TEXT = re.compile(r"vision|visual|vit_|image|img|video|audio|speech|wav|codec", re.IGNORECASE)
@@ -54,7 +58,7 @@ def contents(config: Any) -> dict[str, Any]:
         raise TypeError(
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
-    _check_printable(content)
+    _check_bounded(content)
     return dict(content)
 
 
@@ -62,10 +66,7 @@ def text_of(content: dict[str, Any]) -> dict[str, Any]:
     """Return the config of the text model in a whole config; one of diffusers or timm whole."""
     if is_foreign(content):
         return content
-    try:
-        return _text_part(content)
-    except RecursionError as error:
-        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
+    return _text_part(content)
 
 
 def is_foreign(config: Mapping[str, Any]) -> bool:
@@ -111,11 +112,13 @@ def _from_object(config: Any) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    path = _config_in(path) if path.is_dir() else path
     try:
+        path = _config_in(path) if path.is_dir() else path
         content = read_file(path)
         content = json.loads(content) if isinstance(content, str) and not is_command_line(content) else content
-    except FileNotFoundError as error:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
+            raise
         raise FileNotFoundError(
             f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file "
             f"{_end(path)}, and nothing is downloaded from the Hub."
@@ -141,17 +144,34 @@ def _config_in(folder: Path) -> Path:
     return next(found, folder / "config.json")
 
 
-def _check_printable(config: Mapping[str, Any]) -> None:
-    """Raise unless the config can be printed, as error messages do."""
+def _check_bounded(config: Mapping[Any, Any]) -> None:
+    """Raise unless a config can be walked through and printed, as error messages do; one that holds itself cannot."""
+    level: list[Any] = [config]
     try:
-        repr(config)
-    except (RecursionError, ValueError) as error:
-        raise ValueError(f"`config` must be nested less deeply and have shorter numbers: {error}.") from error
+        for _ in range(DEEPEST):
+            level = list(islice(chain.from_iterable(map(_inner, level)), MOST_VALUES))
+            if not level or len(level) == MOST_VALUES:
+                break
+        if not level:
+            repr(config)
+    except ValueError as error:
+        raise ValueError(f"`config` must have shorter numbers: {error}.") from error
+    except Exception as error:
+        raise TypeError(f"`config` must hold values that can be printed, got {type(error).__name__}.") from error
+    if level:
+        raise ValueError(f"`config` must be nested less deeply, at most {DEEPEST} times, and have fewer values.")
+
+
+def _inner(part: Any) -> Iterable[Any]:
+    if isinstance(part, Mapping):
+        return [value for _, value in part.items()]
+    return part if isinstance(part, list | tuple) else ()
 
 
 def _text_part(config: dict[str, Any]) -> dict[str, Any]:
     """Return the innermost text config, with the RoPE keys that only the outer configs have."""
     _check_nested(config)
+    _check_spelling(config)
     for name in TEXTS:
         part = config.get(name)
         if not isinstance(part, Mapping | None):
@@ -164,6 +184,28 @@ def _text_part(config: dict[str, Any]) -> dict[str, Any]:
                 outer | {key: value for key, value in part.items() if value is not None or key not in outer}
             )
     return _with_attention(config)
+
+
+def _check_spelling(config: Mapping[str, Any]) -> None:
+    """Raise if a key is one letter off another, which the encoding would silently be without."""
+    for key, value in config.items():
+        if key not in SPELLED and is_set(value) and (meant := _meant(key)):
+            raise ValueError(f"{named(key)} is unknown, got {shown(value)}: write `{meant}`, or leave it out.")
+
+
+def _meant(key: object) -> str | None:
+    """Return the key with one letter more, less, changed or exchanged, if there is one."""
+    if not isinstance(key, str) or len(key) > len(max(SPELLED, key=len)) + 1:
+        return None
+    return next((_NEAR[near] for near in (key, *_shortened(key)) if near in _NEAR), None)
+
+
+def _shortened(key: str) -> Iterator[str]:
+    """Yield the key without each of its letters."""
+    return (key[:place] + key[place + 1 :] for place in range(len(key)))
+
+
+_NEAR = {near: key for key in SPELLED for near in (key, *_shortened(key))}
 
 
 def _with_attention(config: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     if not isinstance(layers, Mapping | None):
         raise TypeError(f"`per_layer_config` must be a dict or None, got {shown(layers)}.")
     for index, one in (layers or {}).items():
-        if not str(index).isdecimal() or not isinstance(one, Mapping | None):
+        if not str(index).isdecimal() or len(str(index)) > 9 or not isinstance(one, Mapping | None):
             raise TypeError(
                 f"`per_layer_config` must have a dict for the index of a layer, got {shown(index)}: {shown(one)}."
             )

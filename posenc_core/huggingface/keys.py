@@ -61,6 +61,8 @@ def check_values(config: Mapping[str, Any]) -> None:
         check_number(key, base, above=1)
     for key, share in values_of(config, SHARES).items():
         check_number(key, share, minimum=0)
+        if share > 1:
+            raise ValueError(f"`{key}` must be at most 1, got {shown(share)}.")
     for key, width in values_of(config, (*WIDTHS, "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")).items():
         check_size(key, width, minimum=0)
     check_flag("mrope_interleaved", config.get("mrope_interleaved"))
@@ -97,5 +99,6 @@ def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
 
 def _scales_all(config: Mapping[str, Any], key: str) -> bool:
     """Return whether the key is Molmo 2's list of scaled layers, and lists all layers."""
-    count = config.get("num_hidden_layers")
-    return key == "rope_scaling_layers" and isinstance(count, int) and config[key] == list(range(count))
+    count, layers = config.get("num_hidden_layers"), config[key]
+    is_list = key == "rope_scaling_layers" and isinstance(layers, list) and len(layers) == count
+    return is_list and layers == list(range(len(layers)))

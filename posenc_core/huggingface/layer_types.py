@@ -12,6 +12,7 @@ from .models import SCHEMES, LayerBase, model_of
 from .scalings import KEYS, changes_nothing
 
 Parameters = dict[str, Any]
+MOST_TYPES = 100
 NOT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 
 
@@ -49,6 +50,7 @@ def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`layer_types` must be a list of strings or None, got {shown(names)}.")
+    _check_few(names)
     return tuple(names)
 
 
@@ -88,6 +90,8 @@ def _rope(config: Mapping[str, Any]) -> Parameters:
         if not isinstance(part, Mapping | None):
             raise TypeError(f"`{name}` must be a dict or None, got {shown(part)}.")
         for key, value in (part or {}).items():
+            if key in ROPES and value is not None:
+                raise ValueError(f"`{name}.{key}` is not read there, got {shown(value)}: leave one of the two out.")
             rope[key] = common_value({key: rope.get(key), f"{name}.{key}": value})
     return rope
 
@@ -119,6 +123,7 @@ def _check_used(used: Mapping[str, bool]) -> None:
 def _nested(rope: Parameters) -> dict[str, Parameters | None]:
     """Return the dicts of `rope_parameters` by layer type."""
     by_type = {key: value for key, value in rope.items() if key not in KEYS}
+    _check_few(by_type)
     for key, layer in by_type.items():
         if not isinstance(layer, Mapping | None):
             raise TypeError(
@@ -130,6 +135,12 @@ def _nested(rope: Parameters) -> dict[str, Parameters | None]:
                 f"`{key}` must be inside each of {listed(by_type)}, not beside them, got {shown(rope[key])}."
             )
     return {key: None if layer is None else dict(layer) for key, layer in by_type.items()}
+
+
+def _check_few(names: Iterable[str]) -> None:
+    """Raise if there are more layer types than models have, whose comparison would take minutes."""
+    if (count := len(set(names))) > MOST_TYPES:
+        raise ValueError(f"`layer_types` must have at most {MOST_TYPES} different types, got {count}.")
 
 
 def _from_base_keys(config: Mapping[str, Any], rope: Parameters, layer: LayerBase) -> Parameters:

@@ -77,6 +77,7 @@ def _check_layers(config: Mapping[str, Any], base: float) -> None:
     if not isinstance(bases, list | tuple | None):
         raise TypeError(f"`layer_rope_theta` must be a list of numbers or None, got {shown(bases)}.")
     for one in bases or ():
+        check_number("layer_rope_theta", one, minimum=0)
         if one not in (0, base):  # 0: a layer without RoPE
             raise ValueError(
                 f"`layer_rope_theta` must be `rope_theta` {shown(base)} or 0 in every layer, got {shown(one)}."

@@ -27,10 +27,7 @@ def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
         return config
     if not isinstance(part, str):
         raise TypeError(f"`part` must be the name of a nested config such as 'vision', or None, got {shown(part)}.")
-    try:
-        nested = dict(_nested(config, config.get("model_type")))
-    except RecursionError as error:
-        raise ValueError("`config` must be nested less deeply: Python's recursion limit was exceeded.") from error
+    nested = dict(_nested(config, config.get("model_type")))
     found = {path: one for path, one in nested.items() if part in _names(path)}
     own = _with_full_type(config, None) if "patch_size" in config else config
     if part == "vision" and is_tower(own) and not any(map(is_tower, found.values())):

@@ -13,7 +13,7 @@ from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
-from .keys import check_keys, is_rotary
+from .keys import check_keys, check_size, is_rotary
 from .layer_types import attention_types, listed, parameters_of
 from .models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
@@ -205,6 +205,8 @@ def _with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mod
         raise ValueError("`mrope_interleaved` must be True or left out, as the model interleaves the axes, got False.")
     if not isinstance(sections, list | tuple) or len(sections) != 3:
         raise ValueError(f"`mrope_section` must be three numbers, for time, height and width, got {shown(sections)}.")
+    for section in sections:
+        check_size("mrope_section", section, minimum=0)
     arrangement = "interleaved" if interleaved else model.arrangement
     try:
         return MultimodalRotary(**fields, sections=tuple(sections), arrangement=arrangement)

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from .._array_api.checks import check_integer, check_known, check_number, shown
+from .._array_api.checks import check_known, check_number, shown
 from ..formats.values import SHOWN, named
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .config import common_value, values_of
+from .keys import check_flag, check_size
 
 L0 = "original_max_position_embeddings"
 LENGTH = "max_position_embeddings"
+MOST_FACTORS = 2**15  # of a head of 65,536 channels
 MSCALES = ("mscale", "mscale_all_dim")
 COMMON = {
     "rope_type", "type", "rope_theta", "partial_rotary_factor", "rotary_dim", "rope_dim", LENGTH, L0, "mrope_section",
@@ -109,7 +111,7 @@ def _dynamic(parameters: Parameters) -> DynamicNTK:
     start: Any = original if longest is None else longest
     if start is None:
         raise ValueError(f"`{LENGTH}` is missing: `rope_type` 'dynamic' starts from it.")
-    check_integer(LENGTH, start, minimum=2)
+    check_size(LENGTH, start, minimum=2)
     return DynamicNTK(factor=parameters["factor"], original_max_position_embeddings=start)
 
 
@@ -130,6 +132,9 @@ def _longrope(parameters: Parameters) -> LongRoPE:
     fields = values_of(
         parameters, ("short_factor", "long_factor", L0, "attention_factor", "short_mscale", "long_mscale")
     )
+    for key in ("short_factor", "long_factor"):
+        if isinstance(parameters[key], list | tuple) and len(parameters[key]) > MOST_FACTORS:
+            raise ValueError(f"`{key}` must have a number for each pair, got {len(parameters[key])}.")
     if parameters.get("factor") is not None or not fields.keys() & {"attention_factor", "short_mscale", "long_mscale"}:
         fields["factor"] = _factor(parameters)
     return LongRoPE(**fields)
@@ -173,6 +178,7 @@ def _yarn_fields(parameters: Parameters) -> dict[str, Any]:
     if parameters.get("extrapolation_factor") not in (None, 1):
         raise ValueError(f"`extrapolation_factor` must be 1, got {shown(parameters['extrapolation_factor'])}.")
     fields = values_of(parameters, (L0, "beta_fast", "beta_slow", "attention_factor", "truncate"))
+    check_flag("truncate", fields.get("truncate"))
     fields["factor"] = _factor(parameters)
     return fields
 
@@ -180,9 +186,9 @@ def _yarn_fields(parameters: Parameters) -> dict[str, Any]:
 def _factor(parameters: Parameters) -> float:
     """Return the factor of the length: `factor`, or the longest length divided by the original one."""
     factor, longest, original = parameters.get("factor"), parameters.get(LENGTH), parameters[L0]
-    check_integer(L0, original, minimum=2)
+    check_size(L0, original, minimum=2)
     if longest is not None:
-        check_integer(LENGTH, longest, minimum=2)
+        check_size(LENGTH, longest, minimum=2)
     if factor is not None:
         check_number("factor", factor, minimum=1)
         if longest not in (None, original, factor * original):

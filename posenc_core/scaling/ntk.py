@@ -122,8 +122,8 @@ class DynamicNTK(Scaling):
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
-            factor = Decimal(self.factor)
-            growth = factor * self.max_seq_len / self.original_max_position_embeddings - (factor - 1)
+            original = self.original_max_position_embeddings
+            growth = Decimal(self.factor) * (self.max_seq_len - original) / original + 1
         return _raise_base(frequencies, growth)
 
 

@@ -113,10 +113,9 @@ def test_deep_and_cyclic_dicts_are_refused():
     deep = {}
     for _ in range(10**5):
         deep = {"part": deep}
-    with rejects(ValueError, "part.rope_theta", 1e6):
-        load_rope(cyclic)
-    with rejects(ValueError, "config"):
-        load_rope({**SIZES, "rope_theta": 1e6, "part": deep})
+    for part in (cyclic, deep):
+        with rejects(ValueError, "config"):
+            load_rope({**SIZES, "rope_theta": 1e6, "part": part})
 
 
 def test_configs_of_hugging_face_with_the_same_keys_stay_theirs():
