@@ -9,7 +9,6 @@ import keras
 
 from posenc_core import layers
 
-from .backend import BACKEND
 from .base import Layer, Module, register
 
 Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
@@ -31,13 +30,6 @@ class PositionalEncoding(layers.PositionalEncoding, Layer):
 @register
 class RotaryEmbedding(layers.RotaryEmbedding, Layer):
     call = layers.RotaryEmbedding.rotate
-
-    def _rows_from(self, x: Tensor, start: int, length: int, other: Any) -> Any:
-        """Return the rows, a few as constants where the framework's graphs are faster with these."""
-        rows = None
-        if other is None and hasattr(BACKEND, "few_rows"):
-            rows = BACKEND.few_rows([self.constants[name] for name in self.encoding.table_names], start, start + length)
-        return super()._rows_from(x, start, length, other) if rows is None else rows
 
     def compute_output_shape(self, q_shape: Shape, k_shape: Shape | None = None) -> Any:
         return q_shape if k_shape is None else (q_shape, k_shape)

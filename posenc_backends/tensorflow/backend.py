@@ -12,8 +12,6 @@ from posenc_core.layers import Backend
 
 from . import namespace
 
-FEW = 16  # rows of a table
-
 register_namespace(tf.Tensor, namespace)
 register_namespace(tf.Variable, namespace)
 
@@ -53,16 +51,6 @@ class TensorFlowBackend(Backend):
     def as_constant(self, tensor: tf.Tensor, /) -> tf.Tensor:
         """Return a tensor that never learns: a graph would compute the gradient of everything that it is given."""
         return tensor if tf.executing_eagerly() else tf.stop_gradient(tensor)
-
-    def few_rows(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...] | None:
-        """Return a few rows of tables as constants of a graph; None for more, and in eager code.
-
-        XLA computes with constants in the loop; a table that a graph is given takes microseconds in each call.
-        """
-        here = all(hasattr(table, "numpy") and stop <= table.shape[0] for table in tables)
-        if tf.executing_eagerly() or not here or not 0 <= start <= stop <= start + FEW:
-            return None
-        return tuple(tf.constant(table.numpy()[start:stop]) for table in tables)
 
 
 BACKEND = TensorFlowBackend()

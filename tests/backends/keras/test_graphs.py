@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from posenc_backends.keras import RotaryEmbedding
-from posenc_core import Rotary, rotate, unrotate
+from posenc_core import rotate, unrotate
 from posenc_core.rotation import pairing_of, rotate_checked
 
 pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="graphs of TensorFlow")
@@ -112,13 +111,3 @@ def test_graphs_of_rows_rotate_as_the_formula(layout, dtype):
         return tf.vectorized_map(lambda row: rotate(row, cos, sin, layout=layout), x, fallback_to_while_loop=False)
 
     np.testing.assert_array_equal(tf.cast(by_row(x), "float32"), tf.cast(tf.cast(exact, dtype), "float32"))
-
-
-@pytest.mark.parametrize(("length", "given"), [(3, 0), (17, 2)])
-def test_few_rows_are_constants_of_a_graph(length, given):
-    import tensorflow as tf
-
-    layer, x = RotaryEmbedding(Rotary(head_dim=32, layout="half"), max_len=64), tf.constant(numbers(2, 3, length, 32))
-    graph = tf.function(lambda x: layer(x, start=5)).get_concrete_function(x)
-    assert len(graph.captured_inputs) == given
-    np.testing.assert_array_equal(graph(x), layer(x, start=5))
