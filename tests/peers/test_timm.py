@@ -8,15 +8,12 @@ import ast
 import importlib.util
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 from posenc_core.huggingface import load_rope
-from posenc_core.huggingface.timm import timm_positions
 
 from .importing import lone
-from .rounding import ENTRY, UNIT, angle_slack, pair_slack, rotated
+from .patches import difference
 
 timm = lone("timm.layers.pos_embed_sincos")
 ROWS, COLUMNS = 5, 7
@@ -61,23 +58,8 @@ def module(arguments):
 def compare(config, arguments):
     rope, half = module(arguments)
     table = rope.get_embed((ROWS, COLUMNS))
-    encoding, positions = load_rope(config), timm_positions(config, height=ROWS, width=COLUMNS)
-    assert encoding.head_dim == table.shape[-1] // 2
-    columns = slice(encoding.pairs) if half else slice(None, None, 2)
-    sin, cos = (one[:, columns].numpy() for one in table.chunk(2, dim=-1))
-    ours = encoding.cos_sin(positions)
-    # Coordinates are rounded three times, of numbers up to 2 for those from -1 to 1; and so are the angles.
-    rounding = 3 * UNIT * np.maximum(np.abs(positions), 2 if encoding_turns(encoding) else 0).T
-    slack = angle_slack(encoding, positions) + rounding[:, list(encoding.axes)] * encoding.frequencies()
-    for one, theirs in zip(ours, (cos, sin), strict=True):
-        np.testing.assert_array_less(np.abs(theirs - one), slack + ENTRY * UNIT)
-    x = np.random.default_rng(0).standard_normal((1, 2, ROWS * COLUMNS, encoding.head_dim)).astype(np.float32)
-    turned = timm.apply_rot_embed_cat(torch.from_numpy(x), table, half=half).numpy()
-    assert np.all(np.abs(turned - rotated(x, ours, encoding)) <= pair_slack(x, encoding, slack))
-
-
-def encoding_turns(encoding):
-    return getattr(encoding, "unit", "radian") == "turn"
+    turn = timm.apply_rot_embed_cat
+    assert difference(load_rope(config), config, table, turn, shape=(ROWS, COLUMNS), half=half) == ""
 
 
 def test_models_are_found():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
+LIBRARIES = ("diffusers", "timm", "transformers")
 
 
 @pytest.fixture
@@ -14,12 +15,17 @@ def page(monkeypatch):
     return runpy.run_path(str(DOCS / "covered.py"))["coverage"]()
 
 
+def cells(line):
+    return [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
 def test_the_page_counts_the_rows_and_says_why_others_do_not_agree(page):
-    counts = page.splitlines()[2].strip("| ").split(" | ")
-    total, _, *verdicts = (int(cell) for cell in counts[1:])
-    assert total == sum(verdicts)
-    assert verdicts[-1] == 0
-    why = page.partition("what does not agree")[2].partition("\n## ")[0].splitlines()[4:]
-    lines = [line.strip("| ").split(" | ") for line in why if line]
-    assert len(lines) == total - verdicts[0]
-    assert all(reason for _, _, reason in lines)
+    lines = [cells(line) for line in page.splitlines()[2 : 2 + len(LIBRARIES)]]
+    for name, (versions, total, _, *verdicts) in zip(LIBRARIES, lines, strict=True):
+        assert versions.startswith(f"{name} ")
+        assert int(total) == sum(map(int, verdicts))
+        assert verdicts[-1] == "0"
+        why = page.partition(f"## {name}: what does not agree")[2].partition("\n## ")[0].splitlines()[4:]
+        others = [cells(line) for line in why if line]
+        assert len(others) == int(total) - int(verdicts[0])
+        assert all(reason for _, _, reason in others)

@@ -7,9 +7,10 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from . import of_transformers
+from . import of_diffusers, of_timm, of_transformers
 
-SOURCES = {"transformers": of_transformers}  # modules with `rows()` and the `PACKAGES` whose versions are written
+# Modules with `rows()` and the `PACKAGES` whose versions are written.
+SOURCES = {"diffusers": of_diffusers, "timm": of_timm, "transformers": of_transformers}
 FOLDER = Path(__file__).parent
 
 

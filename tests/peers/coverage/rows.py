@@ -8,13 +8,15 @@ from ..rounding import UNIT, angle_slack, frequency_slack, pair_slack, rotated
 
 VERDICTS = ("agrees", "no rotation", "refused", "cannot be built", "disagrees")  # of several layers, the last counts
 
+STILL = {"verdict": "no rotation", "note": "The model makes no rotary module."}
+
 
 class Row(NamedTuple):
     """A class and the verdict.
 
     Attributes:
         folder, name: where the class stands, and its name.
-        config: the `model_type` or the class of the config that it was built from.
+        config: the `model_type`, the class of the config or the architecture that it was built from.
         fields: what the config has beside its defaults.
         verdict: one of `VERDICTS`.
         note: the reason, if it does not agree.
