@@ -140,7 +140,7 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
         return (Rope(),)
     if name in PARTS or known:
         return ()
-    raise ValueError(f"`model_type` must be one that is known, as it tells the positional encoding, got {shown(name)}.")
+    raise ValueError(f"`model_type` must be one that is known, because it determines the encoding, got {shown(name)}.")
 
 
 def _keys_of_parts(name: str, config: Config) -> Iterator[str]:

@@ -154,6 +154,9 @@ def test_what_is_no_array_is_named():
 
 
 class Frame:
-    """An object with a shape and a dtype, of no array library."""
+    """An object with a shape, a dtype and items, of no array library."""
 
     shape, dtype = (1, 2, 4), np.dtype("float32")
+
+    def __getitem__(self, index):
+        """Return nothing that is an array."""

@@ -68,7 +68,7 @@ def modules(package):
         "__main__",
         r"conformance.(frameworks.(torch|jax|keras|paddle|mxnet|tensorflow).*|__main__)",
         r"training.(torch|jax|paddle|mxnet|tensorflow)",
-        r"cli.explorer\.(app|figures|page|server)",
+        r"cli.explorer\.(app|figures|guard|page|server)",
     )
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not re.match(rf"posenc_backends\.({'|'.join(elsewhere)})\b", found.name):
@@ -365,7 +365,7 @@ def test_an_unsupported_config_is_reported_in_a_sentence(config, arguments, mess
             ("plot", "Sinusoidal", "-o", "x.png"),
             "`encoding` must be written like 'Sinusoidal(dim=32)', got 'Sinusoidal'",
         ),
-        (("plot", "Sinus(dim=2)", "-o", "x.png"), "`kind` must be one of Alibi, AxialRotary, Binary"),
+        (("plot", "Sinus(dim=2)", "-o", "x.png"), "`kind` must be a class of posenc, like Sinusoidal"),
         (("plot", "Learned(dim=2, length=4)", "-o", "x.png"), "`encoding` must have a fixed table to draw"),
         (("plot", "Sinusoidal(dim=0)", "-o", "x.png"), "`dim` must be at least 1, got 0."),
         (("plot", "Sinusoidal(dim=4)", "-o", "missing/x.png"), "missing/x.png"),

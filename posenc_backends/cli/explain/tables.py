@@ -19,7 +19,7 @@ from posenc_core.analysis.explain import Layers, Regime
 from posenc_core.analysis.explain import explain as explain_config
 from posenc_core.analysis.pairs import Pair
 from posenc_core.huggingface import PositionEncodings, load_position
-from posenc_core.huggingface.config import TEXTS
+from posenc_core.huggingface.config import TEXTS, contents, is_foreign
 
 MAX_ROWS = 18  # of the table of pairs
 REMARK = (
@@ -44,8 +44,10 @@ def explain(
         OSError: if a file cannot be read or written.
         TypeError, ValueError: if the config is not supported.
     """
-    position = load_position(config)
-    is_rope = layer_type is not None or _rotates(position)
+    content = contents(config)
+    by_hand = content.get("model_type") is None and not is_foreign(content)  # which can be about RoPE alone
+    position = PositionEncodings() if by_hand else load_position(config)
+    is_rope = by_hand or layer_type is not None or _rotates(position)
     layers = explain_config(config, layer_type=layer_type) if is_rope else (Layers(layer_type=None),)
     if picture is not None:
         from posenc_core.analysis.plots import plot_explanation
