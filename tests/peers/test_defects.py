@@ -71,6 +71,7 @@ def _():
     return Numbers(frequency(1, 64), ours[1], frequency(1, 32))
 
 
+@pytest.mark.filterwarnings("ignore:`partial_rotary_factor` 0.5 is used:UserWarning")  # which is a defect of theirs
 @pytest.mark.parametrize("case", DEFECTS)
 def test_which_of_the_two_is_right(case, record_property):
     theirs, ours, truth, within = map(float, case())

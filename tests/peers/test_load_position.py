@@ -33,7 +33,10 @@ BROKEN = {"Gemma4AssistantConfig", "NougatConfig"}  # their defaults are no conf
 REFUSED = {  # their defaults do not go together, or lack what the model needs
     "EsmConfig": "`pad_token_id` is missing",
     **dict.fromkeys(("Glm46VConfig", "Glm4vConfig", "GlmImageConfig", "GlmgaConfig"), "`text_config`: `mrope_section`"),
-    **dict.fromkeys(("Glm4vTextConfig", "GlmImageTextConfig", "Qwen4ExpTextConfig"), "`mrope_section` must add up"),
+    **dict.fromkeys(
+        ("Glm4vTextConfig", "GlmImageTextConfig", "Qwen3OmniMoeTalkerTextConfig", "Qwen4ExpTextConfig"),
+        "`mrope_section` must add up",
+    ),
     **dict.fromkeys(("Glm4MoeConfig", "Glm4vMoeTextConfig", "Qwen3OmniMoeTextConfig"), "`hidden_size`"),
     "Glm4vMoeConfig": "`text_config`: `hidden_size`",
     "Qwen3OmniMoeThinkerConfig": "`text_config`: `hidden_size`",
@@ -46,6 +49,7 @@ WARNED = pytest.mark.filterwarnings(
     "ignore:`llama_4_scaling_beta` is no rotation:UserWarning",
     "ignore:`model_type` .* does more than this encoding says:UserWarning",
     "ignore:`rotary_dim` .* is used:UserWarning",
+    "ignore:the class token rotates by learned angles:UserWarning",
     "ignore:`rope_theta` is missing:UserWarning",  # of configs without a base
     "ignore:Initializing zero-element tensors:UserWarning",  # of PyTorch
 )
