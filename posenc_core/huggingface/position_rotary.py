@@ -12,6 +12,7 @@ from .layer_types import layer_types, types_of
 from .models import model_type
 from .position_facts import Config, Found, size
 from .rope import load_rope, load_text, more_than
+from .towers import TOWERS
 
 INTERVALS = {"llama4", "smollm3"}  # models that leave every fourth layer without RoPE unless a key says another
 FOURTH = 4
@@ -53,7 +54,10 @@ class Axial(NamedTuple):
             rotary: Any = load_rope(dict(config))
         except (TypeError, ValueError):
             return {"lacks": (lack,)}
-        return {"rotary": ((None, rotary),)} if isinstance(rotary, AxialRotary) else {"lacks": (lack,)}
+        if not isinstance(rotary, AxialRotary):
+            return {"lacks": (lack,)}
+        tower = TOWERS.get(config["model_type"])
+        return {"rotary": ((None, rotary),), "lacks": (tower.note,) if tower and tower.note else ()}
 
 
 def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
