@@ -1,5 +1,6 @@
 """The page of the models that load, and the results that it is written from."""
 
+import json
 import runpy
 from pathlib import Path
 
@@ -29,3 +30,11 @@ def test_the_page_counts_the_rows_and_says_why_others_do_not_agree(page):
         others = [cells(line) for line in why if line]
         assert len(others) == int(total) - int(verdicts[0])
         assert all(reason for _, _, reason in others)
+
+
+def test_the_readme_has_the_numbers_of_transformers():
+    rows = json.loads((DOCS.parent / "tests" / "peers" / "coverage" / "transformers.json").read_text("utf-8"))["rows"]
+    agree = sum(row["verdict"] == "agrees" for row in rows)
+    readme = (DOCS.parent / "README.md").read_text("utf-8")
+    assert f"[{agree} of {len(rows)}](docs/reference/coverage.md)" in readme
+    assert f"the other {len(rows) - agree} are refused" in readme
