@@ -32,6 +32,7 @@ from posenc_core import (
     TransformerXLBias,
     XPos,
 )
+from posenc_core._array_api.checks import shown
 
 ROTARY = {"head_dim": 8, "layout": "half"}
 TABULAR = [  # an encoding, its tables, and which of the three it says yes to
@@ -85,7 +86,9 @@ def test_rows_are_computed_from_parameters_where_an_encoding_says_so(encoding, n
     if encoding.computes_rows:
         assert [rows.shape[0] for rows in encoding.rows_of(weights, np.arange(3))] == [3] * len(encoding.rows(range(1)))
     else:
-        message = f"`rows_of` is for encodings whose rows are computed from parameters, got {encoding!r}; call `rows`."
+        message = (
+            f"`rows_of` is for encodings whose rows are computed from parameters, got {shown(encoding)}; call `rows`."
+        )
         with pytest.raises(TypeError, match=re.escape(message)):
             encoding.rows_of(weights, np.arange(3))
 
