@@ -42,7 +42,11 @@ class Module(keras.layers.Layer):
         """Return an array as a tensor in the dtype in which the policy computes; what is none is refused later."""
         if not hasattr(type(x), "shape"):  # TensorFlow ends the process where lists are nested deeply
             return x
-        return self.dtype_policy.convert_input(keras.ops.convert_to_tensor(x), True, self.compute_dtype)
+        try:
+            tensor = keras.ops.convert_to_tensor(x)
+        except (TypeError, ValueError):  # of what the framework has no tensor, such as a masked array
+            return x
+        return self.dtype_policy.convert_input(tensor, True, self.compute_dtype)
 
     def active_dropout(self, **options: Any) -> Callable[[Any], Any] | None:
         """Return the dropout; it knows from Keras whether the model is in training, unless `training` is given."""
