@@ -260,6 +260,14 @@ def test_explain_prints_encodings_other_than_rope(tmp_path):
     assert "`model_type`" in done.stderr
 
 
+def test_explain_prints_the_rope_of_a_tower(tmp_path):
+    config = {"model_type": "dinov3_vit", "hidden_size": 384, "num_attention_heads": 6, "rope_theta": 100.0}
+    done = explain(config, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "AxialRotary(head_dim=64" in done.stdout
+    assert "not rotated" not in done.stdout
+
+
 @pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "n_head": 8}])
 def test_explain_writes_json_and_a_picture(config, tmp_path):
     done = explain(config, "--json", "x.json", "-o", "x.png", cwd=tmp_path)

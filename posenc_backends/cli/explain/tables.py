@@ -57,8 +57,10 @@ def explain(
         text = json.dumps([asdict(group) for group in layers], indent=1, allow_nan=False, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")
     console = Console(highlight=False)
-    _print(console, layers)
-    if replace(position, rotary=()) != PositionEncodings():
+    by_axes = not is_rope and any(encoding is not None for _, encoding in position.rotary)
+    if not by_axes:
+        _print(console, layers)
+    if by_axes or replace(position, rotary=()) != PositionEncodings():
         console.rule("[bold]all positional encodings", align="left")
         console.print(str(position), markup=False)
 
