@@ -192,7 +192,7 @@ def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: A
         raise ValueError(f"`second_per_grid_ts` must be None for this model, got {shown(seconds)}.")
     if family.split:
         return [(1, *grid[1:]) for grid in grids for _ in range(grid[0])]
-    if family.rate is None:
+    if family.rate is None or (seconds is None and not grids):
         return grids
     rate = size_of(config, family.rate)
     times = np.ones(len(grids)) if seconds is None else array_of("second_per_grid_ts", seconds)

@@ -158,7 +158,9 @@ def _part(name: str, key: str, config: dict[str, Any]) -> Found:
     """
     default = PARTS.get(name, {}).get(key)
     part = {**config[key]}
-    part["model_type"] = part.get("model_type") or default
+    own = part.get("model_type")
+    older = own == name and default is not None and key not in TEXTS  # has the name of the whole model
+    part["model_type"] = default if older or not own else own
     others = {other for other in PARTS.get(name, {}) if other != key}
     whole = {k: v for k, v in config.items() if k not in others} | {key: part} if key in TEXTS else None
     try:

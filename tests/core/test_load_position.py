@@ -7,6 +7,7 @@ import pytest
 import posenc_core
 from posenc_core import (
     Alibi,
+    AxialRotary,
     GridSinusoidal,
     Learned,
     Rotary,
@@ -288,3 +289,13 @@ def complaint(config):
 def test_tables_have_each_type_once():
     with pytest.raises(ValueError, match="once"):
         listed({"bert gpt2": (Note("one"),), "gpt2": (Note("two"),)})
+
+
+def test_a_tower_that_has_the_name_of_the_whole_model_is_a_tower():
+    tower = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 32}
+    sizes = {"hidden_size": 3584, "num_attention_heads": 28, "num_hidden_layers": 28}
+    rope = {"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}
+    position = load_position({"model_type": "qwen2_5_vl", "vision_config": tower} | sizes | rope)
+    ((name, part),) = position.parts
+    assert name == "vision"
+    assert part.rotary == ((None, AxialRotary(head_dim=80, layout="half", axes_dims=(40, 40))),)

@@ -31,6 +31,12 @@ def test_prompts_of_several_rows_with_padding():
     np.testing.assert_array_equal(found.delta, [5 + 1 - 8, 4 + 1 - 8])
 
 
+def test_images_need_no_rate_of_videos():
+    config = {"model_type": "qwen2_5_vl", "vision_config": SQUARE, "image_token_id": 91}
+    found = multimodal_positions(config, [5, 91, 91, 5], image_grid_thw=[(1, 2, 4)])
+    np.testing.assert_array_equal(found.positions, [[0, 1, 1, 3], [0, 1, 1, 3], [0, 1, 2, 3]])
+
+
 def test_after_the_largest_position_as_in_transformers_4():
     config = {"model_type": "qwen2_vl", **VIDEO}
     arguments = {"video_grid_thw": [(4, 2, 2)], "after": "largest"}
