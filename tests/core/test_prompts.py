@@ -32,7 +32,7 @@ def test_prompts_of_several_rows_with_padding():
 
 
 def test_images_need_no_rate_of_videos():
-    config = {"model_type": "qwen2_5_vl", "vision_config": SQUARE, "image_token_id": 91}
+    config = {"model_type": "qwen2_5_vl", **VIDEO, "vision_config": SQUARE}
     found = multimodal_positions(config, [5, 91, 91, 5], image_grid_thw=[(1, 2, 4)])
     np.testing.assert_array_equal(found.positions, [[0, 1, 1, 3], [0, 1, 1, 3], [0, 1, 2, 3]])
 
