@@ -75,10 +75,10 @@ class SameLayers:
         start = "on their axes alone" if first is None else f"from position {first:,} on"
         if not worst.pairs:
             return f"different {start}{length}: other channels form a pair"
-        turned = [pair for pair in worst.pairs if pair.frequency_a != pair.frequency_b]
+        changed = [pair for pair in worst.pairs if pair.frequency_a != pair.frequency_b]
         distance = max(pair.distance for pair in worst.pairs)
-        angles = f", by up to {max(pair.angle for pair in turned):.3g} radians" if turned else ""
-        which = f"{_which(turned)} rotate by another angle" if turned else _which(worst.pairs)
+        angles = f", by up to {max(pair.angle for pair in changed):.3g} radians" if changed else ""
+        which = f"{_which(changed)} rotate by another angle" if changed else _which(worst.pairs)
         return f"different {start}{length}: {which}{angles}; a unit vector differs by up to {distance:.3g}"
 
 

@@ -6,6 +6,7 @@ Source: the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .position_facts import (
+    CONVOLUTIONAL,
     Facts,
     If,
     Lack,
@@ -19,7 +20,6 @@ from .position_rotary import Rope
 from .position_scores import Buckets, Offsets, Shifted, Windows
 
 _CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)
-_WITHOUT: Facts = (Note("no positional encoding: convolutions tell the order"),)
 _CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")
 _UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know")
 
@@ -32,7 +32,7 @@ def _by_type(types: dict[str | None, Facts], default: str) -> Facts:
     return chain
 
 
-_TYPES: dict[str | None, Facts] = {"relative": (Shifted(),), "rotary": (Rope(),), None: _WITHOUT}
+_TYPES: dict[str | None, Facts] = {"relative": (Shifted(),), "rotary": (Rope(),), None: CONVOLUTIONAL}
 _KEYS: Facts = (Offsets("left_max_position_embeddings"), _CLIPPED)
 _SEAMLESS: Facts = (
     Part("text encoder", (Sines("tensor2tensor", start="padding"),)),
@@ -74,7 +74,9 @@ _TABLE: dict[str, Facts] = {
     ),
     "seamless_m4t": (
         *_SEAMLESS,
-        Part("speech encoder", _by_type({"relative": (_SPEECH,), "rotary": (_NO_KEYS,), None: _WITHOUT}, "relative")),
+        Part(
+            "speech encoder", _by_type({"relative": (_SPEECH,), "rotary": (_NO_KEYS,), None: CONVOLUTIONAL}, "relative")
+        ),
         Part("text to units", (Sines("tensor2tensor"), _UNITS)),
     ),
     "seamless_m4t_v2": (
@@ -87,7 +89,7 @@ _TABLE: dict[str, Facts] = {
                         Offsets("left_max_position_embeddings", "speech_encoder_attention_heads"),
                         _CLIPPED,
                     ),
-                    None: _WITHOUT,
+                    None: CONVOLUTIONAL,
                 },
                 "relative_key",
             ),
@@ -154,7 +156,7 @@ _TABLE: dict[str, Facts] = {
         dac encodec fastspeech2_conformer_hifigan gemma4_unified_audio muse_spark_audio
         moonshine_streaming_encoder qwen2_5_omni_bigvgan speecht5_hifigan univnet vibevoice_acoustic_tokenizer
         vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
-    """: _WITHOUT,
+    """: CONVOLUTIONAL,
     "inkling_audio inkling_vision": (
         Note("no positional encoding: frames and patches are projected one by one, and the text model has the order"),
     ),

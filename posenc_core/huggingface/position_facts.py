@@ -128,21 +128,23 @@ class Rows(NamedTuple):
     name: str = "tokens"
 
     def read(self, config: Config) -> Found:
-        by_padding = self.offset == "padding"
-        offset = _padding(config) + 1 if by_padding else int(self.offset)
+        offset = _first_row(config, self.offset)
         rows = size(config, self.length) + self.more
         if rows <= offset:
             raise ValueError(f"`{self.length}` must leave a row after the {offset} for padding, got {rows}.")
         encoding = Learned(dim=size(config, self.dim), length=rows - offset, offset=offset)
-        return {"additive": ((self.name, encoding),)} | ({"notes": (COUNTED,)} if by_padding else {})
+        return {"additive": ((self.name, encoding),)} | ({"notes": (COUNTED,)} if self.offset == "padding" else {})
 
 
-def _padding(config: Config) -> int:
+def _first_row(config: Config, given: int | str) -> int:
+    """Return the row of the first token: the one given, or for `"padding"` the one after that of the padding token."""
+    if given != "padding":
+        return int(given)
     value = config.get("pad_token_id")
     if value is None:
         raise ValueError("`pad_token_id` is missing: add it to the config, as positions start after it.")
     check_size("pad_token_id", value, minimum=0)
-    return int(value)
+    return int(value) + 1
 
 
 class Patches(NamedTuple):
@@ -192,15 +194,14 @@ class Sines(NamedTuple):
     name: str = "tokens"
 
     def read(self, config: Config) -> Found:
-        by_padding = self.start == "padding"
-        start = _padding(config) + 1 if by_padding else int(self.start)
+        start = _first_row(config, self.start)
         encoding = Sinusoidal(
             dim=size(config, self.dim),
             base=size(config, self.base),
             convention=self.convention,  # type: ignore[arg-type]
         )
         found: Found = {"additive": ((self.name, encoding),)} | ({"start": (start,)} if start else {})
-        return found | ({"notes": (COUNTED_FROM_ZERO,)} if by_padding else {})
+        return found | ({"notes": (COUNTED_FROM_ZERO,)} if self.start == "padding" else {})
 
 
 class CosinesFirst(NamedTuple):
@@ -247,6 +248,9 @@ class Note(NamedTuple):
 
     def read(self, config: Config) -> Found:
         return {"notes": (self.text,)}
+
+
+CONVOLUTIONAL: Facts = (Note("no positional encoding: convolutions tell the order"),)
 
 
 class Lack(NamedTuple):

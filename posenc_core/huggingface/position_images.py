@@ -6,6 +6,7 @@ Source: the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .position_facts import (
+    CONVOLUTIONAL,
     Facts,
     If,
     Lack,
@@ -21,7 +22,6 @@ from .position_facts import (
 from .position_rotary import Axial
 from .position_scores import PatchWindow, Windows
 
-_WITHOUT: Facts = (Note("no positional encoding: convolutions tell the order"),)
 _NO_ORDER: Facts = (Note("no positional encoding of its own"),)
 RANDOM = Lack("random Fourier features of points, boxes and cells, sines first, whose matrix is in the checkpoint")
 _DECOMPOSED = Lack("decomposed relative positions: scores of queries with learned vectors of rows and of columns")
@@ -140,7 +140,7 @@ _TABLE: dict[str, Facts] = {
         _CONTINUOUS,
         If("use_absolute_embeddings", (True,), (Patches(0, dim="embed_dim"),), default=False),
     ),
-    "focalnet": (If("use_absolute_embeddings", (True,), (Patches(0, dim="embed_dim"),), _WITHOUT, default=False),),
+    "focalnet": (If("use_absolute_embeddings", (True,), (Patches(0, dim="embed_dim"),), CONVOLUTIONAL, default=False),),
     "beit data2vec-vision": _BEIT,
     "dinat": (Lack("a learned number for each head and offset in a neighbourhood, that of neighbourhood attention"),),
     "levit": (Lack("a learned number for each head and absolute offset, in rows and columns"),),
@@ -213,7 +213,7 @@ _TABLE: dict[str, Facts] = {
         flava_image_codebook glm_image_vqmodel glpn hgnet_v2 janus_vqgan mobilenet_v1 mobilenet_v2 mobilevit mobilevitv2
         poolformer pp_lcnet pp_lcnet_v3 pp_lcnet_v4 pvt_v2 regnet resnet rt_detr_resnet sapiens2_head segformer
         superpoint florence_vision swiftformer textnet uvdoc_backbone
-    """: _WITHOUT,
+    """: CONVOLUTIONAL,
     """
         flava_multimodal_model idefics2_perceiver idefics_perciever molmo2_adapter
     """: (Note("no positional encoding: the inputs have one, and it attends to them by learned queries"),),

@@ -6,6 +6,7 @@ import math
 import socket
 import warnings
 import webbrowser
+from contextlib import suppress
 
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -40,9 +41,8 @@ def serve(*, host: str, port: int, browser: bool) -> None:
         if browser:
             webbrowser.open(address)
         try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            pass
+            with suppress(KeyboardInterrupt):  # Ctrl+C is how it ends
+                server.serve_forever()
         finally:
             server.server_close()
 
