@@ -17,7 +17,7 @@ from posenc_core.transformer.decoding import beam, greedy
 from posenc_core.transformer.model import answer, loss
 from posenc_core.transformer.tasks import TASKS, reverse
 
-TOLERANCE = 5e-5  # 1e-4 between any two frameworks; `RESIDUAL` keeps the start smooth, where float32 errs by 2e-6
+TOLERANCE = 1e-5  # float32 errs by up to 4.4e-6; `RESIDUAL` keeps the start smooth
 POSITIONS = [
     None,
     encodings.Sinusoidal(dim=16),
@@ -48,7 +48,11 @@ def backend_name(request):
     return name
 
 
-@pytest.mark.parametrize("curve", golden("training"), ids=lambda curve: curve["task"])
+@pytest.mark.parametrize(
+    "curve",  # one that is added, and one that rotates, in every run
+    [pytest.param(curve, marks=[] if i < 2 else pytest.mark.slow) for i, curve in enumerate(golden("training"))],
+    ids=lambda curve: f"{curve['task']}-{curve['position']}",
+)
 def test_the_first_losses_agree_with_float64(backend_name, curve):
     task, recipe = TASKS[curve["task"]](), Recipe()
     model_trainer = trainer(backend_name, model_of(task, parse(curve["position"])), recipe)
