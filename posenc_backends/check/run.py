@@ -13,6 +13,7 @@ from .calling import CallError, Framework, NotFiniteError, call, check_results, 
 from .calls import HALVES, MAX_POSITION, OTHER_POSITIONS, TestCall, calls_of
 from .diagnosis import LIMIT, CallResult, find_mistakes, measure
 from .gradients import gradient_mistake
+from .program import FRAMEWORK, Program
 from .result import CheckResult
 from .signatures import Signature, signature_of
 
@@ -110,6 +111,8 @@ def _choose_framework(
 
     Without a name, the first call is tried with each framework that the module of the function imports.
     """
+    if isinstance(function, Program):
+        return FRAMEWORK, None
     names = [name] if name is not None else imported_frameworks(function)
     if len(names) == 1:
         return framework_of(names[0]), None

@@ -6,6 +6,8 @@ import argparse
 import importlib
 import importlib.util
 import json
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_backends.check import DEFAULT, check
+from posenc_backends.check.program import Program, default_form
 from posenc_backends.check.result import IMPOSSIBLE
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
@@ -24,7 +27,13 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
     parser = subparsers.add_parser("check", help="check whether a function computes an encoding, or name its mistake")
-    parser.add_argument("function", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or as --form says")
+    parser.add_argument(
+        "function", nargs="?", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or as --form says"
+    )
+    parser.add_argument(
+        "--exec", metavar="COMMAND", dest="program", help="a program in place of a function: files in, files out"
+    )
+    parser.add_argument("--raw", action="store_true", help="give the program arrays by its standard input")
     parser.add_argument(
         "--spec", metavar="ENCODING", help="the encoding, such as \"Rotary(head_dim=64, layout='half')\""
     )
@@ -57,24 +66,49 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.json is not None and not options.json.parent.is_dir():
             raise FileNotFoundError(f"`--json` must be in a folder that exists, got {options.json}.")
+        encoding = _encoding(options.spec, options.config, options.layer_type)
+        checked, name = _checked(options, encoding)
         result = check(
-            _load_function(options.function),
-            _encoding(options.spec, options.config, options.layer_type),
+            checked,
+            encoding,
             framework=options.framework,
-            form=options.form,
+            form=checked.form if isinstance(checked, Program) else options.form,
             longest=options.longest,
             takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
             gradient=not options.no_gradient,
         )
         if options.json is not None:
-            content = result.to_dict() | {"function": options.function}
+            content = result.to_dict() | {"function": name}
             text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
             options.json.write_text(text + "\n", encoding="utf-8")
-        print(f"{options.function} {result}", flush=True)  # noqa: T201
+        print(f"{name} {result}", flush=True)  # noqa: T201
     except Exception as error:  # noqa: BLE001 - the status 1 of a traceback would mean that the function does not conform
         print(f"posenc: {_message(error)}", file=sys.stderr)  # noqa: T201
         return IMPOSSIBLE
     return result.status
+
+
+def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program | Callable[..., Any], str]:
+    """Return the function or the program to check, and what to call it.
+
+    Raises:
+        FileNotFoundError: if there is no such program.
+        ImportError: if the module of the function cannot be imported.
+        ValueError: unless one of the two is given, with options that belong to it.
+    """
+    if (options.function is None) == (options.program is None):
+        raise ValueError("one of `MODULE:FUNCTION` and `--exec COMMAND` must be given.")
+    if options.program is None:
+        if options.raw:
+            raise ValueError("`--raw` belongs to `--exec`, the arrays of a function have no bytes to choose.")
+        return _load_function(options.function), options.function
+    if options.framework is not None:
+        raise ValueError("`--framework` belongs to a function: a program reads and writes bytes.")
+    command = tuple(shlex.split(options.program))
+    if not command or shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"`--exec` must begin with a program that can be run, got {options.program!r}.")
+    form = options.form or default_form(encoding)
+    return Program(command=command, encoding=encoding, form=form, raw=options.raw), options.program
 
 
 def _encoding(spec: str | None, config: Path | None, layer_type: str | None) -> Encoding:

@@ -1,0 +1,209 @@
+"""A program in any language as a checked function: arrays go to a process and come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from posenc_backends.cli.relayout.safetensors import read_header
+from posenc_core.analysis.precision import ROUNDED
+from posenc_core.encodings import Additive, Encoding, Rotary
+
+from .calling import Framework
+
+SECONDS = 60  # for one call
+STORED = {  # the name of each dtype in safetensors files, and that of NumPy for its bytes
+    "float64": ("F64", "<f8"),
+    "float32": ("F32", "<f4"),
+    "float16": ("F16", "<f2"),
+    "bfloat16": ("BF16", "<u2"),
+    "int64": ("I64", "<i8"),
+}
+INPUTS = {
+    "rotation": ("q", "k", "positions"),
+    "turn": ("x", "positions"),
+    "table": ("positions",),
+    "addition": ("x", "positions"),
+    "bias": ("query_positions", "key_positions"),
+}
+OUTPUTS = {"rotation": ("q", "k"), "turn": ("x",), "addition": ("x",), "bias": ("bias",)}
+
+
+class Numbers(NamedTuple):
+    """An array of a dtype that NumPy may lack.
+
+    Attributes:
+        values: the numbers, float64 or int64.
+        dtype: the name of their dtype, one of `STORED`.
+    """
+
+    values: npt.NDArray[Any]
+    dtype: str
+
+    def to_bytes(self) -> bytes:
+        """Return the numbers in their dtype, little-endian, in the order of C."""
+        if self.dtype == "bfloat16":
+            bits = ROUNDED["bfloat16"](self.values).view(np.uint32) >> 16
+            return bits.astype(STORED[self.dtype][1]).tobytes()
+        return self.values.astype(STORED[self.dtype][1]).tobytes()
+
+
+def from_bytes(data: bytes, dtype: str, shape: Sequence[int]) -> Numbers:
+    """Return the array of these bytes."""
+    values = np.frombuffer(data, STORED[dtype][1]).reshape(shape)
+    if dtype == "bfloat16":
+        return Numbers((values.astype(np.uint32) << 16).view(np.float32).astype(np.float64), dtype)
+    return Numbers(values.astype(np.int64 if dtype == "int64" else np.float64), dtype)
+
+
+class _Arrays:
+    """What a check needs of a framework: to make `Numbers`, to cast them, and to read them."""
+
+    @staticmethod
+    def from_numpy(array: npt.NDArray[Any]) -> Numbers:
+        return Numbers(array, "int64" if array.dtype.kind == "i" else "float32")
+
+    @staticmethod
+    def to_numpy(numbers: Numbers) -> npt.NDArray[Any]:
+        return numbers.values
+
+    @staticmethod
+    def cast(numbers: Numbers, dtype: str) -> Numbers:
+        return Numbers(ROUNDED[dtype](numbers.values).astype(np.float64), dtype)
+
+
+FRAMEWORK = Framework("program", _Arrays, _Arrays)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program that is started once for each call, see `docs/howto/check.md`.
+
+    Args:
+        command: the program and its first arguments.
+        encoding: the encoding that it must compute, which it may read as JSON.
+        form: what it takes and returns, a key of `INPUTS`.
+        raw: whether arrays go to its standard input and come from its standard output, without a header; by default
+            it is given the paths of two safetensors files.
+    Raises:
+        ValueError: if the form is unknown.
+        FileNotFoundError: in a call, if there is no such program.
+    """
+
+    command: tuple[str, ...]
+    encoding: Encoding
+    form: str
+    raw: bool = False
+
+    def __post_init__(self) -> None:
+        if self.form not in INPUTS:
+            raise ValueError(f"`form` of a program must be one of {', '.join(map(repr, INPUTS))}, got {self.form!r}.")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the arrays that it returns."""
+        if self.form == "table":
+            return ("cos", "sin") if isinstance(self.encoding, Rotary) else ("table",)
+        return OUTPUTS[self.form]
+
+    def __call__(self, *arrays: Numbers) -> tuple[Numbers, ...]:
+        """Return the arrays that the program returns.
+
+        Raises:
+            RuntimeError: if it ends with another status than 0, or takes longer than `SECONDS`.
+            ValueError: if it does not return the arrays of `outputs`.
+        """
+        given = dict(zip(INPUTS[self.form], arrays, strict=True))
+        return self._by_streams(given) if self.raw else self._by_files(given)
+
+    def _by_files(self, given: dict[str, Numbers]) -> tuple[Numbers, ...]:
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = (Path(folder, f"{name}.safetensors") for name in ("in", "out"))
+            metadata = {"form": self.form, "spec": json.dumps(self.encoding.to_dict())}
+            source.write_bytes(safetensors(given, metadata))
+            self._run([str(source), str(target)], b"")
+            if not target.is_file():
+                raise ValueError("it must write the file that its last argument names, and wrote none")
+            return tuple(_read(target, name) for name in self.outputs)
+
+    def _by_streams(self, given: dict[str, Numbers]) -> tuple[Numbers, ...]:
+        described = [f"{name}={each.dtype}:{','.join(map(str, each.values.shape))}" for name, each in given.items()]
+        data = self._run([self.form, *described], b"".join(each.to_bytes() for each in given.values()))
+        first = next(iter(given.values()))
+        dtype = "float32" if first.dtype == "int64" else first.dtype
+        itemsize = np.dtype(STORED[dtype][1]).itemsize
+        shapes = self._shapes(given, len(data) // itemsize)
+        sizes = [int(np.prod(shape)) * itemsize for shape in shapes]
+        if sum(sizes) != len(data):
+            raise ValueError(f"it must write {sum(sizes)} bytes, {dtype} of {shapes}, got {len(data)}")
+        ends = np.cumsum([0, *sizes]).tolist()
+        return tuple(from_bytes(data[ends[i] : ends[i + 1]], dtype, shape) for i, shape in enumerate(shapes))
+
+    def _shapes(self, given: dict[str, Numbers], count: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the outputs, which together have `count` numbers."""
+        if self.form == "table":
+            (positions,) = given.values()
+            columns = count // (len(self.outputs) * max(positions.values.size, 1))
+            return [(*positions.values.shape, columns)] * len(self.outputs)
+        if self.form == "bias":
+            queries, keys = (each.values.size for each in given.values())
+            return [(count // (queries * keys), queries, keys)]
+        return [given[name].values.shape for name in self.outputs]
+
+    def _run(self, arguments: list[str], data: bytes) -> bytes:
+        try:
+            done = subprocess.run(
+                [*self.command, *arguments], input=data, capture_output=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"it took longer than {SECONDS} seconds") from error
+        if done.returncode:
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            said = next((line for line in lines if "error: " in line.lower()), lines[-1] if lines else "no message")
+            raise RuntimeError(f"it ended with status {done.returncode}: {said[:200]}")
+        return done.stdout
+
+
+def default_form(encoding: Encoding) -> str:
+    """Return the form of a program for this encoding: it cannot be asked for the number of its arguments."""
+    if isinstance(encoding, Rotary):
+        return "rotation"
+    return "table" if isinstance(encoding, Additive) else "bias"
+
+
+def safetensors(tensors: dict[str, Numbers], metadata: dict[str, str]) -> bytes:
+    """Return a safetensors file; its header is padded to a multiple of 8 bytes."""
+    header: dict[str, Any] = {"__metadata__": metadata}
+    data, start = [], 0
+    for name, tensor in tensors.items():
+        data.append(tensor.to_bytes())
+        stop = start + len(data[-1])
+        shape = list(tensor.values.shape)
+        header[name] = {"dtype": STORED[tensor.dtype][0], "shape": shape, "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + b"".join(data)
+
+
+def _read(path: Path, name: str) -> Numbers:
+    found = {tensor.name: tensor for tensor in read_header(path)}
+    if name not in found:
+        raise ValueError(f"it must write the tensors that the form returns, {name!r} is missing, got {sorted(found)}")
+    tensor = found[name]
+    dtype = next((dtype for dtype, (stored, _) in STORED.items() if stored == tensor.dtype), None)
+    if dtype is None:
+        raise ValueError(
+            f"{name!r} must be of a dtype in {[stored for stored, _ in STORED.values()]}, got {tensor.dtype}"
+        )
+    with path.open("rb") as file:
+        file.seek(tensor.start)
+        return from_bytes(file.read(tensor.stop - tensor.start), dtype, tensor.shape)
