@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_backends.cli.relayout.safetensors import read_header
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import Additive, Encoding, Rotary
+from posenc_core.formats.safetensors import read_header
 
 from .calling import Framework
 

@@ -13,7 +13,7 @@ import pytest
 from posenc_backends.cli.main import main
 from posenc_backends.cli.relayout import checkpoint
 from posenc_backends.cli.relayout.checkpoint import relayout_checkpoint
-from posenc_backends.cli.relayout.safetensors import read_header, read_shards
+from posenc_core.formats.safetensors import read_header, read_shards
 
 from ..errors import rejects
 from .test_checkpoint import HELIUM, layer, save

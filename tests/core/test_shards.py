@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from posenc_backends.cli.relayout.safetensors import Tensor, read_header, read_shards
+from posenc_core.formats.safetensors import Tensor, read_header, read_shards
 
 
 def entry(shape, *offsets, dtype="F32"):

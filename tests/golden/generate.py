@@ -21,6 +21,7 @@ from additive import additive_sums, additive_tables, learned_sinusoidal, positio
 from attention import attend, attention
 from content_scoring import content_scoring
 from defects import defects
+from kernels import kernels
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from position_scoring import position_scoring, scoring_constants
@@ -234,6 +235,7 @@ MAKERS = (
     additive_sums,
     position_gradients,
     learned_sinusoidal,
+    kernels,
     rotation,
     turns,
     learned_rotary,

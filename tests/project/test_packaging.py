@@ -69,6 +69,7 @@ def modules(package):
         r"conformance.(frameworks.(torch|jax|keras|paddle|mxnet|tensorflow).*|__main__)",
         r"training.(torch|jax|paddle|mxnet|tensorflow)",
         r"cli.explorer\.(app|figures|guard|page|server)",
+        r"cli.golden.onnx_models",
     )
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not re.match(rf"posenc_backends\.({'|'.join(elsewhere)})\b", found.name):

@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core._array_api.checks import check_known
+from posenc_core.formats.safetensors import Tensor, read_shards
 from posenc_core.rotation import LAYOUTS, Layout
 
 from .projections import KEYS, QUERIES, Order, check_partners, order_of, projections, shares_keys, trained_layout
-from .safetensors import Tensor, read_shards
 
 fcntl: Any
 try:

@@ -14,14 +14,13 @@ import numpy.typing as npt
 
 from posenc_core._array_api.checks import shown
 from posenc_core.encodings import AxialRotary, Rotary
+from posenc_core.formats.safetensors import ITEM_SIZES
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import read
 from posenc_core.huggingface.heads import SIZES
 from posenc_core.huggingface.models import MODELS, model_type
 from posenc_core.rotation import Layout
 from posenc_core.weights.rotary import relayout
-
-from .safetensors import ITEM_SIZES
 
 Order: TypeAlias = npt.NDArray[np.int64]
 Shapes: TypeAlias = dict[tuple["int | None", ...], Order]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc_core._array_api.checks import shown
+from .._array_api.checks import shown
 
 ITEM_SIZES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
 MAX_HEADER = 100_000_000  # bytes, a limit of the format

@@ -1,0 +1,33 @@
+"""The command `posenc golden`: write the numbers of the conformance suite for programs without Python."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .publish import publish
+
+if TYPE_CHECKING:
+    from ..parser import Parser, Subparsers
+
+__all__ = ["add_parser", "publish", "run"]
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser("golden", help="write golden numbers for programs without Python")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write to")
+    parser.add_argument("--onnx", action="store_true", help="also write models and data for tests of ONNX runtimes")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the files and print the number of cases; return the exit status 0."""
+    count = publish(options.output)
+    print(f"{options.output} holds {count} cases; README.md in it describes them.")  # noqa: T201
+    if options.onnx:
+        from .onnx_models import write_onnx
+
+        print(f"{write_onnx(options.output / 'onnx')} models for ONNX stand in its folder `onnx`.")  # noqa: T201
+    return 0

@@ -1,0 +1,70 @@
+"""Negative vectors: the numbers of known mistakes for the inputs of a golden case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from posenc_backends.check.candidates import Candidate
+from posenc_backends.check.mistakes import Mistake, mistakes_of_encoding, mistakes_of_rounding
+from posenc_backends.check.signatures import CosSin, RotateQueriesAndKeys, Table
+from posenc_core.encodings import Encoding, Rotary, Sinusoidal
+
+Float64s = npt.NDArray[np.float64]
+APART = 1e-6  # numbers that are nearer to the right ones show nothing
+
+
+def mistaken(name: str, golden_case: dict[str, Any]) -> Iterator[tuple[Mistake, str, Float64s]]:
+    """Yield each mistake that the inputs of a case show, the key of the output, and its numbers.
+
+    Args:
+        name: the set of the case; for `"kernels"`, `"rope_models"`, `"scalings"` and `"sinusoidal"` mistakes are known.
+        golden_case: the case as in `tests/golden`.
+    """
+    encoding = Encoding.from_dict(golden_case["encoding"])
+    if name not in RESULTS or not isinstance(encoding, Rotary | Sinusoidal):
+        return
+    if golden_case.get("seq_len") and isinstance(encoding, Rotary):
+        encoding = encoding.at(golden_case["seq_len"])
+    key, results = RESULTS[name]
+    right = Candidate(encoding=encoding, positions=np.array(golden_case["positions"]))
+    wanted = results(right, golden_case)
+    seen = {wanted.tobytes()}
+    for mistake in (*mistakes_of_encoding(encoding), *mistakes_of_rounding(encoding)):
+        for candidate in mistake.candidates(right):
+            try:
+                found = results(candidate, golden_case)
+            except (TypeError, ValueError):
+                continue
+            differs = found.shape == wanted.shape and np.abs(found - wanted).max() > APART
+            if differs and found.tobytes() not in seen:
+                seen.add(found.tobytes())
+                yield mistake, key, found
+            break
+
+
+def _rotated(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
+    q = np.array(golden_case["q"], np.float64)
+    (result, *_) = RotateQueriesAndKeys(candidate.encoding).results(candidate, (q,), q.shape[-1])
+    return np.asarray(result, np.float64)
+
+
+def _cos_sin(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
+    pairs = candidate.tables()[0].shape[-1]
+    tables = CosSin(candidate.encoding).results(candidate, (), pairs)
+    return np.stack(tables, axis=-1)[:, golden_case["columns"]]
+
+
+def _table(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
+    return np.asarray(Table(candidate.encoding).results(candidate, (), 0)[0], np.float64)
+
+
+RESULTS = {
+    "kernels": ("rotated_q", _rotated),
+    "rope_models": ("cos_sin", _cos_sin),
+    "scalings": ("cos_sin", _cos_sin),
+    "sinusoidal": ("table", _table),
+}

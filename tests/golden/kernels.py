@@ -1,0 +1,127 @@
+"""Golden numbers for kernels: queries and keys in the shapes of models, rotated exactly and rounded once to float64."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath as mp
+from rope import angles_of, channels, scaled
+
+YARN = {"kind": "YaRN", "factor": 40.0, "original_max_position_embeddings": 4096}
+LLAMA3 = {"kind": "Llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 |= {"original_max_position_embeddings": 8192}
+FAR = [1048576, 16777217, 2147483647]  # the last is 2**31 - 1; float32 does not have the second
+
+
+def kernels() -> Iterator[dict[str, Any]]:
+    """Yield rotations of queries and keys, `(batch, heads, length, head_dim)`, at positions as models have them."""
+    numbers = random.Random(20261123)
+    half = {"kind": "Rotary", "head_dim": 64, "layout": "half"}
+    wide, interleaved = half | {"head_dim": 128}, half | {"layout": "interleaved"}
+    text_and_images = {"kind": "MultimodalRotary", "head_dim": 128, "layout": "half", "base": 1000000}
+    for name, encoding, heads, positions in (
+        ("prefill-half-64", half, (2, 1), [0, 1, 2]),
+        ("prefill-half-128-base-500000", wide | {"base": 500000}, (4, 2), [0, 1]),
+        ("prefill-interleaved-64", interleaved, (2, 1), [0, 1, 2]),
+        ("prefill-interleaved-128", interleaved | {"head_dim": 128}, (2, 2), [7, 8]),
+        ("interleaved-to-half-64", half | {"layout": "interleaved_to_half"}, (2, 1), [5, 6]),
+        ("one-token-per-row-half-64", half, (2, 1), [[17], [4095], [131071]]),
+        ("one-token-per-row-interleaved-64", interleaved, (2, 1), [[17], [4095], [131071]]),
+        ("rows-of-their-own-half-64", half, (2, 1), [[3, 4], [1000, 1001]]),
+        ("unsorted-and-repeated-half-64", half, (2, 1), [9, 2, 9, 0]),
+        ("far-half-64", half, (2, 1), FAR),
+        ("far-interleaved-64", interleaved, (2, 1), FAR),
+        ("far-half-128-base-1000000", wide | {"base": 1000000}, (1, 1), FAR),
+        (
+            "linear-partial-half-64",
+            half | {"rotary_dim": 32, "scaling": {"kind": "Linear", "factor": 4.0}},
+            (2, 1),
+            [3, 9000],
+        ),
+        ("llama3-half-128", wide | {"base": 500000, "scaling": LLAMA3}, (4, 1), [8191, 131071]),
+        ("yarn-half-128", wide | {"scaling": YARN}, (2, 1), [4096, 163839]),
+        ("yarn-partial-interleaved-64", interleaved | {"rotary_dim": 32, "scaling": YARN}, (2, 1), [5, 163839]),
+        ("partial-trail-interleaved-64", interleaved | {"rotary_dim": 16, "placement": "trail"}, (2, 1), [5, 65537]),
+        ("inverse-half-64", half | {"direction": "inverse"}, (2, 1), [5, 65537]),
+        ("packed-half-64", half, (2, 1), [0, 1, 0, 1, 2, 0]),
+        ("context-parallel-zigzag-half-64", half, (2, 1), [0, 1, 14, 15]),
+        ("multimodal-chunked-128", text_and_images | {"sections": [16, 24, 24]}, (1, 1), image_in_text(2, 2)),
+        (
+            "multimodal-interleaved-128",
+            text_and_images | {"sections": [24, 20, 20], "arrangement": "interleaved", "base": 5000000},
+            (1, 1),
+            image_in_text(2, 2),
+        ),
+        (
+            "image-axial-64",
+            {"kind": "AxialRotary", "head_dim": 64, "layout": "half", "axes_dims": [32, 32]},
+            (1, 1),
+            grid(2, 3),
+        ),
+    ):
+        yield {"name": name, "encoding": encoding} | rotated(encoding, heads, positions, numbers)
+
+
+def image_in_text(height: int, width: int) -> list[list[int]]:
+    """Return positions of two tokens of text, an image and a token of text, `(3, length)`: Wang et al. 2024."""
+    after = 2 + max(height, width)
+    rows, columns = grid(height, width)
+    return [
+        [0, 1, *[2] * len(rows), after],
+        [0, 1, *(2 + row for row in rows), after],
+        [0, 1, *(2 + column for column in columns), after],
+    ]
+
+
+def grid(height: int, width: int) -> list[list[int]]:
+    """Return the row and the column of each patch, `(2, height * width)`."""
+    return [[i for i in range(height) for _ in range(width)], [j for _ in range(height) for j in range(width)]]
+
+
+def rotated(encoding: dict[str, Any], heads: tuple[int, int], positions: Any, numbers: random.Random) -> dict[str, Any]:
+    """Return tokens that every dtype represents, their positions, and both rotated."""
+    rows = places(encoding, positions)
+    batch, length = len(rows), len(rows[0])
+    case: dict[str, Any] = {"positions": positions}
+    for name, count in zip(("q", "k"), heads, strict=True):
+        case[name] = [
+            [[[drawn(numbers) for _ in range(encoding["head_dim"])] for _ in range(length)] for _ in range(count)]
+            for _ in range(batch)
+        ]
+    for name in ("q", "k"):
+        case[f"rotated_{name}"] = [
+            [[row_of(encoding, x, place) for x, place in zip(head, row, strict=True)] for head in tokens]
+            for tokens, row in zip(case[name], rows, strict=True)
+        ]
+    return case
+
+
+def drawn(numbers: random.Random) -> float:
+    """Return a number that float32, bfloat16 and float16 have alike."""
+    return numbers.choice((-1, 1)) * numbers.randint(1, 255) / 64
+
+
+def places(encoding: dict[str, Any], positions: Any) -> list[list[tuple[int, ...]]]:
+    """Return the position of each token on each axis, for each batch row."""
+    if encoding["kind"] != "Rotary":
+        return [list(zip(*positions, strict=True))]
+    return [[(p,) for p in row] for row in (positions if isinstance(positions[0], list) else [positions])]
+
+
+def row_of(encoding: dict[str, Any], x: list[float], place: tuple[int, ...]) -> list[float]:
+    """Return one token rotated: Su et al. 2021, equation 34, each number rounded once to float64."""
+    if encoding["kind"] == "Rotary":
+        dim = encoding.get("rotary_dim") or encoding["head_dim"]
+        frequencies, factor = scaled(dim, encoding.get("base", 10000), encoding.get("scaling") or {})
+        pairs = [(frequency, 0) for frequency in frequencies]
+    else:
+        pairs, factor = angles_of(encoding), mp.mpf(1)
+    sign = -1 if encoding.get("direction") == "inverse" else 1
+    result = list(x)
+    for (frequency, axis), (a, b, to_a, to_b) in zip(pairs, channels(encoding, len(pairs)), strict=True):
+        angle = place[axis] * frequency
+        cos, sin = factor * mp.cos(angle), sign * factor * mp.sin(angle)
+        result[to_a], result[to_b] = float(x[a] * cos - x[b] * sin), float(x[b] * cos + x[a] * sin)
+    return result
