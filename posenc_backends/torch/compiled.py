@@ -1,6 +1,7 @@
 """Code that is being compiled: its state, and pairs of neighbouring half-precision numbers as words of 32 bits.
 
-Inductor computes with every second number one at a time on the CPU, but with words of 32 bits many at a time.
+With AVX2, Inductor computes with every second number one at a time, and with words of 32 bits many at a time. With
+AVX-512 it is the other way round.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from posenc_core.rotation import Pairing
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 # whether a program is exported, when the strides of results are not known, in which kernels differ
 is_exporting = getattr(torch.compiler, "is_exporting", torch.onnx.is_in_onnx_export)  # since PyTorch 2.7
+HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"  # of which Inductor makes use
 FEW = 1 << 17  # numbers of a tensor: with more, guards take no time that counts
-FEW_OF_HALF_PRECISION = 1 << 14  # interleaved; with more, words are faster
+FEW_OF_HALF_PRECISION = 1 << 24 if HAS_AVX512 else 1 << 14  # interleaved; with more, the operator or words are faster
 
 
 def is_specialized(size: int, /) -> bool:
@@ -54,7 +56,7 @@ def are_words_best(x: Tensor, dtype: torch.dtype) -> bool:
     """Return whether interleaved pairs of a dtype are best read from `x`, or made of it, as words."""
     if not torch.compiler.is_compiling() or is_exporting() or x.device.type != "cpu":
         return False
-    return dtype in HALF_PRECISION and not is_transformed()
+    return dtype in HALF_PRECISION and not HAS_AVX512 and not is_transformed()
 
 
 def rotate_few(x: Any, cos: Any, sin: Any, layout: Any) -> Tensor | None:
@@ -62,21 +64,22 @@ def rotate_few(x: Any, cos: Any, sin: Any, layout: Any) -> Tensor | None:
 
     Questions that methods of tensors answer are no guards of their own; others are.
     """
-    if is_exporting() or not _are_few(x, cos, sin):
+    if is_exporting() or not _are_few(x, cos, sin, layout):
         return None
     whole = x.float()
     if layout == "half":
         others = whole.view(*x.shape[:-1], 2, -1).flip(-2).flatten(-2)
         rotated = whole * torch.cat((cos, cos), -1) + others * torch.cat((-sin, sin), -1)
     elif layout == "interleaved" and (x.element_size() == 4 or x.numel() <= FEW_OF_HALF_PRECISION):
+        by_rows = HAS_AVX512 and x.dtype is torch.float16
         is_followed = x.requires_grad and not (cos.requires_grad or sin.requires_grad or is_transformed())
-        rotated = (_RotateNeighbours.apply if is_followed else _rotate_neighbours)(whole, cos, sin)
+        rotated = (_RotateNeighbours.apply if is_followed else _rotate_neighbours)(whole, cos, sin, by_rows)
     else:
         return None
     return rotated.to(x.dtype)
 
 
-def _are_few(x: Any, cos: Any, sin: Any) -> bool:
+def _are_few(x: Any, cos: Any, sin: Any, layout: Any) -> bool:
     """Return whether these are few tokens of at most 32 bits on a CPU, and float32 tables as wide as their rows."""
     from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet
 
@@ -88,10 +91,15 @@ def _are_few(x: Any, cos: Any, sin: Any) -> bool:
         return False
     if cos.shape != sin.shape or 2 * cos.shape[1] != x.shape[-1] or cos.shape[0] not in (1, x.shape[-2]):
         return False
-    return has_static_value(x.numel()) and x.numel() <= FEW
+    is_limited = layout == "half" or x.element_size() == 4
+    return has_static_value(x.numel()) and x.numel() <= (FEW if is_limited else max(FEW, FEW_OF_HALF_PRECISION))
 
 
-def _rotate_neighbours(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _rotate_neighbours(x: Tensor, cos: Tensor, sin: Tensor, by_rows: bool) -> Tensor:
+    if by_rows:  # one loop over whole rows, faster with float16 alone
+        others = x.view(*x.shape[:-1], -1, 2).flip(-1).flatten(-2)
+        both, signed = torch.stack((cos, cos), -1).flatten(-2), torch.stack((-sin, sin), -1).flatten(-2)
+        return x * both + others * signed
     first, second = x.view(*x.shape[:-1], -1, 2).unbind(-1)
     return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
 
@@ -100,14 +108,15 @@ class _RotateNeighbours(Function):
     """The gradient is the rotation back: one loop, where that of the operators is three."""
 
     @staticmethod
-    def forward(context: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(context: Any, x: Tensor, cos: Tensor, sin: Tensor, by_rows: bool) -> Tensor:
         context.save_for_backward(cos, sin)
-        return _rotate_neighbours(x, cos, sin)
+        context.by_rows = by_rows
+        return _rotate_neighbours(x, cos, sin, by_rows)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         cos, sin = context.saved_tensors
-        return _rotate_neighbours(gradient, cos, -sin), None, None
+        return _rotate_neighbours(gradient, cos, -sin, context.by_rows), None, None, None
 
 
 def rotate_few_by_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:

@@ -59,7 +59,8 @@ def test_numbers_are_rounded_once_to_nearest_even(dtype):
     ("layout", "placement", "blocks"),
     [("interleaved", "lead", 1), ("interleaved", "trail", 2), ("interleaved_to_half", "lead", 1)],
 )
-def test_bits_are_those_of_eager_code(dtype, layout, placement, blocks):
+def test_bits_are_those_of_eager_code(dtype, layout, placement, blocks, monkeypatch):
+    monkeypatch.setattr(compiled, "HAS_AVX512", False)  # which reads words
     pairing = pairing_of(layout, placement, blocks)
     x, weights, (cos, sin) = numbers(2, 3, 9, 30, dtype=dtype), numbers(2, 3, 9, 30, dtype=dtype), numbers(2, 9, 12)
     for used in (pairing, pairing.inverse):
@@ -70,6 +71,23 @@ def test_bits_are_those_of_eager_code(dtype, layout, placement, blocks):
             results.append((rotated.detach(), *torch.autograd.grad(rotated, leaf, weights)))
         for expected, found in zip(*results, strict=True):
             assert torch.equal(bits(found), bits(expected))
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_bits_are_those_of_eager_code_where_words_are_slower(dtype, monkeypatch):
+    monkeypatch.setattr(compiled, "HAS_AVX512", True)
+    monkeypatch.setattr(compiled, "FEW_OF_HALF_PRECISION", 1 << 24)
+    x, weights, (cos, sin) = numbers(2, 3, 9, 32, dtype=dtype), numbers(2, 3, 9, 32, dtype=dtype), numbers(2, 9, 16)
+
+    def call(x):
+        return rotate(x, cos, sin, layout="interleaved")
+
+    for function in (call, compile_whole(call, dynamic=False)):
+        leaf = x.clone().requires_grad_()
+        rotated = function(leaf)
+        (gradient,) = torch.autograd.grad(rotated, leaf, weights)
+        assert torch.equal(bits(rotated.detach()), bits(call(x)))
+        assert torch.equal(bits(gradient), bits(rotate(weights, cos, -sin, layout="interleaved")))
 
 
 @pytest.mark.parametrize("dtype", HALF)
