@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from architecture import architecture
 from costs import costs
 from covered import coverage
+from directives import Functions, Layers
 from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
@@ -47,6 +48,8 @@ if tags.has("translated"):  # noqa: F821  # pages with a catalogue, after the En
 def setup(app):
     """Write what is generated from known failures and committed results, before pages are read."""
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
+    app.add_directive("layers", Layers)
+    app.add_directive("functions", Functions)
     app.connect("html-page-context", lead_to_the_other)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
