@@ -7,6 +7,7 @@ import posenc_core
 
 sys.path.insert(0, str(Path(__file__).parent))
 from architecture import architecture
+from bibliography import bibliography
 from costs import costs
 from covered import coverage
 from directives import Functions, Layers
@@ -63,6 +64,7 @@ def write_drawn():
     FOLDER.mkdir(exist_ok=True)
     for name, text in [
         ("architecture", architecture()),
+        ("bibliography", bibliography()),
         ("speed", speed()),
         ("speed-first", first_screen()),
         ("speed-behind", behind()),

@@ -49,5 +49,5 @@ def _described(kind: str, name: str, documented: Documented, directive: SphinxDi
     """Yield the lines of a description, as reStructuredText."""
     yield from (f".. py:{kind}:: {name}{documented.signature}", "")
     text = GoogleDocstring(documented.text, directive.config, what=kind)
-    yield from (f"   {line}" for line in text.lines())
+    yield from (f"   {line}" for line in str(text).splitlines())
     yield ""
