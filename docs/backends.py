@@ -8,14 +8,19 @@ import re
 from functools import cache
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import posenc_backends
 from posenc_core import layers
 
 FOLDER = Path(posenc_backends.__file__).parent
 CALLS = ("forward", "call", "__call__")
-METHODS = {"PositionalEncoding": "add", "RotaryEmbedding": "rotate", "AttentionBias": "bias", "MultiHeadAttention": "attend"}
+METHODS = {
+    "PositionalEncoding": "add",
+    "RotaryEmbedding": "rotate",
+    "AttentionBias": "bias",
+    "MultiHeadAttention": "attend",
+}
 NATIVE = re.compile(r"^ *native: .*(\n {5,}\S.*)*\n?", re.MULTILINE)  # the argument that stands for the framework's own
 
 
@@ -72,7 +77,10 @@ def _own(framework: str, family: str, method: str) -> tuple[str, list[Parameter]
     classes = {node.name: node for node in _tree(framework, "base").body if isinstance(node, ast.ClassDef)}
     bases = [classes[name] for name in (family, "Module", "Block") if name in classes]
     found = [
-        (base, node) for base in bases for node in base.body if isinstance(node, ast.FunctionDef) and node.name == method
+        (base, node)
+        for base in bases
+        for node in base.body
+        if isinstance(node, ast.FunctionDef) and node.name == method
     ]
     if not found:
         return "", []

@@ -14,7 +14,7 @@ from directives import Functions, Layers
 from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
-from languages import Elsewhere, lead_to_the_other, others
+from languages import Elsewhere, lead_elsewhere, others
 from on_gpu import on_gpu
 from speed import behind, first_screen, reasons, speed
 from support import support
@@ -51,7 +51,7 @@ def setup(app):
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
     app.add_directive("layers", Layers)
     app.add_directive("functions", Functions)
-    app.connect("html-page-context", lead_to_the_other)
+    app.connect("html-page-context", lead_elsewhere)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
     else:

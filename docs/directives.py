@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from backends import METHODS, Documented, function, layer
 from docutils.nodes import Node
-from docutils.statemachine import StringList
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
 
@@ -27,7 +26,12 @@ class Layers(SphinxDirective):
         yield from _described("class", f"posenc_backends.{framework}.{name}", made, self)
         inside = [*_described("method", called.name, called, self)]
         if name == "PositionalEncoding":
-            inside += [".. py:property:: P", "", "   The table, `(1, max_len, num_hiddens)`, to read, not to write.", ""]
+            inside += [
+                ".. py:property:: P",
+                "",
+                "   The table, `(1, max_len, num_hiddens)`, to read, not to write.",
+                "",
+            ]
         yield from (f"   {line}" for line in inside)
 
 
@@ -41,7 +45,11 @@ class Functions(SphinxDirective):
         """Return each function with its docstring."""
         framework, names = self.arguments
         found = [function(framework, name) for name in names.split()]
-        lines = [line for each in found for line in _described("function", f"posenc_backends.{framework}.{each.name}", each, self)]
+        lines = [
+            line
+            for each in found
+            for line in _described("function", f"posenc_backends.{framework}.{each.name}", each, self)
+        ]
         return self.parse_text_to_nodes("\n".join(lines))
 
 

@@ -77,15 +77,18 @@ MODES_OF: dict[str, dict[str, tuple[str, ...]]] = {
 BEGINNING = """---
 myst:
   html_meta:
-    description: "Which encoding works in which framework: eager, compiled, exported, half precision, gradients, vmap, saved; gaps with reasons."
+    description: "Which encoding works in which framework: compiled, exported, half precision, gradients, saved; why not."
 ---
 # What works where
 
 Every layer with every encoding is compared with golden numbers, in every tool of each framework. The tables are written
 from the suite when the documentation is built.
 """
-LEGEND = """**✓** all cases pass · **✓ ¹** some are known failures, for the reason below · **✗ ¹** all are · **·** the framework has no such tool, or the suite has no case. A known failure is strict: the suite fails as
-soon as it passes."""
+LEGEND = """* **✓** all cases pass
+* **✓¹** some cases are known failures, for the reason below; **✗¹** all are
+* **·** the framework has no such tool, or the suite has no case
+
+A known failure is strict: the suite fails as soon as it passes."""
 
 
 def support() -> str:
@@ -130,7 +133,7 @@ def _cell(framework: str, of_encoding: list[Case], column: str, footnotes: list[
     marks = " ".join(str(1 + footnotes.index(reason)).translate(SUPERSCRIPTS) for reason in dict.fromkeys(reasons))
     if not found:
         return "·"
-    return f"{'✗' if len(reasons) == len(found) else '✓'} {marks}".strip()
+    return f"{'✗' if len(reasons) == len(found) else '✓'}{marks}"
 
 
 def _is_in(framework: str, column: str, case: Case) -> bool:

@@ -38,13 +38,13 @@ def test_the_matrix_has_every_encoding_on_every_framework(tabs):
         assert {"`Rotary`", "`Alibi`", "`Sinusoidal`", "no encoding"} <= {row[0] for row in cells}
         for row in cells:
             assert len(row) == len(header)
-            assert all(re.fullmatch(r"·|✓|[✓✗]( [⁰¹²³⁴⁵⁶⁷⁸⁹]+)+", cell) for cell in row[1:]), row
+            assert all(re.fullmatch(r"·|✓|[✓✗][⁰¹²³⁴⁵⁶⁷⁸⁹]+( [⁰¹²³⁴⁵⁶⁷⁸⁹]+)*", cell) for cell in row[1:]), row
             assert row[1][0] == "✓"
 
 
 def test_a_gap_has_its_reason_below(tabs):
     (xpos,) = (row for row in rows(tabs["MXNet"]) if row[0] == "`XPos`")
-    assert xpos[3] == "✗ ¹"  # its cases in half precision are bfloat16
+    assert xpos[3] == "✗¹"  # its cases in half precision are bfloat16
     assert f"\n1. {KNOWN_FAILURES['mxnet']['']['bfloat16']}\n" in tabs["MXNet"]
 
 
