@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import posenc_core
+
 ROOT = Path(__file__).parents[1]
 CITED = re.compile(r"(?:arXiv:|arxiv\.org/(?:abs|pdf)/)(\d{4}\.\d{4,5})")
 UNIT = re.compile(r"^(?:class|def) ([A-Za-z]\w*)", re.MULTILINE)
@@ -49,4 +51,6 @@ def _place(path: Path, before: str) -> str:
     units = UNIT.findall(before)
     if path.is_relative_to(ROOT / "tests"):
         return "a test"
+    if units and units[-1] in posenc_core.__all__:
+        return f"{{py:obj}}`~posenc_core.{units[-1]}`"
     return f"`{units[-1]}`" if units else f"`{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from backends import METHODS, Documented, function, layer
@@ -59,3 +60,10 @@ def _described(kind: str, name: str, documented: Documented, directive: SphinxDi
     text = GoogleDocstring(documented.text, directive.config, what=kind)
     yield from (f"   {line}" for line in str(text).splitlines())
     yield ""
+
+
+def plain_signature(app: object, kind: str, name: str, value: object, options: object, arguments: str, returned: str):
+    """Return a signature without defaults that only say how a dataclass is made: `Rotary` needs its `layout`."""
+    if arguments is None:
+        return None
+    return re.sub(r"=<function [\w.]+>", "=None", arguments.replace("=<factory>", "")), returned

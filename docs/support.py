@@ -77,7 +77,7 @@ MODES_OF: dict[str, dict[str, tuple[str, ...]]] = {
 BEGINNING = """---
 myst:
   html_meta:
-    description: "Which encoding works in which framework: compiled, exported, half precision, gradients, saved; why not."
+    description: "What works in which framework: compiled, exported, in half precision, saved; why not."
 ---
 # What works where
 

@@ -63,7 +63,7 @@ def test_the_bibliography_says_where():
     lines = runpy.run_path(str(DOCS / "bibliography.py"))["bibliography"]().splitlines()
     (rope,) = (line for line in lines if "2104.09864" in line)
     assert "RoFormer" in rope
-    assert "`Rotary`" in rope
+    assert "`~posenc_core.Rotary`" in rope
     assert "(/tutorial/rotary.md)" in rope
 
 
