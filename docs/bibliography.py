@@ -19,11 +19,11 @@ PAPERS: dict[str, tuple[str, int, str]] = json.loads(Path(__file__).with_name("p
 def bibliography() -> str:
     """Return the table as Markdown: each paper, and what cites it."""
     places = citations()
-    lines = ["| arXiv | year | paper | cited by |", "|---|---|---|---|"]
+    lines = ["```{table}", ":class: words", "| arXiv | paper | cited by |", "|---|---|---|"]
     for number, (authors, year, title) in PAPERS.items():
         cited = ", ".join(dict.fromkeys(places.get(number, ())))
-        lines.append(f"| [{number}](https://arxiv.org/abs/{number}) | {year} | {authors}: *{title}* | {cited} |")
-    return "\n".join(lines) + "\n"
+        lines.append(f"| [{number}](https://arxiv.org/abs/{number}) | {authors} {year}: *{title}* | {cited} |")
+    return "\n".join([*lines, "```", ""])
 
 
 def citations() -> dict[str, list[str]]:
