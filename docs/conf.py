@@ -7,12 +7,14 @@ import posenc_core
 
 sys.path.insert(0, str(Path(__file__).parent))
 from architecture import architecture
+from bibliography import bibliography
 from costs import costs
 from covered import coverage
+from directives import Functions, Layers, plain_signature
 from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
-from languages import Elsewhere, lead_to_the_other, others
+from languages import Elsewhere, lead_elsewhere, others
 from on_gpu import on_gpu
 from speed import behind, first_screen, reasons, speed
 from support import support
@@ -47,7 +49,10 @@ if tags.has("translated"):  # noqa: F821  # pages with a catalogue, after the En
 def setup(app):
     """Write what is generated from known failures and committed results, before pages are read."""
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
-    app.connect("html-page-context", lead_to_the_other)
+    app.add_directive("layers", Layers)
+    app.add_directive("functions", Functions)
+    app.connect("autodoc-process-signature", plain_signature)
+    app.connect("html-page-context", lead_elsewhere)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
     else:
@@ -60,6 +65,7 @@ def write_drawn():
     FOLDER.mkdir(exist_ok=True)
     for name, text in [
         ("architecture", architecture()),
+        ("bibliography", bibliography()),
         ("speed", speed()),
         ("speed-first", first_screen()),
         ("speed-behind", behind()),

@@ -13,6 +13,8 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 DOCS = Path(__file__).parent
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
 TRANSLATED = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.glob("*/*.po"))]
+WORDS = "reference/words"  # names of one thing in papers and libraries, which readers of any page may need
+ENGLISH = ' lang="en" hreflang="en"'
 CHINESE = "zh"  # the folder of the Chinese pages among the English ones
 
 
@@ -22,16 +24,21 @@ def others() -> list[str]:
     return [f"{page}.md" for page in sorted(pages - set(TRANSLATED))]
 
 
-def lead_to_the_other(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Put a link to the other language at the top of a page."""
-    if page not in TRANSLATED:
+def lead_elsewhere(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Put links to the dictionary of words and to the other language at the top of a page."""
+    if doctree is None:
         return
     up = "../" * page.count("/")
-    if app.tags.has("translated"):
-        link = f'<a href="../{up}{page}.html" lang="en" hreflang="en">English</a>'
-    else:
-        link = f'<a href="{up}{CHINESE}/{page}.html" lang="zh-CN" hreflang="zh-CN">中文</a>'
-    context["body"] = f'<p class="language">{link}</p>\n{context["body"]}'
+    is_chinese = app.tags.has("translated")
+    english = f"../{up}" if is_chinese else up
+    links = []
+    if is_chinese:
+        links.append(f'<a href="{english}{page}.html"{ENGLISH}>English</a>')
+    elif page in TRANSLATED:
+        links.append(f'<a href="{up}{CHINESE}/{page}.html" lang="zh-CN" hreflang="zh-CN">中文</a>')
+    if page != WORDS:
+        links.append(f'<a href="{english}{WORDS}.html"{ENGLISH if is_chinese else ""}>Words</a>')
+    context["body"] = f'<p class="language">{" · ".join(links)}</p>\n{context["body"]}'
 
 
 class Elsewhere(SphinxPostTransform):

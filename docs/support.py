@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,15 +14,81 @@ from posenc_backends.conformance.known_failures import KNOWN_FAILURES, known_fai
 FRAMEWORKS = {"torch": "PyTorch", "keras": "Keras", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
 MODE_TITLES = FRAMEWORKS | {"tensorflow": "Keras on TensorFlow: further modes"}
 BACKENDS = Path(posenc_backends.__file__).parent
-FOOTNOTES = "¹²³⁴⁵⁶⁷⁸⁹"
-BEGINNING = """# What works where
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+COMMON = {"eager": "table forward defect resized", "compiled": "compiled", "saved": "saved"}
+COLUMNS = {  # what users ask for, and the modes that show it
+    "eager": "a call, as Python runs it, in float32 and float64",
+    "gradients": "gradients of tokens and parameters, in every mode that has some",
+    "half": "float16 and bfloat16, in every check and mode",
+    "compiled": "`torch.compile`, `tf.function`, `to_static`, `hybridize`, `jit`",
+    "exported": "written as a program, and run without the layer",
+    "saved": "files and configurations of the framework",
+    "cast": "casts of a layer, autocast, mixed policies",
+    "copied": "`deepcopy`, `pickle`, moves to a device",
+    "vmap": "mapped over an axis, scanned",
+}
+MODES_OF: dict[str, dict[str, tuple[str, ...]]] = {
+    "torch": {
+        "eager": ("in inference mode, then training",),
+        "compiled": ("compiled", "compiled, dynamic"),
+        "exported": ("exported", "traced", "onnx"),
+        "saved": ("saved", "saved, persistent"),
+        "cast": ("autocast", "cast"),
+        "copied": ("moved", "moved, assigned", "copied", "pickled"),
+        "vmap": ("vmapped",),
+    },
+    "keras": {
+        "eager": ("in a model",),
+        "compiled": ("subclassed", "tf.function", "tf.data"),
+        "exported": ("exported",),
+        "saved": ("saved", "weights", "from config"),
+        "cast": ("mixed_bfloat16", "mixed_float16"),
+        "copied": ("copied", "pickled"),
+    },
+    "paddle": {
+        "compiled": ("compiled", "compiled, SOT", "in a model"),
+        "exported": ("exported", "predicted", "predicted, without oneDNN"),
+        "saved": ("saved",),
+        "cast": ("autocast", "cast"),
+        "copied": ("copied", "pickled"),
+    },
+    "mxnet": {
+        "compiled": ("hybridized", "hybridized, static", "in a model", "in a model, static"),
+        "exported": ("exported", "symbolic"),
+        "saved": ("saved",),
+        "cast": ("cast",),
+        "copied": ("copied", "pickled"),
+    },
+    "jax": {
+        "compiled": (
+            "compiled",
+            "compiled ahead of time",
+            "compiled, positions as argument",
+            "compiled, 64 bits switched",
+            "donated",
+            "in a model",
+        ),
+        "exported": ("exported",),
+        "saved": ("saved",),
+        "copied": ("copied", "pickled"),
+        "vmap": ("vmapped", "scanned"),
+    },
+}
+BEGINNING = """---
+myst:
+  html_meta:
+    description: "What works in which framework: compiled, exported, in half precision, saved; why not."
+---
+# What works where
 
-Every layer with every encoding is compared with golden numbers: eagerly, compiled, its gradients, and in the modes of
-each framework. A mode is one of the framework's own tools applied to a layer (compile, export, save …), in float32 and
-once more in half precision, at several lengths and at far positions if the encoding has them. A known failure is a case
-that is expected to fail: the suite fails as soon as it passes.
-This page is written from `posenc_backends/conformance` when the documentation is built.
+Every layer with every encoding is compared with golden numbers, in every tool of each framework. The tables are written
+from the suite when the documentation is built.
 """
+LEGEND = """* **✓** all cases pass
+* **✓¹** some cases are known failures, for the reason below; **✗¹** all are
+* **·** the framework has no such tool, or the suite has no case
+
+A known failure is strict: the suite fails as soon as it passes."""
 
 
 def support() -> str:
@@ -33,31 +98,53 @@ def support() -> str:
 
 
 def _matrix() -> Iterator[str]:
-    """Yield a table of encodings by frameworks: how many cases each has, and how many of them pass."""
-    by_framework = {name: list(_all_cases(name)) for name in FRAMEWORKS}
-    encodings = dict.fromkeys(case.encoding for case in by_framework["torch"])
-    footnotes: dict[str, str] = {}
-    rows = []
-    for encoding in sorted(encodings, key=lambda name: (name == "MultiHeadAttention", name)):
-        cells = (_cell(framework, by_framework[framework], encoding, footnotes) for framework in FRAMEWORKS)
-        name = "attention without encoding" if encoding == "MultiHeadAttention" else f"`{encoding}`"
-        rows.append(f"| {name} | {' | '.join(cells)} |")
-    yield from ("## Encodings", "", "✓ and the number of cases, if all of them pass; otherwise how many pass.", "")
-    yield f"| encoding | {' | '.join(FRAMEWORKS.values())} |"
-    yield "|---" * (len(FRAMEWORKS) + 1) + "|"
-    yield from (*rows, "")
-    yield from (f"* {mark} {reason}" for reason, mark in footnotes.items())
+    """Yield a tab for each framework: encodings by columns, and the reasons of gaps."""
+    yield from ("## Encodings", "", LEGEND, "", ":::::{tab-set}", ":sync-group: framework", "")
+    for framework, title in FRAMEWORKS.items():
+        footnotes: list[str] = []
+        yield from (f"::::{{tab-item}} {title}", f":sync: {framework}", "", "```{table}", ":class: matrix")
+        yield f"| encoding | {' | '.join(COLUMNS)} |"
+        yield "|---" * (len(COLUMNS) + 1) + "|"
+        yield from _rows(framework, footnotes)
+        yield from ("```", "")
+        yield from (f"{number}. {reason}" for number, reason in enumerate(footnotes, start=1))
+        yield from ("::::", "")
+    yield from (":::::", "", "| column | what it is |", "|---|---|")
+    yield from (f"| {column} | {meaning} |" for column, meaning in COLUMNS.items())
     yield ""
 
 
-def _cell(framework: str, of_framework: list[Case], encoding: str, footnotes: dict[str, str]) -> str:
+def _rows(framework: str, footnotes: list[str]) -> Iterator[str]:
+    """Yield the row of each encoding in a framework; append the reasons of its gaps."""
+    by_encoding: dict[str, list[Case]] = {}
+    for case in _all_cases(framework):
+        by_encoding.setdefault(case.encoding, []).append(case)
+    for encoding in sorted(by_encoding, key=lambda name: (name == "MultiHeadAttention", name)):
+        cells = (_cell(framework, by_encoding[encoding], column, footnotes) for column in COLUMNS)
+        name = "no encoding" if encoding == "MultiHeadAttention" else f"`{encoding}`"
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _cell(framework: str, of_encoding: list[Case], column: str, footnotes: list[str]) -> str:
+    found = [case for case in of_encoding if _is_in(framework, column, case)]
     known = known_failures(framework)
-    of_encoding = [case for case in of_framework if case.encoding == encoding]
-    reasons = Counter(reason for case in of_encoding if (reason := case.known_failure(known)))
-    if not reasons:
-        return f"✓ {len(of_encoding)}"
-    marks = "".join(footnotes.setdefault(reason, FOOTNOTES[len(footnotes)]) for reason in reasons)
-    return f"{len(of_encoding) - reasons.total()} of {len(of_encoding)} {marks}"
+    reasons = [reason for case in found if (reason := case.known_failure(known))]
+    footnotes += [reason for reason in dict.fromkeys(reasons) if reason not in footnotes]
+    marks = " ".join(str(1 + footnotes.index(reason)).translate(SUPERSCRIPTS) for reason in dict.fromkeys(reasons))
+    if not found:
+        return "·"
+    return f"{'✗' if len(reasons) == len(found) else '✓'}{marks}"
+
+
+def _is_in(framework: str, column: str, case: Case) -> bool:
+    """Return whether a case counts for a column; those in half precision have one of their own."""
+    if (column == "half") != (case.dtype in ("float16", "bfloat16")):
+        return False
+    if column == "half":
+        return True
+    if column == "gradients":
+        return case.check.startswith("gradient")
+    return case.check in (MODES_OF[framework].get(column, ()) if case.is_mode else COMMON.get(column, "").split())
 
 
 def _all_cases(framework: str) -> Iterator[Case]:

@@ -43,7 +43,7 @@ class Module(module.Module):
     """The base of every layer, attention included.
 
     Args:
-        key: what parameters are drawn from; `jax.random.key(0)` by default. A call that brings a `key` drops numbers.
+        key: the random key for initial parameters, by default `jax.random.key(0)`: layers without one start alike.
     """
 
     backend = BACKEND
@@ -62,7 +62,11 @@ class Module(module.Module):
         return jnp.asarray(x) if is_readable else x
 
     def active_dropout(self, *, key: Any = None) -> Callable[[Array], Array] | None:
-        """Return what drops numbers, if the call brings a key."""
+        """Return what drops numbers, if the call brings a key.
+
+        Args:
+            key: the random key for dropout; without it nothing is dropped.
+        """
         return None if key is None or self.dropout == 0 else partial(_drop, rate=self.dropout, key=key)
 
     def part_options(self, *, key: Any = None) -> dict[str, dict[str, Any]]:

@@ -49,7 +49,11 @@ class Module(keras.layers.Layer):
         return self.dtype_policy.convert_input(tensor, True, self.compute_dtype)
 
     def active_dropout(self, **options: Any) -> Callable[[Any], Any] | None:
-        """Return the dropout; it knows from Keras whether the model is in training, unless `training` is given."""
+        """Return the dropout; it knows from Keras whether the model is in training, unless `training` is given.
+
+        Args:
+            options: `training`, whether numbers are dropped; Keras's own `fit` and `predict` say so themselves.
+        """
         if not self.dropout.rate or not options.get("training", True):
             return None
         return partial(self.dropout, **options)

@@ -26,6 +26,8 @@ class AttentionBias(BaseLayer):
     Args:
         encoding: a scoring encoding.
         native: options of the framework's layer, see `Layer` of the backend.
+    Raises:
+        TypeError: if `encoding` is not a scoring one.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import AttentionBias

@@ -89,6 +89,10 @@ class MultiHeadAttention(Documented):
         max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given;
             eager calls beyond it grow them.
         native: options of the framework's layer, see `Layer` of the backend.
+    Raises:
+        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework.
+        ValueError: if `num_heads` does not divide `num_hiddens`, `num_kv_heads` does not divide `num_heads`, or
+            `position` has other sizes than the heads.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import MultiHeadAttention

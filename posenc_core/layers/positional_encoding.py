@@ -25,6 +25,10 @@ class PositionalEncoding(TableLayer):
         encoding: an additive encoding of `dim` `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
         native: options of the framework's layer, see `Layer` of the backend.
+    Raises:
+        TypeError: if `encoding` is not additive, or a size is not an integer.
+        ValueError: if `encoding` has another `dim` than `num_hiddens`, `dropout` is not from 0 to below 1, or `combine`
+            is unknown.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import PositionalEncoding

@@ -21,6 +21,9 @@ class RotaryEmbedding(TableLayer):
         encoding: a rotary encoding.
         max_len: number of positions in the tables from the start; eager calls beyond it grow them.
         native: options of the framework's layer, see `Layer` of the backend.
+    Raises:
+        TypeError: if `encoding` is not rotary.
+        ValueError: if `max_len` is not positive.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import RotaryEmbedding

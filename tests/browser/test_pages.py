@@ -1,6 +1,11 @@
 """The pages, as built: their search."""
 
+import re
+from pathlib import Path
+
 import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -16,12 +21,37 @@ def test_the_search_finds_a_page_and_leads_there(opened, pages, scheme):
     assert "rotate" in page.locator("article").inner_text()
 
 
+def test_the_search_for_a_layer_finds_the_page_of_a_framework(opened, pages):
+    page = opened(f"{pages}search.html?q=RotaryEmbedding")
+    page.locator("#search-results li a[href*='reference/torch.html']").first.wait_for()
+
+
+def test_the_matrix_is_seen_whole_on_a_phone(opened, pages):
+    page = opened(f"{pages}reference/support.html", width=390)
+    assert page.locator("table.matrix").first.evaluate("t => t.getBoundingClientRect().right") <= 390
+
+
+def test_the_words_are_one_link_away(opened, pages):
+    page = opened(f"{pages}howto/cache.html")
+    page.get_by_role("link", name="Words", exact=True).first.click()
+    page.wait_for_url("**/reference/words.html")
+
+
+def test_no_page_of_the_reference_shows_how_a_class_is_made():
+    for source in (DOCS / "reference").glob("*.md"):
+        text = (DOCS / "_build" / "reference" / f"{source.stem}.html").read_text(encoding="utf-8")
+        assert not re.search("Alias for field number|&lt;factory&gt;|&lt;function ", text), source.stem
+
+
 def test_the_search_says_when_there_is_nothing(opened, pages):
     page = opened(f"{pages}search.html?q=xyzzyx")
     page.get_by_text("did not match any documents").wait_for()
 
 
-@pytest.mark.parametrize("name", ["index.html", "reference/rotation.html"])
+NARROW = ["index", "reference/rotation", "reference/support", "reference/notation", "reference/encodings-rotary"]
+
+
+@pytest.mark.parametrize("name", [f"{name}.html" for name in NARROW])
 def test_pages_fit_a_phone(opened, pages, name):
     page = opened(pages + name, width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
