@@ -3,7 +3,31 @@
 from __future__ import annotations
 
 from drawn import COLORS
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+Arrow = tuple[float, float, float, float]  # from column, row; to column, row
+
+TOKENS = 5
+
+
+def paths(figure: Figure) -> None:
+    """Five tokens below and their results above, in three layers, with an arrow for each direct dependence.
+
+    Convolution with a window of three: two layers, in which the last result depends on the first token along one
+    thick arrow in each layer. Recurrence: arrows from state to state, four thick ones in a row. Self-attention:
+    arrows from every token to every result, and a single thick one from the first token to the last result.
+    """
+    figure.set_size_inches(7, 2.2)
+    near = [(one, other) for one in range(TOKENS) for other in range(TOKENS) if abs(one - other) <= 1]
+    convolution, recurrence, attention = figure.subplots(1, 3)
+    windows = [(one, row, other, row + 1) for one, other in near for row in (0, 1)]
+    _layer(convolution, "convolution, window of 3", windows, [(0, 0, 1, 1), (1, 1, 2, 2)], rows=3)
+    inputs = [(one, 0, one, 1) for one in range(TOKENS)]
+    states = [(one, 1, one + 1, 1) for one in range(TOKENS - 1)]
+    _layer(recurrence, "recurrence", [*inputs, *states], [inputs[0], *states], rows=2)
+    pairs = [(one, 0, other, 1) for one in range(TOKENS) for other in range(TOKENS)]
+    _layer(attention, "self-attention", pairs, [(0, 0, TOKENS - 1, 1)], rows=2)
 
 
 def products(figure: Figure) -> None:
@@ -26,3 +50,17 @@ def products(figure: Figure) -> None:
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
     panel.legend()
+
+
+def _layer(panel: Axes, title: str, arrows: list[Arrow], path: list[Arrow], rows: int) -> None:
+    for arrow in arrows:
+        chosen = arrow in path
+        color, width = (COLORS[1], 1.8) if chosen else (COLORS[6], 0.6)
+        x, y, to_x, to_y = (number * scale for number, scale in zip(arrow, (1, 2 / (rows - 1)) * 2, strict=True))
+        style = {"arrowstyle": "->", "color": color, "lw": width, "shrinkA": 5, "shrinkB": 5}
+        panel.annotate("", (to_x, to_y), (x, y), arrowprops=style, zorder=3 if chosen else 2)
+    for row in range(rows):
+        color = COLORS[2] if row == 0 else COLORS[0]
+        panel.plot(range(TOKENS), [row * 2 / (rows - 1)] * TOKENS, "o", color=color, ms=7)
+    panel.set(title=title, xlim=(-0.4, TOKENS - 0.6), ylim=(-0.3, 2.3))
+    panel.axis("off")

@@ -130,3 +130,14 @@ def test_every_page_is_in_the_table_of_contents():
     text = (FOLDER / "index.md").read_text(encoding="utf-8")
     (toctree,) = (block for block in blocks(text) if block.kind == "{toctree}")
     assert sorted(toctree.content.split()) == [page.stem for page in PAGES]
+
+
+def test_the_tables_of_contents_agree_with_each_other_and_with_the_pages():
+    """The table has the pages in the order of the toctree; the time of a page is the one that its first box gives."""
+    text = (FOLDER / "index.md").read_text(encoding="utf-8")
+    (toctree,) = (block for block in blocks(text) if block.kind == "{toctree}")
+    rows = re.findall(r"^\| \[[^]]+\]\((\w+)\.md\) \|.*\| (\d+) min \|", text, re.MULTILINE)
+    assert [name for name, _ in rows] == toctree.content.split()
+    for name, minutes in rows:
+        page = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        assert re.findall(r"\*\*Time:\*\* (\d+) minutes", page) in ([], [minutes]), name
