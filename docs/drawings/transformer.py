@@ -25,13 +25,13 @@ def parts(figure: Figure) -> None:
     figure.set_size_inches(7.5, 6)
     panel = figure.subplots()
     for x, question, names in ((LEFT, "question", ENCODER), (RIGHT, "answer, shifted right", DECODER)):
-        panel.text(x, 0, question, ha="center", va="center")
-        _draw_arrow(panel, (x, 0.25), (x, 0.7))
-        _draw_box(panel, x, 1, "embedding + positions", PURPLE)
+        panel.text(x, 0.4, question, ha="center", va="center")
+        _draw_arrow(panel, (x, 0.62), (x, 1))
+        _draw_box(panel, x, 1.3, "embedding + positions", PURPLE)
         for step, (name, color) in enumerate(names):
             _draw_part(panel, x, 2.2 + STEP * step, name, color)
         height = STEP * len(names)
-        panel.add_patch(FancyBboxPatch((x - 2.15, 1.6), 4.3, height, boxstyle="round,pad=0.05", **FRAME))
+        panel.add_patch(FancyBboxPatch((x - 2.15, 1.68), 4.3, height - 0.08, boxstyle="round,pad=0.05", **FRAME))
         panel.text(x + 2.3, 1.6 + height, "N ×", ha="left", va="top")
     top = 2.2 + STEP * len(DECODER)
     _draw_arrow(panel, (RIGHT, top - 0.6), (RIGHT, top - 0.1))
@@ -42,13 +42,13 @@ def parts(figure: Figure) -> None:
     panel.plot((LEFT, LEFT, middle, middle), (above - 0.6, above, above, cross), color="gray", lw=1)
     _draw_arrow(panel, (middle, cross), (RIGHT - 1.5, cross))
     panel.text(LEFT, above + 0.1, "keys and values of the question", ha="center", va="bottom", fontsize=8)
-    panel.set(xlim=(-0.5, 10.6), ylim=(-0.3, top + 1.3))
+    panel.set(xlim=(-0.5, 10.6), ylim=(0.2, top + 1.3))
     panel.axis("off")
 
 
 def _draw_part(panel: Axes, x: float, y: float, name: str, color: str) -> None:
     """A part of a block, the box that adds and normalizes, and the residual connection around the part."""
-    _draw_arrow(panel, (x, y - 0.9), (x, y - 0.3))
+    _draw_arrow(panel, (x, y - 0.62), (x, y - 0.3))
     _draw_box(panel, x, y, name, color)
     _draw_arrow(panel, (x, y + 0.3), (x, y + 0.42))
     _draw_box(panel, x, y + 0.7, "add, norm", COLORS[6])

@@ -11,7 +11,7 @@ from babel.messages.pofile import read_po
 DOCS = Path(__file__).parents[2] / "docs"
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
 BUILT = DOCS / "_build"
-NAMES = {"index", "order", "ladder", "waves", "rotary", "transformer"}
+NAMES = {"index", "order", "ladder", "waves", "rotary", "biases", "context", "images", "transformer", "experiment"}
 TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX"]
 KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead
 
