@@ -39,6 +39,27 @@ def wavelengths(figure: Figure) -> None:
     arcs.legend(loc="upper left", ncols=2)
 
 
+def interpolation(figure: Figure) -> None:
+    """The cosine of a slow pair against the position, with a dot at each token; the model was trained on the first
+    16. Left, 64 tokens as they are: three quarters of the dots lie beyond the trained range. Right, all positions
+    divided by four: all 64 dots lie in the trained range, four times as close to each other.
+    """
+    figure.set_size_inches(7.5, 2.6)
+    trained, factor = 16, 4
+    places, frequency = np.arange(trained * factor), math.pi / (trained * factor)
+    curve = np.linspace(0, trained * factor, 200)
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, divisor, title in zip(panels, (1, factor), ("extrapolation", "interpolation"), strict=True):
+        panel.axvspan(0, trained, color=COLORS[2], alpha=0.15, lw=0)
+        panel.plot(curve, np.cos(frequency * curve), color="gray", lw=0.8)
+        for chosen, color in ((places < trained, COLORS[0]), (places >= trained, COLORS[1])):
+            at = places[chosen] / divisor
+            panel.plot(at, np.cos(frequency * at), ".", ms=4, color=color)
+        panel.annotate("trained", (trained / 2, -0.9), ha="center", fontsize=8)
+        panel.set(title=title, xlabel="position" if divisor == 1 else f"position / {divisor}")
+    panels[0].set_ylabel("cos(ω × position)")
+
+
 def scalings(figure: Figure) -> None:
     """Eight panels. By what each scaling divides the frequency of each pair, for eight times the length: Linear
     by 8, all alike; NTK by 1 to 8, rising evenly; DynamicNTK more, the longer the sequence; YaRN and Llama 3 by 1
