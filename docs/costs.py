@@ -98,7 +98,8 @@ def _picture(name: str, curves: Curves, alt: str) -> str:
     if not curves:
         return ""
     columns = dict.fromkeys((one["kind"], one["axis"]) for one in curves)
-    return picture(name, f"{alt}: time and memory", partial(_draw, curves), (max(3 * len(columns), 5), 5.4))
+    alt, size = f"{alt}: time and memory", (max(2.5 * len(columns), 5), 5.4)
+    return picture(name, alt, partial(_draw, curves), size, caption=f"{alt}; both axes are logarithmic.")
 
 
 def _draw(curves: Curves, figure: Figure) -> None:

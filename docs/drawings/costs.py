@@ -7,7 +7,9 @@ from matplotlib.figure import Figure
 
 
 def products(figure: Figure) -> None:
-    """Products of numbers against the length of the text, on logarithmic scales, for a width of 512.
+    """Multiplications of one layer of width $d = 512$ for a text of $n$ words: $3nd^2$, $2nd^2$, $2n^2d$ and $2n^2d + 4nd^2$.
+
+    Products of numbers against the length of the text, on logarithmic scales, for a width of 512.
 
     Convolution and recurrence are parallel straight lines. Scores and sums of attention rise twice as steeply,
     and cross the recurrence at 512 words. With its projections attention lies above both, and bends upwards at

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +21,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that colour-blind readers can tell apart: Okabe and Ito 2008, "Color Universal Design".
+STYLE = Path(__file__).with_name("posenc.mplstyle")
+# Its colours, which colour-blind readers can tell apart: Okabe and Ito 2008, "Color Universal Design".
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
 BELOW: dict[str, Any] = {"xytext": (4, -14)}
 ABOVE: dict[str, Any] = {"xytext": (-4, 6), "ha": "right"}
 MARKS = {"time": ("o", GREEN), "height": ("s", ORANGE), "width": ("^", PURPLE)}
 
 
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
+
+
+def _in_our_style(draw: Drawing) -> Drawing:
+    """Let a function draw in the style of `posenc.mplstyle`."""
+
+    @wraps(draw)
+    def drawn(*args: Any, **options: Any) -> Any:
+        try:
+            from matplotlib import style
+        except ModuleNotFoundError as error:
+            raise ImportError('`matplotlib` is not installed; run `pip install "posenc[plots]"`.') from error
+        with style.context(STYLE):
+            return draw(*args, **options)
+
+    return cast("Drawing", drawn)
+
+
+@_in_our_style
 def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     """Draw the first `length` positions of an encoding.
 
@@ -57,6 +79,7 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     return figure
 
 
+@_in_our_style
 def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
     """Draw the RoPE that a config describes, a column for each layer type.
 
@@ -84,6 +107,7 @@ def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
     return figure
 
 
+@_in_our_style
 def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str) -> Figure:
     """Draw the attention weights of each head: the answer from top to bottom, the question from left to right.
 
@@ -101,7 +125,7 @@ def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str)
         raise ValueError(f"`weights` must have shape (heads, {len(answer)}, {len(question)}), got {weights.shape}.")
     figure = _figure(2 + 0.2 * len(question), (0.3 + 0.22 * len(answer)) * len(weights))
     for head, panel in enumerate(figure.subplots(len(weights), 1, sharex=True, squeeze=False)[:, 0]):
-        image = panel.imshow(weights[head], cmap="viridis", vmin=0, vmax=1, aspect="auto")
+        image = panel.imshow(weights[head], vmin=0, vmax=1, aspect="auto")
         panel.set_yticks(range(len(answer)), answer)
         panel.set_xticks(range(len(question)), question)
         panel.tick_params(length=0, labelbottom=True, labelsize="small")
@@ -111,10 +135,8 @@ def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str)
 
 
 def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('`matplotlib` is not installed; run `pip install "posenc[plots]"`.') from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -207,7 +229,7 @@ def _plot_losses(axes: Axes, layers: Layers) -> None:
 
 
 def _heat_map(axes: Axes, values: npt.NDArray[np.float32], across: str, down: str) -> None:
-    image = axes.imshow(values, aspect="auto", interpolation="nearest", cmap="viridis")
+    image = axes.imshow(values, aspect="auto", interpolation="nearest")
     axes.set(title="table", xlabel=across, ylabel=down)
     axes.figure.colorbar(image, ax=axes)
 
