@@ -28,6 +28,7 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_js_files = [("interactive.js", {"defer": "defer"})]
+html_title = "posenc"
 html_logo = "_static/logo.svg"
 html_favicon = "_static/favicon.svg"
 html_show_copyright = False

@@ -12,7 +12,7 @@ from typing import Any
 
 import matplotlib as mpl
 from babel.messages.pofile import read_po
-from docutils.nodes import Node, image
+from docutils.nodes import Node, caption, container, image, paragraph
 from matplotlib import style
 from matplotlib.figure import Figure
 from sphinx.directives.patches import Figure as FigureDirective
@@ -100,22 +100,31 @@ def _catalogue() -> dict[str, str]:
 
 
 class Drawn(FigureDirective):
-    """A picture of `docs/_drawn` in its two forms, of which one is seen; it is numbered on the page of its name."""
+    """A picture of `docs/_drawn` in its two forms, of which one is seen.
+
+    On the page of its name it is a numbered figure, to which `{numref}` can lead. Other pages show it without a number.
+    """
 
     def run(self) -> list[Node]:
         """Return a figure with two images and a caption."""
         (name,) = self.arguments
         page = self.state.document.settings.env.docname.rpartition("/")[2]
-        if name.startswith(f"{page}-"):
+        has_number = name.startswith(f"{page}-")
+        if has_number:
             self.options["name"] = name
         self.arguments = [f"/_drawn/{name}-light.svg"]
         figure, *others = super().run()
-        figure["classes"].append("drawn")
         light = next(figure.findall(image))
         light["classes"].append("only-light")
         dark = image(**{**light.attributes, "uri": f"/_drawn/{name}-dark.svg", "classes": ["only-dark"]})
-        figure.insert(1, dark)
-        return [figure, *others]
+        if has_number:
+            figure["classes"].append("drawn")
+            figure.insert(1, dark)
+            return [figure, *others]
+        below = next(figure.findall(caption))
+        words = paragraph(below.rawsource, "", *below.children)
+        words.source, words.line = below.source, below.line  # without which it is not translated
+        return [container("", light, dark, words, classes=["drawn"]), *others]
 
 
 def ink(color: str) -> str:

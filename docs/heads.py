@@ -53,4 +53,6 @@ def lead_to_notebooks(app: Sphinx, page: str, template: str, context: dict[str, 
     address = f"http://127.0.0.1:8050/?{escape(VIEWS[name])}"
     command = "<code>posenc explore</code>"
     words = explorer.format(command=command, link=f'<a href="{address}" rel="nofollow">{view}</a>')
-    context["body"] = f'<p class="notebooks"><span>{notebook} {links}</span> <span>{words}</span></p>\n{context["body"]}'
+    context["body"] = (
+        f'<p class="notebooks"><span>{notebook} {links}</span> <span>{words}</span></p>\n{context["body"]}'
+    )

@@ -48,7 +48,7 @@ const FIGURES = {
     const waves = frequencies(dim, base).map((w) => (2 * Math.PI) / w);
     const y = (wavelength) => 225 - 25 * Math.log10(wavelength);
     const x = (pair) => 70 + (510 * pair) / (dim / 2);
-    const axis = [0, 2, 4, 6, 8].map((p) => label(grouped(10 ** p), 60, y(10 ** p) + 4, "end")).join("");
+    const axis = [1, 100, "10⁴", "10⁶", "10⁸"].map((text, i) => label(text, 60, y(100 ** i) + 4, "end")).join("");
     const points = waves.map((wave, i) => dot(wave <= length ? "seen" : "unseen", x(i), y(wave), 3)).join("");
     return {
       svg: axis + points + line("other", 70, y(length), 580, y(length)) + label(grouped(length), 580, y(length) - 6, "end"),

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 
 
 def products(figure: Figure) -> None:
-    """Multiplications of one layer of width $d = 512$ for a text of $n$ words: $3nd^2$, $2nd^2$, $2n^2d$ and $2n^2d + 4nd^2$.
+    """Multiplications of one layer of width $d = 512$ for a text of $n$ words: $3 n d^2$, $2 n d^2$, $2 n^2 d$ and
+    $2 n^2 d + 4 n d^2$.
 
     Products of numbers against the length of the text, on logarithmic scales, for a width of 512.
 

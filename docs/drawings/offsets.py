@@ -10,7 +10,8 @@ from posenc_core import Rotary, Sinusoidal
 
 
 def onward(figure: Figure) -> None:
-    """Five positions on, for `Sinusoidal(dim=32)`: the matrix, and six pairs of columns at positions 0 (blue) and 5 (orange).
+    """Five positions on, for `Sinusoidal(dim=32)`: the matrix, and six pairs of columns at positions 0 (blue) and 5
+    (orange).
 
     Left, the matrix that leads from a row to that five positions later: zeros but for squares of two along the
     diagonal.

@@ -26,6 +26,7 @@ STYLE = Path(__file__).with_name("posenc.mplstyle")
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
 BELOW: dict[str, Any] = {"xytext": (4, -14)}
 ABOVE: dict[str, Any] = {"xytext": (-4, 6), "ha": "right"}
+LONG = 40  # characters of a question whose panels are too wide to stand side by side
 MARKS = {"time": ("o", GREEN), "height": ("s", ORANGE), "width": ("^", PURPLE)}
 
 
@@ -123,13 +124,18 @@ def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str)
     check_rank("weights", weights, minimum=3, maximum=3, axes="(heads, answer, question)")
     if weights.shape[1:] != (len(answer), len(question)):
         raise ValueError(f"`weights` must have shape (heads, {len(answer)}, {len(question)}), got {weights.shape}.")
-    figure = _figure(2 + 0.2 * len(question), (0.3 + 0.22 * len(answer)) * len(weights))
-    for head, panel in enumerate(figure.subplots(len(weights), 1, sharex=True, squeeze=False)[:, 0]):
+    columns = 1 if len(weights) == 1 or len(question) > LONG else 2
+    rows = -(-len(weights) // columns)
+    figure = _figure(1 + columns * (0.6 + 0.14 * len(question)), (0.6 + 0.18 * len(answer)) * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel in panels[len(weights) :]:
+        panel.remove()
+    for head, panel in enumerate(panels[: len(weights)]):
         image = panel.imshow(weights[head], vmin=0, vmax=1, aspect="auto")
         panel.set_yticks(range(len(answer)), answer)
         panel.set_xticks(range(len(question)), question)
         panel.tick_params(length=0, labelbottom=True, labelsize="small")
-        panel.set_ylabel(f"head {head + 1}")
+        panel.set_title(f"head {head + 1}")
     figure.colorbar(image, ax=figure.axes, label="share of the attention", fraction=0.03)
     return figure
 
@@ -145,12 +151,13 @@ def _plot_table(panels: Any, table: npt.NDArray[np.float32]) -> None:
     _heat_map(heat, table, "column", "position")
     for column in _evenly_spaced(table.shape[1], 4):
         curves.plot(table[:, column], label=f"column {column}")
-    curves.set(title="columns", xlabel="position", ylabel="value")
-    curves.legend(loc="upper right")
+    low, high = curves.get_ylim()
+    curves.set(title="columns", xlabel="position", ylabel="value", ylim=(low, high + 0.12 * (high - low)))
+    curves.legend(loc="upper center", ncols=4)
     second = table[:, 1] if table.shape[1] > 1 else np.zeros(len(table))
     points.plot(table[:, 0], second, "o-", linewidth=0.5, alpha=0.6)
     for position in range(min(len(table), 12)):
-        points.annotate(str(position), (table[position, 0], second[position]))
+        points.annotate(str(position), (table[position, 0], second[position]), (4, 4), textcoords="offset points")
     points.set_aspect("equal", adjustable="datalim")
     points.set(title="rows, in the plane of the first two columns", xlabel="column 0", ylabel="column 1")
     middle.plot(products(table))
