@@ -12,9 +12,12 @@ from costs import costs
 from covered import coverage
 from directives import Functions, Layers, plain_signature
 from drawings import pictures
-from drawn import FOLDER
+from drawn import FOLDER, Drawn
 from formulas import displayed, inline
+from heads import describe, lead_to_notebooks
+from interactive import Interactive
 from languages import Elsewhere, lead_elsewhere, others
+from notebooks import write_notebooks
 from on_gpu import on_gpu
 from speed import behind, first_screen, reasons, speed
 from support import support
@@ -26,6 +29,16 @@ html_theme = "furo"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_js_files = [("interactive.js", {"defer": "defer"})]
+html_title = "posenc"
+html_logo = "_static/logo.svg"
+html_favicon = "_static/favicon.svg"
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b6673", "color-brand-content": "#0b6673"},
+    "dark_css_variables": {"color-brand-primary": "#5cc8d7", "color-brand-content": "#5cc8d7"},
+}
+numfig = True
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
 autodoc_member_order = "bysource"
@@ -53,11 +66,16 @@ def setup(app):
     app.add_directive("functions", Functions)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("html-page-context", lead_elsewhere)
+    app.add_directive("drawn", Drawn)
+    app.add_directive("interactive", Interactive)
+    app.connect("html-page-context", describe)
+    app.connect("html-page-context", lead_to_notebooks)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
     else:
         app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
         app.connect("builder-inited", lambda app: write_drawn())
+        app.connect("build-finished", lambda app, _: write_notebooks(Path(app.outdir, "notebooks")))
 
 
 def write_drawn():

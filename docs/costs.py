@@ -98,13 +98,16 @@ def _picture(name: str, curves: Curves, alt: str) -> str:
     if not curves:
         return ""
     columns = dict.fromkeys((one["kind"], one["axis"]) for one in curves)
-    return picture(name, f"{alt}: time and memory", partial(_draw, curves), (max(3 * len(columns), 5), 5.4))
+    alt, size = f"{alt}: time and memory", (max(2.5 * len(columns), 5), 6.6)
+    return picture(name, alt, partial(_draw, curves), size, caption=f"{alt}; both axes are logarithmic.")
 
 
 def _draw(curves: Curves, figure: Figure) -> None:
     columns = list(dict.fromkeys((one["kind"], one["axis"]) for one in curves))
     rows = [key for key in ("seconds", "bytes") if any(key in one for one in curves)]
-    panels = figure.subplots(len(rows), len(columns), sharey="row", squeeze=False)
+    most = max(sum((one["kind"], one["axis"]) == column for one in curves) for column in columns)
+    heights = [1] * len(rows) + [0.1 + 0.08 * most]  # below the panels stand the legends
+    panels = figure.subplots(len(heights), len(columns), sharey="row", squeeze=False, height_ratios=heights)
     for column, (kind, axis) in enumerate(columns):
         some = [one for one in curves if (one["kind"], one["axis"]) == (kind, axis)]
         for row, key in enumerate(rows):
@@ -118,4 +121,5 @@ def _draw(curves: Curves, figure: Figure) -> None:
             if max(one["sizes"][-1] for one in some) < LONG:
                 panel.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
         panels[0, column].set_title(kind)
-        panels[-1, column].legend(fontsize=6.5)
+        panels[-1, column].legend(*panels[0, column].get_legend_handles_labels(), loc="upper center")
+        panels[-1, column].axis("off")

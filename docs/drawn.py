@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from babel.messages.pofile import read_po
+from docutils.nodes import Node, caption, container, image, paragraph
+from matplotlib import style
 from matplotlib.figure import Figure
+from sphinx.directives.patches import Figure as FigureDirective
+
+from posenc_core.analysis.plots import STYLE
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 FOLDER = Path(__file__).parent / "_drawn"
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888")  # Okabe and Ito 2008
+LABELS = Path(__file__).parent / "locale" / "zh_CN" / "LC_MESSAGES" / "figures.po"
+COLORS = mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"].by_key()["color"]
 NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
 SHADES = {"light": "#222222", "dark": "#dddddd"}
+FONTS = "'DejaVu Sans', 'PingFang SC', 'Noto Sans CJK SC', 'Source Han Sans SC', 'Microsoft YaHei', sans-serif"
+NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def results(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -28,19 +40,97 @@ def backend_of(result: dict[str, Any]) -> str:
     return NAMES.get(result["backend"], result["backend"].replace("keras", "Keras").replace("tensorflow", "TensorFlow"))
 
 
-def picture(name: str, alt: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
-    """Draw a figure in a light and a dark form; return the Markdown that shows one of them."""
+def picture(
+    name: str,
+    alt: str,
+    draw: Callable[[Figure], None],
+    size: tuple[float, float],
+    *,
+    caption: str,
+    in_chinese: bool = False,
+) -> str:
+    """Draw a figure in a light and a dark form; return the Markdown that shows one of them with its caption.
+
+    With `in_chinese` both forms are also written with Chinese labels, in files that Sphinx takes for Chinese pages.
+    """
     FOLDER.mkdir(exist_ok=True)
-    images = []
     for form, shade in SHADES.items():
         names = ("text", "axes.label", "xtick", "ytick", "axes.edge", "axes.title")
         shades = {f"{part}.color" if part in ("text", "xtick", "ytick") else f"{part}color": shade for part in names}
-        with mpl.rc_context({**shades, "svg.hashsalt": "posenc", "font.size": 9, "legend.frameon": False}):
+        with style.context([STYLE, shades]):
             figure = Figure(figsize=size, layout="constrained")
             draw(figure)
-            figure.savefig(FOLDER / f"{name}-{form}.svg", transparent=True, metadata={"Date": None})
-        images.append(f"```{{image}} /_drawn/{name}-{form}.svg\n:class: only-{form}\n:alt: {alt}\n```\n")
-    return "\n".join(images)
+            path = FOLDER / f"{name}-{form}.svg"
+            figure.savefig(path, transparent=True, metadata={"Date": None})
+            if in_chinese:
+                with mpl.rc_context({"svg.fonttype": "none"}):
+                    chinese = path.with_suffix(".zh_CN.svg")
+                    figure.savefig(chinese, transparent=True, metadata={"Date": None})
+                chinese.write_text(translated(chinese.read_text(encoding="utf-8")), encoding="utf-8")
+    return f"```{{drawn}} {name}\n:alt: {alt}\n\n{caption}\n```\n"
+
+
+def translated(svg: str) -> str:
+    """Return an SVG with the labels of the catalogue `figures.po` in Chinese, and with fonts that have them.
+
+    Raises:
+        ValueError: if a label with a word is not in the catalogue.
+    """
+    svg = re.sub(r"'DejaVu Sans'[^;\"]*", FONTS, svg)
+    return re.sub(r">([^<>]+)</text>", lambda found: f">{html.escape(_chinese(html.unescape(found[1])))}</text>", svg)
+
+
+def _chinese(label: str) -> str:
+    """Return a label in Chinese; `#` stands in the catalogue for each number."""
+    pattern = NUMBER.sub("#", label.strip())
+    if not re.search("[A-Za-z]{2}", pattern):
+        return label
+    if pattern not in _catalogue():
+        raise ValueError(f"{LABELS.name} has no Chinese for the label {pattern!r} of a figure.")
+    found = _catalogue()[pattern]
+    for number in NUMBER.findall(label):
+        found = found.replace("#", number, 1)
+    return found
+
+
+@cache
+def _catalogue() -> dict[str, str]:
+    with LABELS.open("rb") as file:
+        return {str(message.id): str(message.string) for message in read_po(file) if message.id}
+
+
+class Drawn(FigureDirective):
+    """A picture of `docs/_drawn` in its two forms, of which one is seen.
+
+    On the page of its name it is a numbered figure, to which `{numref}` can lead. Other pages show it without a number.
+    """
+
+    def run(self) -> list[Node]:
+        """Return a figure with two images and a caption."""
+        (name,) = self.arguments
+        page = self.state.document.settings.env.docname.rpartition("/")[2]
+        has_number = name.startswith(f"{page}-")
+        if has_number:
+            self.options["name"] = name
+        self.arguments = [f"/_drawn/{name}-light.svg"]
+        figure, *others = super().run()
+        light = next(figure.findall(image))
+        light["classes"].append("only-light")
+        dark = image(**{**light.attributes, "uri": f"/_drawn/{name}-dark.svg", "classes": ["only-dark"]})
+        if has_number:
+            figure["classes"].append("drawn")
+            figure.insert(1, dark)
+            return [figure, *others]
+        below = next(figure.findall(caption))
+        words = paragraph(below.rawsource, "", *below.children)
+        words.source, words.line = below.source, below.line  # without which it is not translated
+        return [container("", light, dark, words, classes=["drawn"]), *others]
+
+
+def ink(color: str) -> str:
+    """Return black or white: the one that can be read on a colour."""
+    red, green, blue = (int(color[start : start + 2], 16) / 255 for start in (1, 3, 5))
+    return "black" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.2 else "white"
 
 
 def circumstances(result: dict[str, Any]) -> str:

@@ -34,12 +34,12 @@ def speed() -> str:
     for stem, result in results("rotation-"):
         backend = backend_of(result)
         panels = _panels(result)
-        size = (9, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
+        size = (7.5, 0.8 + sum(0.5 + 0.2 * len(_forms(cases)) for cases in panels.values()))
         alt = f"{backend}: time divided by that of a memcpy, by implementation, dtype and layout"
         parts += [
             f"### {backend}\n",
             circumstances(result) + _clock(result) + "\n",
-            picture(stem, alt, partial(_draw, panels), size),
+            picture(stem, alt, partial(_draw, panels), size, caption=f"{alt}. Lines join the quartiles."),
         ]
         parts += [table(("threads", "case", "copy", "ours", "fastest of others", "ours / it"), _rows(result))]
         parts += _failed(result)
@@ -62,8 +62,10 @@ def first_screen() -> str:
                 rows.append((name, command, SHOWN[shape], dtype, f"{medians['copy']:.3g}", *cells))
     heads = ("framework", "you type", "case", "dtype", "its own copy", *(f"ours, {way}" for way in WAYS))
     alt = "time divided by that of a memcpy: ours and the fastest of others, eager and compiled, by framework"
-    size = (9, 1.2 + 0.9 * len(points))
-    return "\n".join([table(heads, rows), picture("speed-first", alt, partial(_draw_first, points), size)])
+    size = (7.5, 1.2 + 0.9 * len(points))
+    caption = f"{alt[0].upper()}{alt[1:]}; one thread."
+    drawn = picture("speed-first", alt, partial(_draw_first, points), size, caption=caption)
+    return "\n".join([table(heads, rows), drawn])
 
 
 def behind() -> str:

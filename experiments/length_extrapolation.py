@@ -52,6 +52,7 @@ from posenc_core import (
     T5Bias,
     YaRN,
 )
+from posenc_core.analysis.plots import STYLE
 from posenc_core.attention.masks import causal
 from posenc_core.encodings import Encoding
 from posenc_core.transformer.model import (
@@ -254,8 +255,9 @@ def draw(path: Path, picture: Path) -> None:
     """Draw the mean accuracy by length with the range of the seeds, a panel for each task and type of encoding."""
     from matplotlib import pyplot
 
+    pyplot.style.use(STYLE)
     record = json.loads(path.read_text(encoding="utf-8"))
-    figure, panels = pyplot.subplots(2, 3, figsize=(13, 7.5), sharex=True, sharey=True, layout="constrained")
+    figure, panels = pyplot.subplots(2, 3, figsize=(10, 7.5), sharex=True, sharey=True, layout="constrained")
     groups = {
         "added to tokens": ("none", "integer", "normalized", "binary", "sine", "sinusoidal", "learned"),
         "rotary and scalings": tuple(name for name in ("rotary", *scalings())),
@@ -272,7 +274,8 @@ def draw(path: Path, picture: Path) -> None:
                 )
             panel.axvline(record["trained"], color="gray", linestyle=":")
             panel.set_title(f"{task}: {group}")
-            panel.legend(fontsize=8)
+    for panel in panels[-1]:
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
     figure.supxlabel("length of the test sequences (trained on up to 20, the dotted line)")
     figure.supylabel("correct answers at the last ten tokens")
     figure.savefig(picture, dpi=110)

@@ -14,13 +14,15 @@ from drawn import picture
 def pictures() -> Iterator[tuple[str, str]]:
     """Draw all of them: names like `order-masks`, and the Markdown that shows them.
 
-    The alternative text is the docstring of the function, which draws into a figure and may set its size.
+    A function draws into a figure and may set its size. The first paragraph of its docstring is the caption, with the
+    parameters that the picture is drawn with; the others are the alternative text.
     """
     for found in pkgutil.iter_modules(__path__):
         module = import_module(f"{__name__}.{found.name}")
         for name, draw in getmembers(module, partial(_draws, module.__name__)):
-            alt = " ".join(str(getdoc(draw)).split())
-            yield f"{found.name}-{name}", picture(f"{found.name}-{name}", alt, draw, (7, 2.6))
+            caption, _, alt = (" ".join(part.split()) for part in str(getdoc(draw)).partition("\n\n"))
+            name = f"{found.name}-{name}"  # noqa: PLW2901
+            yield name, picture(name, alt, draw, (7, 2.6), caption=caption, in_chinese=True)
 
 
 def _draws(module: str, member: object) -> bool:

@@ -16,12 +16,15 @@ TRAINED, LONGER = 4096, 32768
 
 
 def wavelengths(figure: Figure) -> None:
-    """Positions per turn of the 32 pairs of a head, on a logarithmic scale: with base 10,000 from 6 to 47,117,
+    """`Rotary(head_dim=64)` with two bases: how long the wave of each pair is, and how much of it a training length of
+    4,096 shows.
+
+    Positions per turn of the 32 pairs of a head, on a logarithmic scale: with base 10,000 from 6 to 47,117,
     with base 500,000 to two million. 23 pairs of the first are below the training length of 4,096; the rest have
     seen a part of their circle. On the right, the arc that each pair has seen at 4,096, and what 32,768 adds to
     it.
     """
-    figure.set_size_inches(8.2, 3)
+    figure.set_size_inches(7.5, 3)
     turns, arcs = figure.subplots(1, 2)
     for base, color in ((1e4, COLORS[0]), (5e5, COLORS[1])):
         frequencies = Rotary(head_dim=HEAD_DIM, layout="half", base=base).frequencies()
@@ -30,12 +33,13 @@ def wavelengths(figure: Figure) -> None:
         turns.axhline(length, color="gray", lw=0.8, ls="--")
         turns.annotate(f"{length:,}", (0, length), xytext=(0, 2), textcoords="offset points", fontsize=8)
     turns.set(title="positions per turn", xlabel="pair")
-    turns.legend(loc="lower right")
+    turns.set_ylim(top=2e8)
+    turns.legend(loc="upper left")
     pairs = np.arange(HEAD_DIM // 2)
     seen, met = (np.minimum(PLAIN.frequencies() * length / (2 * math.pi), 1) for length in (TRAINED, LONGER))
     arcs.bar(pairs, seen, color=COLORS[2], label=f"within {TRAINED:,}")
     arcs.bar(pairs, met - seen, bottom=seen, color=COLORS[4], label=f"new within {LONGER:,}")
-    arcs.set(title="share of the circle that is met, base 10,000", xlabel="pair", ylim=(0, 1.25))
+    arcs.set(title="share of the circle, base 10,000", xlabel="pair", ylim=(0, 1.25))
     arcs.legend(loc="upper left", ncols=2)
 
 
@@ -61,14 +65,19 @@ def interpolation(figure: Figure) -> None:
 
 
 def scalings(figure: Figure) -> None:
-    """Eight panels. By what each scaling divides the frequency of each pair, for eight times the length: Linear
+    """`Rotary(head_dim=64)` with `factor=8` and a training length of 4,096. `LongRoPE` has a list of example factors;
+    `Proportional` rotates half of the pairs.
+
+    Eight panels. By what each scaling divides the frequency of each pair, for eight times the length: Linear
     by 8, all alike; NTK by 1 to 8, rising evenly; DynamicNTK more, the longer the sequence; YaRN and Llama 3 by 1
     for the first pairs and by 8 for the last, with a slope between; LongRoPE by a list of its own; Proportional
     leaves the last pairs unrotated. The last panel has the attention factors of YaRN and LongRoPE, which rise
     slowly with the factor.
     """
-    figure.set_size_inches(8.6, 4.4)
-    *panels, factors = figure.subplots(2, 4).ravel()
+    figure.set_size_inches(7.5, 6.2)
+    grid = figure.subplots(3, 3)
+    grid[2, 2].remove()
+    *panels, factors = grid.ravel()[:8]
     for panel, (title, given) in zip(panels, _shown().items(), strict=True):
         for (label, scaling), color in zip(given.items(), COLORS, strict=False):
             _draw_divisors(panel, label, scaling, color)
@@ -76,10 +85,10 @@ def scalings(figure: Figure) -> None:
         panel.set_yscale("log", base=2)
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         if len(given) > 1:
-            panel.legend(fontsize=7)
-    for panel in panels[4:]:
+            panel.legend(loc="upper left")
+    for panel in panels[5:]:
         panel.set_xlabel("pair")
-    for panel in (panels[0], panels[4]):
+    for panel in panels[::3]:
         panel.set_ylabel("divided by")
     grown = np.geomspace(1, 64)
     factors.semilogx(grown, 0.1 * np.log(grown) + 1, color=COLORS[0], label="YaRN", base=2)
@@ -90,7 +99,9 @@ def scalings(figure: Figure) -> None:
 
 
 def rounding(figure: Figure) -> None:
-    """The largest error of cosine and sine up to each position, both axes logarithmic. In bfloat16 it is a tenth
+    """`Rotary(head_dim=128, base=500_000)`: what angles that are rounded to a short dtype cost.
+
+    The largest error of cosine and sine up to each position, both axes logarithmic. In bfloat16 it is a tenth
     from position 35 on, and close to 2 from 600 on. In float32 it grows in a straight line, to a tenth at two
     million. Exact tables stay at 6e-8 everywhere.
     """
@@ -131,4 +142,4 @@ def _draw_divisors(panel: Axes, label: str, scaling: Scaling, color: str) -> Non
     divisors = PLAIN.frequencies()[rotated] / slow[rotated]
     panel.plot(np.flatnonzero(rotated), divisors, "o-", ms=2, lw=0.8, color=color, label=label)
     if not rotated.all():
-        panel.text(24, 8, "still", ha="center", va="center", color="gray")
+        panel.text(24, 8, "not rotated", ha="center", va="center", color="gray")

@@ -10,7 +10,9 @@ from posenc_core import Binary, Integer, Normalized
 
 
 def lines(figure: Figure) -> None:
-    """Left, integers against positions: a line that leaves the band from -3 to 3, where numbers of words lie, at
+    """`Integer(dim=1)` for 20 positions, and `Normalized(dim=1)` for texts of 5, 10 and 20 words.
+
+    Left, integers against positions: a line that leaves the band from -3 to 3, where numbers of words lie, at
     once.
 
     Right, normalized positions of texts of 5, 10 and 20 words: lines of three slopes, so that position 4 is at
@@ -30,7 +32,9 @@ def lines(figure: Figure) -> None:
 
 
 def digits(figure: Figure) -> None:
-    """Left, the binary digits of the positions 0 to 15 as four square waves, each half as fast as the one below.
+    """`Binary(dim=4)` for 16 positions, and `Binary(dim=3)` for eight.
+
+    Left, the binary digits of the positions 0 to 15 as four square waves, each half as fast as the one below.
 
     Right, the eight codes of three digits as corners of a cube, joined in the order of their positions: the way
     from 3 to 4 goes across the whole cube.

@@ -13,12 +13,15 @@ from posenc_core import Sinusoidal, attention_weights, causal, same_sequence, se
 
 
 def weights(figure: Figure) -> None:
-    """Attention weights of two sentences, dog bites man and man bites dog, as squares of three by three numbers.
+    """Weights of random words of width 8, used as queries and keys; right with `Sinusoidal(dim=8)` added.
+
+    Attention weights of two sentences, dog bites man and man bites dog, as squares of three by three numbers.
 
     Without positions both have the same nine numbers, in other places; with positions added, the numbers differ.
     """
     words = 0.7 * np.random.default_rng(3).normal(size=(3, 8))
     names, table = ("dog", "bites", "man"), Sinusoidal(dim=8).table(range(3))
+    figure.set_size_inches(7.5, 2.2)
     for number, panel in enumerate(figure.subplots(1, 4)):
         order = [0, 1, 2] if number % 2 == 0 else [2, 1, 0]
         tokens = words[order] + (table if number > 1 else 0)
@@ -27,7 +30,9 @@ def weights(figure: Figure) -> None:
 
 
 def masks(figure: Figure) -> None:
-    """Three masks of six queries and six keys, where dark squares are seen.
+    """Six queries and six keys: what `valid_lengths`, `causal` and `same_sequence` let through.
+
+    Three masks of six queries and six keys, where dark squares are seen.
 
     Valid lengths: the first four keys, for each query. Causal: a triangle, no key after its query. Packed: two
     sentences in one row, each a square of its own.

@@ -1,7 +1,7 @@
 """Pictures of rotated pairs of channels, and of the channels that form a pair."""
 
 import numpy as np
-from drawn import COLORS
+from drawn import COLORS, ink
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
@@ -15,11 +15,13 @@ WIDTH = 8
 
 
 def turning(figure: Figure) -> None:
-    """Three pairs of channels as arrows on circles, at positions 0 to 7: the first pair goes more than once
+    """Three of the 32 pairs of `Rotary(head_dim=64)` at the positions 0 to 7; right, the mean over all 32 pairs.
+
+    Three pairs of channels as arrows on circles, at positions 0 to 7: the first pair goes more than once
     around, the seventh a fifth of a circle, the thirteenth hardly moves. Beside them, the mean cosine of all
     pairs by offset: it falls from 1 in waves, more slowly where the base is higher.
     """
-    figure.set_size_inches(8.6, 2.6)
+    figure.set_size_inches(7.5, 2.4)
     *circles, curve = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.7))
     rotary = Rotary(head_dim=64, layout="half")
     cos, sin = rotary.cos_sin(range(STEPS))
@@ -29,16 +31,18 @@ def turning(figure: Figure) -> None:
     for base, color in ((1e4, COLORS[0]), (5e5, COLORS[1])):
         cos, _ = Rotary(head_dim=64, layout="half", base=base).cos_sin(range(513))
         curve.plot(cos.mean(axis=-1), color=color, lw=1, label=f"base {base:,.0f}")
-    curve.set(title="mean of cos(ω δ) over all pairs", xlabel="offset δ", ylim=(-0.1, 1.05))
+    curve.set(title="mean of cos(ω δ), 32 pairs", xlabel="offset δ", ylim=(-0.1, 1.05))
     curve.legend()
 
 
 def layouts(figure: Figure) -> None:
-    """A head of eight channels in three layouts, with arcs between the two channels of each pair. Interleaved:
+    """Eight channels, four pairs of one colour each; c and s are cosine and sine of the angle of a pair.
+
+    A head of eight channels in three layouts, with arcs between the two channels of each pair. Interleaved:
     neighbours, and a matrix with blocks on its diagonal. Half: channels i and i + 4, and a matrix of three diagonals.
     Interleaved to half: neighbours come in, and go out where half has them.
     """
-    figure.set_size_inches(8.6, 4.6)
+    figure.set_size_inches(7.5, 4.3)
     panels = figure.subplots(2, 3, height_ratios=(1, 2))
     for (channels, matrix), layout in zip(panels.T, LAYOUTS, strict=True):
         _draw_channels(channels, layout)
@@ -90,4 +94,4 @@ def _draw_matrix(panel: Axes, layout: str) -> None:
 
 def _draw_box(panel: Axes, at: tuple[float, float], text: str, pair: int, pad: float = 0.3) -> None:
     box = {"boxstyle": f"round,pad={pad}", "fc": COLORS[pair], "ec": "none"}
-    panel.text(*at, text, color="white", ha="center", va="center", fontsize=9, bbox=box)
+    panel.text(*at, text, color=ink(COLORS[pair]), ha="center", va="center", fontsize=9, bbox=box)

@@ -1,6 +1,6 @@
 """The parts of the Transformer, and what goes from one to the next."""
 
-from drawn import COLORS
+from drawn import COLORS, ink
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -15,7 +15,10 @@ SIDE = 1.95  # from the middle of a block to its residual connections
 
 
 def parts(figure: Figure) -> None:
-    """The Transformer, read from bottom to top. Left, the encoder: the question, its embedding with positions
+    """The model of Vaswani et al. 2017. Dashed: the residual path, by which the input of a sublayer is added to its
+    output; a layer normalization follows.
+
+    The Transformer, read from bottom to top. Left, the encoder: the question, its embedding with positions
     added, then N times self-attention and feed-forward. Right, the decoder: the answer shifted right, its
     embedding with positions, then N times causal self-attention, cross-attention and feed-forward, then the
     product with the embedding and the softmax, which give a probability for each next token. After each part of a
@@ -51,14 +54,14 @@ def _draw_part(panel: Axes, x: float, y: float, name: str, color: str) -> None:
     _draw_arrow(panel, (x, y - 0.62), (x, y - 0.3))
     _draw_box(panel, x, y, name, color)
     _draw_arrow(panel, (x, y + 0.3), (x, y + 0.42))
-    _draw_box(panel, x, y + 0.7, "add, norm", COLORS[6])
-    panel.plot((x, x + SIDE, x + SIDE), (y - 0.5, y - 0.5, y + 0.7), color="gray", lw=1)
+    _draw_box(panel, x, y + 0.7, "add, norm", "#dddddd")
+    panel.plot((x, x + SIDE, x + SIDE), (y - 0.5, y - 0.5, y + 0.7), color="gray", lw=0.8, ls="--")
     _draw_arrow(panel, (x + SIDE, y + 0.7), (x + 1.5, y + 0.7))
 
 
 def _draw_box(panel: Axes, x: float, y: float, text: str, color: str) -> None:
     panel.add_patch(FancyBboxPatch((x - 1.4, y - 0.18), 2.8, 0.36, boxstyle="round,pad=0.1", fc=color, ec="none"))
-    panel.text(x, y, text, color="white", ha="center", va="center")
+    panel.text(x, y, text, color=ink(color), ha="center", va="center")
 
 
 def _draw_arrow(panel: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:

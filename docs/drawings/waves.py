@@ -15,7 +15,9 @@ from posenc_core import Rotary, Sine, Sinusoidal, rotate
 
 
 def planes(figure: Figure) -> None:
-    """Rows of two columns as numbered points in a plane, for three encodings.
+    """`Sine(dim=2)` with `"powers_of_two"` and with `"endpoint"`; the words (1, 1) rotated by `Rotary(head_dim=2)`.
+
+    Rows of two columns as numbered points in a plane, for three encodings.
 
     Sines with halved frequency: a closed curve, on which position 88 lies on position 0. Sines up to a wavelength of
     62,832: points go up and down in a narrow band that drifts to the right. Words of ones, rotated: a circle.
@@ -28,15 +30,19 @@ def planes(figure: Figure) -> None:
     _numbered(halves, rows, [*range(10), 88], "sines, halved")
     places = np.arange(10)
     _numbered(slow, Sine(dim=2, frequencies="endpoint").table(places)[:, ::-1], places, "sines, 1 and 1/10000")
-    slow.set(xticks=[0, 0.0005], xlim=(-0.0001, 0.0011))
+    slow.set(xticks=[0, 0.0005], xlim=(-0.0001, 0.0012), ylim=(-1.2, 1.25))
+    halves.set(xlim=(-1.2, 1.3), ylim=(-1.2, 1.25))
     cos, sin = Rotary(head_dim=2, layout="interleaved").cos_sin(places)
     ones = rotate(np.ones((10, 2)), cos, sin, layout="interleaved")
     _numbered(rotated, ones, places, "words of ones, rotated")
-    rotated.set_aspect("equal", adjustable="datalim")
+    rotated.plot(np.sqrt(2) * np.cos(close), np.sqrt(2) * np.sin(close), color=COLORS[6], lw=0.6)
+    rotated.set(aspect="equal", xlim=(-1.8, 1.8), ylim=(-1.8, 1.8))
 
 
 def table(figure: Figure) -> None:
-    """Left, a sinusoidal table of 60 positions and 32 columns as a heat map: fast stripes in the first columns,
+    """`Sinusoidal(dim=32)`, base 10,000, positions 0 to 59.
+
+    Left, a sinusoidal table of 60 positions and 32 columns as a heat map: fast stripes in the first columns,
     none in the last.
 
     Right, columns 6 to 9 against the position: two pairs of a sine and a cosine, the second pair slower.

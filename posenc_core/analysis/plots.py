@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +21,34 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that colour-blind readers can tell apart: Okabe and Ito 2008, "Color Universal Design".
+STYLE = Path(__file__).with_name("posenc.mplstyle")
+# Its colours, which colour-blind readers can tell apart: Okabe and Ito 2008, "Color Universal Design".
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
 BELOW: dict[str, Any] = {"xytext": (4, -14)}
 ABOVE: dict[str, Any] = {"xytext": (-4, 6), "ha": "right"}
+LONG = 40  # characters of a question whose panels are too wide to stand side by side
 MARKS = {"time": ("o", GREEN), "height": ("s", ORANGE), "width": ("^", PURPLE)}
 
 
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
+
+
+def _in_our_style(draw: Drawing) -> Drawing:
+    """Let a function draw in the style of `posenc.mplstyle`."""
+
+    @wraps(draw)
+    def drawn(*args: Any, **options: Any) -> Any:
+        try:
+            from matplotlib import style
+        except ModuleNotFoundError as error:
+            raise ImportError('`matplotlib` is not installed; run `pip install "posenc[plots]"`.') from error
+        with style.context(STYLE):
+            return draw(*args, **options)
+
+    return cast("Drawing", drawn)
+
+
+@_in_our_style
 def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     """Draw the first `length` positions of an encoding.
 
@@ -57,6 +80,7 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     return figure
 
 
+@_in_our_style
 def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
     """Draw the RoPE that a config describes, a column for each layer type.
 
@@ -84,6 +108,7 @@ def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
     return figure
 
 
+@_in_our_style
 def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str) -> Figure:
     """Draw the attention weights of each head: the answer from top to bottom, the question from left to right.
 
@@ -99,22 +124,25 @@ def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str)
     check_rank("weights", weights, minimum=3, maximum=3, axes="(heads, answer, question)")
     if weights.shape[1:] != (len(answer), len(question)):
         raise ValueError(f"`weights` must have shape (heads, {len(answer)}, {len(question)}), got {weights.shape}.")
-    figure = _figure(2 + 0.2 * len(question), (0.3 + 0.22 * len(answer)) * len(weights))
-    for head, panel in enumerate(figure.subplots(len(weights), 1, sharex=True, squeeze=False)[:, 0]):
-        image = panel.imshow(weights[head], cmap="viridis", vmin=0, vmax=1, aspect="auto")
+    columns = 1 if len(weights) == 1 or len(question) > LONG else 2
+    rows = -(-len(weights) // columns)
+    figure = _figure(1 + columns * (0.6 + 0.14 * len(question)), (0.6 + 0.18 * len(answer)) * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel in panels[len(weights) :]:
+        panel.remove()
+    for head, panel in enumerate(panels[: len(weights)]):
+        image = panel.imshow(weights[head], vmin=0, vmax=1, aspect="auto")
         panel.set_yticks(range(len(answer)), answer)
         panel.set_xticks(range(len(question)), question)
         panel.tick_params(length=0, labelbottom=True, labelsize="small")
-        panel.set_ylabel(f"head {head + 1}")
+        panel.set_title(f"head {head + 1}")
     figure.colorbar(image, ax=figure.axes, label="share of the attention", fraction=0.03)
     return figure
 
 
 def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError('`matplotlib` is not installed; run `pip install "posenc[plots]"`.') from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -123,12 +151,13 @@ def _plot_table(panels: Any, table: npt.NDArray[np.float32]) -> None:
     _heat_map(heat, table, "column", "position")
     for column in _evenly_spaced(table.shape[1], 4):
         curves.plot(table[:, column], label=f"column {column}")
-    curves.set(title="columns", xlabel="position", ylabel="value")
-    curves.legend(loc="upper right")
+    low, high = curves.get_ylim()
+    curves.set(title="columns", xlabel="position", ylabel="value", ylim=(low, high + 0.12 * (high - low)))
+    curves.legend(loc="upper center", ncols=4)
     second = table[:, 1] if table.shape[1] > 1 else np.zeros(len(table))
     points.plot(table[:, 0], second, "o-", linewidth=0.5, alpha=0.6)
     for position in range(min(len(table), 12)):
-        points.annotate(str(position), (table[position, 0], second[position]))
+        points.annotate(str(position), (table[position, 0], second[position]), (4, 4), textcoords="offset points")
     points.set_aspect("equal", adjustable="datalim")
     points.set(title="rows, in the plane of the first two columns", xlabel="column 0", ylabel="column 1")
     middle.plot(products(table))
@@ -207,7 +236,7 @@ def _plot_losses(axes: Axes, layers: Layers) -> None:
 
 
 def _heat_map(axes: Axes, values: npt.NDArray[np.float32], across: str, down: str) -> None:
-    image = axes.imshow(values, aspect="auto", interpolation="nearest", cmap="viridis")
+    image = axes.imshow(values, aspect="auto", interpolation="nearest")
     axes.set(title="table", xlabel=across, ylabel=down)
     axes.figure.colorbar(image, ax=axes)
 

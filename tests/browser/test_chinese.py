@@ -65,7 +65,7 @@ def test_a_chinese_page_and_its_way_back(opened, pages):
     assert "位置编码" in page.locator("article h1").inner_text()
     assert "下一页" in page.locator("footer").inner_text()
     assert page.locator(".sd-tab-set").first.locator("> label").all_inner_texts() == TABS
-    page.get_by_text("MXNet", exact=True).first.click()
+    page.locator(".sd-tab-set > label", has_text="MXNet").first.click()
     page.get_by_role("link", name="English").click()
     page.wait_for_url(f"{pages}tutorial/rotary.html")
     chosen = page.locator(".sd-tab-set > input:checked + label").all_text_contents()  # also in closed dropdowns

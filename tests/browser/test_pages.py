@@ -59,7 +59,7 @@ def test_pages_fit_a_phone(opened, pages, name):
 
 def test_the_chosen_framework_is_that_of_all_pages(opened, pages):
     page = opened(f"{pages}tutorial/order.html")
-    page.get_by_text("MXNet", exact=True).first.click()
+    page.locator(".sd-tab-set > label", has_text="MXNet").first.click()
     assert shown(page) == {"MXNet"}
     page.goto(f"{pages}tutorial/waves.html")
     assert shown(page) == {"MXNet"}

@@ -63,7 +63,7 @@ def test_exercises_have_a_solution(found):
 
 
 def test_pictures_have_alternative_text_and_exist(page, found):
-    """Every drawing of a page is shown on it; its alternative text is the docstring of its function."""
+    """Every drawing of a page is shown on it; its docstring has a caption, and then the alternative text."""
     assert not re.findall(r"!\[\]\(", page.read_text(encoding="utf-8"))
     assert all(block.options.get("alt") for block in found if block.kind in ("{image}", "{figure}"))
     shown = [block.title for block in found if block.kind == "{include}"]
@@ -78,7 +78,10 @@ def drawings(stem):
     file = DRAWINGS / f"{stem}.py"
     tree = ast.parse(file.read_text(encoding="utf-8") if file.exists() else "")
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
-    assert all(ast.get_docstring(node) for node in functions)
+    for node in functions:
+        caption, _, alternative = (ast.get_docstring(node) or "").partition("\n\n")
+        assert caption.endswith("."), node.name
+        assert alternative, node.name
     return [node.name for node in functions]
 
 

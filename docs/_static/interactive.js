@@ -1,0 +1,80 @@
+// The figures with sliders: docs/interactive.py writes their frames, and tests compare their numbers with the library's.
+"use strict";
+
+const frequencies = (dim, base) => Array.from({ length: dim / 2 }, (_, i) => base ** ((-2 * i) / dim));
+const shown = (x) => x.toFixed(4).replace(/^-(0\.0+)$/, "$1").replace("-", "−");
+const grouped = (x) => Math.round(x).toLocaleString("en");
+const nice = (x) => (x < 100 ? x.toFixed(2) : grouped(x));
+const line = (kind, x1, y1, x2, y2) => `<line class="${kind}" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"/>`;
+const dot = (kind, x, y, r = 4) => `<circle class="${kind}" cx="${x}" cy="${y}" r="${r}"/>`;
+const label = (text, x, y, anchor = "middle") => `<text x="${x}" y="${y}" text-anchor="${anchor}">${text}</text>`;
+
+// Each takes the values of its sliders, and returns the drawing, the numbers of its sentence, and what sliders show.
+const FIGURES = {
+  clock({ m, n, pair }) {
+    const omega = frequencies(64, 10000)[pair];
+    const tip = (angle, r = 95) => [300 + r * Math.cos(angle), 120 - r * Math.sin(angle)];
+    const hand = (kind, position, name) =>
+      line(kind, 300, 120, ...tip(omega * position)) + label(name, ...tip(omega * position, 110));
+    const ticks = Array.from({ length: 61 }, (_, t) => dot("seen", ...tip(omega * t), 1.5)).join("");
+    const between = (m - n) * omega;
+    return {
+      svg: dot("line", 300, 120, 95) + ticks + hand("other", n, "k") + hand("curve", m, "q"),
+      says: {
+        m, n, omega: omega.toPrecision(4), query: shown(m * omega), key: shown(n * omega),
+        offset: String(m - n).replace("-", "−"), between: shown(between), cosine: shown(Math.cos(between)),
+      },
+    };
+  },
+
+  product({ t, delta, dim }) {
+    const row = (position) => frequencies(dim, 10000).flatMap((w) => [Math.sin(w * position), Math.cos(w * position)]);
+    const first = row(t);
+    const product = (offset) => row(t + offset).reduce((sum, x, i) => sum + x * first[i], 0);
+    const at = (offset, value) => [50 + 5.3 * offset, 120 - (200 / dim) * value];
+    const points = Array.from({ length: 101 }, (_, offset) => at(offset, product(offset)).join()).join(" ");
+    const axis = [0, 25, 50, 75, 100].map((offset) => label(offset, at(offset, 0)[0], 238)).join("");
+    return {
+      svg: line("line", 50, 120, 580, 120) + axis + label(dim / 2, 44, 24, "end") + label(0, 44, 124, "end") +
+        label(`−${dim / 2}`, 44, 222, "end") + label("δ", 592, 238) +
+        `<polyline class="curve" points="${points}"/>` + dot("dot", ...at(delta, product(delta)), 6),
+      says: { t, other: t + delta, product: shown(product(delta)), most: dim / 2 },
+    };
+  },
+
+  wavelengths({ base: tenths, length: power, dim }) {
+    const base = Math.round(10 ** (tenths / 10));
+    const length = 2 ** power;
+    const waves = frequencies(dim, base).map((w) => (2 * Math.PI) / w);
+    const y = (wavelength) => 225 - 25 * Math.log10(wavelength);
+    const x = (pair) => 70 + (510 * pair) / (dim / 2);
+    const axis = [1, 100, "10⁴", "10⁶", "10⁸"].map((text, i) => label(text, 60, y(100 ** i) + 4, "end")).join("");
+    const points = waves.map((wave, i) => dot(wave <= length ? "seen" : "unseen", x(i), y(wave), 3)).join("");
+    return {
+      svg: axis + points + line("other", 70, y(length), 580, y(length)) + label(grouped(length), 580, y(length) - 6, "end"),
+      says: {
+        base: grouped(base), shortest: nice(waves[0]), longest: nice(waves.at(-1)), length: grouped(length),
+        whole: waves.filter((wave) => wave <= length).length, pairs: dim / 2,
+      },
+      values: { base: grouped(base), length: grouped(length) },
+    };
+  },
+};
+
+for (const figure of document.querySelectorAll(".interactive")) {
+  const sliders = [...figure.querySelectorAll("input")];
+  const draw = () => {
+    const { svg, says, values = {} } = FIGURES[figure.dataset.figure](
+      Object.fromEntries(sliders.map((slider) => [slider.name, Number(slider.value)])),
+    );
+    figure.querySelector("svg").innerHTML = svg;
+    figure.querySelector(".says").textContent = figure.dataset.says.replace(/\{(\w+)\}/g, (_, name) => says[name]);
+    for (const slider of sliders) {
+      const value = values[slider.name] ?? slider.value;
+      slider.previousElementSibling.querySelector("output").textContent = value;
+      slider.setAttribute("aria-valuetext", value);
+    }
+  };
+  figure.addEventListener("input", draw);
+  draw();
+}

@@ -1,0 +1,58 @@
+"""What stands at the head of a page: its description, and for the tutorial its notebooks and a view of the explorer."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from docutils.nodes import document, paragraph
+from notebooks import FRAMEWORKS
+from sphinx.application import Sphinx
+
+LONGEST = 160  # characters that search engines show
+VIEWS = {
+    "order": "encoding=Sinusoidal&dim=8&length=3",
+    "costs": "encoding=Rotary&head_dim=64&length=256",
+    "ladder": "encoding=Binary&dim=4&length=16",
+    "waves": "encoding=Sinusoidal&dim=32&length=60",
+    "offsets": "encoding=Sinusoidal&dim=32&length=201",
+    "rotary": "encoding=Rotary&head_dim=64&length=128&pair=6",
+    "biases": "encoding=Alibi&num_heads=8&length=81",
+    "context": "encoding=Rotary&head_dim=64&scaling=YaRN&length=256&pair=20",
+    "images": "encoding=Sinusoidal&dim=64&length=256",
+    "transformer": "encoding=Sinusoidal&dim=64&length=64",
+    "experiment": "encoding=Rotary&head_dim=32&length=80",
+}
+WORDS = {
+    False: ("Notebook:", "Explorer: run {command}, then open {link}.", "this page's view"),
+    True: ("Notebook（英文）：", "交互界面：运行 {command}，再打开{link}。", "本页的视图"),
+}
+
+
+def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: document | None) -> None:
+    """Describe a page by its first paragraph, for search engines."""
+    if doctree is None or (first := next(doctree.findall(paragraph), None)) is None:
+        return
+    text = " ".join(first.astext().split())
+    if len(text) > LONGEST:
+        text = text[:LONGEST].rpartition(" ")[0] + " …" if " " in text[:LONGEST] else text[:LONGEST] + "…"
+    context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{escape(text)}">\n'
+
+
+def lead_to_notebooks(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Put links to the notebooks of a page of the tutorial, and to its view in the explorer, at its top."""
+    folder, _, name = page.partition("/")
+    if folder != "tutorial" or name not in VIEWS:
+        return
+    in_chinese = app.tags.has("translated")
+    notebook, explorer, view = WORDS[in_chinese]
+    up = "../../" if in_chinese else "../"
+    links = " · ".join(
+        f'<a href="{up}notebooks/{name}-{key}.ipynb" download>{title}</a>' for key, title in FRAMEWORKS.items()
+    )
+    address = f"http://127.0.0.1:8050/?{escape(VIEWS[name])}"
+    command = "<code>posenc explore</code>"
+    words = explorer.format(command=command, link=f'<a href="{address}" rel="nofollow">{view}</a>')
+    context["body"] = (
+        f'<p class="notebooks"><span>{notebook} {links}</span> <span>{words}</span></p>\n{context["body"]}'
+    )
