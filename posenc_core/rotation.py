@@ -29,7 +29,7 @@ Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
 LAYOUTS = ("interleaved", "half", "interleaved_to_half")
 PLACEMENTS = ("lead", "trail", "spread")
-Sizes: TypeAlias = tuple[Any, ...]  # what a tracer does not know is no integer
+Sizes: TypeAlias = tuple[Any, ...]  # a size that a tracer does not know is not an integer
 
 
 class Pairing(NamedTuple):

@@ -108,7 +108,7 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
         )
     if (
         position is not None and getattr(position, "needs_all_keys", False) is True
-    ):  # what is no position, `fitted` refuses
+    ):  # `fitted` rejects anything that is not a position
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 

@@ -36,7 +36,7 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
     Returns:
         Array of bools, shape `(batch, 1, 1 or queries, keys)`.
     Raises:
-        TypeError: if one of them is no array of numbers.
+        TypeError: if one of them is not an array of numbers.
 
     >>> import numpy as np
     >>> valid_lengths(np.array([1, 2]), np.arange(3))[:, 0, 0]
@@ -62,7 +62,7 @@ def padding(tokens: Array, pad: int) -> Array:
         tokens: integers of any dtype.
         pad: the token that pads; one that the dtype cannot hold is in no row.
     Raises:
-        TypeError: if `tokens` are no integers, as real numbers would have to be rounded, or `pad` is none.
+        TypeError: if `tokens` or `pad` are not integers; real numbers are not rounded.
 
     >>> import numpy as np
     >>> padding(np.array([[5, 7, 0]]), 0)[:, 0, 0]

@@ -90,8 +90,8 @@ class Tabular(Encoding):
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
         """Return the angular frequency of each column in radians per position, `(columns,)`.
 
-        The shape is `(axes, columns)` where axes mix. The frequency is 0 for a column that is no sine or cosine, whose
-        derivative is constant.
+        The shape is `(axes, columns)` where axes mix. A column other than a sine or cosine has the frequency 0 and a
+        constant derivative.
         """
         return np.zeros(1)
 

@@ -48,7 +48,7 @@ def has_no_rope(config: Mapping[str, Any], part: str | None) -> bool:
     """Return whether the config is that of a tower without RoPE.
 
     Raises:
-        ValueError: if it is of a model whose rotation is no encoding here, or the part is not known.
+        ValueError: if it is of a model whose rotation is not an encoding here, or the part is not known.
     """
     name = config.get("model_type")
     if name in list(WITHOUT):

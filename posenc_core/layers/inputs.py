@@ -101,7 +101,7 @@ def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, ba
         axes: the number of axes that a position has.
         backend: of the layer.
     Raises:
-        TypeError, ValueError: if they are no positions, or do not fit the tokens.
+        TypeError, ValueError: if they are not positions, or do not fit the tokens.
     """
     if given is None:
         return None

@@ -181,7 +181,7 @@ class MultiHeadAttention(Documented):
         Returns:
             An array, or `AttentionOutput` where `weights` or a `cache` are asked for.
         Raises:
-            TypeError: if tokens are not floating-point arrays, or a position is no number.
+            TypeError: if tokens are not floating-point arrays, or a position is not a number.
             ValueError: if sizes do not fit one another, or traced code goes past the tables.
         """
         causal, weights = check_flag("causal", causal), check_flag("weights", weights)

@@ -72,7 +72,7 @@ class PositionalEncoding(TableLayer):
         Returns:
             An array of the dtype of `x`, as wide, or wider by the encoding with `combine="concat"`.
         Raises:
-            TypeError: if `x` is not a floating-point array of the framework, or positions are no numbers.
+            TypeError: if `x` is not a floating-point array of the framework, or positions are not numbers.
             ValueError: if sizes do not fit, or traced code goes past the table.
         """
         encoding = self.encoding

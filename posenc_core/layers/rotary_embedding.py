@@ -60,7 +60,7 @@ class RotaryEmbedding(TableLayer):
             An array, or two, of the shape and dtype of what was given; half precision is rotated in float32, rounded
             once.
         Raises:
-            TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are no numbers.
+            TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are not numbers.
             ValueError: if sizes do not fit, or traced code goes past the tables.
         """
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)

@@ -157,7 +157,7 @@ def counted_from(start: Any, length: Any) -> Array:
         TensorFlow do, which start at most at `2**31 - length`.
     Raises:
         TypeError: if `start` is not made of integers, or of uint32 or uint64 in a library other than NumPy, or `length`
-            is no integer.
+            is not an integer.
         ValueError: if `length` is negative, or a NumPy array or a list counts past 2**63.
 
     >>> counted_from([0, 5], 3)

@@ -38,7 +38,7 @@ class FourierFeatures(SinusoidalColumns):
             * `"code"`: the sines of all coordinates, then their cosines, then those of the next frequency; frequencies
               `2**k`. The authors' code, which puts the coordinates themselves before: `combine="concat"` does.
     Raises:
-        ValueError: if `dim` is no multiple of 2 × `num_axes`, or L is more than 64.
+        ValueError: if `dim` is not a multiple of 2 × `num_axes`, or L is more than 64.
     Source: Mildenhall et al. 2020, equation 4 (arXiv:2003.08934).
 
     >>> FourierFeatures(dim=4).table([0.0, 0.25])
@@ -85,7 +85,7 @@ class FourierFeatures(SinusoidalColumns):
 class RandomFourierFeatures(Additive):
     """Cosines and sines of random mixtures of real coordinates: `cos(2π B p)` and `sin(2π B p)`.
 
-    The numbers of B are normally distributed and follow from `seed` alone, the same on every machine and for ever:
+    The numbers of B are normally distributed and follow from `seed` alone, the same on every machine, in every version:
     uniform ones of NumPy's `RandomState`, whose stream is frozen, made normal in 110 digits and rounded once to
     float64. Entries are correctly rounded, however many axes they mix.
 

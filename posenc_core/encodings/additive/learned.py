@@ -84,7 +84,7 @@ class LearnedSinusoidal(Sinusoidal):
         check_number("std", self.std, minimum=0)
         if self.convention == "column_index":
             raise ValueError(
-                "`convention` must not be 'column_index' where frequencies are learned; its columns are no pairs."
+                "`convention` must not be 'column_index' where frequencies are learned; its columns are not pairs."
             )
 
     table_names: ClassVar[tuple[str, ...]] = ()

@@ -74,7 +74,7 @@ class AxialRotary(RotaryEncoding):
         if alternating and len(set(self.axes_dims)) > 1:
             raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {shown(self.axes_dims)}.")
         if self.series == "dealt" and len(set(self._bases())) > 1:
-            raise ValueError(f"`base` must be one number where its frequencies are dealt out, got {shown(self.base)}.")
+            raise ValueError(f"`base` must be one number where axes take turns, got {shown(self.base)}.")
         if self.arrangement == "blocks" and self.layout == "interleaved_to_half":
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
 

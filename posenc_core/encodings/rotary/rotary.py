@@ -38,7 +38,7 @@ class Rotary(RotaryEncoding):
         direction: `"inverse"` rotates by the negative angle, as nanochat does.
         scaling: the change of the frequencies for longer contexts.
         precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
-            first, for models that were trained so.
+            first, for models that were trained that way.
         frequencies: radians per position, one for each pair, in place of those of the base: a model's own buffer.
     Raises:
         TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not

@@ -30,7 +30,7 @@ class Alibi(PositionScoring):
 
     Args:
         num_heads: number of heads.
-        slopes: for a `num_heads` that is no power of two: `"press"`, the slopes of Press et al.'s program, also in
+        slopes: for a `num_heads` that is not a power of two: `"press"`, the slopes of Press et al.'s program, also in
             Bloom, MPT and others; or `"geometric"`, their paper's formula for any number, as in MLX.
         max_bias: the slope of the last head is `2 ** -max_bias`: `alibi_bias_max` elsewhere.
         sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal
