@@ -12,7 +12,7 @@ from covered import coverage
 from drawings import pictures
 from drawn import FOLDER
 from formulas import displayed, inline
-from languages import Elsewhere, lead_to_the_other, others
+from languages import Elsewhere, lead_to_the_other, others, show_contents
 from on_gpu import on_gpu
 from speed import behind, first_screen, reasons, speed
 from support import support
@@ -36,7 +36,6 @@ locale_dirs = ["locale"]
 gettext_compact = False
 gettext_location = False
 if tags.has("translated"):  # noqa: F821  # pages with a catalogue, after the English ones are built
-    root_doc = "tutorial/index"
     exclude_patterns += others()
     suppress_warnings = ["toc.not_readable"]
     extensions.append("sphinx.ext.intersphinx")
@@ -50,6 +49,7 @@ def setup(app):
     app.connect("html-page-context", lead_to_the_other)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
+        app.connect("doctree-read", show_contents)
     else:
         app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
         app.connect("builder-inited", lambda app: write_drawn())
