@@ -1,4 +1,4 @@
-"""The base classes of encodings: what layers ask every encoding."""
+"""The base classes of encodings."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Tabular(Encoding):
 
     @property
     def max_table_len(self) -> int:
-        """The largest number of rows in the tables of a layer; compiled code takes any of them without a check."""
+        """The largest number of rows in the tables of a layer; compiled code indexes them without a check."""
         return self.limit
 
     def _known(self, positions: Any, *, minimum: int = -LIMIT) -> npt.NDArray[Any]:

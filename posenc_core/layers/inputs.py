@@ -1,4 +1,4 @@
-"""Parse and check what layers are called with: starts, positions, lengths, caches."""
+"""Parse and check the arguments of layers: starts, positions, lengths, caches."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def from_mask(mask: Any) -> Array:
     Returns:
         Integers of the library and shape of `mask`; a NumPy array for a list.
     Raises:
-        TypeError: if `mask` is neither boolean nor integer; a mask that is added to scores is rejected.
+        TypeError: if `mask` is neither boolean nor integer; an additive mask for scores is rejected.
         ValueError: if it has no axes or more than two.
     Source: `attention_mask.cumsum(-1) - 1` in the generation of transformers, where padding has position 1.
 

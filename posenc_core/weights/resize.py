@@ -28,10 +28,10 @@ def resize_table(
     PyTorch by `load_state_dict({"table": resized[0]})`.
 
     Args:
-        table: `(length, dim)`, or `(1, length, dim)` with any axes before; of a grid row by row, the last axis fastest.
-        size: the new length, or the new sizes of the grid: `(height, width)`.
-        old_size: the old one; by default the length, or a grid of equal sizes.
-        prefix_tokens: the number of rows in front (class and register tokens) that belong to no cell and do not change.
+        table: `(length, dim)`, or `(1, length, dim)` with any preceding axes; grids are stored row by row.
+        size: the new length or the new sizes of the grid: `(height, width)`.
+        old_size: the old length or sizes; by default the length, or a grid of equal sizes.
+        prefix_tokens: the number of leading rows (class and register tokens), which do not change.
         method: old and new cells cover the same area, except with the last method.
 
             * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so
