@@ -66,7 +66,7 @@ def attend_by_block(
 
     Online softmax merges the sums over the keys of a block with those of earlier blocks. An encoding adds its scores
     for the positions of one block. Blocks without a visible key are skipped where this is known: under `causal`
-    for plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need the same memory in
+    for plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need as much in
     libraries that recompute blocks; elsewhere they keep all weights.
 
     Args:
