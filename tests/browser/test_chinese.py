@@ -13,7 +13,7 @@ CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
 BUILT = DOCS / "_build"
 PAGES = sorted(path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in CATALOGUES.rglob("*.po"))
 PAGES.remove("sphinx")  # the theme's own words
-HOWTO = {f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")}
+HOWTO = {f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")} - {"howto/faq"}  # as yet in English only
 TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX"]
 KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead
 
