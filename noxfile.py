@@ -55,11 +55,12 @@ BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "gpu
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check formatting, lint and spelling."""
+    """Check formatting, lint, spelling and prose."""
     session.install("-c", "constraints/core.txt", *dependencies("lint"))
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
     session.run("codespell")
+    session.run("python", "-m", "tests.prose")
 
 
 @nox.session
@@ -72,7 +73,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """Test the core, the project, the backends numpy and strict, and the golden numbers."""
-    others = ("editables", "hatchling", "jsonschema", "safetensors")
+    others = ("editables", "hatchling", "jsonschema", "proselint", "safetensors")
     install(session, "plots", "report", "strict", *others, constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/project", *TWO_PROCESSES, *session.posargs)

@@ -16,7 +16,7 @@ from drawn import FOLDER, Drawn
 from formulas import displayed, inline
 from heads import describe, lead_to_notebooks
 from interactive import Interactive
-from languages import Elsewhere, lead_elsewhere, others
+from languages import Elsewhere, lead_elsewhere, others, show_contents
 from notebooks import write_notebooks
 from on_gpu import on_gpu
 from speed import behind, first_screen, reasons, speed
@@ -51,7 +51,6 @@ locale_dirs = ["locale"]
 gettext_compact = False
 gettext_location = False
 if tags.has("translated"):  # noqa: F821  # pages with a catalogue, after the English ones are built
-    root_doc = "tutorial/index"
     exclude_patterns += others()
     suppress_warnings = ["toc.not_readable"]
     extensions.append("sphinx.ext.intersphinx")
@@ -72,6 +71,7 @@ def setup(app):
     app.connect("html-page-context", lead_to_notebooks)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
+        app.connect("doctree-read", show_contents)
     else:
         app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
         app.connect("builder-inited", lambda app: write_drawn())

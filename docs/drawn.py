@@ -30,7 +30,7 @@ NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def results(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the names and contents of the committed results whose file names begin so."""
+    """Yield the names and contents of the committed results whose file names begin with `name`."""
     for path in sorted(RESULTS.glob(f"{name}*.json")):
         yield path.stem, json.loads(path.read_text(encoding="utf-8"))
 

@@ -30,8 +30,12 @@ WORDS = {
 
 
 def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: document | None) -> None:
-    """Describe a page by its first paragraph, for search engines."""
-    if doctree is None or (first := next(doctree.findall(paragraph), None)) is None:
+    """Describe a page by its first paragraph, for search engines, unless it says its description itself."""
+    if (
+        doctree is None
+        or 'name="description"' in context.get("metatags", "")
+        or (first := next(doctree.findall(paragraph), None)) is None
+    ):
         return
     text = " ".join(first.astext().split())
     if len(text) > LONGEST:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import reference
-from sphinx.addnodes import pending_xref
+from docutils.nodes import Text, document, reference
+from sphinx.addnodes import pending_xref, toctree
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 DOCS = Path(__file__).parent
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
-TRANSLATED = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.glob("*/*.po"))]
+THEME = "sphinx"  # the catalogue of the theme's own words
+PAGES = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.rglob("*.po"))]
+TRANSLATED = [page for page in PAGES if page != THEME]
 WORDS = "reference/words"  # names of one thing in papers and libraries, which readers of any page may need
 ENGLISH = ' lang="en" hreflang="en"'
 CHINESE = "zh"  # the folder of the Chinese pages among the English ones
@@ -41,16 +43,24 @@ def lead_elsewhere(app: Sphinx, page: str, template: str, context: dict[str, Any
     context["body"] = f'<p class="language">{" · ".join(links)}</p>\n{context["body"]}'
 
 
+def show_contents(app: Sphinx, doctree: document) -> None:
+    """List the Chinese pages on their first page, where the English one has them in the sidebar alone."""
+    if app.env.docname == app.config.root_doc:
+        for contents in doctree.findall(toctree):
+            contents["hidden"] = False
+
+
 class Elsewhere(SphinxPostTransform):
     """Links of Chinese pages to pages that exist only in English."""
 
     default_priority = 8  # before MyST looks for pages, by 9
 
     def run(self, **_: object) -> None:
-        """Point them to the English pages."""
+        """Point them to the English pages, and say so behind each."""
         up = "../" * (self.env.docname.count("/") + 1)
         for link in list(self.document.findall(pending_xref)):
             page, place = link["reftarget"], link.get("reftargetid")
             if link["refdomain"] == "doc" and page not in TRANSLATED and (DOCS / f"{page}.md").exists():
                 address = f"{up}{page}.html" + (f"#{place}" if place else "")
-                link.replace_self(reference("", "", *link.children, refuri=address, internal=True))
+                english = reference("", "", *link.children, refuri=address, internal=True, hreflang="en")
+                link.replace_self([english, Text("（英文）")])

@@ -115,7 +115,7 @@ def _explained(case: dict[str, Any], theirs: str) -> tuple[str, ...]:
 
 
 def _least(medians: dict[str, float], prefix: str) -> tuple[str, float | None]:
-    """Return the name and the median of the fastest compiled implementation whose name begins so; "" without one."""
+    """Return the name and median of the fastest compiled implementation whose name has the prefix; "" without one."""
     found = {name: median for name, median in medians.items() if name.startswith(prefix)}
     return min(found.items(), key=lambda item: item[1], default=("", None))
 

@@ -1,4 +1,4 @@
-"""Addition: putting the rows of a table onto tokens, by adding them or by appending them."""
+"""Combine tokens with the rows of a table, by adding or by appending them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ COMBINES = ("add", "concat")
 
 
 def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
-    """Tokens with the rows of their positions.
+    """Combine tokens with the rows of their positions.
 
     Args:
         x: tokens, shape `(..., length, width)`.
         rows: one row per position, shape `(length, dim)` or `(batch, length, dim)`.
         how: `"add"` adds the rows (then `dim` is `width`); `"concat"` appends their columns.
-        out: an array to write the result to, of its shape and dtype; to `x` itself rows can be added.
+        out: an array for the result, of its shape and dtype; pass `x` itself to add in place.
     Returns:
         Array of the dtype of `x`, `width` or `width + dim` wide, or `out`; half precision is rounded once.
     Raises:
@@ -61,7 +61,7 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
 
 
 def combine_checked(x: A, rows: Array, how: str) -> A:
-    """Return `combine` of tokens and rows that were checked before: `(length, dim)` or `(batch, length, dim)`."""
+    """Return the result of `combine` for checked tokens and rows: `(length, dim)` or `(batch, length, dim)`."""
     if len(rows.shape) > 2:
         rows = aligned(rows, x, seq_axis=-2)
     if how == "concat":

@@ -29,7 +29,7 @@ Layout: TypeAlias = Literal["interleaved", "half", "interleaved_to_half"]
 Placement: TypeAlias = Literal["lead", "trail", "spread"]
 LAYOUTS = ("interleaved", "half", "interleaved_to_half")
 PLACEMENTS = ("lead", "trail", "spread")
-Sizes: TypeAlias = tuple[Any, ...]  # what a tracer does not know is no integer
+Sizes: TypeAlias = tuple[Any, ...]  # a size that a tracer does not know is not an integer
 
 
 class Pairing(NamedTuple):
@@ -69,18 +69,18 @@ def rotate(
         x: queries or keys, shape `(..., length, width)`.
         cos, sin: one column per pair, shape `(..., length, pairs)`, `2 * pairs <= width`.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … or `"half"` (i, i + pairs);
-            `"interleaved_to_half"` takes the pairs of the first and puts them where the second has them (DeepSeek).
+            `"interleaved_to_half"` reads pairs of the first layout and writes them in the second (DeepSeek).
         placement: which channels rotate if the table is narrower than `x`: the first (`"lead"`), the last (`"trail"`),
             or the first pairs of the whole width (`"spread"`: in half layout, (i, i + width / 2)).
         blocks: the number of equal blocks of rotated channels; pairs are formed within each block.
-        out: an array for the result, of the shape and dtype of `x`; give `x` itself to rotate in place.
+        out: an array for the result, of the shape and dtype of `x`; pass `x` itself to rotate in place.
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
         TypeError: if `x` is not floating-point, a table is not, or `out` is of another library or
             dtype, or cannot be written to.
         ValueError: if the table is wider than `x` or does not broadcast to it, if the tables differ in their columns,
-            if `layout` or `placement` is unknown, if layout, placement and blocks do not go together, or if `out` has
+            if `layout` or `placement` is unknown, if layout, placement and blocks cannot be combined, or if `out` has
             another shape.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
 
@@ -140,7 +140,7 @@ for _layout, _placement in product(LAYOUTS, PLACEMENTS):
 def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | None = None) -> A:
     """Rotate by a `Pairing`; arguments, result and errors as in `rotate`.
 
-    The backend's kernel is asked first, as it remembers the shapes that it has checked.
+    The kernel of the backend is tried first, because it remembers the shapes that it has checked.
     """
     kernel = kernel_for(x)
     rotated = None if kernel is None else kernel.rotate(x, cos, sin, pairing, out)
@@ -298,7 +298,7 @@ class PairSlices(NamedTuple):
 def pair_slices(width: int, pairs: int, pairing: Pairing) -> tuple[list[PairSlices], tuple[slice, slice]]:
     """Return the pairs of each block, and the two ranges of channels that stay unchanged.
 
-    Everything that must know which channels form a pair asks this function: a new placement is added here alone.
+    All code that depends on the pairs uses this function, so a new placement is added only here.
 
     >>> blocks, unrotated = pair_slices(6, 2, pairing_of("half", "trail"))
     >>> blocks[0].first, blocks[0].second, unrotated

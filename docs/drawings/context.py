@@ -44,7 +44,9 @@ def wavelengths(figure: Figure) -> None:
 
 
 def interpolation(figure: Figure) -> None:
-    """The cosine of a slow pair against the position, with a dot at each token; the model was trained on the first
+    """A pair with a wavelength of 128 positions, trained on 16 and used with 64; right, with positions divided by four.
+
+    The cosine of a slow pair against the position, with a dot at each token; the model was trained on the first
     16. Left, 64 tokens as they are: three quarters of the dots lie beyond the trained range. Right, all positions
     divided by four: all 64 dots lie in the trained range, four times as close to each other.
     """

@@ -12,7 +12,9 @@ TOKENS = 5
 
 
 def paths(figure: Figure) -> None:
-    """Five tokens below and their results above, in three layers, with an arrow for each direct dependence.
+    """Paths from the first token to the last result: two steps, four, and one.
+
+    Five tokens below and their results above, in three layers, with an arrow for each direct dependence.
 
     Convolution with a window of three: two layers, in which the last result depends on the first token along one
     thick arrow in each layer. Recurrence: arrows from state to state, four thick ones in a row. Self-attention:

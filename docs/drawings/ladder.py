@@ -1,4 +1,4 @@
-"""Pictures of the page on the first rungs of the ladder."""
+"""Pictures of the page on the first steps of the ladder."""
 
 from __future__ import annotations
 

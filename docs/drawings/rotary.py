@@ -79,7 +79,7 @@ def _draw_channels(panel: Axes, layout: str) -> None:
 
 
 def _draw_matrix(panel: Axes, layout: str) -> None:
-    """What each channel that goes out is made of: c, s and −s of its pair."""
+    """The rotation as a matrix: each channel of the result from the two channels of its pair, by c, s and −s."""
     one, none = np.ones((1, 4)), np.zeros((1, 4))
     for name, tables in (("c", (one, none)), ("s", (none, one))):
         matrix = rotate(np.eye(WIDTH), *tables, layout=layout).T  # (out, in)

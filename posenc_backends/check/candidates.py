@@ -91,7 +91,7 @@ class Candidate:
         return _exact_tables(encoding, positions)
 
     def _rounded_tables(self) -> Tables:
-        """Compute each column at the rounded angle; a column that is no sine or cosine stays exact."""
+        """Compute each column at the rounded angle; a column that is not a sine or cosine stays exact."""
         frequencies, (at_zero, at_quarter) = _frequencies(self.encoding), _columns_at_0_and_90_degrees(self.encoding)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             angles = _angles(self.positions[..., None], frequencies, self.arithmetic)

@@ -9,7 +9,7 @@ from .calls import TestCall
 from .mistakes import Mistake, combine, mistakes_of_encoding, mistakes_of_rounding, mistakes_of_state
 
 # Not tried together with others.
-RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole", "not turned")
+RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole", "not rotated")
 
 
 class SearchOptions(NamedTuple):

@@ -28,7 +28,10 @@ def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
     parser = subparsers.add_parser("check", help="check whether a function computes an encoding, or name its mistake")
     parser.add_argument(
-        "function", nargs="?", metavar="MODULE:FUNCTION", help="(q, k, positions) -> (q, k), or as --form says"
+        "function",
+        nargs="?",
+        metavar="MODULE:FUNCTION",
+        help="a function (q, k, positions) -> (q, k), or of another --form",
     )
     parser.add_argument(
         "--exec", metavar="COMMAND", dest="program", help="a program in place of a function: files in, files out"
@@ -49,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser.add_argument(
         "--takes",
         metavar="NAMES",
-        help="what it must accept, of bfloat16,float16,negative,real (default: it may refuse the first two)",
+        help="inputs that it must accept, among bfloat16,float16,negative,real (default: it may refuse the first two)",
     )
     parser.add_argument("--no-gradient", action="store_true", help="do not check the gradient")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")

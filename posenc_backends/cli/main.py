@@ -49,7 +49,7 @@ def sentence(error: Exception) -> str:
         return "the input is nested too deeply."
     if isinstance(error, OSError) and error.strerror is not None:
         name = "a file" if error.filename is None else f"`{error.filename}`"
-        return f"{name} cannot be read or written: {error.strerror}; name another, or make room."
+        return f"{name} cannot be read or written: {error.strerror}; name another, or free some space."
     return str(error)
 
 

@@ -1,4 +1,4 @@
-"""What each framework cannot do, with the reason: the suite expects these cases to fail (strict xfail).
+"""The known failures of each framework, with the reason: the suite expects these cases to fail (strict xfail).
 
 A literal that imports nothing: the documentation and the report read it without the framework.
 """

@@ -242,7 +242,7 @@ def _cut(array: npt.NDArray[Any], axes: Iterable[int], length: int) -> npt.NDArr
 
 
 def _lengths(on: BackendUnderTest) -> tuple[int, ...]:
-    """Return the lengths of the framework: fewer if each of them is compiled anew."""
+    """Return the lengths of the framework: fewer if each of them is compiled again."""
     return tuple(getattr(on.testing, "LENGTHS", LENGTHS))
 
 

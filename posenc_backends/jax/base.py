@@ -1,4 +1,4 @@
-"""What every layer of the JAX backend is."""
+"""The base class of the layers of the JAX backend."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in vars(self):
-            raise AttributeError(f"`{name}` of a {type(self).__name__} is set for good; make another.")
+            raise AttributeError(f"`{name}` of a {type(self).__name__} cannot be changed; create another.")
         super().__setattr__(name, value)
 
     def _flattened(self) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:

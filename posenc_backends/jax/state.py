@@ -1,4 +1,4 @@
-"""What is saved of a tree of layers: its leaves by name, and beside them the encodings that they were learned by."""
+"""The saved state of a tree of layers: its leaves by name, and the encodings that they were trained with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every layer of the Keras backend is."""
+"""The base class of the layers of the Keras backend."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Module(keras.layers.Layer):
 
 
 class Layer(Module):
-    """Holds the constants of an encoding as float32 tensors that are no weights, its parameters as weights."""
+    """Holds the constants of an encoding as float32 tensors that are not weights, its parameters as weights."""
 
     def __init__(self, encoding: Encoding, max_len: int = 0, **options: Any) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""What files of weights record of the encoding that they were learned with."""
+"""The encoding that a file of weights was trained with, as recorded in the file."""
 
 from __future__ import annotations
 

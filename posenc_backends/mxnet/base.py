@@ -1,4 +1,4 @@
-"""What every layer of the MXNet backend is: a Gluon block that runs eagerly or in a graph."""
+"""The base class of the layers of the MXNet backend: a Gluon block that runs eagerly or in a graph."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Block(gluon.HybridBlock):
         return self.forward(*in_order(getattr(type(self), self.method), self, **named)[1:])
 
     def has_graph(self, arguments: dict[str, Any]) -> bool:
-        """Return whether the layer's own graph computes this call: arguments that are no inputs have their defaults."""
+        """Return whether the layer's graph computes this call: all arguments but its inputs have their defaults."""
         parameters = signature_of(getattr(type(self), self.method)).parameters
         others = [(given, parameters[name].default) for name, given in arguments.items() if name not in self.inputs]
         return all(given is default or (_is_integer(given) and given == default) for given, default in others)

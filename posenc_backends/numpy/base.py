@@ -1,4 +1,4 @@
-"""What every layer of the NumPy backend is."""
+"""The base class of the layers of the NumPy backend."""
 
 from __future__ import annotations
 

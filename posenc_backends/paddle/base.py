@@ -1,4 +1,4 @@
-"""What every layer of the Paddle backend is."""
+"""The base class of the layers of the Paddle backend."""
 
 from __future__ import annotations
 

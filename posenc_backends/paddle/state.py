@@ -1,4 +1,4 @@
-"""What a saved state records of the encoding of a parameter, and how a state of another encoding is refused."""
+"""The encoding of a parameter, as recorded in a saved state, and the check that refuses another encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every layer of the PyTorch backend is."""
+"""The base class of the layers of the PyTorch backend."""
 
 from __future__ import annotations
 

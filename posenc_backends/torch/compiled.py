@@ -62,7 +62,7 @@ def are_words_best(x: Tensor, dtype: torch.dtype) -> bool:
 def rotate_few(x: Any, cos: Any, sin: Any, layout: Any) -> Tensor | None:
     """Return whole rows of few tokens rotated by tables `(length, pairs)`; None where the core is to be traced.
 
-    Questions that methods of tensors answer are no guards of their own; others are.
+    Questions that methods of tensors answer are not guards of their own; others are.
     """
     if is_exporting() or not _are_few(x, cos, sin, layout):
         return None

@@ -107,8 +107,8 @@ def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: dict[st
 def _rounds_products(x: Tensor, pairs: int, dtype: torch.dtype) -> bool:
     """Return whether complex products with `x` round each product and sum, as the formula does.
 
-    Vectorized loops of PyTorch do, but not what these leave over: the ends of rows that are no multiple of their steps,
-    or of the shares of several threads.
+    Vectorized loops of PyTorch do. The rest of a row does not, where its length is not a multiple of the step of the
+    loop, or where several threads share it.
     """
     return pairs % STEP == 0 and (x.numel() < SERIAL or torch.get_num_threads() == 1) and _vectors_round_products(dtype)
 

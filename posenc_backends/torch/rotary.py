@@ -62,7 +62,7 @@ def apply_rotary(  # noqa: PLR0913
         The rotated queries and keys, None where none were given; half precision is rotated in float32 and rounded once.
         Gradients reach queries and keys by the same kernel, and tables by operators.
     Raises:
-        TypeError: if an argument is no tensor, or of another dtype than said here.
+        TypeError: if an argument is not a tensor, or of another dtype than said here.
         ValueError: if shapes or devices do not fit each other, positions are given twice, `start` is an int past the
             tables, or `out` is given while a gradient is recorded.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.

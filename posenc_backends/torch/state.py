@@ -1,4 +1,4 @@
-"""What the state of a layer records of its encoding, and how it is checked when it is loaded."""
+"""The encoding of a layer, as recorded in its state, and its check when a state is loaded."""
 
 from __future__ import annotations
 

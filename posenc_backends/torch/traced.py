@@ -1,4 +1,4 @@
-"""What `torch.compile` traces in place of functions of the core, so that a call has fewer guards.
+"""Functions that `torch.compile` traces in place of those of the core, so that a call has fewer guards.
 
 Before each call, compiled code checks a guard for everything that was looked at while it was traced: each function,
 each entry of a dictionary, each attribute. For one token, the guards on the core take longer than the rotation.

@@ -91,7 +91,7 @@ def _one_column_per_pair(name: str, table: Tensor, columns: Columns) -> Tensor:
 
 
 class Form(NamedTuple):
-    """What a function of transformers rotates by.
+    """The rotation that a function of transformers computes.
 
     Attributes:
         layout, columns: as in `apply_rotary_transformers`.

@@ -190,7 +190,7 @@ class Strided(NamedTuple):
 
 
 def strided(shared: bool, seq_axis: int, *tensors: Tensor) -> Strided | None:
-    """Return tensors of one shape as the kernel sees them, or None if axes that it needs as one do not lie so.
+    """Return tensors of one shape as the kernel sees them, or None if axes cannot be merged as it needs.
 
     Args:
         shared: whether all batch rows have the same rows of the tables: they are heads then.

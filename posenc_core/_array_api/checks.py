@@ -122,7 +122,7 @@ def check_floating(name: str, x: Array) -> None:
 
 
 def check_numbers(name: str, x: Array, *, kinds: tuple[str, ...] = ("int", "uint", "float", "bfloat")) -> None:
-    """Raise unless `x` is an array whose dtype has a name that starts so; symbols without a dtype pass."""
+    """Raise unless `x` is an array whose dtype is one of `kinds`; symbols without a dtype pass."""
     check_array(name, x)
     if dtype_of(x) is not None and not dtype_name(x).startswith(kinds):
         wanted = " or ".join(_WORDS[kind] for kind in kinds if kind in _WORDS)

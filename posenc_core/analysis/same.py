@@ -124,7 +124,7 @@ def compare_rope(
     Args:
         a, b: anything that `load_rope` takes: files, folders, dicts, config objects.
         layer_type: the layers to compare; all by default.
-        any_layout: whether it is no difference that other channels form a pair, where a format has its weights re-laid.
+        any_layout: whether to ignore which channels form a pair, where a format permutes the weights accordingly.
         positions: how many positions to compare; by default the longest length that either config says, or 131,072.
         tolerance: between 0 and 1; one rotated entry rounded to bfloat16 is off by 2**-9.
     Returns:

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention, with positional encodings inside it."""
+"""Scaled dot-product attention with positional encodings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Position(Protocol):
 
     @property
     def needs_scores(self) -> bool:
-        """Whether it needs the scores or the weights, which a fused kernel does not show."""
+        """Whether it needs the scores or the weights, which a fused kernel does not return."""
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Return queries and keys, rotated if the encoding rotates."""
@@ -64,19 +64,19 @@ def attend(
     mask: Array | None = None,
     dropout: Dropout | None = None,
 ) -> A:
-    """Return softmax(q kᵀ / √width + bias) v; zeros for a query that sees no key.
+    """Return softmax(q kᵀ / √width + bias) v; zeros for a query without a visible key.
 
     The framework's own kernel, if it has one, computes this for `(batch, heads, length, width)`, unless there is a
     bias or a dropout, or the encoding needs the scores.
 
     Args:
         q: queries, shape `(..., queries, width)`.
-        k, v: keys and values, shapes `(..., keys, width)` and `(..., keys, value_width)`. Where they have fewer heads
-            than `q`, `([batch,] heads, …)`, each serves as many neighbouring heads of `q` (grouped-query attention).
+        k, v: keys and values, shapes `(..., keys, width)` and `(..., keys, value_width)`. With fewer heads
+            than `q`, `([batch,] heads, …)`, each serves several neighbouring heads of `q` (grouped-query attention).
         position: a rotary or scoring encoding with the positions of queries and keys: `Placed`.
-        bias: added to the scores, broadcasts against `(..., queries, keys)`.
-        mask: True where a query sees a key, broadcasts likewise.
-        dropout: applied to the weights, in training.
+        bias: a term added to the scores; broadcasts against `(..., queries, keys)`.
+        mask: True where a query may attend to a key; broadcasts likewise.
+        dropout: a function applied to the weights in training.
     Returns:
         Array of shape `(..., queries, value_width)` and the dtype of `q`; half precision is computed in float32.
     Raises:
@@ -106,7 +106,7 @@ def attend(
 def attention_weights(
     q: A, k: A, *, position: Position | None = None, bias: Array | None = None, mask: Array | None = None
 ) -> A:
-    """Return the weights by which `attend` multiplies the values, `(..., queries, keys)`.
+    """Return the weights of the values in `attend`, `(..., queries, keys)`.
 
     Rows add up to 1, or to 0 where all keys are hidden.
 

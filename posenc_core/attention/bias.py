@@ -1,4 +1,4 @@
-"""Biases: what the distance between two positions adds to an attention score."""
+"""Biases of attention scores that depend on the distance between two positions."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _power_of_two(exponent: Fraction) -> np.float32:
 
 
 def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "both") -> Array:
-    """Return how far keys are from queries, float32: `(queries,) x (keys,) -> (1 or batch, queries, keys)`.
+    """Return the distances between keys and queries, float32: `(queries,) x (keys,) -> (1 or batch, queries, keys)`.
 
     Args:
         query_positions: shape `(queries,)` or `(batch, queries)`.
         key_positions: shape `(keys,)` or `(batch, keys)`.
-        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0.
+        sides: `"both"` treats keys after a query like those before it; `"past"` puts them at distance 0.
 
     >>> distances(np.array([1]), np.array([0, 1, 3]), sides="past")
     array([[[1., 0., 0.]]], dtype=float32)
@@ -73,7 +73,7 @@ def per_head(x: Array) -> Array:
 
 
 def distance_of(query: Array, key: Array, *, sides: Sides) -> Array:
-    """Return how far positions of keys are from those of queries, float32; `sides` as in `distances`."""
+    """Return the distances between positions of keys and queries, float32; `sides` as in `distances`."""
     xp = namespace_of(query)
     far = distance(query, key)
     return xp.astype(far if sides == "both" else xp.where(query > key, far, xp.zeros_like(far)), xp.float32)
@@ -119,13 +119,13 @@ def power_bias(size: Array, exponent: Array, distance: Array) -> Array:
 
 
 def normalized_distance(rate: Array, threshold: Array, query: Array, key: Array) -> Array:
-    """Return distances on a logarithmic scale, as shares of the farthest that a query could look back: mostly 0 to 1.
+    """Return distances on a logarithmic scale, relative to the largest distance of the query: mostly 0 to 1.
 
     `log(1 + |rate * distance|) / (log(1 + |rate * max(query, threshold)|) + 1e-6)`.
 
     Args:
-        rate: how fast the scale bends.
-        threshold: queries before it count as if they stood there.
+        rate: the curvature of the scale.
+        threshold: queries before it are treated as if at this position.
         query, key: positions.
     Source: Li et al. 2024 (arXiv:2310.04418); the 1e-6 is that of their program.
 

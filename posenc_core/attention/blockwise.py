@@ -1,4 +1,4 @@
-"""Attention of long sequences block by block, so that the scores are never all in memory."""
+"""Attention of long sequences block by block, so that the full scores are never in memory."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ def attend_by_block(
 ) -> A:
     """Return what `attend` returns, with the scores of `block` queries and `block` keys in memory at a time.
 
-    Online softmax joins the sums over the keys of a block with those of the blocks before. An encoding adds its scores
-    for the positions of one block. Blocks in which no query sees a key are skipped where that is known: under `causal`
-    for plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need as much in a
-    library that computes blocks again for them; elsewhere they keep all weights.
+    Online softmax merges the sums over the keys of a block with those of earlier blocks. An encoding adds its scores
+    for the positions of one block. Blocks without a visible key are skipped where this is known: under `causal`
+    for plain sequences, and under any mask in NumPy. Memory grows with queries + keys. Gradients need as much in
+    libraries that recompute blocks; elsewhere they keep all weights.
 
     Args:
         q, k, v: as in `attend`.
-        position: likewise; any encoding but `Cope`, which adds up gates along whole rows.
+        position: likewise; any encoding except `Cope`, which sums gates along whole rows.
         bias: likewise.
         mask: likewise; or a function, like `causal`, that computes the mask of a block from the positions of its
             queries and keys. It receives those of `position`, integers in the library of `q`; without `position`, or
             where a token has a position on each of several axes, it receives the numbers of the tokens, counted from 0.
-        block: how many queries, and how many keys.
+        block: the number of queries and of keys in a block.
     Raises:
         TypeError, ValueError: as in `attend`; if `block` is not positive, or compiled code does not know the lengths.
     Source: Rabe and Staats 2021 (arXiv:2112.05682); Dao et al. 2022 (arXiv:2205.14135).
@@ -108,7 +108,7 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
         )
     if (
         position is not None and getattr(position, "needs_all_keys", False) is True
-    ):  # what is no position, `fitted` refuses
+    ):  # `fitted` rejects anything that is not a position
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 

@@ -1,4 +1,4 @@
-"""Masks: which keys a query may see. True is visible; every mask broadcasts against `(batch, heads, queries, keys)`."""
+"""Masks of attention, True where a key is visible; every mask broadcasts against `(batch, heads, queries, keys)`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
     Returns:
         Array of bools, shape `(batch, 1, 1 or queries, keys)`.
     Raises:
-        TypeError: if one of them is no array of numbers.
+        TypeError: if one of them is not an array of numbers.
 
     >>> import numpy as np
     >>> valid_lengths(np.array([1, 2]), np.arange(3))[:, 0, 0]
@@ -60,9 +60,9 @@ def padding(tokens: Array, pad: int) -> Array:
 
     Args:
         tokens: integers of any dtype.
-        pad: the token that pads; one that the dtype cannot hold is in no row.
+        pad: the padding token; a value outside the range of the dtype occurs in no row.
     Raises:
-        TypeError: if `tokens` are no integers, as real numbers would have to be rounded, or `pad` is none.
+        TypeError: if `tokens` or `pad` are not integers; real numbers are not rounded.
 
     >>> import numpy as np
     >>> padding(np.array([[5, 7, 0]]), 0)[:, 0, 0]
@@ -76,7 +76,7 @@ def padding(tokens: Array, pad: int) -> Array:
 
 
 def same_sequence(query_ids: Array, key_ids: Array) -> Array:
-    """Show the keys of a query's own sequence, where several are packed into a row; negative ids belong to none.
+    """Show only keys of the same sequence in packed rows; negative ids belong to no sequence.
 
     Args:
         query_ids: the sequence of each token, as `sequence_ids` numbers them, shape `(queries,)` or `(batch, queries)`.
@@ -114,7 +114,7 @@ def _compared(relation: Relation, first: tuple[str, Array], second: tuple[str, A
 
 
 def all_of(first: Array, *others: Array) -> Array:
-    """Show the keys that all masks show, which broadcast against each other: `&`, which MXNet does not have for bools.
+    """Combine masks that broadcast against each other, as `&`, which MXNet lacks for bools.
 
     >>> import numpy as np
     >>> all_of(np.array([[True], [False]]), np.array([True, False]))

@@ -1,4 +1,4 @@
-"""Encodings at positions: what `attend` takes, a rotary or scoring encoding with positions of queries and keys."""
+"""Encodings at positions, the argument `position` of `attend`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .scoring.base import ContentScoring, PositionScoring, Scoring
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A rotary or scoring encoding with the positions of queries and keys: what `attend` takes.
+    """A rotary or scoring encoding with the positions of queries and keys, for `attend`.
 
     Args:
         encoding: the encoding.
-        query_positions: shape `(queries,)` or `(batch, queries)`; with an axis before where a rotary encoding has
-            several.
+        query_positions: shape `(queries,)` or `(batch, queries)`; preceded by an axis for rotary encodings
+            of several axes.
         key_positions: shape `(keys,)` or `(batch, keys)`.
-        weights: the parameters of the encoding, by name, if it has any; either with all of its constants, or without
+        weights: the parameters of the encoding, by name, if it has any; with all of its constants or with none of
             them.
     Raises:
         TypeError: if the encoding works before attention, as additive ones do, or positions are not numbers.
@@ -58,7 +58,7 @@ class Placed:
 
     @property
     def needs_scores(self) -> bool:
-        """Whether the encoding needs the scores or the weights, which a fused kernel does not show."""
+        """Whether the encoding needs the scores or the weights, which a fused kernel does not return."""
         return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
 
     @property

@@ -1,4 +1,4 @@
-"""The base classes of encodings: what layers ask every encoding."""
+"""The base classes of encodings."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class Tabular(Encoding):
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
         """Return the angular frequency of each column in radians per position, `(columns,)`.
 
-        The shape is `(axes, columns)` where axes mix. The frequency is 0 for a column that is no sine or cosine, whose
-        derivative is constant.
+        The shape is `(axes, columns)` where axes mix. A column other than a sine or cosine has the frequency 0 and a
+        constant derivative.
         """
         return np.zeros(1)
 
@@ -115,7 +115,7 @@ class Tabular(Encoding):
 
     @property
     def max_table_len(self) -> int:
-        """The largest number of rows in the tables of a layer; compiled code takes any of them without a check."""
+        """The largest number of rows in the tables of a layer; compiled code indexes them without a check."""
         return self.limit
 
     def _known(self, positions: Any, *, minimum: int = -LIMIT) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ def parse(text: str) -> Encoding:
     Args:
         text: the name of an encoding, and keyword arguments in parentheses.
     Raises:
-        TypeError: if it is no text.
+        TypeError: if it is not text.
         ValueError: if the text has another form, or the encoding does not exist.
 
     >>> parse("Rotary(head_dim=64, layout='half')").frequencies().shape

@@ -20,14 +20,14 @@ def write_tables(encoding: Tabular, *out: Any, start: int = 0) -> None:
 
     Args:
         encoding: additive or rotary.
-        out: float32 arrays that take slices, `(length, columns)`: `np.memmap`, zarr's, h5py's. One for an additive
+        out: float32 arrays that support slices, `(length, columns)`: `np.memmap`, zarr's, h5py's. One for an additive
             encoding; cosine and sine for a rotary encoding; XPos has two more, for keys. If they have `chunks`, whole
             chunks are written.
         start: the first position.
     Raises:
-        TypeError: if the encoding has no table that is fixed, or `out` is not float32.
-        ValueError: if there are more or fewer arrays than tables, their shapes are wrong, or they overlap; if the
-            encoding ends before.
+        TypeError: if the encoding has no fixed table, or `out` is not float32.
+        ValueError: if the number of arrays is not that of the tables, their shapes are wrong, they overlap, or the
+            encoding has fewer positions.
 
     >>> from posenc_core import Sinusoidal
     >>> table = np.empty((2, 2), np.float32)  # or np.lib.format.open_memmap("table.npy", "w+", np.float32, (10**7, 2))

@@ -22,7 +22,7 @@ def read_file(path: Path) -> dict[str, Any] | str:
 
     Raises:
         DamagedError: if it is a GGUF file that is damaged, or too large for a config.
-        UnicodeDecodeError: if it is no text.
+        UnicodeDecodeError: if it is not text.
         OSError: if it cannot be read.
     """
     if is_gguf(path):

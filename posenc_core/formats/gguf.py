@@ -136,7 +136,7 @@ class _Model:
         if size is None or count is None:
             return None
         if size % count:
-            raise ValueError(f"`embedding_length` {size} is no multiple of `attention.head_count` {count}.")
+            raise ValueError(f"`embedding_length` {size} is not a multiple of `attention.head_count` {count}.")
         return size // count
 
     def sections(self) -> list[int]:
@@ -186,7 +186,7 @@ class _Model:
         return None if sliding == full and self.name not in facts.ONLY_SLIDING else sliding
 
     def temperature(self) -> dict[str, Any]:
-        """Return the scale of queries, which is no rotation."""
+        """Return the scale of queries, which is not a rotation."""
         scale = number(self.metadata, "attention.temperature_scale")
         return {"llama_4_scaling_beta": scale} if scale else {}
 

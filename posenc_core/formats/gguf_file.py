@@ -88,7 +88,7 @@ class _Reader:
         places = [self.place() for _ in range(num_tensors)]
         alignment = found.pop("general.alignment", 32)
         if type(alignment) is not int or not 0 < alignment <= 2**20 or alignment & (alignment - 1):
-            raise DamagedError(f"has an alignment of {shown(alignment)}, which is no power of 2")
+            raise DamagedError(f"has an alignment of {shown(alignment)}, which is not a power of 2")
         start = -(-self.file.tell() // alignment) * alignment
         for name, tensor in places:
             if name in TENSORS:

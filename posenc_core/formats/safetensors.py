@@ -58,12 +58,12 @@ def read_header(path: Path) -> list[Tensor]:
         entries = json.loads(header)
         tensors = [_tensor(name, entry, first) for name, entry in entries.items() if name != "__metadata__"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is no file of safetensors: its header cannot be read ({error}).") from error
+        raise ValueError(f"{path} is not a file of safetensors: its header cannot be read ({error}).") from error
     tensors.sort(key=lambda tensor: (tensor.start, tensor.stop))
     bounds = [first, *(tensor.stop for tensor in tensors)]
     contiguous = bounds[:-1] == [tensor.start for tensor in tensors] and bounds == sorted(bounds)
     if not contiguous or bounds[-1] != size or not all(map(_is_filled, tensors)):
-        raise ValueError(f"{path} is no complete file of safetensors: its tensors do not fill its {size} bytes.")
+        raise ValueError(f"{path} is not a complete file of safetensors: its tensors do not fill its {size} bytes.")
     return tensors
 
 

@@ -23,7 +23,7 @@ def number(config: Config, key: str, default: Any = None, **bounds: float) -> An
     """Return a finite number, or the default if the key is missing or None.
 
     Raises:
-        TypeError: if it is no number.
+        TypeError: if it is not a number.
         ValueError: if it is out of bounds, as in `check_number`.
     """
     value = config.get(key)
@@ -41,7 +41,7 @@ def integer(config: Config, key: str, default: Any = None, *, minimum: int = 1) 
     """Return an integer below 2**31, or the default if the key is missing or None.
 
     Raises:
-        TypeError: if it is no integer.
+        TypeError: if it is not an integer.
         ValueError: if it is out of bounds.
     """
     value = config.get(key)

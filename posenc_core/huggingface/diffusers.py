@@ -151,7 +151,7 @@ def _rule(content: Config) -> tuple[Rule | None, dict[str, Any]]:
     rule = RULES[name]
     for key, value in content.items():
         if is_rotary_key(key) and is_set(value) and key not in rule.defaults and key not in OTHERS:
-            raise ValueError(f"{named(key)} is no key of {name}, got {shown(value)}: leave it out.")
+            raise ValueError(f"{named(key)} is not a key of {name}, got {shown(value)}: leave it out.")
     values = {key: default if content.get(key) is None else content[key] for key, default in rule.defaults.items()}
     axes = len(values["patch_size"]) if name == BY_PATCH and isinstance(values["patch_size"], list | tuple) else None
     for key, value in values.items():

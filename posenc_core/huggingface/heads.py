@@ -90,7 +90,7 @@ def _from_hidden_size(config: Mapping[str, Any]) -> dict[str, Any]:
             "`head_dim` is missing, and so is `hidden_size` or `num_attention_heads`: add it to the config."
         )
     if size % count:
-        raise ValueError(f"`{min(sizes)}` {size} is no multiple of `{min(counts)}` {count}: add `head_dim`.")
+        raise ValueError(f"`{min(sizes)}` {size} is not a multiple of `{min(counts)}` {count}: add `head_dim`.")
     return {"head_dim": size // count}
 
 

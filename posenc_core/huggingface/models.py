@@ -300,7 +300,7 @@ NEVER = {  # no RoPE, although the config may have keys for it
     "glm5_next", "inkling2", "kimi_linear", "nemotron_h",
 }  # fmt: skip
 REFUSED = {
-    "hunyuan_vl": "the two channels of a pair have the angles of different axes, which is no rotation",
+    "hunyuan_vl": "the two channels of a pair have the angles of different axes, which is not a rotation",
 }
 
 

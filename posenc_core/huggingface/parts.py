@@ -21,7 +21,7 @@ def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
             `"thinker_config.vision_config"`.
     Raises:
         TypeError: if `part` is not a string.
-        ValueError: if there is no such part, or there are several that differ.
+        ValueError: if there is no such part, or several that differ.
     """
     if part is None:
         return config
@@ -48,7 +48,7 @@ def has_no_rope(config: Mapping[str, Any], part: str | None) -> bool:
     """Return whether the config is that of a tower without RoPE.
 
     Raises:
-        ValueError: if it is of a model whose rotation is no encoding here, or the part is not known.
+        ValueError: if posenc has no encoding for the rotation of the model, or the part is unknown.
     """
     name = config.get("model_type")
     if name in list(WITHOUT):

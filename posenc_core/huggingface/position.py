@@ -1,4 +1,4 @@
-"""Positional encodings of a model, all of them, from its Hugging Face config."""
+"""All positional encodings of a model, from its Hugging Face config."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | OWN
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PositionEncodings(Value):
-    """The positional encodings of a model, or of one part of it; nothing where all fields are empty but `notes`.
+    """The positional encodings of a model or of one part; none if all fields except `notes` are empty.
 
     Attributes:
-        additive: pairs of what has the rows, `"tokens"` or `"patches"` say, and the encoding.
+        additive: pairs of the kind of input, such as `"tokens"` or `"patches"`, and the encoding.
         start: the position of the first token in additive encodings.
         rotary: pairs of a layer type, None for all layers, and the encoding; None for layers without one.
-        scoring: pairs of where it is added, `"self-attention"` say, and the encoding.
-        layers_without: the layers whose queries and keys are not rotated, while others are, counted from 0.
-        query_scale: what queries are multiplied by at each position, as a formula.
-        lacks: names of the encodings that this library does not have.
+        scoring: pairs of the place where the bias is added, such as `"self-attention"`, and the encoding.
+        layers_without: indices from 0 of layers without rotation, if other layers rotate.
+        query_scale: the factor of queries at each position, as a formula.
+        lacks: names of encodings that posenc does not have.
         notes: how the encodings are used, in sentences.
         parts: pairs of the name of a part, such as `"encoder"` or `"vision"`, and its encodings.
     """
@@ -74,15 +74,15 @@ class PositionEncodings(Value):
 
 
 def load_position(config: Any) -> PositionEncodings:
-    """Load the positional encodings that the model of a Hugging Face config has.
+    """Load all positional encodings of a model from its Hugging Face config.
 
-    A model whose parts have different encodings, such as an encoder and a decoder, or a text and a vision model, has
-    them in `parts`. An encoding that this library does not have is named in `lacks`.
+    For a model whose parts differ, such as an encoder and a decoder, or a text and a vision model, `parts` contains the
+    encodings of each part. `lacks` names the encodings that posenc does not have.
 
     Args:
         config: a `config.json`, its folder, its content as a dict, or a config object of transformers.
     Returns:
-        The encodings, in the sizes of the config.
+        The encodings, with the sizes of the config.
     Raises:
         TypeError, ValueError: if the `model_type` is unknown, or a key is missing, out of range or contradicts another.
         OSError: if there is no such file.

@@ -97,7 +97,7 @@ _TABLE: dict[str, Facts] = {
     "flaubert xlm": (If("sinusoidal_embeddings", (True,), (_SINUSOIDAL,), _learned("emb_dim")),),
     "tapas": (
         Rows(),
-        Note("positions start anew in each cell of a table unless `reset_position_index_per_cell` is False"),
+        Note("positions start again in each cell of a table unless `reset_position_index_per_cell` is False"),
     ),
     "visual_bert": (Rows(), Rows(name="image features")),
     "lxmert": (Rows(), Lack("the boxes of image regions, by a linear layer")),
@@ -213,11 +213,7 @@ _TABLE: dict[str, Facts] = {
         If(
             "use_positional_embedding",
             (True,),
-            (
-                Lack(
-                    "sinusoids between `min_timescale` and `max_timescale`, from the first value that is no padding on"
-                ),
-            ),
+            (Lack("sinusoids between `min_timescale` and `max_timescale`, from the first value that is not padding"),),
             (Note("no positional encoding: `use_positional_embedding` is False, and attention is causal"),),
         ),
     ),
@@ -309,7 +305,7 @@ _TABLE: dict[str, Facts] = {
         Lack("RoPE of queries, keys and values, as wide as `projection_dim // (2 * num_attention_heads)`, at least 32"),
     ),
     "hunyuan_vl_text": (
-        Lack("RoPE whose two channels of a pair have the angles of different axes, which is no rotation"),
+        Lack("RoPE whose two channels of a pair have the angles of different axes, which is not a rotation"),
     ),
     # Queries whose order does not matter.
     "blip_2_qformer": (

@@ -1,4 +1,4 @@
-"""Loading: the RoPE that a Hugging Face config describes."""
+"""Load the RoPE that a Hugging Face config describes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def load_rope(
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
-    vision tower; for the config of a tower alone, it is that of the tower. Every key that concerns RoPE is either
+    vision tower; for the config of a separate tower, it is that of the tower. Every key that concerns RoPE is either
     used or rejected with an error that names it. If some layers have no RoPE by their index (`no_rope_layers`), the
     encoding is that of the other layers. For a model with a sparse indexer, it is that of the attention.
-    A warning says what else the model does by position, such as a factor of its queries.
+    A warning names any other use of positions in the model, such as a factor of its queries.
 
     Args:
         config: a `config.json`, its folder, its content as a dict, or a config object of transformers; the config of a
@@ -41,8 +41,8 @@ def load_rope(
             or text.
         layer_type: the layers to load, such as `"full_attention"`, if not all layers are alike; see `layer_types`.
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
-            contain it: by default it is that of the `model_type`, or `"half"`, as in most models. An unknown
-            `model_type` is warned of unless you pass it.
+            contain it: by default it is that of the `model_type`, or `"half"`, as in most models. Without
+            it, an unknown `model_type` causes a warning.
         part: the part of a multimodal model: `"vision"`, `"audio"` or another nested config by its name, with or
             without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`. The default is the
             text model.
@@ -51,11 +51,11 @@ def load_rope(
         columns, in a vision tower those of `vision_positions`; None if these layers have no RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
-            chosen, there is no such part, or it is not known how it rotates.
+            chosen, there is no such part, or its rotation is unknown.
         OSError: if there is no such file.
     Warns:
         UserWarning: if two keys contradict each other and one of them is used, if the base or, for an unknown
-            `model_type`, the layout is only assumed, or the model does more than to rotate queries and keys.
+            `model_type`, the layout is only assumed, or the model does more than rotate queries and keys.
     Source: the formulas of transformers 5.23, `modeling_rope_utils`.
 
     >>> load_rope({"head_dim": 128, "rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 8.0}})
@@ -87,7 +87,7 @@ def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | N
 
 
 def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) -> str | None:
-    """Return what the model does by position beside, or instead of, a rotation of queries and keys by tokens."""
+    """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
     note = NOTES.get(model_type(config))
     if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
         return note.sentence
@@ -143,7 +143,7 @@ def _build(
     is_whole = isinstance(scaling, Proportional)
     rotary_dim = head_dim if is_whole else rotary_channels_of(config, parameters, model, head_dim)
     if parameters.get("llama_4_scaling_beta"):
-        warn("`llama_4_scaling_beta` is no rotation: also multiply queries by 1 + beta * ln(1 + floor(position / L0)).")
+        warn("`llama_4_scaling_beta` is not a rotation: multiply queries by 1 + beta * ln(1 + floor(position / L0)).")
     if rotary_dim == 0:
         return None
     fields = {

@@ -88,7 +88,7 @@ def _check_keys(parameters: Parameters, name: str) -> None:
             else "leave it out"
         )
         if not changes_nothing(key, value):
-            raise ValueError(f"{named(key)} is no key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
+            raise ValueError(f"{named(key)} is not a key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
 
 
 def warn(message: str) -> None:

@@ -17,7 +17,7 @@ def size_of(config: Mapping[str, Any], key: str, *, minimum: int = 1) -> int:
     """Return the value of a key, which must be a size.
 
     Raises:
-        TypeError, ValueError: if the key is missing, or the value is no integer from `minimum` on.
+        TypeError, ValueError: if the key is missing, or the value is not an integer from `minimum` on.
     """
     if config.get(key) is None:
         raise ValueError(f"`{key}` is missing: add it to the config.")
@@ -42,7 +42,7 @@ def integers_of(name: str, values: Any) -> npt.NDArray[np.int64]:
     """Return an array of integers.
 
     Raises:
-        TypeError, ValueError: if the values are no integers, or rows of different lengths.
+        TypeError, ValueError: if the values are not integers, or rows of different lengths.
     """
     array = array_of(name, values)
     if array.dtype.kind not in "iu" and array.size:
@@ -54,7 +54,7 @@ def grids_of(name: str, grid_thw: Any) -> list[tuple[int, int, int]]:
     """Return the frames, the height and the width of each grid; frames may be left out, and so may the list of one.
 
     Raises:
-        TypeError, ValueError: if they are no grids.
+        TypeError, ValueError: if they are not grids.
     """
     grids = integers_of(name, grid_thw)
     if not grids.size:

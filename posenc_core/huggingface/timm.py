@@ -112,7 +112,7 @@ def timm_positions(config: Any, *, height: int, width: int) -> npt.NDArray[Any]:
         float64, `(axes, height * width)`: rows and columns in the order that the model has them, scaled to its
         training; with three axes, the first is 0.
     Raises:
-        TypeError, ValueError: as in `load_timm`, or if a size is no positive integer.
+        TypeError, ValueError: as in `load_timm`, or if a size is not a positive integer.
 
     >>> timm_positions({"architecture": "vit_pe_core_base_patch16_224"}, height=2, width=1)
     array([[14., 14.],
@@ -144,7 +144,7 @@ def _arguments(content: Config) -> dict[str, Any] | None:
     for key, value in given.items():
         if is_rotary_key(key) and is_set(value) and key not in {*DEFAULTS, *IN_TRAINING, "rope_ref_feat_shape"}:
             raise ValueError(
-                f"{named(key)} is no argument of timm's vision transformers, got {shown(value)}: leave it out."
+                f"{named(key)} is not an argument of timm's vision transformers, got {shown(value)}: leave it out."
             )
     arguments = DEFAULTS | facts | {key: given[key] for key in DEFAULTS if key in given and key != "head_dim"}
     shapes = {key: given[key] for key in ("ref_feat_shape", "rope_ref_feat_shape") if key in given}

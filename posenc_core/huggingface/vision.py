@@ -30,23 +30,23 @@ def vision_positions(
     merge_sizes: Iterable[int] | None = None,
     layer_type: str | None = None,
 ) -> npt.NDArray[Any]:
-    """Return the positions of the tokens of a vision tower, in its order, for the encoding that `load_rope` returns.
+    """Return the positions of the tokens of a vision tower, in its order, for the encoding from `load_rope`.
 
-    Patches are in the order in which the tower has them: by merged blocks, by windows, or row by row. Class and
-    register tokens are at 0, where nothing rotates, and so are EoMT's queries, which its last layers put in front. The
+    Patches follow the order of the tower: by merged blocks, by windows, or row by row. Class and
+    register tokens have position 0, where nothing rotates; so do the queries that the last layers of EoMT prepend. The
     class token of MLCD, which rotates by learned angles, is left out.
 
     Args:
         config: as in `load_rope`.
         grid_thw: the grids of the images and videos in the order of the sequence, as the processor of the model returns
-            them: `(frames, height, width)` or `(height, width)`, in patches before they are merged, or one of them. If
-            you have pixels, divide them by `patch_size`. The default is one image of the `image_size` of the config.
+            them: `(frames, height, width)` or `(height, width)`, in patches before they are merged, or one of them. For
+            pixels, divide by `patch_size`. The default is one image of the `image_size` of the config.
         part: as in `load_rope`; None for the config of a tower alone.
-        merge_sizes: the size of the merged blocks of each grid, for VideoLLaMA 3 only, where it is not in the config.
-        layer_type: `"full_attention"` or `"window_attention"`, for SAM 3 only, where these layers have different
-            positions. Those of a window are the same in every window.
+        merge_sizes: the size of the merged blocks of each grid; only for VideoLLaMA 3, whose config lacks it.
+        layer_type: `"full_attention"` or `"window_attention"`, only for SAM 3, whose layers differ in their
+            positions. The positions are the same in every window.
     Returns:
-        Shape `(axes, length)`, the axes in the order of the encoding: int64, or float64 where the tower normalizes or
+        Shape `(axes, length)`, the axes in the order of the encoding: int64, or float64 if the tower normalizes or
         scales them.
     Raises:
         TypeError, ValueError: if the config has no such tower, a key is missing or has a wrong type, or a grid cannot
@@ -136,7 +136,7 @@ def _check_parameter(key: str, value: Any) -> None:
         raise ValueError(f"`partial_rotary_factor` must be 1 in a vision tower, got {shown(value)}.")
     if key not in ("rope_type", "type", "rope_theta", "partial_rotary_factor") and is_set(value):
         raise ValueError(
-            f"{named(key)} is no key of the rotary parameters of a vision tower, got {shown(value)}: leave it out."
+            f"{named(key)} is not a key of the rotary parameters of a vision tower, got {shown(value)}: leave it out."
         )
 
 

@@ -1,4 +1,4 @@
-"""The four layers, once for every framework; a backend's adapter makes them its own."""
+"""The four layers, written once for every framework; each adapter derives its own from them."""
 
 from .attention_bias import AttentionBias
 from .base import Backend, BaseLayer

@@ -21,7 +21,7 @@ from .inputs import host_values
 
 
 class AttentionBias(BaseLayer):
-    """Adds to attention scores the bias of a scoring encoding.
+    """Adds the bias of a scoring encoding to attention scores.
 
     Args:
         encoding: a scoring encoding.
@@ -57,9 +57,9 @@ class AttentionBias(BaseLayer):
         Args:
             scores: `(batch, heads, queries, keys)`, or without the batch; floating-point.
             start: the position of the first query, an integer, or one for each batch row; keys count from 0.
-            query_positions: in place of `start`, `(queries,)` or `(batch, queries)`.
-            key_positions: in place of counting from 0, `(keys,)` or `(batch, keys)`.
-            q, k: queries and keys, `(batch, heads, length, head_dim)`, for encodings that use them, and only for those.
+            query_positions: positions of the queries instead of `start`, `(queries,)` or `(batch, queries)`.
+            key_positions: positions of the keys instead of counting from 0, `(keys,)` or `(batch, keys)`.
+            q, k: queries and keys, `(batch, heads, length, head_dim)`, only for encodings that use them.
         Returns:
             An array of the shape and dtype of `scores`.
         Raises:
@@ -81,11 +81,11 @@ class AttentionBias(BaseLayer):
             return in_float32(add, scores, q, k)
 
     def values(self, attention: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
-        """Return what is added to the result of attention, given its weights; None if the encoding adds nothing there.
+        """Return the term that the encoding adds to the result of attention; None if there is none.
 
         Args:
-            attention: weights, `(batch, heads, queries, keys)`.
-            start, query_positions, key_positions: as of a call of the layer.
+            attention: attention weights, `(batch, heads, queries, keys)`.
+            start, query_positions, key_positions: as in a call of the layer.
         Returns:
             `(batch, heads, queries, head_dim)`, or None.
         """

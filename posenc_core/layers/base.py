@@ -1,4 +1,4 @@
-"""The base of every layer, and the contract of a backend: what the layers need of a framework.
+"""The base of every layer, and the contract of a backend.
 
 A layer has a `Backend` (composition) and the arrays of one encoding. The classes of this package hold all logic; a
 framework's adapter adds its base class, a few hooks and one alias per layer (`forward = RotaryEmbedding.rotate`).
@@ -21,7 +21,7 @@ from .inputs import Host, as_integers, check_positions, host_values, parse_start
 
 
 class Backend(ABC):
-    """The contract of a framework: what the layers need of it. Only the first four methods have no default.
+    """The contract of a backend: the operations that layers need from a framework. Four methods have no default.
 
     Attributes:
         namespace: the framework's names of the array API standard, as the core uses them.
@@ -50,11 +50,11 @@ class Backend(ABC):
         """Return the same numbers without a gradient; the array itself if it has none."""
 
     def is_unread(self, array: Any, /) -> bool:
-        """Return whether positions and lengths are taken as unknown: if traced, or if reading them would take long."""
+        """Return whether positions and lengths are treated as unknown: traced, or slow to read."""
         return self.is_traced(array)
 
     def is_recorded(self, x: Any, /) -> bool:
-        """Return whether this call with `x` is recorded to run later; a mere `vmap` or `grad` is not."""
+        """Return whether this call with `x` is staged to run later; `vmap` and `grad` alone do not stage it."""
         return self.is_traced(x)
 
     def is_floating(self, x: Any, /) -> bool:
@@ -62,7 +62,7 @@ class Backend(ABC):
         return is_floating(x)
 
     def shape(self, x: Any, /) -> tuple[Any, ...]:
-        """Return the sizes of `x`: an int, or an integer of the framework where a tracer does not know a size."""
+        """Return the sizes of `x`: integers, or integers of the framework for sizes unknown while tracing."""
         return x.shape
 
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
@@ -82,10 +82,10 @@ class Backend(ABC):
         return rows
 
     def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:  # noqa: B027
-        """Have a symbolic `stop` checked against the limit that the function returns, where the tracer can."""
+        """Check a symbolic `stop` against the limit that the function returns, if the tracer can."""
 
     def rotate_both(self, q: Any, k: Any, rows: tuple[Any, ...], pairing: Any, seq_axis: int, /) -> Any:
-        """Return queries and keys rotated by the same rows in one call; None where each has a call of its own."""
+        """Return queries and keys rotated by the same rows in one call; None if each needs its own call."""
         return None
 
     def call_context(self, x: Any, /) -> AbstractContextManager[Any]:
@@ -100,12 +100,12 @@ class Backend(ABC):
         raise NotImplementedError
 
     def dropout(self, rate: float, /) -> Any:
-        """Return what a layer keeps as its `dropout`: a layer of the framework, or the rate itself."""
+        """Return the `dropout` attribute of a layer: a layer of the framework, or the rate itself."""
         return rate
 
 
 class Documented:
-    """A class whose subclasses without a docstring have that of their first base, as the adapters' layers do."""
+    """A class whose subclasses without a docstring inherit that of their first base."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -113,20 +113,20 @@ class Documented:
 
 
 class BaseLayer(Documented):
-    """A layer that holds the arrays of one encoding.
+    """A layer with the arrays of one encoding.
 
-    A framework's adapter gives each of the following; none has a body here, as the core's classes come first in the
-    bases.
+    The adapter of a framework defines each of the following; none has a body here, because the classes of the core come
+    first among the bases.
 
     Attributes:
         backend: the adapter's `Backend`.
         encoding: the encoding.
         arrays: its constants and parameters, by name.
-        initial_arrays: those that the layer was made with, before calls grew its tables: for traced positions, so that
-            their result does not depend on calls before.
-        set_tables: `(constants)`, replaces the constants, all at once.
-        prepare: `(x, width)`, returns the tokens as the layer computes with them: cast, on its device, of known width.
-        active_dropout: `(**options)`, returns the dropout of this call, or None where nothing is dropped.
+        initial_arrays: the arrays of the new layer, before calls grew its tables. Traced positions use them, so that
+            their result does not depend on earlier calls.
+        set_tables: `(constants)`, replaces all constants.
+        prepare: `(x, width)`, returns the tokens as the layer uses them: cast, on its device, with a known width.
+        active_dropout: `(**options)`, returns the dropout of this call, or None without dropout.
     """
 
     backend: Any
@@ -142,7 +142,7 @@ class BaseLayer(Documented):
         return self.check_prepared(name, self.prepare(x, width), width)
 
     def check_prepared(self, name: str, x: Any, width: int | None) -> Any:
-        """Return `x`, which is prepared; raise as `check_tokens` does."""
+        """Return `x`, which is already prepared; raise like `check_tokens`."""
         if not isinstance(x, self.backend.array_types):
             raise self._wrong_framework(name, x)
         sizes = x.shape
@@ -163,7 +163,7 @@ class BaseLayer(Documented):
         return given if host is None else self.backend.from_numpy(host, like=self._any_array)
 
     def positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
-        """Return the positions given, checked; or `length` of them from `start` on, or from each start on."""
+        """Return the given positions after checking them, or `length` positions from `start` (or from each start)."""
         if given is not None:
             host = host_values(given, self.backend)
             check_positions(name, given if host is None else host, (length,), batch)

@@ -1,4 +1,4 @@
-"""Parse and check what layers are called with: starts, positions, lengths, caches."""
+"""Parse and check the arguments of layers: starts, positions, lengths, caches."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, ba
         axes: the number of axes that a position has.
         backend: of the layer.
     Raises:
-        TypeError, ValueError: if they are no positions, or do not fit the tokens.
+        TypeError, ValueError: if they are not positions, or do not fit the tokens.
     """
     if given is None:
         return None

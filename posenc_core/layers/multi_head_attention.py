@@ -1,4 +1,4 @@
-"""Multi-head attention, with positions inside."""
+"""Multi-head attention with positional encodings."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from .rotary_embedding import RotaryEmbedding
 
 
 class AttentionOutput(NamedTuple):
-    """The result of `MultiHeadAttention` where weights or a cache are asked for.
+    """The result of `MultiHeadAttention` if weights or a cache are requested.
 
     Attributes:
         result: shape `(batch, queries, num_hiddens)`.
-        weights: of the keys, before any dropout, `(batch, num_heads, queries, keys)`; () where not asked for.
-        cache: keys, rotated where positions rotate them, and values of all tokens so far, each of shape
-            `(batch, num_kv_heads, length, head_dim)`; () where not asked for.
+        weights: attention weights before dropout, `(batch, num_heads, queries, keys)`; () if not requested.
+        cache: keys (rotated by a rotary encoding) and values of all tokens so far, each of shape
+            `(batch, num_kv_heads, length, head_dim)`; () if not requested.
     """
 
     result: Any
@@ -45,7 +45,7 @@ class AttentionOutput(NamedTuple):
 
 
 class TokenPositions(NamedTuple):
-    """Positions of one call: unless given, queries count from `start` and keys from 0, those of the cache first.
+    """Positions of one call; by default queries count from `start`, and keys from 0, cached keys first.
 
     Attributes:
         sizes: batch, number of queries, number of keys, those of the cache included.
@@ -77,17 +77,17 @@ class TokenPositions(NamedTuple):
 
 
 class MultiHeadAttention(Documented):
-    """Multi-head attention, as in d2l, with the positions inside where a rotary or scoring encoding is given.
+    """Multi-head attention, as in d2l, with an optional rotary or scoring encoding.
 
     Args:
         num_hiddens: width of queries, keys, values and result.
         num_heads: number of heads; divides `num_hiddens`.
-        dropout: probability that an attention weight is dropped in training.
+        dropout: probability of dropping an attention weight in training.
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
-        position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
-        num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
-        max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given;
-            eager calls beyond it grow them.
+        position: a rotary or scoring encoding, or a layer with one; blocks with the same layer share its table.
+        num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
+        max_len: number of positions in the tables of a rotary encoding at the start; eager calls beyond it grow the
+            tables.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `position` is neither rotary nor scoring, or a layer of another framework.
@@ -173,20 +173,20 @@ class MultiHeadAttention(Documented):
 
         Args:
             queries, keys, values: `(batch, length, num_hiddens)`; keys and values have one length.
-            valid_lens: the number of keys that count, those of the cache included, `(batch,)` or `(batch, queries)`.
-            start: the position of the first query, or of that of each row; with a cache, the number of tokens in it.
-            positions: of the queries, `(queries,)` or `(batch, queries)`, in place of counting from `start`.
-            key_positions: of the keys, those of the cache included, in place of counting from 0.
-            mask: True where a query sees a key, broadcasts to `(batch, num_heads, queries, keys)`.
-            causal: whether keys after a query are hidden from it.
-            cache: keys and values of the tokens before, as the call before returned them, or `()` to begin with.
-            weights: whether the attention weights are returned.
+            valid_lens: the number of valid keys, including cached keys, `(batch,)` or `(batch, queries)`.
+            start: the position of the first query, or one for each batch row; with a cache, its number of tokens.
+            positions: positions of the queries instead of `start`, `(queries,)` or `(batch, queries)`.
+            key_positions: positions of the keys, including cached keys, instead of counting from 0.
+            mask: True where a query may attend to a key; broadcasts to `(batch, num_heads, queries, keys)`.
+            causal: whether to hide keys with positions after that of the query.
+            cache: keys and values of earlier tokens, as returned by the previous call, or `()` for an empty cache.
+            weights: whether to return the attention weights.
             native: options of the framework's dropout, such as JAX's `key`.
         Returns:
-            An array, or `AttentionOutput` where `weights` or a `cache` are asked for.
+            An array, or `AttentionOutput` if `weights` or a `cache` is requested.
         Raises:
-            TypeError: if tokens are not floating-point arrays, or a position is no number.
-            ValueError: if sizes do not fit one another, or traced code goes past the tables.
+            TypeError: if tokens are not floating-point arrays, or a position is not a number.
+            ValueError: if sizes do not match, or traced code exceeds the tables.
         """
         causal, weights = check_flag("causal", causal), check_flag("weights", weights)
         queries, keys, values = (self.prepare(x, self.num_hiddens) for x in (queries, keys, values))
@@ -303,7 +303,7 @@ class MultiHeadAttention(Documented):
 def check_attention(
     num_hiddens: int, num_heads: int, position: Encoding | None, num_kv_heads: int | None = None
 ) -> tuple[int, int, int]:
-    """Return width, heads, and heads of keys and values, after checking that they divide and the encoding fits them."""
+    """Return width, heads, and heads of keys and values; raise unless they divide and the encoding fits."""
     num_hiddens, num_heads = check_integer("num_hiddens", num_hiddens), check_integer("num_heads", num_heads)
     if num_hiddens % num_heads:
         raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")

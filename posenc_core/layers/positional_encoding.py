@@ -16,13 +16,13 @@ from .tables import TableLayer
 
 
 class PositionalEncoding(TableLayer):
-    """Adds (or appends) the rows of an additive encoding to tokens; without `encoding`, the paper's sinusoids.
+    """Adds (or appends) the rows of an additive encoding to tokens; by default the sinusoids of the paper.
 
     Args:
         num_hiddens: width of the encoding; also of the tokens, unless `combine="concat"`.
-        dropout: probability that a number of the result is dropped in training.
-        max_len: number of rows in the table from the start; eager calls beyond it grow the table.
-        encoding: an additive encoding of `dim` `num_hiddens`.
+        dropout: probability of dropping an entry of the result in training.
+        max_len: number of rows in the table at the start; eager calls beyond it grow the table.
+        encoding: an additive encoding with `dim` equal to `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
@@ -57,7 +57,7 @@ class PositionalEncoding(TableLayer):
 
     @property
     def P(self) -> Any:  # noqa: N802
-        """The table, `(1, max_len, num_hiddens)`, to read, not to write."""
+        """The table, `(1, max_len, num_hiddens)`, read-only."""
         if not self.tables:
             raise TypeError(
                 f"`P` is a table, and a layer of {shown(self.encoding)} holds none: it computes what it is asked for."
@@ -70,14 +70,14 @@ class PositionalEncoding(TableLayer):
         Args:
             x: tokens, `(..., length, num_hiddens)`; floating-point.
             start: the first position, an integer, or one for each batch row.
-            positions: all positions in place of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
-                `(axes, batch, length)` where the encoding has several axes.
+            positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
+                `(axes, batch, length)` for an encoding of several axes.
             native: options of the framework's dropout, such as JAX's `key`.
         Returns:
-            An array of the dtype of `x`, as wide, or wider by the encoding with `combine="concat"`.
+            An array of the dtype and shape of `x`; with `combine="concat"`, wider by the encoding.
         Raises:
-            TypeError: if `x` is not a floating-point array of the framework, or positions are no numbers.
-            ValueError: if sizes do not fit, or traced code goes past the table.
+            TypeError: if `x` is not a floating-point array of the framework, or positions are not numbers.
+            ValueError: if sizes do not match, or traced code exceeds the table.
         """
         encoding = self.encoding
         x = self.check_tokens("x", x, encoding.dim if self.combine == "add" else None)
@@ -115,7 +115,7 @@ class PositionalEncoding(TableLayer):
 
 
 def additive_for(num_hiddens: int, encoding: Encoding | None, combine: str) -> Additive:
-    """Return the encoding of a `PositionalEncoding`: the one given, if it fits, or else the paper's."""
+    """Return the encoding of a `PositionalEncoding`: the given one if it fits, by default that of the paper."""
     num_hiddens = check_integer("num_hiddens", num_hiddens)
     check_known("combine", combine, COMBINES)
     if encoding is None:

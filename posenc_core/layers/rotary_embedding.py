@@ -19,7 +19,7 @@ class RotaryEmbedding(TableLayer):
 
     Args:
         encoding: a rotary encoding.
-        max_len: number of positions in the tables from the start; eager calls beyond it grow them.
+        max_len: number of positions in the tables at the start; eager calls beyond it grow them.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is not rotary.
@@ -53,18 +53,18 @@ class RotaryEmbedding(TableLayer):
 
         Args:
             q: queries, `(batch, heads, length, head_dim)`, or any shape `(..., length, head_dim)`; floating-point.
-            k: keys of the same length, if they are to be rotated as well.
+            k: keys of the same length, to rotate as well.
             start: the first position, an integer, or one for each batch row.
-            positions: all positions in place of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
-                `(axes, batch, length)` where the encoding has several axes.
+            positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
+                `(axes, batch, length)` for an encoding of several axes.
             seq_axis: the axis of the sequence.
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
         Returns:
             An array, or two, of the shape and dtype of what was given; half precision is rotated in float32, rounded
             once.
         Raises:
-            TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are no numbers.
-            ValueError: if sizes do not fit, or traced code goes past the tables.
+            TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are not numbers.
+            ValueError: if sizes do not match, or traced code exceeds the tables.
         """
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
         q = self.prepare(q, encoding.head_dim)

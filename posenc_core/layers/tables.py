@@ -64,7 +64,7 @@ class TableLayer(BaseLayer):
             seq_axis: the axis of the sequence.
             encoding: in place of the layer's own, whose rows are then computed for this call.
         Raises:
-            TypeError: if `start` is not an integer, or a position is no number.
+            TypeError: if `start` is not an integer, or a position is not a number.
             ValueError: if positions do not fit the tokens, if the encoding has no such position, or if traced code
                 goes past the tables.
         """

@@ -113,7 +113,7 @@ def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Mult
         segments: in the order of the sequence, a length for text, or for vision the grid `(frames, height, width)` of
             the tokens that the language model receives, after merging. An optional fourth number is the time between
             frames in positions, `second_per_grid_t * tokens_per_second` in Qwen2.5-VL; frames have integer positions,
-            rounded down. In its place, a tuple has the position of each frame. If text with timestamps separates the
+            rounded down. A tuple in its place gives the position of each frame. If text with timestamps separates the
             frames (Qwen3-VL), pass each frame as its own grid.
         after: where the segment after a video starts: after its `"largest"` position, as in the paper and in
             transformers 4, or after its largest `"spatial"` position, of height and width, as in transformers 5: there

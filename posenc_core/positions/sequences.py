@@ -79,7 +79,7 @@ def from_mask(mask: Any) -> Array:
     Returns:
         Integers of the library and shape of `mask`; a NumPy array for a list.
     Raises:
-        TypeError: if `mask` is neither boolean nor integer; a mask that is added to scores is rejected.
+        TypeError: if `mask` is neither boolean nor integer; an additive mask for scores is rejected.
         ValueError: if it has no axes or more than two.
     Source: `attention_mask.cumsum(-1) - 1` in the generation of transformers, where padding has position 1.
 
@@ -157,7 +157,7 @@ def counted_from(start: Any, length: Any) -> Array:
         TensorFlow do, which start at most at `2**31 - length`.
     Raises:
         TypeError: if `start` is not made of integers, or of uint32 or uint64 in a library other than NumPy, or `length`
-            is no integer.
+            is not an integer.
         ValueError: if `length` is negative, or a NumPy array or a list counts past 2**63.
 
     >>> counted_from([0, 5], 3)

@@ -56,7 +56,7 @@ class Scaling(Value):
 
 
 def check_factor(name: str, given: float | None, factor: Decimal) -> None:
-    """Raise unless float32, in which tables are, has the attention factor that follows from `given`."""
+    """Raise unless float32 can represent the attention factor that follows from `given`."""
     if not Decimal(2) ** -126 <= factor < Decimal(2) ** 127:
         raise ValueError(
             f"`{name}` must give an attention factor from 2**-126 to 2**127, got {given!r}, which gives {factor:.3g}."

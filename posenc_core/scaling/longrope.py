@@ -1,4 +1,4 @@
-"""LongRoPE: scaling by two lists of divisors that were found by search."""
+"""LongRoPE: scaling by two lists of divisors, which were found by search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LongRoPE(Scaling):
         seq_len: the length of the sequences; the default None selects `short_factor`.
     Raises:
         TypeError: if a list is not a list of numbers.
-        ValueError: if a number is not finite or too small, or the attention factor is not given in any of these ways.
+        ValueError: if a number is not finite or too small, or no argument determines the attention factor.
     Source: Ding et al. 2024 (arXiv:2402.13753), as in Hugging Face's `longrope`.
     """
 

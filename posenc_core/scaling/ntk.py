@@ -74,7 +74,7 @@ class NTK(Scaling):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NTKAlpha(Scaling):
-    """`NTK` with Hunyuan's name of the factor: raise the base to `base * alpha ** (d / (d - 2))`.
+    """`NTK` with the name that Hunyuan gives the factor: raise the base to `base * alpha ** (d / (d - 2))`.
 
     Args:
         alpha: at least 1.

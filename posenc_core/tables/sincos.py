@@ -72,7 +72,7 @@ def cos_sin(
 def cos_sin_of_float32(
     positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE
 ) -> tuple[Table, Table]:
-    """Compute `cos_sin` with frequencies and angles rounded to float32, as models were trained that compute them so.
+    """Compute `cos_sin` with frequencies and angles rounded to float32, for models that were trained with them.
 
     Returns:
         Two float32 arrays `(..., length, pairs)`: cosine and sine of the rounded angles, correctly rounded.

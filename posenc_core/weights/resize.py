@@ -28,10 +28,10 @@ def resize_table(
     PyTorch by `load_state_dict({"table": resized[0]})`.
 
     Args:
-        table: `(length, dim)`, or `(1, length, dim)` with any axes before; of a grid row by row, the last axis fastest.
-        size: the new length, or the new sizes of the grid: `(height, width)`.
-        old_size: the old one; by default the length, or a grid of equal sizes.
-        prefix_tokens: the number of rows in front (class and register tokens) that belong to no cell and do not change.
+        table: `(length, dim)`, or `(1, length, dim)` with any preceding axes; grids are stored row by row.
+        size: the new length or the new sizes of the grid: `(height, width)`.
+        old_size: the old length or sizes; by default the length, or a grid of equal sizes.
+        prefix_tokens: the number of leading rows (class and register tokens), which do not change.
         method: old and new cells cover the same area, except with the last method.
 
             * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so
@@ -46,7 +46,7 @@ def resize_table(
         Array `(prefix_tokens + prod(size), dim)`, with the axes before it, of the dtype of `table`; half precision is
         blended in float32 and rounded once. `table` itself, if the sizes are the same.
     Raises:
-        TypeError: if `table` is no array of floating-point numbers, or a size no integer.
+        TypeError: if `table` is not an array of floating-point numbers, or a size is not an integer.
         ValueError: if a size is not positive, the old one does not fit the rows, or the method is unknown.
     Source: Keys 1981, "Cubic convolution interpolation for digital image processing", equation 8.
 
@@ -66,7 +66,7 @@ def resize_table(
     if prod(old) != count:
         raise ValueError(
             f"`old_size` must have as many cells as `table` has rows after `prefix_tokens` {prefix_tokens}, {count}, "
-            f"got {old if old_size is not None else 'none, and they are no grid of equal sizes'}."
+            f"got {old if old_size is not None else 'none, and they are not a grid of equal sizes'}."
         )
     return _resized(table, prefix_tokens, old, new, method)
 
@@ -94,7 +94,7 @@ def resize_bias_table(
         Array of `prod(2 * window - 1)` rows, and those of a class token, of the dtype of `table`;
         half precision is blended in float32 and rounded once. `table` itself, if the windows are the same.
     Raises:
-        TypeError: if `table` is no array of floating-point numbers, or a size no integer.
+        TypeError: if `table` is not an array of floating-point numbers, or a size is not an integer.
         ValueError: if a size is not positive, the old window does not fit the rows, or the method is unknown.
     Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) and its code.
 

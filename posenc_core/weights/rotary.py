@@ -57,7 +57,7 @@ def relayout(
     Returns:
         Array of the shape and dtype of `weight`.
     Raises:
-        TypeError: if `weight` is no array.
+        TypeError: if `weight` is not an array.
         ValueError: if the size of `axis` is not a multiple of `head_dim`, if `rotary_dim` is odd or exceeds
             `head_dim`, or if a word is unknown.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864): scores are sums over pairs, wherever a pair stands.

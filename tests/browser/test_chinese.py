@@ -11,30 +11,29 @@ from babel.messages.pofile import read_po
 DOCS = Path(__file__).parents[2] / "docs"
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
 BUILT = DOCS / "_build"
-NAMES = {
-    *("index", "order", "costs", "ladder", "waves", "offsets"),
-    *("rotary", "biases", "context", "images", "transformer", "experiment"),
-}
+PAGES = sorted(path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in CATALOGUES.rglob("*.po"))
+PAGES.remove("sphinx")  # the theme's own words
+HOWTO = {f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")}
 TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX"]
 KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead
 
 
 def read(folder, name, suffix):
-    with (folder / "tutorial" / f"{name}{suffix}").open("rb") as file:
+    with (folder / f"{name}{suffix}").open("rb") as file:
         return read_po(file)
 
 
 def test_catalogues_have_the_messages_of_the_pages_and_no_others(tmp_path):
     command = (sys.executable, "-m", "sphinx", "-q", "-b", "gettext", "-t", "translated", DOCS, tmp_path)
     subprocess.run(command, check=True)
-    assert {path.stem for path in CATALOGUES.glob("*/*.po")} == NAMES
-    for name in NAMES:
+    assert {"index", "explanation/which", "tutorial/index", *HOWTO} <= {*PAGES}
+    for name in PAGES:
         catalogue, template = read(CATALOGUES, name, ".po"), read(tmp_path, name, ".pot")
         assert {message.id for message in catalogue} == {message.id for message in template}, name
         assert not catalogue.obsolete, name
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", PAGES)
 def test_all_is_said_in_chinese(name):
     messages = [message for message in read(CATALOGUES, name, ".po") if message.id]
     assert [message.id for message in messages if not message.string or message.fuzzy] == []
@@ -43,12 +42,12 @@ def test_all_is_said_in_chinese(name):
         assert english == chinese
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_to_what_has_been_built(name):
-    page = BUILT / "zh" / "tutorial" / f"{name}.html"
-    assert f'<p class="language"><a href="../../tutorial/{name}.html"' in page.read_text("utf-8")
-    english = (BUILT / "tutorial" / f"{name}.html").read_text("utf-8")
-    assert f'<p class="language"><a href="../zh/tutorial/{name}.html"' in english
+    page, up = BUILT / "zh" / f"{name}.html", "../" * name.count("/")
+    assert f'<p class="language"><a href="../{up}{name}.html"' in page.read_text("utf-8")
+    english = (BUILT / f"{name}.html").read_text("utf-8")
+    assert f'<p class="language"><a href="{up}zh/{name}.html"' in english
     _, _, article = page.read_text("utf-8").partition("<article")
     for address, _, place in re.findall(r'href="(?!http)([^"#]*)(#([^"]*))?"', article):
         found = (page.parent / address).resolve() if address else page
@@ -58,7 +57,9 @@ def test_links_lead_to_what_has_been_built(name):
 
 def test_a_chinese_page_and_its_way_back(opened, pages):
     page = opened(f"{pages}index.html")
-    page.get_by_role("link", name="中文").click()
+    page.get_by_role("link", name="中文", exact=True).click()
+    page.wait_for_url(f"{pages}zh/index.html")
+    page.locator("article").get_by_role("link", name="教程", exact=True).last.click()
     page.locator("article").get_by_role("link", name="旋转位置编码").click()
     page.wait_for_url("**/zh/tutorial/rotary.html")
     assert page.locator("html").get_attribute("lang") == "zh-CN"
@@ -72,8 +73,27 @@ def test_a_chinese_page_and_its_way_back(opened, pages):
     assert {name.strip() for name in chosen} == {"MXNet"}
 
 
-@pytest.mark.parametrize("words", ["旋转", "RoPE", "位置编码", "正弦"])
+def test_the_first_chinese_page_lists_the_others():
+    article = (BUILT / "zh" / "index.html").read_text("utf-8").partition("<article")[2]
+    listed = {address.removesuffix(".html") for address in re.findall(r'toctree-l1"><a[^>]* href="([^"#]*)"', article)}
+    assert listed == {name for name in PAGES if name != "index" and not name.startswith("tutorial/")} | {
+        "tutorial/index"
+    }
+
+
+def test_links_to_english_pages_are_marked():
+    page = (BUILT / "zh" / "howto" / "quickstart.html").read_text("utf-8")
+    text = re.sub(r"</?span[^>]*>", "", page)
+    assert re.search(r'href="../../reference/behaviour.html"[^>]*>边界情况下的行为</a>（英文）', text)
+    assert re.search(r'href="migrate.html"[^>]*>从其他库迁移</a></p>', text)
+
+
+FOUND = ["旋转", "RoPE", "位置编码", "正弦", "词元", "位置嵌入", "长度外推"]
+FOUND += [f"{kind}位置编码" for kind in ("绝对", "相对", "旋转", "正弦")]
+
+
+@pytest.mark.parametrize("words", FOUND)
 def test_the_chinese_search_finds(opened, pages, words):
     page = opened(f"{pages}zh/search.html?q={words}")
     page.locator("#search-results .search li a").first.wait_for()
-    assert "/zh/tutorial/" in page.locator("#search-results .search li a").first.evaluate("a => a.href")
+    assert "/zh/" in page.locator("#search-results .search li a").first.evaluate("a => a.href")

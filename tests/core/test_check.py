@@ -72,7 +72,7 @@ def test_each_signature_follows_from_the_arguments_and_conforms(function, spec):
         (lambda positions: cos_sin(positions.astype(np.float16)), ROTARY, "float16 positions"),
         (lambda positions: tuple(2 * table for table in cos_sin(positions)), ROTARY, "attention factor doubled"),
         (cos_sin, Rotary(head_dim=8, layout="half", base=5e5), "base ignored"),
-        (lambda q, k, positions: (q, k), ROTARY, "not turned"),
+        (lambda q, k, positions: (q, k), ROTARY, "not rotated"),
         (lambda q, k, positions: rope(q, k, positions[..., :1] + np.arange(positions.shape[-1])), ROTARY,
          "positions taken as consecutive"),
         (sinusoids, Sinusoidal(dim=8, convention="concatenated"), "layout swapped"),

@@ -131,7 +131,7 @@ REFUSED = {
     "a width that is text": ({"kv_channels": "64"}, "kv_channels"),
     "a base that is text": ({"rotary_base": "10000"}, "rotary_base"),
     "a base that is a variable": ({"rotary_base": "$BASE"}, "rotary_base"),
-    "a base that is no number": ({"rotary_base": float("nan")}, "rotary_base"),
+    "a base that is not a number": ({"rotary_base": float("nan")}, "rotary_base"),
     "a base of thousands of digits": ({"rotary_base": 10**5000}, "rotary_base"),
     "a flag that is text": ({"use_rope_scaling": "yes"}, "use_rope_scaling"),
     "layers of 2": ({"no_rope_freq": [0, 2]}, "no_rope_freq"),

@@ -79,9 +79,9 @@ REFUSED = {
     "no width": ({"dim": 4096, "n_heads": None, "rope_theta": 1e6}, "head_dim"),
     "a width that is text": ({**SIZES, "head_dim": "128", "rope_theta": 1e6}, "head_dim"),
     "a base that is text": ({**SIZES, "rope_theta": "1e6"}, "rope_theta"),
-    "a base that is no number": ({**SIZES, "rope_theta": float("nan")}, "rope_theta"),
+    "a base that is not a number": ({**SIZES, "rope_theta": float("nan")}, "rope_theta"),
     "a base of thousands of digits": ({**SIZES, "rope_theta": 10**5000}, "rope_theta"),
-    "YaRN that is no dict": ({**SIZES, "rope_theta": 1e6, "yarn": 16}, "yarn"),
+    "YaRN that is not a dict": ({**SIZES, "rope_theta": 1e6, "yarn": 16}, "yarn"),
     "YaRN without a key": (
         {**SIZES, "rope_theta": 1e6, "yarn": {key: YARN[key] for key in YARN.keys() - {"apply_scale"}}},
         "yarn.apply_scale"),

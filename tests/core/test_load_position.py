@@ -186,7 +186,7 @@ def test_layers_without_rope():
     assert load_position(LLAMA).layers_without == ()
 
 
-@pytest.mark.filterwarnings("ignore:`llama_4_scaling_beta` is no rotation:UserWarning")
+@pytest.mark.filterwarnings("ignore:`llama_4_scaling_beta` is not a rotation:UserWarning")
 def test_the_scale_of_queries():
     rope = {"rope_theta": 1e6, "rope_type": "default", "llama_4_scaling_beta": 0.1}
     config = {"model_type": "ministral3", "head_dim": 128, "max_position_embeddings": 16384}

@@ -139,7 +139,7 @@ def test_a_limit_on_the_size_of_files_is_told(tmp_path):
     assert source.stat().st_size > 2048
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
-        "posenc: `target` must have room for as many bytes as `source`, got out: File too large;"
+        "posenc: `target` must have space for as many bytes as `source`, got out: File too large;"
     )
 
 
@@ -151,11 +151,11 @@ def test_a_limit_on_the_size_of_files_is_told(tmp_path):
         (RecursionError("maximum depth"), "the input is nested too deeply."),
         (
             FileNotFoundError(2, "No such file or directory", "no/x.png"),
-            "`no/x.png` cannot be read or written: No such file or directory; name another, or make room.",
+            "`no/x.png` cannot be read or written: No such file or directory; name another, or free some space.",
         ),
         (
             OSError(28, "No space left on device"),
-            "a file cannot be read or written: No space left on device; name another, or make room.",
+            "a file cannot be read or written: No space left on device; name another, or free some space.",
         ),
         (OSError("a sentence of ours."), "a sentence of ours."),
         (ValueError("a sentence of ours."), "a sentence of ours."),

@@ -58,7 +58,7 @@ def test_positions_are_scaled_to_the_training():
         (own(rope_grid_indexing="yx"), ("rope_grid_indexing",)),
         (own(rope_type="mrope", rope_grid_indexing="xy"), ("rope_grid_indexing",)),
         (own(rope_type="mrope", rope_mrope_section=[1, 2]), ("rope_mrope_section",)),
-        (own(rope_scale=2.0), ("rope_scale", "is no argument")),
+        (own(rope_scale=2.0), ("rope_scale", "is not an argument")),
         (own(embed_dim=770), ("embed_dim",)),
         (own(embed_dim=120), ("embed_dim", "multiple of 4")),
         (own(ref_feat_shape=[1, 2, 3]), ("ref_feat_shape",)),

@@ -29,7 +29,7 @@ def config_classes():
 
 CONFIGS = {one.__name__: one for one in config_classes()}
 SECTIONS = {name for name, one in CONFIGS.items() if not one.model_type}  # of other configs: no models of their own
-BROKEN = {"Gemma4AssistantConfig", "NougatConfig"}  # their defaults are no config in transformers itself
+BROKEN = {"Gemma4AssistantConfig", "NougatConfig"}  # their defaults are not a config in transformers itself
 REFUSED = {  # their defaults do not go together, or lack what the model needs
     "EsmConfig": "`pad_token_id` is missing",
     **dict.fromkeys(("Glm46VConfig", "Glm4vConfig", "GlmImageConfig", "GlmgaConfig"), "`text_config`: `mrope_section`"),
@@ -46,7 +46,7 @@ REFUSED = {  # their defaults do not go together, or lack what the model needs
 
 
 WARNED = pytest.mark.filterwarnings(
-    "ignore:`llama_4_scaling_beta` is no rotation:UserWarning",
+    "ignore:`llama_4_scaling_beta` is not a rotation:UserWarning",
     "ignore:`model_type` .* does more than this encoding says:UserWarning",
     "ignore:`rotary_dim` .* is used:UserWarning",
     "ignore:the class token rotates by learned angles:UserWarning",

@@ -18,7 +18,7 @@ AXES = [POSITIONS, [5, 0, 3, 1, 4, 2, 7, 6, 131071, 9], [1, 9, 2, 8, 0, 7, 3, 6,
 LONGEST = 131072
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`llama_4_scaling_beta` is no rotation:UserWarning"),  # of Ministral 3
+    pytest.mark.filterwarnings("ignore:`llama_4_scaling_beta` is not a rotation:UserWarning"),  # of Ministral 3
     pytest.mark.filterwarnings("ignore:.* does more than this encoding says:UserWarning"),
     pytest.mark.filterwarnings("ignore:`rotary_dim` 64 is used:UserWarning"),  # of MiniMax-M3
 ]

@@ -65,7 +65,7 @@ def test_a_mutated_config_is_right_or_refused_or_warned_of(key, mutations, data)
             layer_type = data.draw(st.sampled_from(layer_types(mutated) or (None,)))
             ours = load_rope(copy.deepcopy(mutated), layer_type=layer_type)
         except (TypeError, ValueError) as error:
-            assert len(str(error)) <= 300  # noqa: PT017  # most are refused, and which is no matter here
+            assert len(str(error)) <= 300  # noqa: PT017  # most are refused, no matter which
             return
     theirs = of_class(cls, config_cls, mutated, layer_type)
     latent = mutated.get("qk_rope_head_dim")
@@ -119,7 +119,7 @@ def apply(config, how, key, value):
 
 
 def of_class(cls, config_cls, config, layer_type):
-    """Return what the class computes from a config; None if it, or its config, refuses it or it is no number."""
+    """Return what the class computes from a config; None if it, or its config, refuses it or it is not a number."""
     fields = {
         key: value for key, value in copy.deepcopy(config).items() if key not in ("model_type", "transformers_version")
     }

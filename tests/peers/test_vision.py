@@ -37,7 +37,7 @@ def test_queries_and_keys_are_rotated_alike(tower, grids, head_dim, heads, monke
 
 
 def coordinate_slack(encoding, positions):
-    """Return how far each angle may be off where a peer computes positions that are no integers: by four roundings."""
+    """Return how far each angle may be off where a peer computes positions that are not integers: by four roundings."""
     if positions.dtype.kind == "i":
         return 0
     return 4 * UNIT * np.abs(encoding.frequencies()) * np.abs(positions).max()

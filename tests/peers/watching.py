@@ -35,7 +35,7 @@ class Table(NamedTuple):
 class Turn(NamedTuple):
     """Queries or keys before and after the rotation, `(..., length, width)`, in the layers of a type.
 
-    DeepSeek-V4 also rotates its values `back`, by a sine that is no table but minus one.
+    DeepSeek-V4 also rotates its values `back`, by a sine that is not a table but minus one.
     """
 
     layer_type: str | None
@@ -116,7 +116,7 @@ def _columns(table, pairs):
     for first, second in ((table[:, :pairs], table[:, pairs:]), (table[:, 0::2], table[:, 1::2])):
         if np.array_equal(first, second):
             return first.copy()
-    raise AssertionError(f"a table of shape {table.shape} is no table of {pairs} pairs twice")
+    raise AssertionError(f"a table of shape {table.shape} is not a table of {pairs} pairs twice")
 
 
 def _rows(x):

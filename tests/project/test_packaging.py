@@ -334,7 +334,7 @@ def test_relayout_prints_the_number_of_tensors(tmp_path):
     arguments = ("relayout", "in.safetensors", "out.safetensors", "--config", "config.json", "--from", "interleaved")
     done = posenc(*arguments, "--to", "half", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "out.safetensors rotates in layout 'half': 2 tensors re-laid, 1 copied.\n"
+    assert done.stdout == "out.safetensors rotates in layout 'half': 2 tensors reordered, 1 copied.\n"
     relaid = np.frombuffer((tmp_path / "out.safetensors").read_bytes()[-768:], np.float32).reshape(3, 8, 8)
     np.testing.assert_array_equal(relaid, [weight[[0, 2, 4, 6, 1, 3, 5, 7]]] * 2 + [weight])
     done = posenc(*arguments, "--to", "half", cwd=tmp_path)

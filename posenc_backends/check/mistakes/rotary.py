@@ -26,7 +26,7 @@ def rotary_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     yield Mistake("sign flipped", f"pairs rotate in direction {direction!r}", with_fields(direction=direction))
     yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(_swap_cos_and_sin))
     yield from _factor_mistakes(encoding.attention_factor)
-    yield Mistake("not turned", "the function returns its input", with_tables(_identity))
+    yield Mistake("not rotated", "the function returns its input", with_tables(_identity))
     if encoding.own is None:
         yield from _base_mistakes(encoding)
         yield from _denominator_mistakes(encoding)

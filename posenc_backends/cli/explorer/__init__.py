@@ -18,7 +18,7 @@ def add_parser(subparsers: Subparsers) -> Parser:
         "--host", default="127.0.0.1", metavar="HOST", help="address of the server (default: 127.0.0.1)"
     )
     parser.add_argument("--port", type=int, default=8050, metavar="N", help="port, 0 for a free one (default: 8050)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""What the server answers: requests of its own pages, and others by one line."""
+"""The guard of the server: it answers requests of its own pages, and refuses all others in one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def guarded(application: Callable[..., Any], host: str) -> Callable[..., Any]:
 
     A page of another site can have its own name resolved to this machine (DNS rebinding), and can post to addresses of
     this one. The first has that name as `Host`, the second another `Origin` than `Host`. Addresses that are numbers
-    cannot be resolved anew, so they are right.
+    cannot be resolved to another address, so they are accepted.
 
     Args:
         application: the WSGI application.

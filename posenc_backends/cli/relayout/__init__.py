@@ -30,6 +30,6 @@ def run(options: argparse.Namespace) -> int:
     relaid, copied = relayout_checkpoint(
         options.source, options.target, config=options.config, to=options.to, layout=options.layout
     )
-    changes = f"{len(relaid)} tensors re-laid, {len(copied)} copied"
+    changes = f"{len(relaid)} tensors reordered, {len(copied)} copied"
     print(f"{options.target} rotates in layout {options.to!r}: {changes}.")  # noqa: T201
     return 0

@@ -184,8 +184,8 @@ def _temporary(target: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise OSError(
-                f"`target` must have room for as many bytes as `source`, got {target}: {error.strerror}; free some, or "
-                "name a file on another disk."
+                f"`target` must have space for as many bytes as `source`, got {target}: {error.strerror}; free some, "
+                "or name a file on another disk."
             ) from error
         if _PREFIX not in str(error.filename):
             raise

@@ -247,7 +247,7 @@ def _width(config: Any) -> tuple[int, int, Any]:
     """Return the width of a head, the number of its channels that rotate, and their placement."""
     widths = {(rope.head_dim, rope.rotary_channels, rope.pairing.placement) for rope in _ropes(config)}
     if len(widths) > 1:
-        raise ValueError(f"`config` must have heads of one width in all layers to be re-laid, got {sorted(widths)}.")
+        raise ValueError(f"`config` must have heads of one width in all layers, got {sorted(widths)}.")
     return widths.pop()
 
 

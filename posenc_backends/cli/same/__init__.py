@@ -15,12 +15,12 @@ def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
     parser = subparsers.add_parser("same", help="compare the RoPE of two configs, and name the key that differs")
     parser.add_argument("a", type=Path, metavar="A", help="a config, or its folder, in any format that load_rope reads")
-    parser.add_argument("b", type=Path, metavar="B", help="another one")
+    parser.add_argument("b", type=Path, metavar="B", help="another config")
     parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
     parser.add_argument(
         "--any-layout",
         action="store_true",
-        help="other channels may form a pair, where a format has its weights re-laid",
+        help="ignore which channels form a pair, where a format reorders the weights accordingly",
     )
     parser.add_argument(
         "--positions", type=int, metavar="N", help="how many to compare (default: the longest length in A or B)"
@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> Parser:
         type=float,
         default=1e-3,
         metavar="X",
-        help="distance of rotated unit vectors that counts as the same (default: 0.001)",
+        help="largest distance of rotated unit vectors that counts as equal (default: 0.001)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON, with all pairs that differ")
     return parser

@@ -18,7 +18,7 @@ BACKENDS = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("train", help="train the Transformer of the texts on a synthetic task")
+    parser = subparsers.add_parser("train", help="train the Transformer of the tutorial on a synthetic task")
     parser.add_argument("task", metavar="TASK", choices=TASKS, help=f"one of {', '.join(TASKS)}")
     parser.add_argument(
         "--backend", required=True, choices=BACKENDS, metavar="NAME", help=f"one of {', '.join(BACKENDS)}"

@@ -26,7 +26,7 @@ NONE = slice(0)
 class Series(NamedTuple):
     """Frequencies, the columns of their sines and cosines, and the axis of the positions that they multiply.
 
-    There may be fewer columns than frequencies; then the last frequencies have none.
+    There may be fewer columns than frequencies; the last frequencies then have no column.
     """
 
     frequencies: Frequencies
@@ -53,7 +53,7 @@ class Additive(Tabular):
 
     @property
     def mixes_axes(self) -> bool:
-        """Whether a column changes with more than one axis."""
+        """Whether a column depends on more than one axis."""
         return False
 
     def table(self, positions: Any) -> npt.NDArray[np.float32]:

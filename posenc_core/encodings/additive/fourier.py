@@ -1,4 +1,4 @@
-"""Fourier features: sines and cosines of coordinates, with frequencies that double or that are random."""
+"""Fourier features: sines and cosines of coordinates, with doubling or random frequencies."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FourierConvention: TypeAlias = Literal["paper", "code"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FourierFeatures(SinusoidalColumns):
-    """Sines and cosines of real coordinates, each frequency twice the one before (NeRF).
+    """Sines and cosines of real coordinates, each frequency twice the previous one (NeRF).
 
-    There are L = dim / (2 × `num_axes`) frequencies for each coordinate. Entries are correctly rounded, but for traced
-    positions, where the framework computes them, with errors of up to position × frequency × 2**-23.
+    There are L = dim / (2 × `num_axes`) frequencies for each coordinate. Entries are correctly rounded. For traced
+    positions, the framework computes them instead, with errors of up to position × frequency × 2**-23.
 
     Args:
         dim: number of columns, 2 × L × `num_axes`.
@@ -36,9 +36,9 @@ class FourierFeatures(SinusoidalColumns):
 
             * `"paper"`: sin, cos, sin, cos, … of the first coordinate, then of the next; frequencies `2**k * π`.
             * `"code"`: the sines of all coordinates, then their cosines, then those of the next frequency; frequencies
-              `2**k`. The authors' code, which puts the coordinates themselves before: `combine="concat"` does.
+              `2**k`. As in the authors' code, which also prepends the coordinates; use `combine="concat"` for that.
     Raises:
-        ValueError: if `dim` is no multiple of 2 × `num_axes`, or L is more than 64.
+        ValueError: if `dim` is not a multiple of 2 × `num_axes`, or L is more than 64.
     Source: Mildenhall et al. 2020, equation 4 (arXiv:2003.08934).
 
     >>> FourierFeatures(dim=4).table([0.0, 0.25])
@@ -85,14 +85,14 @@ class FourierFeatures(SinusoidalColumns):
 class RandomFourierFeatures(Additive):
     """Cosines and sines of random mixtures of real coordinates: `cos(2π B p)` and `sin(2π B p)`.
 
-    The numbers of B are normally distributed and follow from `seed` alone, the same on every machine and for ever:
-    uniform ones of NumPy's `RandomState`, whose stream is frozen, made normal in 110 digits and rounded once to
-    float64. Entries are correctly rounded, however many axes they mix.
+    The numbers of B are normally distributed and follow from `seed` alone, the same on every machine, in every version:
+    they are computed from uniform numbers of NumPy's `RandomState`, whose stream is frozen, with 110 digits and rounded
+    once to float64. Entries are correctly rounded, however many axes they mix.
 
     Args:
         dim: number of columns, even.
         scale: standard deviation of the numbers of B, turns per unit of position.
-        seed: what B is drawn from, from 0 to 2**32 - 1.
+        seed: the seed of B, from 0 to 2**32 - 1.
         num_axes: number of coordinates; positions are `(axes, length)` or `(axes, batch, length)`, `(length,)` for one.
         order: `"cos_first"` as in the paper, or `"sin_first"`.
     Raises:

@@ -19,17 +19,17 @@ _AXES = {"timm": (2,), "timm_interleaved": (2,), "mae": (2,), "diffusers": (3,),
 class GridSinusoidal(SinusoidalColumns):
     """`Sinusoidal` for grids of two or three axes: each column is a sine or cosine of the position on one of them.
 
-    Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them: height and width, or time, height
+    Positions are `(axes, length)` or `(axes, batch, length)`, as returned by `grid`: height and width, or time, height
     and width. They may be real: where diffusers has a `base_size` and an `interpolation_scale`, they are
     `grid(h, w) * base_size / np.array([[h], [w]]) / interpolation_scale`, and for videos `grid(t, h, w)` divided by the
-    scales of its axes. Prefix tokens, which have a row of zeros in the models, are for the caller to leave out.
+    scales of its axes. Do not pass prefix tokens, which have a row of zeros in the models.
 
     Args:
         dim: number of columns.
         convention: the order of the columns; each axis has the frequencies `base ** (-2i / d)` of its own d columns:
 
             * `"timm"`: the sines of height and width, then the cosines. `build_sincos2d_pos_embed` of timm; its
-              `reverse_coord=True` are grids whose axes the caller exchanges.
+              `reverse_coord=True` corresponds to a grid with exchanged axes.
             * `"timm_interleaved"`: sines and cosines of the height, then those of the width; timm's
               `interleave_sin_cos=True`.
             * `"mae"`: sines and cosines of the width, then those of the height. MAE, DiT, diffusers.
@@ -40,7 +40,7 @@ class GridSinusoidal(SinusoidalColumns):
         num_axes: 2; for `"diffusers"` 3; for `"tatp22"` 1, 2 or 3.
         base: the geometric base of the frequencies.
     Raises:
-        ValueError: if `dim` cannot be divided as the convention asks, or it is not for so many axes.
+        ValueError: if the convention does not allow this `dim` or number of axes.
     Source: He et al. 2021 (arXiv:2111.06377) and Yang et al. 2024 (arXiv:2408.06072), with their code.
 
     >>> from posenc_core import grid

@@ -19,7 +19,7 @@ BIT_ORDERS = ("most_significant_first", "least_significant_first")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Integer(Additive):
-    """Every column is the position itself. Grows without bound.
+    """The position itself in every column. It grows without bound.
 
     >>> Integer(dim=2).table([0, 1, 2])
     array([[0., 0.],
@@ -77,11 +77,11 @@ class Normalized(Additive):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Binary(Additive):
-    """The binary digits of position + `start`. Neighbours can lie far apart, and `2**dim` codes are all there are.
+    """The binary digits of position + `start`. Neighbours can be far apart, and there are only `2**dim` codes.
 
     Args:
         dim: number of digits.
-        start: the number that position 0 stands for.
+        start: the number that represents position 0.
         bit_order: `"most_significant_first"` or `"least_significant_first"`.
     Raises:
         ValueError: if a position is negative, or needs more than `dim` digits.

@@ -1,4 +1,4 @@
-"""Additive encodings that learn: each row, or the frequencies of sinusoids."""
+"""Additive encodings with learned rows or learned frequencies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Learned(Additive):
     Args:
         dim: number of columns.
         length: number of positions.
-        std: standard deviation of the normal distribution that the rows start from.
+        std: standard deviation of the normal distribution of the initial rows.
         offset: position p takes row p + `offset` of a table that has `length` + `offset` rows: 2 in OPT and BART.
     Raises:
         ValueError: if `dim` or `length` is not positive, or `std` or `offset` is negative.
@@ -69,7 +69,7 @@ class LearnedSinusoidal(Sinusoidal):
     where alpha is not 0. `table` returns the rows at alpha 0, correctly rounded.
 
     Args:
-        std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.
+        std: standard deviation of the normal distribution of the initial alpha; by default alpha starts at 0.
     Raises:
         ValueError: if `std` is negative, or `convention` is `"column_index"`, which has no pairs.
 
@@ -84,7 +84,7 @@ class LearnedSinusoidal(Sinusoidal):
         check_number("std", self.std, minimum=0)
         if self.convention == "column_index":
             raise ValueError(
-                "`convention` must not be 'column_index' where frequencies are learned; its columns are no pairs."
+                "`convention` must not be 'column_index' where frequencies are learned; its columns are not pairs."
             )
 
     table_names: ClassVar[tuple[str, ...]] = ()

@@ -21,7 +21,7 @@ CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "colu
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Sine(SinusoidalColumns):
-    """The sine of position × frequency, in every column. Bounded and smooth; no linear map leads from row to row.
+    """The sine of position × frequency, in every column: bounded, smooth, but no linear map takes each row to the next.
 
     Args:
         dim: number of columns.
@@ -29,7 +29,7 @@ class Sine(SinusoidalColumns):
             1 / `base`, evenly in the exponent), or numbers, one per column.
         base: for `"endpoint"`.
     Raises:
-        ValueError: if frequencies, `dim` and `base` do not go together; powers of two go with at most 150 columns.
+        ValueError: if frequencies, `dim` and `base` do not match; powers of two allow at most 150 columns.
 
     >>> Sine(dim=2, frequencies="powers_of_two").table([0, 1])
     array([[0.        , 0.        ],
@@ -74,7 +74,7 @@ class Sine(SinusoidalColumns):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Sinusoidal(SinusoidalColumns):
-    """Sine and cosine of position × frequency, from fast columns to slow ones. A rotation leads from row to row.
+    """Sine and cosine of position × frequency, from fast to slow columns; a rotation takes each row to the next.
 
     Args:
         dim: number of columns.
@@ -89,7 +89,7 @@ class Sinusoidal(SinusoidalColumns):
             * `"timestep"`: all cosines first, frequencies `base ** (-i / h)`; an odd `dim` ends in zeros. Improved
               DDPM, DiT, diffusers with `flip_sin_to_cos=True, downscale_freq_shift=0`.
             * `"column_index"`: as `"interleaved"`, but column j, not pair i, sets the frequency `base ** (-2j / dim)`,
-              and the row of position 0 is all zeros. A widespread slip in tutorials, kept for those who must read it.
+              and the row of position 0 is all zeros. A common mistake in tutorials, kept to reproduce their models.
     Raises:
         ValueError: if the convention is unknown, `base` not above 1, or `dim` too small for the convention.
 

@@ -1,4 +1,4 @@
-"""The additive encoding of the steps of a diffusion."""
+"""The additive encoding of diffusion steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDERS = ("sin_first", "cos_first")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Timestep(SinusoidalColumns):
-    """Sine and cosine of time × frequency, all of one before all of the other; an odd `dim` ends in zeros.
+    """Sine and cosine of time × frequency, all sines before all cosines or the reverse; an odd `dim` ends in zeros.
 
     With h = dim // 2, the frequencies are `scale * base ** (-i / (h - shift))`, radians per unit of time; one alone is
     `scale`. Times are integers or real numbers. `Sinusoidal` has two of the settings: its convention `"tensor2tensor"`
@@ -26,13 +26,13 @@ class Timestep(SinusoidalColumns):
 
     Args:
         dim: number of columns.
-        base: `max_period` elsewhere.
+        base: the base of the frequencies; `max_period` in other libraries.
         order: `"sin_first"`, or `"cos_first"`, which is `flip_sin_to_cos=True` in diffusers.
-        shift: `downscale_freq_shift` in diffusers, where it is 1 unless another is given.
+        shift: `downscale_freq_shift` in diffusers, whose default is 1.
         scale: multiplies the times.
     Raises:
         ValueError: if `dim` is below 2, `base` not above 1, `scale` not between 0 and 2**31, or `shift` not below h;
-            with h = 1, where it changes nothing, it may be 1.
+            with h = 1, a shift of 1 is allowed and has no effect.
     Source: Ho et al. 2020 (arXiv:2006.11239), appendix B; `get_timestep_embedding` of diffusers has all the options.
 
     >>> Timestep(dim=4, order="cos_first").table([0, 1])

@@ -20,11 +20,11 @@ Unit: TypeAlias = Literal["radian", "turn"]
 class AxialRotary(RotaryEncoding):
     """Rotary encoding of images, videos and volumes: each pair is rotated by the position on one of the axes.
 
-    Positions are `(axes, length)` or `(axes, batch, length)`, as `grid` makes them.
+    Positions are `(axes, length)` or `(axes, batch, length)`, as returned by `grid`.
 
     Args:
-        axes_dims: the number of channels that each axis rotates; channels of the head past their sum do not rotate.
-        base: the geometric base of the frequencies, one for all axes or one for each.
+        axes_dims: the number of channels that each axis rotates; the remaining channels of the head do not rotate.
+        base: the geometric base of the frequencies, one for all axes or one per axis.
         arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one pair of each axis
             in turn; `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4
             vision).
@@ -74,7 +74,7 @@ class AxialRotary(RotaryEncoding):
         if alternating and len(set(self.axes_dims)) > 1:
             raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {shown(self.axes_dims)}.")
         if self.series == "dealt" and len(set(self._bases())) > 1:
-            raise ValueError(f"`base` must be one number where its frequencies are dealt out, got {shown(self.base)}.")
+            raise ValueError(f"`base` must be one number where axes take turns, got {shown(self.base)}.")
         if self.arrangement == "blocks" and self.layout == "interleaved_to_half":
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
 

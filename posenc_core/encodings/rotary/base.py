@@ -82,17 +82,17 @@ class RotaryEncoding(Tabular):
 
     @property
     def max_seq_len(self) -> int | None:
-        """The length of sequences up to which these frequencies are right; None if any length is."""
+        """The longest sequence for which these frequencies are valid; None if unlimited."""
         return None
 
     def at(self, seq_len: int | None) -> Self:
-        """Return the encoding for sequences of `seq_len` positions; itself for None, or where lengths do not matter."""
+        """Return the encoding for sequences of `seq_len` positions; itself for None, or if lengths do not matter."""
         if seq_len is not None:
             check_integer("seq_len", seq_len)
         return self
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
-        """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` elsewhere."""
+        """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` in other libraries."""
         return f.as_float64(self.at(seq_len)._frequencies())
 
     @property
@@ -104,8 +104,8 @@ class RotaryEncoding(Tabular):
         """Return the cosine and sine tables of positions, float32: `(..., length) -> (..., length, pairs)` each.
 
         Args:
-            positions: integers or real numbers, below 2**31 in size; where the encoding has several axes, `(length,)`
-                if they are the same on all of them, else `(axes, ..., length)`.
+            positions: integers or real numbers, below 2**31 in size; for an encoding of several axes,
+                `(axes, ..., length)`, or `(length,)` if they are the same on all axes.
             seq_len: the length of the whole sequence, for scalings that depend on it.
         Raises:
             TypeError: if positions are not numbers.

@@ -24,7 +24,7 @@ class LearnedRotary(Rotary):
     2**-24 of their size. `cos_sin` returns the table at alpha 0.
 
     Args:
-        std: standard deviation of the normal distribution that alpha starts from; by default it starts from 0.
+        std: standard deviation of the normal distribution of the initial alpha; by default alpha starts at 0.
     Raises:
         ValueError: if `std` is negative, `scaling` depends on the length, or `precision` is not `"exact"`.
 

@@ -15,17 +15,17 @@ Sections: TypeAlias = Literal["chunked", "interleaved", "ernie"]
 class MultimodalRotary(Rotary):
     """`Rotary` for text, images and video: the time, the height or the width of a token rotates each pair (M-RoPE).
 
-    Positions are `(3, length)` or `(3, batch, length)`, in the order time, height, width; text has the same on all
-    axes.
+    Positions are `(3, length)` or `(3, batch, length)`, in the order time, height, width; text has the same position
+    on all axes.
 
     Args:
         sections: the number of pairs for each axis, in the order of the model's `mrope_section`: time, height, width;
             for `"ernie"` height, width, time. They add up to the pairs.
         arrangement: the order of the axes: `"chunked"`, one section after the other (Qwen2-VL); `"interleaved"`, t, h,
-            w, t, h, w, …, and time where the others have run out (Qwen3-VL); `"ernie"`, h, w, h, w, …, then time (Ernie
+            w, t, h, w, …, and time for the remaining pairs (Qwen3-VL); `"ernie"`, h, w, h, w, …, then time (Ernie
             4.5 VL).
     Raises:
-        ValueError: if the sections do not add up, or the arrangement cannot have them.
+        ValueError: if the sections do not add up to the pairs, or the arrangement does not allow them.
     Source: Wang et al. 2024, section 2.1 (arXiv:2409.12191); the arrangements as in the models named.
 
     >>> MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1)).axes

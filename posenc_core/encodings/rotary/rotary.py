@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoPE) of sequences: products of rotated queries and keys depend on distances alone."""
+"""Rotary position embedding (RoPE) of sequences: products of rotated queries and keys depend only on distances."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Rotary(RotaryEncoding):
         head_dim: width of one head of the queries and keys.
         layout: which channels form a pair: `"interleaved"` (0, 1), (2, 3), … as in GPT-J and Meta's Llama code,
             `"half"` (i, i + rotary_dim / 2) as in GPT-NeoX and Hugging Face's `rotate_half`, or
-            `"interleaved_to_half"`, which rotates pairs of the first and writes them in the places of the second, as in
+            `"interleaved_to_half"`, which reads pairs of the first layout and writes them in the second, as in
             DeepSeek.
         base: the geometric base of the frequencies, `rope_theta`.
-        rotary_dim: the number of channels of each head that rotate; all of them by default.
-        placement: which of them rotate: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole
+        rotary_dim: the number of rotated channels of each head; by default all.
+        placement: which channels rotate: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole
             head (`"spread"`: in half layout, (i, i + head_dim / 2)).
         direction: `"inverse"` rotates by the negative angle, as nanochat does.
-        scaling: the change of the frequencies for longer contexts.
+        scaling: a rule that changes the frequencies for longer contexts.
         precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
-            first, for models that were trained so.
-        frequencies: radians per position, one for each pair, in place of those of the base: a model's own buffer.
+            first, for models that were trained that way.
+        frequencies: radians per position, one for each pair, instead of those of the base: a model's own buffer.
     Raises:
         TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not
-            a finite number above 1, a word is unknown, the frequencies are not as many as the pairs, or options
+            a finite number above 1, a word is unknown, the number of frequencies is not that of the pairs, or options
             contradict each other.
     Source: Su et al. 2021 (arXiv:2104.09864); partial rotation as in GPT-J and GPT-NeoX.
 

@@ -1,4 +1,4 @@
-"""The rotary encoding whose scores fade with distance."""
+"""The rotary encoding whose scores decay with distance."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ LARGEST_EXPONENT = 87  # float32 holds exp(88)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class XPos(Rotary):
-    """`Rotary` with queries that shrink and keys that grow along the sequence, so that scores fade with distance.
+    """`Rotary` with queries that shrink and keys that grow along the sequence, so that scores decay with distance.
 
     Pair i of a query at p is multiplied by `z ** ((p - center) / scale_base)`, `z = (2i / d + 0.4) / 1.4`, that of a
-    key by the inverse. The center is a number, not the middle of each call's tokens, so that cached keys stay right.
-    Far from it keys leave float16 (by `exp(11)`) before float32 (`exp(88)`).
+    key by the inverse. The center is a number, not the middle of each call's tokens, so that cached keys stay valid.
+    Far from it, keys overflow float16 (at `exp(11)`) before float32 (at `exp(88)`).
 
     Args:
         scale_base: positions over which a pair shrinks by `z`.
-        center: the position at which the factor is 1; it cancels out of scores, and only has to be near.
+        center: the position at which the factor is 1; it cancels out of the scores and only has to be near the tokens.
     Raises:
         ValueError: if `scale_base` is not above 0, or positions are so far from the center that float32 overflows.
     Source: Sun et al. 2022, section 3 (arXiv:2212.10554).

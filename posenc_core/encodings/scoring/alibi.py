@@ -26,15 +26,15 @@ from .base import PositionScoring
 class Alibi(PositionScoring):
     """Attention with linear biases (ALiBi): minus slope × distance, with one slope per head.
 
-    For padded rows give positions: `from_mask` counts them as Bloom does.
+    For padded rows, pass positions: `from_mask` counts them as Bloom does.
 
     Args:
         num_heads: number of heads.
-        slopes: for a `num_heads` that is no power of two: `"press"`, the slopes of Press et al.'s program, also in
+        slopes: for a `num_heads` that is not a power of two: `"press"`, the slopes of Press et al.'s program, also in
             Bloom, MPT and others; or `"geometric"`, their paper's formula for any number, as in MLX.
-        max_bias: the slope of the last head is `2 ** -max_bias`: `alibi_bias_max` elsewhere.
-        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal
-            mask hides them.
+        max_bias: the slope of the last head is `2 ** -max_bias`: `alibi_bias_max` in other libraries.
+        sides: `"both"` treats keys after a query like those before it; `"past"` puts them at distance 0. Only a
+            causal mask hides them.
     Raises:
         ValueError: if `num_heads` or `max_bias` is not positive, or another argument unknown.
     Source: Press et al. 2022 (arXiv:2108.12409).

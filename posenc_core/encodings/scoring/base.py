@@ -61,7 +61,7 @@ class Scoring(Encoding):
     def scores(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
     ) -> Array:
-        """Return what is added to the scores.
+        """Return the term added to the scores.
 
         Args:
             weights: the arrays of `constants` and `parameters`, of any framework, by name.
@@ -75,7 +75,7 @@ class Scoring(Encoding):
     def values(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, attention: Array
     ) -> Array | None:
-        """Return what is added to the result of attention, given its weights, or None."""
+        """Return the term added to the result of attention, given its weights, or None."""
         return None
 
 
@@ -85,10 +85,10 @@ class PositionScoring(Scoring):
 
     @abstractmethod
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        """Return what is added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
+        """Return the term added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
-        """Return what is added to single scores, elementwise: the formula of `score`, for kernels that need one.
+        """Return the term added to single scores, elementwise: the formula of `score`, for kernels that need one.
 
         Args:
             weights: the arrays of `constants` and `parameters`, by name, of a library that takes integer arrays as
@@ -113,7 +113,7 @@ class PositionScoring(Scoring):
         return True
 
     def bias(self, query_positions: Any, key_positions: Any) -> npt.NDArray[np.float32]:
-        """Return what is added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`.
+        """Return the bias added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`.
 
         Raises:
             TypeError: if it depends on parameters, which only a layer has.
@@ -146,7 +146,7 @@ class ContentScoring(Scoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        """Return what is added to the scores, as `Scoring.scores`; both positions may be ranges of step 1."""
+        """Return the term added to the scores, as `Scoring.scores`; both positions may be ranges of step 1."""
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array

@@ -22,7 +22,7 @@ class Cope(ContentScoring):
 
     The gates are the sigmoids of the scores, 0 for hidden keys. q · e[position] is added to the score, interpolated
     linearly between two rows of the learned table e. Keys count in the order of the array; the positions of tokens are
-    not used. It needs a causal mask, applied before: without one, keys after the query also count.
+    not used. Apply a causal mask before; without one, keys after the query also count.
 
     Args:
         num_heads: number of heads.

@@ -18,7 +18,7 @@ BLOCK = 128  # queries whose hidden units are in memory at a time
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fire(PositionScoring):
-    """Functional interpolation (FIRE): a learned function of the distance divided by the longest that a query can have.
+    """Functional interpolation (FIRE): a learned function of the distance, relative to its maximum for the query.
 
     A perceptron maps `log(1 + |c * distance|) / log(1 + |c * max(query, l * threshold)|)` to one number per head; c
     and l are also learned. The distance has no sign; a causal mask hides the keys after a query. 128 queries are
@@ -28,7 +28,7 @@ class Fire(PositionScoring):
         num_heads: number of heads.
         hidden: number of hidden units.
         rate: the initial c.
-        threshold: queries before `l` times this position count as if they stood there; l starts from 1.
+        threshold: queries before `l` times this position are treated as if at that position; l starts at 1.
     Raises:
         ValueError: if `num_heads`, `hidden`, `rate` or `threshold` is not positive.
     Source: Li et al. 2024 (arXiv:2310.04418). Weights start as there with PyTorch's variance,

@@ -28,8 +28,8 @@ class Kerple(PositionScoring):
     Args:
         num_heads: number of heads.
         variant: `"logarithmic"`, `-r1 * log(1 + r2 * distance)`, or `"power"`, `-r1 * distance ** r2`.
-        sides: `"both"` counts keys after a query as those before it; `"past"` has them at distance 0. Only a causal
-            mask hides them.
+        sides: `"both"` treats keys after a query like those before it; `"past"` puts them at distance 0. Only a
+            causal mask hides them.
     Raises:
         ValueError: if `num_heads` is not positive, or another argument unknown.
     Source: Chi et al. 2022 (arXiv:2205.09921); their numbers start uniformly distributed, with these means.

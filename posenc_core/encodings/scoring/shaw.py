@@ -19,17 +19,17 @@ AppliesTo: TypeAlias = Literal["both", "keys"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ShawBias(ContentScoring):
-    """Relative positions by one learned vector for each offset (key less query), shared by the heads.
+    """Relative positions as one learned vector per offset (key minus query), shared by the heads.
 
     The product of a query with the vector of the offset, divided by √head_dim, is added to its score with a key; with
-    `applies_to="both"`, a second vector is added to the value. No array of queries × keys × head_dim is made.
+    `applies_to="both"`, a second vector is added to the value. No array of queries × keys × head_dim is created.
 
     Args:
         num_heads: number of heads.
         head_dim: width of each head's queries, keys and values.
         max_distance: the largest offset with a vector of its own; larger ones share that vector.
         applies_to: `"both"` keys and values, as published, or `"keys"` alone.
-        std: standard deviation of the normal distribution that the vectors start from.
+        std: standard deviation of the normal distribution of the initial vectors.
     Raises:
         ValueError: if a number is not positive, or `applies_to` is unknown.
     Source: Shaw et al. 2018, equations 3 to 5 (arXiv:1803.02155).

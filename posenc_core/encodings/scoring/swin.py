@@ -19,15 +19,15 @@ from .base import PositionScoring
 class SwinBias(PositionScoring):
     """One learned number per head and offset, in rows and columns, of two cells of a window.
 
-    Positions are numbers of tokens: the class token, if there is one, then the cells row by row. A layer raises for a
-    token outside of the window; under a tracer, which does not know the number, its scores are NaN.
+    Positions are token indices: the class token, if any, then the cells row by row. A layer raises an error for a
+    token outside the window; in traced code, which cannot check the index, its scores are NaN.
 
     Args:
         num_heads: number of heads.
         window: height and width, in tokens.
-        prefix_tokens: 1 where a class token stands before the cells, as in BEiT; it has three more rows, at the end:
+        prefix_tokens: 1 if a class token precedes the cells, as in BEiT; it has three more rows, at the end:
             for its scores with cells, for theirs with it, and for its score with itself.
-        std: standard deviation of the normal distribution that the numbers start from.
+        std: standard deviation of the normal distribution of the initial numbers.
     Raises:
         ValueError: if the window is empty or not of two axes, `prefix_tokens` neither 0 nor 1, or `std` negative.
     Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.

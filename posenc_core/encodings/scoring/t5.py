@@ -19,11 +19,11 @@ class T5Bias(PositionScoring):
 
     Args:
         num_heads: number of heads.
-        num_buckets: number of buckets, an even one where both sides have some.
-        max_distance: the distance from which on all share the last bucket of their side.
+        num_buckets: number of buckets; even if both sides have buckets.
+        max_distance: the distance from which all larger ones share the last bucket of their side.
         sides: `"both"` gives keys after a query buckets of their own, for encoders; `"past"` puts them into the bucket
-            of distance 0, for decoders, whose mask hides them.
-        std: standard deviation of the normal distribution that the numbers start from.
+            of distance 0, for decoders with a causal mask.
+        std: standard deviation of the normal distribution of the initial numbers.
     Raises:
         ValueError: if there are fewer than two buckets, an odd number for both sides, a `max_distance` that has a
             bucket of its own, an unknown side, or a negative `std`.

@@ -28,7 +28,7 @@ class TransformerXLBias(ContentScoring):
         head_dim: width of each head's queries and keys.
         max_distance: the largest distance, to both sides, with a sinusoid of its own (`clamp_len`).
         dim: width of R, even; `num_heads * head_dim` by default.
-        std: standard deviation of the normal distribution that u, v and W_r start from.
+        std: standard deviation of the normal distribution of the initial u, v and W_r.
     Raises:
         ValueError: if a number is not positive, or the width of R is odd.
     Source: Dai et al. 2019, section 3.3 (arXiv:1901.02860); R has its sines before its cosines, as in their code.

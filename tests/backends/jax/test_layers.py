@@ -46,7 +46,7 @@ def test_layers_pass_through_transformations():
 
 
 def test_layers_are_immutable():
-    with pytest.raises(AttributeError, match="`dropout` of a PositionalEncoding is set for good"):
+    with pytest.raises(AttributeError, match="`dropout` of a PositionalEncoding cannot be changed"):
         PositionalEncoding(8).dropout = 0.5
 
 

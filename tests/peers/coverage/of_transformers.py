@@ -103,7 +103,7 @@ def configs_of(module, cls):
         fields = FIELDS.get(found[name].model_type, {})
         try:
             config = found[name](**fields)
-        except Exception:  # noqa: BLE001, S112  # its defaults are no config
+        except Exception:  # noqa: BLE001, S112  # its defaults are not a config
             continue
         yield config, fields
         if (text := config.get_text_config()) is not config:
