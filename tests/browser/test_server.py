@@ -78,13 +78,33 @@ def test_bodies_of_no_request_are_refused_in_one_line(client, body, capfd):
 
 
 @pytest.mark.parametrize(
-    "value", [3, None, [], {}, True, "?encoding=" + "a" * 10_000, "?dim=nan&length=1e999", "?=&&="]
+    "value",
+    [
+        3,
+        None,
+        [],
+        {},
+        True,
+        "?encoding=" + "a" * 10_000,
+        "?with.encoding=T5Bias&with.encoding=Rotary",
+        "?scaling=LongRoPE&scaling.long_factor=" + "1," * 5_000,
+        "?dim=nan&length=1e999",
+        "?=&&=",
+    ],
 )
 def test_values_that_no_page_sends_are_refused_in_one_line(client, value, capfd):
     for output in callbacks(client):
         for body in (
             RESTORE | {"output": output, "inputs": [{"id": "url", "property": "search", "value": value}]},
             RESTORE | {"output": output, "inputs": [[{"id": {"name": value, "part": "words"}, "value": value}]] * 2},
+            RESTORE | {"output": output, "inputs": [[{"id": {"name": "window", "part": "text"}, "value": value}]] * 3},
+            RESTORE
+            | {
+                "output": output,
+                "inputs": [{"id": "read-config", "property": "n_clicks", "value": 1}],
+                "state": [{"id": "config", "property": "value", "value": value}],
+                "changedPropIds": ["read-config.n_clicks"],
+            },
         ):
             answer = client.post("/_dash-update-component", json=body)
             assert answer.status_code < 500, answer.text

@@ -9,8 +9,10 @@ from typing import Any
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 from dash.exceptions import PreventUpdate
 
+from posenc_core.encodings import PositionScoring
+
 from .catalogue import KINDS
-from .controls import CELL, HEAD, PAIR, POSITION, WITH, Control, fields_of, number_of
+from .controls import CELL, HEAD, NONE, PAIR, POSITION, WITH, Control, fields_of, number_of
 from .figures import PICTURES, Picture, draw_all, rotation
 from .guard import explain_errors
 from .links import MOST_SENTENCES, SIDES, controls_of, query_of, read, repeated_in, texts_of, views_in
@@ -49,9 +51,8 @@ def make_app() -> Dash:
 
 def _connect_controls(app: Dash) -> None:
     regions = [Output(region, "children") for region in REGIONS]
-    app.callback(*regions, Output("link-message", "children"), Output(POSITION.name, "value"), Input("url", "search"))(
-        _restore
-    )
+    others = Output("link-message", "children"), Output(POSITION.name, "value"), Output("compare", "open")
+    app.callback(*regions, *others, Input("url", "search"))(_restore)
     later_regions = [Output(region, "children", allow_duplicate=True) for region in LATER]
     before = State("chosen", "data")
     app.callback(*later_regions, *CONTROLS, before, prevent_initial_call=True)(_update_controls)
@@ -118,7 +119,8 @@ def _restore(search: str | None) -> tuple[Any, ...]:
     twice = [f"`{name[:40]}` is given twice; leave one of the two out." for name in repeated_in(search or "")]
     sentences = [*twice[:MOST_SENTENCES], *wrong]
     message = f"Part of the link is invalid. {' '.join(sentences)}" if sentences else ""
-    return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default)
+    is_compared = values[WITH + "encoding"] != NONE
+    return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default), is_compared
 
 
 def _update_controls(*given: Any) -> list[Any]:
@@ -155,7 +157,7 @@ def _not_carried(chosen: str | None) -> set[str]:
 def _read_config(_: int, text: str | None) -> list[Any]:
     """Return links to the encodings of a config, or one sentence that says what is wrong with it."""
     try:
-        found, notes = read_config(text or "")
+        found, notes = read_config(str(text or ""))
     except (TypeError, ValueError) as error:
         return [html.P(str(error)[:300], role="alert", className="message")]
     return [*found_links(found), *(html.P(note, className="words") for note in notes)]
@@ -196,7 +198,7 @@ def _draw(*_: Any) -> dict[str, Any]:
             "message": str(error), "code": "", "code_with": "", "note": "", "hidden": [True] * len(PICTURES)
         }  # fmt: skip
     for name in PICTURES:
-        _share(pictures, name)
+        _share(views, pictures, name)
     return unchanged | {
         "message": "",
         "code": repr(views[0].encoding),
@@ -216,10 +218,10 @@ def _picture(pictures: list[dict[str, Picture | None]], name: str, side: int) ->
     return pictures[side][name] if side < len(pictures) else None
 
 
-def _share(pictures: list[dict[str, Picture | None]], name: str) -> None:
-    """Give a picture of two encodings the same axes."""
+def _share(views: tuple[View, ...], pictures: list[dict[str, Picture | None]], name: str) -> None:
+    """Give a picture of two encodings the same axes, unless one adds to the scores and the other does not."""
     drawn = [picture.figure for each in pictures if (picture := each[name]) is not None]
-    if len(drawn) > 1:
+    if len(drawn) > 1 and len({isinstance(view.encoding, PositionScoring) for view in views}) == 1:
         share_axes(drawn)
 
 
@@ -228,10 +230,11 @@ def _draw_rotation(chosen: str | None, position: Any) -> list[Any]:
     if not chosen:
         raise PreventUpdate
     values, _ = read(texts_of(chosen))
-    pictures = [{"rotation": rotation(view)} for view in views_in(values | {POSITION.name: int(position or 0)})]
+    views = views_in(values | {POSITION.name: int(position or 0)})
+    pictures = [{"rotation": rotation(view)} for view in views]
     if not any(each["rotation"] for each in pictures):
         raise PreventUpdate
-    _share(pictures, "rotation")
+    _share(views, pictures, "rotation")
     both = [_picture(pictures, "rotation", side) for side in range(len(SIDES))]
     return [picture.figure if picture else no_update for picture in both] + [
         picture.words if picture else "" for picture in both

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -41,12 +41,9 @@ def text_of(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def link_to(encoding: Encoding, *, prefix: str = "") -> str:
+def link_to(encoding: Encoding) -> str:
     """Return the query of the view of an encoding: what the explorer opens for it.
 
-    Args:
-        encoding: the encoding.
-        prefix: `WITH` for the second of two that are compared.
     Raises:
         ValueError: if the explorer does not offer the encoding, or a field is out of the bounds of its control.
 
@@ -67,7 +64,21 @@ def link_to(encoding: Encoding, *, prefix: str = "") -> str:
         raise ValueError(" ".join(wrong))
     if view_of(found).encoding != encoding:
         raise ValueError(f"`encoding` has a field without a control in the explorer: {encoding!r}."[:300])
-    return query_of({prefix + name: text for name, text in texts.items()})
+    return query_of(texts)
+
+
+def link_to_all(encodings: Sequence[Encoding]) -> str:
+    """Return the query of the view of one encoding, or of two beside each other.
+
+    Raises:
+        ValueError: as `link_to`, or if there are not one or two.
+    """
+    if len(encodings) not in (1, 2):
+        raise ValueError(f"`encodings` must be one to show, or two to compare, got {len(encodings)}.")
+    texts = texts_of(link_to(encodings[0]))
+    for name, text in texts_of(link_to(encodings[1])).items() if len(encodings) > 1 else ():
+        texts.setdefault(name if name in VIEWS else WITH + name, text)
+    return query_of(texts)
 
 
 def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
@@ -81,7 +92,7 @@ def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
         if cls is not None:
             fields = tuple(fields_of(cls, prefix))
             values = {field.name: _value(field, texts, []) for field in fields}
-            scaling = SCALINGS.get(values.get(prefix + "scaling"))
+            scaling = SCALINGS.get(values.get(prefix + "scaling") or NONE)
             controls += [*fields, *(fields_of(scaling, prefix + INNER) if scaling else ())]
             num_axes = values.get(prefix + "num_axes")
             views |= set(views_of(cls, 1 if num_axes is None else num_axes))
@@ -161,7 +172,7 @@ def _values_of(value: Value) -> dict[str, Any]:
         if control.name == "scaling":
             field = NONE if field is None else type(field).__name__
         elif control.name == "seq_len" and field is None:
-            field = value.original_max_position_embeddings
+            field = vars(value)["original_max_position_embeddings"]
         values[control.name] = {True: "yes", False: "no"}[field] if isinstance(field, bool) else field
     if hasattr(value, "length"):
         values[LENGTH.name] = value.length

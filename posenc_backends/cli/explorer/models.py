@@ -28,7 +28,7 @@ def read_config(text: str) -> tuple[list[tuple[str, str]], list[str]]:
     Raises:
         TypeError, ValueError: if the text is no config, or too long, or describes an encoding wrongly.
     """
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         raise ValueError("`config` must be the text of a config.json, got nothing.")
     if len(text) > LONGEST:
         raise ValueError(f"`config` must have at most {LONGEST:,} characters, got {len(text):,}; leave out long lists.")

@@ -35,7 +35,7 @@ def layout() -> html.Main:
             dcc.Interval(id="tick", interval=TICK, disabled=True),
             html.Header([html.H1("posenc explorer"), html.P("Positional encodings and their properties.")]),
             html.Div(
-                [html.Form([html.Div(id=region) for region in REGIONS], **{"aria-label": "Controls"}), _models()],
+                [html.Form(_regions(), **{"aria-label": "Controls"}), _models()],
                 id="panel",
             ),
             html.Section(
@@ -57,6 +57,14 @@ def layout() -> html.Main:
             html.Footer(f"posenc {__version__}. Every number is computed by posenc_core, on this machine."),
         ]
     )
+
+
+def _regions() -> list[Any]:
+    """Return the empty regions of the panel; those of the second encoding are folded."""
+    parts = {region: html.Div(id=region) for region in REGIONS}
+    beside = [parts.pop(region) for region in REGIONS if region.startswith("with-")]
+    views = parts.pop("views")
+    return [*parts.values(), html.Details([html.Summary("compare"), *beside], id="compare"), views]
 
 
 def region_of(name: str) -> str:
@@ -161,7 +169,7 @@ def part_of(name: str, part: str) -> dict[str, str]:
     return {"name": name, "part": part}
 
 
-def dom_id(dash_id: Mapping[str, str]) -> str:
+def dom_id(dash_id: Mapping[str, Any]) -> str:
     """Return the id of the element in the browser."""
     return json.dumps(dash_id, sort_keys=True, separators=(",", ":"))
 

@@ -114,7 +114,7 @@ class View:
 
     def _rows(self) -> tuple[Any, ...]:
         weights: Mapping[str, Any] = self.encoding.constants(1) | initial_parameters(self.encoding)
-        return self.encoding.rows_of(weights, self.positions())  # type: ignore[attr-defined,no-any-return]
+        return self.encoding.rows_of(weights, self.positions())  # type: ignore[attr-defined]
 
     def scores(self, queries: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return what the positions of tokens make of the scores of these queries and keys: `(queries, keys)`.
