@@ -172,8 +172,8 @@ def test_views_go_with_the_kind():
         ("?encoding=Sinusoidal&base=nan", "`base` must be a number from 2 to 100000000, got 'nan'."),
         ("?encoding=Sinusoidal&dim=", "`dim` must be a whole number from 1 to 1536."),
         ("?scaling=Linear&scaling.factor=x", "`scaling.factor` must be a number from 1 to 64, got 'x'."),
-        ("?encoding=Integer&base=7", "`base` is not a control here; the controls are encoding, dim, "
-         "with.encoding, length."),
+        ("?encoding=Integer&base=7", ("`base` is not a control here; the controls are encoding, dim, "
+         "with.encoding, length.")),
     ],
 )  # fmt: skip
 def test_what_a_link_says_wrongly_is_one_sentence_and_the_default_stands(query, sentence):
