@@ -189,7 +189,7 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "prefix_tokens": partial(Number, lowest=0, highest=1),
     "std": partial(_real, lowest=0, highest=2, step=0.01),
     "offset": partial(Number, lowest=0, highest=16),
-    "num_buckets": partial(Number, lowest=2, highest=128),
+    "num_buckets": partial(Number, lowest=2, highest=128, step=2),
     "max_distance": partial(Number, lowest=2, highest=4096, step=None),
     "hidden": partial(Number, lowest=1, highest=256),
     "rate": partial(_real, lowest=0.01, highest=10, step=None),

@@ -33,7 +33,11 @@ def repeated_in(query: str) -> tuple[str, ...]:
 
 def query_of(values: Mapping[str, Any]) -> str:
     """Return the query with these values."""
-    return "?" + urlencode({name: text_of(value) for name, value in values.items() if value is not None}, safe=",")
+    alone = values.get(WITH + "encoding") == NONE
+    said = {name: text_of(value) for name, value in values.items() if value is not None}
+    return "?" + urlencode(
+        {name: text for name, text in said.items() if not (alone and name.startswith(WITH))}, safe=","
+    )
 
 
 def text_of(value: Any) -> str:
