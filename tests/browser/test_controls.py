@@ -1,5 +1,8 @@
 """What may be chosen, and links."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
 import posenc_core
@@ -245,3 +248,25 @@ def test_a_number_by_its_power_of_ten():
     )
     assert isinstance(base, Number)
     assert NONE not in SCALINGS
+
+
+def views_of_the_tutorial():
+    """Return the views that the pages of the tutorial link to, by page; reading them needs no Sphinx."""
+    tree = ast.parse((Path(__file__).parents[2] / "docs" / "heads.py").read_text(encoding="utf-8"))
+    (views,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "VIEWS")
+    return ast.literal_eval(views)
+
+
+@pytest.mark.parametrize(("page", "query"), views_of_the_tutorial().items())
+def test_views_of_the_tutorial_are_links_that_are_accepted(page, query):
+    assert (Path(__file__).parents[2] / "docs" / "tutorial" / f"{page}.md").exists()
+    values, wrong = read(texts_of(query))
+    assert (wrong, repeated_in(query)) == ((), ())
+    assert len(views_in(values)) == 1 + ("with.encoding=" in query)
+    assert texts_of(query).items() <= texts_of(query_of(values)).items()
+
+
+@pytest.mark.parametrize("width", [4, 6, 64, 66, 510])
+def test_every_even_width_rotates_the_axes_of_an_image(width):
+    encoding = view_of(read({"encoding": "AxialRotary", "head_dim": str(width)})[0]).encoding
+    assert sum(encoding.axes_dims) == width

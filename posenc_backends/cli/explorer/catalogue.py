@@ -95,7 +95,7 @@ def divisors(given: tuple[float, ...], pairs: int) -> tuple[float, ...]:
 
 def _equal_shares(fields: Mapping[str, Any]) -> tuple[int, ...]:
     half = 2 * (fields["head_dim"] // 4)
-    return half, half
+    return fields["head_dim"] - half, half  # both even, so that each even width makes an encoding
 
 
 def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
