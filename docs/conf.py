@@ -12,7 +12,8 @@ from costs import costs
 from covered import coverage
 from directives import Functions, Layers, plain_signature
 from drawings import pictures
-from drawn import FOLDER, Drawn
+from drawn import FOLDER
+from figures import Drawn
 from formulas import displayed, inline
 from heads import describe, lead_to_notebooks
 from interactive import Interactive
