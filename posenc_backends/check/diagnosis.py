@@ -37,12 +37,18 @@ class CallResult(NamedTuple):
     results: tuple[Float64s, ...]
     errors: tuple[float, ...]
     precision: str = EXACT
-    worst_rows: tuple[int, ...] = ()
+    row_errors: npt.NDArray[np.float64] = np.zeros(0)
 
     def sample_rows(self, most: int) -> npt.NDArray[np.int64] | None:
-        """Return the worst rows and at most `most` others, to compare candidates at; None if that is all of them."""
+        """Return at most `most` rows to compare candidates at, and the worst if these are right; None if that is all.
+
+        The worst rows of a rounded table are those where two roundings disagree, so that others are taken first.
+        """
         rows = self.call.sample_rows(most)
-        return None if rows is None else np.unique([*rows, *self.worst_rows])
+        if rows is None or (self.row_errors[rows] > LIMIT).any():
+            return rows
+        wrong = [int(self.row_errors.argmax()), int((self.row_errors > LIMIT).argmax())]
+        return np.unique([*rows, *wrong])
 
     @property
     def worst(self) -> float:
@@ -104,19 +110,19 @@ def measure(signature: Signature, call: TestCall, results: tuple[Float64s, ...])
     """Return the results of a call with their worst errors and their class."""
     errors = _worst_errors(signature, call.expected, call, results)
     if not max(errors) <= LIMIT:
-        return CallResult(call, results, errors, worst_rows=_worst_rows(signature, call, results))
+        return CallResult(call, results, errors, row_errors=_row_errors(signature, call, results))
     from_truth = _worst_errors(signature, call.expected.unrounded, call, results)
     precision = class_of_call(call.dtype, max(from_truth), max(errors))
     return CallResult(call, results, from_truth if precision == EXACT else errors, precision)
 
 
-def _worst_rows(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> tuple[int, ...]:
-    """Return the first row that is wrong, and the worst, of each output."""
-    rows = []
-    for error in errors_of(signature, call.expected, call, results):
-        by_row = np.nan_to_num(error.max(axis=-1), nan=np.inf).reshape(-1, error.shape[-2]).max(axis=0)
-        rows += [int(by_row.argmax()), int((by_row > LIMIT).argmax())]
-    return tuple(rows)
+def _row_errors(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> npt.NDArray[np.float64]:
+    """Return the worst error of each row of all outputs."""
+    errors = [
+        np.nan_to_num(error.max(axis=-1), nan=np.inf).reshape(-1, error.shape[-2]).max(axis=0)
+        for error in errors_of(signature, call.expected, call, results)
+    ]
+    return np.asarray(np.max(errors, axis=0))
 
 
 def _worst_errors(
