@@ -86,8 +86,8 @@ class MultiHeadAttention(Documented):
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
         position: a rotary or scoring encoding, or the layer of one: blocks that are given one layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves as many neighbouring heads of queries.
-        max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given;
-            eager calls beyond it grow them.
+        max_len: number of positions whose angles are in the tables from the start, where a rotary encoding is given,
+            as in `RotaryEmbedding`; eager calls beyond it grow them.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `position` is neither rotary nor scoring, or a layer of another framework.
@@ -124,7 +124,7 @@ class MultiHeadAttention(Documented):
         *,
         position: Any = None,
         num_kv_heads: int | None = None,
-        max_len: int = 2048,
+        max_len: int | None = None,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module
