@@ -1,0 +1,6 @@
+"""Inputs that `nox -s fuzz` found; each ended in something else than a result or one sentence."""
+
+FOUND = [
+    "from_notation('Normalized(dim=30 length=7)')",  # the second sentence of Python's: "Perhaps you forgot a comma?"
+]
+OF_BACKENDS = []  # calls of layers, and of functions with arrays of a framework
