@@ -143,6 +143,16 @@ def slow(session: nox.Session, name: str) -> None:
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
+@nox.session(name="install", default=False)
+@nox.parametrize("extra", ["", *EXTRAS])
+@nox.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def install_alone(session: nox.Session, extra: str) -> None:
+    """Install one extra in a clean environment of each Python, and run what the README says of it."""
+    session.install(f".[{extra}]" if extra else ".", env={"POSENC_BUILD_KERNEL": "required"})
+    session.run("pip", "check")
+    session.run("python", "tests/installed.py", extra)
+
+
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
     """Look for inputs that end in neither a result nor one sentence: `nox -s fuzz -- [--backend NAME] [--minutes N]`.
