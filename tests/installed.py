@@ -21,7 +21,8 @@ COMMANDS = {
 def main(extra):
     """Return 0 if the example runs or is refused in one sentence, else 1."""
     name = extra if extra in (*TITLES, "torch") else "numpy"
-    command = COMMANDS.get(extra, ["-c", code_for(name)])
+    before = f"import posenc_backends.{name}\n" + "import mxnet; mxnet.npx.set_np()\n" * (name == "mxnet")
+    command = COMMANDS.get(extra, ["-c", before + code_for(name)])
     with tempfile.TemporaryDirectory() as folder:  # where no folder has the name of the package
         ended = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False)
     last = ended.stderr.strip().rpartition("\n")[2]
