@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from posenc_backends.cli.main import main
-from posenc_backends.cli.relayout import checkpoint, safetensors
+from posenc_backends.cli.relayout import checkpoint
 from posenc_backends.cli.relayout.checkpoint import relayout_checkpoint
+from posenc_core.formats import safetensors
 from posenc_core.formats.safetensors import read_header, read_shards
 
 from ..errors import rejects

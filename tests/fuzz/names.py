@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 import posenc_core
-from posenc_backends.cli.relayout.safetensors import read_header, read_shards
 from posenc_backends.conformance.cases import backend_under_test
 from posenc_core import encodings, scaling
 from posenc_core.analysis import compare_rope
 from posenc_core.analysis.explain import explain
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
+from posenc_core.formats.safetensors import read_header, read_shards
 from posenc_core.huggingface import layer_types, load_position, load_rope
 from posenc_core.scaling import Scaling
 
