@@ -14,7 +14,7 @@ from .base import check_encoding
 from .inputs import past_frequencies, sequence_axis
 from .tables import TableLayer
 
-USUAL, MOST = 2**11, 2**17  # rows of tables of which no number is given; the most are 64 MiB for 128 channels
+USUAL, MOST = 2**11, 2**18  # rows of tables of which no number is given; the most are 128 MiB for 128 channels
 
 
 class RotaryEmbedding(TableLayer):
@@ -23,7 +23,7 @@ class RotaryEmbedding(TableLayer):
     Args:
         encoding: a rotary encoding.
         max_len: number of positions in the tables at the start; eager calls beyond it grow them.
-            The default is the length that the encoding is known to be for, its `longest`, within 2,048 and 131,072.
+            The default is the length that the encoding is known to be for, its `longest`, within 2,048 and 262,144.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is not rotary.

@@ -57,8 +57,8 @@ def test_a_shorter_table_is_warned_of_once(backend):
 
 def test_the_longest_default_is_bounded_and_warned_of(backend):
     encoding = replace(ROTARY, head_dim=2, max_len=10**7)
-    with pytest.warns(UserWarning, match="`max_len` is 131072, but Rotary.* is for 10000000 positions"):
-        assert num_rows(backend.RotaryEmbedding(encoding)) == [131072] * 2
+    with pytest.warns(UserWarning, match="`max_len` is 262144, but Rotary.* is for 10000000 positions"):
+        assert num_rows(backend.RotaryEmbedding(encoding)) == [262144] * 2
 
 
 @pytest.mark.parametrize(
