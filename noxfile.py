@@ -144,6 +144,32 @@ def slow(session: nox.Session, name: str) -> None:
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
+@nox.session(name="install", default=False)
+@nox.parametrize("extra", ["", *EXTRAS])
+@nox.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def install_alone(session: nox.Session, extra: str) -> None:
+    """Install one extra in a clean environment of each Python, and run what the README says of it."""
+    session.install(f".[{extra}]" if extra else ".", env={"POSENC_BUILD_KERNEL": "required"})
+    session.run("pip", "check")
+    session.run("python", "tests/installed.py", extra)
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Look for inputs that end in neither a result nor one sentence: `nox -s fuzz -- [--backend NAME] [--minutes N]`.
+
+    What is found is printed as a line for `tests/fuzz/found.py`. MXNet needs `-P 3.11`.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--backend", default="numpy", choices=("numpy", *BACKEND_NAMES))
+    name = parser.parse_known_args(session.posargs)[0].backend
+    if name == "numpy":
+        install(session, "explore", "report", constraints="docs")
+    else:
+        prepare(session, name)
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
 @nox.session
 def gpu(session: nox.Session) -> None:
     """Test the GPU kernel by Triton's interpreter, and on a GPU where there is one."""

@@ -133,9 +133,9 @@ def time_interleaved(
     repeats = {name: _repeats(call, clock) for name, call in calls.items()}
     order, shuffle = [*calls], random.Random(0).shuffle
     times: dict[str, list[float]] = {name: [] for name in calls}
-    began = time.perf_counter()
     gc.collect()
     gc.disable()
+    began = time.perf_counter()
     try:
         while (done := len(times[order[0]])) < rounds:
             spent = time.perf_counter() - began

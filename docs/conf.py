@@ -12,13 +12,16 @@ from costs import costs
 from covered import coverage
 from directives import Functions, Layers, plain_signature
 from drawings import pictures
-from drawn import FOLDER, Drawn
+from drawn import FOLDER
+from figures import Drawn
 from formulas import displayed, inline
 from heads import describe, lead_to_notebooks
 from interactive import Interactive
 from languages import Elsewhere, lead_elsewhere, others, show_contents
+from mistakes import mistakes
 from notebooks import write_notebooks
 from on_gpu import on_gpu
+from scored import scoreboard
 from speed import behind, first_screen, reasons, speed
 from support import support
 
@@ -91,6 +94,8 @@ def write_drawn():
         ("gpu", on_gpu()),
         ("costs", costs()),
         ("coverage", coverage()),
+        ("mistakes", mistakes()),
+        ("scoreboard", scoreboard()),
         *pictures(),
     ]:
         (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from babel.messages.pofile import read_po
-from docutils.nodes import Node, caption, container, image, paragraph
 from matplotlib import style
 from matplotlib.figure import Figure
-from sphinx.directives.patches import Figure as FigureDirective
 
 from posenc_core.analysis.plots import STYLE
 
@@ -95,36 +92,10 @@ def _chinese(label: str) -> str:
 
 @cache
 def _catalogue() -> dict[str, str]:
+    from babel.messages.pofile import read_po  # which only the builds of the pages have
+
     with LABELS.open("rb") as file:
         return {str(message.id): str(message.string) for message in read_po(file) if message.id}
-
-
-class Drawn(FigureDirective):
-    """A picture of `docs/_drawn` in its two forms, of which one is seen.
-
-    On the page of its name it is a numbered figure, to which `{numref}` can lead. Other pages show it without a number.
-    """
-
-    def run(self) -> list[Node]:
-        """Return a figure with two images and a caption."""
-        (name,) = self.arguments
-        page = self.state.document.settings.env.docname.rpartition("/")[2]
-        has_number = name.startswith(f"{page}-")
-        if has_number:
-            self.options["name"] = name
-        self.arguments = [f"/_drawn/{name}-light.svg"]
-        figure, *others = super().run()
-        light = next(figure.findall(image))
-        light["classes"].append("only-light")
-        dark = image(**{**light.attributes, "uri": f"/_drawn/{name}-dark.svg", "classes": ["only-dark"]})
-        if has_number:
-            figure["classes"].append("drawn")
-            figure.insert(1, dark)
-            return [figure, *others]
-        below = next(figure.findall(caption))
-        words = paragraph(below.rawsource, "", *below.children)
-        words.source, words.line = below.source, below.line  # without which it is not translated
-        return [container("", light, dark, words, classes=["drawn"]), *others]
 
 
 def ink(color: str) -> str:

@@ -5,6 +5,7 @@ from posenc_backends.torch import RotaryEmbedding
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,7 +40,10 @@ def load(name: str) -> ModuleType:
     return import_module(f"{__name__}.{name}")
 
 
-def require(module: str, *, install: str) -> None:
-    """Raise `ImportError` with the package to install, unless `module` is installed."""
+def require(module: str, *, install: str, newest: tuple[int, int] | None = None) -> None:
+    """Raise `ImportError` with the package to install, unless `module` is installed; `newest` is its newest Python."""
     if find_spec(module) is None:
+        if newest is not None and sys.version_info[:2] > newest:
+            needed, running = (".".join(map(str, version)) for version in (newest, sys.version_info[:2]))
+            raise ImportError(f"`{module}` needs Python {needed} or older, this is Python {running}.", name=module)
         raise ImportError(f'`{module}` is not installed; run `pip install "{install}"`.', name=module)

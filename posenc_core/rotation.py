@@ -15,6 +15,7 @@ from ._array_api.checks import (
     check_floating,
     check_integer,
     check_known,
+    check_library,
     check_sized,
     check_sizes_broadcast,
     is_static,
@@ -77,8 +78,8 @@ def rotate(
     Returns:
         Array of the shape and dtype of `x`, or `out`; half precision is rotated in float32 and rounded once.
     Raises:
-        TypeError: if `x` is not floating-point, a table is not, or `out` is of another library or
-            dtype, or cannot be written to.
+        TypeError: if `x` is not floating-point, a table is not, or is of a library that cannot meet that of `x`, or if
+            `out` is of another library or dtype, or cannot be written to.
         ValueError: if the table is wider than `x` or does not broadcast to it, if the tables differ in their columns,
             if `layout` or `placement` is unknown, if layout, placement and blocks cannot be combined, or if `out` has
             another shape.
@@ -154,7 +155,12 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
     if out is not None:
         check_alike("out", out, x)
-    return _rotate_by_operators(x, cos, sin, pairing, out)
+    try:
+        return _rotate_by_operators(x, cos, sin, pairing, out)
+    except Exception:
+        for name, table in (("cos", cos), ("sin", sin)):
+            check_library(name, table, x)  # only now, as some libraries take arrays of others
+        raise
 
 
 def check_sizes(x: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> None:

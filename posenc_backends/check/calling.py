@@ -20,6 +20,8 @@ from .signatures import Signature
 FRAMEWORKS = (*(name for name in NAMES if name != "keras"), "tensorflow", "keras", "numpy")
 INT32_POSITIONS = ("jax", "keras", "tensorflow", "mxnet")  # frameworks in which int32 is the usual integer
 
+WITH_VIEWS = ("numpy", "torch")  # frameworks whose arrays have strides
+
 
 class CallError(Exception):
     """The function raised, or returned something other than the arrays it must return; the message is a sentence."""
@@ -50,6 +52,12 @@ class Framework(NamedTuple):
     def to_backend(self, numbers: npt.NDArray[Any], dtype: str) -> Any:
         """Return the numbers as an array of the framework in this dtype."""
         return self.testing.cast(self.backend.from_numpy(np.ascontiguousarray(numbers, np.float32)), dtype)
+
+    def tokens(self, numbers: npt.NDArray[Any], dtype: str, is_strided: bool) -> Any:
+        """Return tokens in this dtype; if strided and the framework has views, with other strides."""
+        if not is_strided or numbers.ndim != 4 or self.name not in WITH_VIEWS:
+            return self.to_backend(numbers, dtype)
+        return self.to_backend(numbers.swapaxes(1, 2), dtype).swapaxes(1, 2)
 
     def positions(self, positions: npt.NDArray[Any]) -> Any:
         """Return positions as an array of the framework in its usual integer dtype, or in float32."""
@@ -95,44 +103,69 @@ def imported_frameworks(function: Callable[..., Any]) -> list[str]:
     return found or ["numpy"]
 
 
-def call(
-    function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall
-) -> tuple[Float64s, ...]:
-    """Call the function and return its results in float64.
+class Returned(NamedTuple):
+    """The results of a call in float64, their dtypes, and the names of the arguments that the call changed."""
+
+    results: tuple[Float64s, ...]
+    dtypes: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def call(function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall) -> Returned:
+    """Call the function and return its results.
 
     Raises:
         CallError: if it raises, or returns another number of arrays, no numbers, or arrays of another framework.
     """
-    tokens = [framework.to_backend(numbers, test_call.dtype) for numbers in test_call.tokens]
-    positions = [framework.positions(array) for array in test_call.position_arguments]
-    returned = _call(function, test_call, *tokens, *positions)
+    arguments = arguments_of(framework, test_call)
+    returned = _call(function, test_call, *arguments)
     outputs = returned if isinstance(returned, tuple | list) else (returned,)
     if len(outputs) != len(signature.outputs):
         raise CallError(
             f"it must return {len(signature.outputs)} arrays, got {_type_name(returned)}, for {test_call.description}."
         )
-    types = type(positions[0]), type(framework.to_backend(np.zeros(1), "float32"))
-    return tuple(_to_float64(framework, output, types, test_call) for output in outputs)
+    types = type(arguments[-1]), type(framework.to_backend(np.zeros(1), "float32"))
+    results = tuple(_to_float64(framework, output, types, test_call) for output in outputs)
+    numbers = (*test_call.tokens, *test_call.position_arguments)
+    names = (*signature.outputs, "positions", "key positions") if test_call.tokens else ("positions", "key positions")
+    changed = tuple(
+        name
+        for name, array, before in zip(names, arguments, numbers, strict=False)
+        if not np.array_equal(_numbers(framework, array), before)
+    )
+    return Returned(results, tuple(str(output.dtype).rpartition(".")[2] for output in outputs), changed)
+
+
+def arguments_of(framework: Framework, test_call: TestCall) -> list[Any]:
+    """Return the arrays of a call: tokens, then positions."""
+    tokens = [framework.tokens(numbers, test_call.dtype, test_call.is_strided) for numbers in test_call.tokens]
+    return [*tokens, *(framework.positions(array) for array in test_call.position_arguments)]
 
 
 def call_gradient(
-    function: Callable[..., Any], framework: Framework, test_call: TestCall, weights: Float64s
+    function: Callable[..., Any], framework: Framework, test_call: TestCall, weights: Float64s, number: int = 0
 ) -> Float64s:
-    """Return the gradient of `sum(first result * weights)` with respect to the first array.
+    """Return the gradient of `sum(result * weights)` with respect to the array and the result of this number.
 
     Raises:
         CallError: if the framework cannot compute it.
     """
-    first, *others = (framework.to_backend(numbers, test_call.dtype) for numbers in test_call.tokens)
-    positions = [framework.positions(array) for array in test_call.position_arguments]
+    arguments = arguments_of(framework, test_call)
 
-    def first_result(x: Any) -> Any:
-        returned = function(x, *others, *positions)
-        return returned[0] if isinstance(returned, tuple | list) else returned
+    def result(x: Any) -> Any:
+        returned = function(*arguments[:number], x, *arguments[number + 1 :])
+        return returned[number] if isinstance(returned, tuple | list) else returned
 
     weights_array = framework.to_backend(weights, test_call.dtype)
-    gradient = _call(framework.testing.gradient, test_call, first_result, first, weights_array)
-    return np.asarray(framework.backend.to_numpy(gradient), np.float64)
+    gradient = _call(framework.testing.gradient, test_call, result, arguments[number], weights_array)
+    try:
+        return _numbers(framework, gradient)
+    except Exception as error:
+        raise CallError(f"it has no gradient that can be read, for {test_call.description}.") from error
+
+
+def _numbers(framework: Framework, array: Any) -> Float64s:
+    return np.asarray(framework.backend.to_numpy(array), np.float64)
 
 
 def check_results(

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Encoding, PositionScoring
+from posenc_core.encodings import Encoding, Scoring, XPos
 
 from .candidates import Candidate, Float64s
-from .signatures import Signature
+from .signatures import HEADS, Signature
 
 MAX_POSITION = 2**20
 FAR = (1000, 4090, 8200, 32760, 65531, 131065, 262139, 524283, 1048563)  # first positions, on both sides of powers of 2
 PREFILL = 600  # tokens from position 0: more than bfloat16 can count
-MAY_REFUSE = ("each row its own", "out of order")  # a function may accept consecutive positions only
-BATCH = 2
+MAY_REFUSE = (
+    "each row its own",
+    "out of order",
+    "sparse",
+    "repeated",
+    "unsorted",
+    "each row unsorted",
+)  # a function may accept consecutive positions only
+LONG = 2049
+RANDOM_CALLS = 24
+SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 127, 257)  # lengths of random calls
+MANY_HEADS = ((1, 1), (2, 1), (3, 3), (5, 1), (6, 2), (8, 8))
+KINDS = ("consecutive", "sparse", "repeated", "unsorted", "each row its own", "each row unsorted")
 HALVES = ("bfloat16", "float16")
 OTHER_POSITIONS = {  # tested only on request; float32 represents them all
     "negative": np.arange(-13, 4),
@@ -36,6 +47,8 @@ class TestCall(NamedTuple):
         tokens: the other arrays, in float64.
         expected: the candidate without a mistake.
         is_optional: whether the function may refuse the call.
+        batch, heads: the sizes of the tokens, as `Signature.tokens` takes them.
+        is_strided: whether tokens are views whose axes of heads and positions are swapped in memory.
     """
 
     name: str
@@ -45,13 +58,16 @@ class TestCall(NamedTuple):
     tokens: tuple[Float64s, ...]
     expected: Candidate
     is_optional: bool = False
+    batch: int = 2
+    heads: tuple[int, int] = HEADS
+    is_strided: bool = False
 
     @property
     def position_arguments(self) -> tuple[npt.NDArray[Any], ...]:
         """The positions, as the function takes them."""
         if not self.num_queries:
             return (self.positions,)
-        return self.positions[: self.num_queries], self.positions[self.num_queries :]
+        return self.positions[..., : self.num_queries], self.positions[..., self.num_queries :]
 
     @property
     def description(self) -> str:
@@ -59,7 +75,7 @@ class TestCall(NamedTuple):
         shapes = " and ".join(str(x.shape) for x in self.tokens)
         tokens = f"{shapes} in {self.dtype} at " if self.tokens else ""
         ends = [
-            " and ".join(f"{row[0]} … {row[-1]}" for row in np.atleast_2d(positions))
+            " and ".join(f"{row[0]} … {row[-1]}" for row in positions.reshape(-1, positions.shape[-1]))
             for positions in self.position_arguments
         ]
         return f"{tokens}positions {' for keys '.join(ends)}"
@@ -67,7 +83,7 @@ class TestCall(NamedTuple):
     def sample_rows(self, most: int) -> npt.NDArray[np.int64] | None:
         """Return at most `most` rows, evenly spaced, to compare candidates at; None if that is all of them."""
         length = self.positions.shape[-1]
-        if self.num_queries or length <= most:
+        if self.num_queries or self.is_strided or length <= most:
             return None
         return np.unique(np.linspace(0, length - 1, most).round().astype(np.int64))
 
@@ -79,43 +95,101 @@ class TestCall(NamedTuple):
         return self._replace(positions=self.positions[..., rows], tokens=tokens, expected=self.expected.at(rows))
 
 
-def calls_of(
-    encoding: Encoding, signature: Signature, *, end: int, takes: tuple[str, ...], optional: tuple[str, ...]
-) -> Iterator[TestCall]:
+class Caller(NamedTuple):
+    """What all calls of a check have in common."""
+
+    encoding: Encoding
+    signature: Signature
+    weights: Mapping[str, Any]
+
+    def call(self, name: str, dtype: str, positions: Any, num_queries: int = 0, **options: Any) -> TestCall:
+        """Return a call at these positions, `(length,)` or `(batch, length)`; axes are added if the encoding has more.
+
+        Tokens are those of `np.random.default_rng(number of positions)`.
+        """
+        batch, heads = options.get("batch", 2), options.get("heads", HEADS)
+        generator = np.random.default_rng(positions.size)
+        length = positions.shape[-1]
+        on_axes = _on_axes(positions, getattr(self.encoding, "num_axes", 1))
+        tokens = self.signature.tokens(generator, (batch, length), dtype, heads, num_queries)
+        expected = Candidate(encoding=self.encoding, positions=on_axes, num_queries=num_queries, weights=self.weights)
+        optional = options.pop("is_optional", name in MAY_REFUSE)
+        return TestCall(name, dtype, on_axes, num_queries, tokens, expected, optional, **options)
+
+
+def _on_axes(positions: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """Return positions that differ between the axes: as given, reversed, halved, and so on."""
+    if count == 1:
+        return positions
+    return np.stack([(positions[..., ::-1] if axis % 2 else positions) // (axis // 2 + 1) for axis in range(count)])
+
+
+def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[TestCall]:
     """Yield all test calls in order: near, from elsewhere, one token, far, out of order, in other dtypes, again.
 
     Args:
-        encoding: the encoding that the function must compute.
-        signature: what the function takes.
+        caller: the encoding, what the function takes, and the parameters.
         end: the first position that is not tested.
         takes: dtypes to test besides float32, and names of `OTHER_POSITIONS`.
         optional: which of them the function may refuse.
     """
-    if isinstance(encoding, PositionScoring):
-        yield from _bias_calls(encoding, signature, end)
+    scores = isinstance(caller.encoding, Scoring)
+    if scores:
+        yield from _bias_calls(caller, end)
     else:
-        yield from _token_calls(encoding, signature, end, tuple(name for name in takes if name in HALVES), optional)
+        yield from _token_calls(caller, end, tuple(name for name in takes if name in HALVES), optional)
     for name in (name for name in takes if name in OTHER_POSITIONS):
-        positions, queries = OTHER_POSITIONS[name], 5 if isinstance(encoding, PositionScoring) else 0
-        yield _call(encoding, signature, name, "float32", np.r_[positions[:queries], positions], queries)
+        positions, queries = OTHER_POSITIONS[name], 5 if scores else 0
+        yield caller.call(name, "float32", np.r_[positions[:queries], positions], queries)
 
 
-def _token_calls(
-    encoding: Encoding, signature: Signature, end: int, dtypes: tuple[str, ...], optional: tuple[str, ...]
-) -> Iterator[TestCall]:
+def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int = 0) -> Iterator[TestCall]:
+    """Yield calls of random sizes at random positions, far and near, of each kind of positions in turn."""
+    if isinstance(caller.encoding, Scoring):
+        return
+    generator = np.random.default_rng(seed)
+    dtypes = tuple(name for name in dtypes if name != "float16" or not isinstance(caller.encoding, XPos))  # overflows
+    for number in range(RANDOM_CALLS):
+        kind, length = KINDS[number % len(KINDS)], int(generator.choice(SIZES))
+        batch = int(generator.integers(1, 4))
+        reach = min(end, int(2 ** generator.uniform(5, 20)) + length)
+        positions = _random_positions(generator, kind, (batch, min(length, end)), reach)
+        heads = MANY_HEADS[int(generator.integers(len(MANY_HEADS)))]
+        dtype = str(generator.choice(("float32", *dtypes)))
+        call = caller.call(kind, dtype, positions, batch=batch, heads=heads, is_strided=bool(number % 2))
+        yield call._replace(is_optional=call.is_optional or dtype != "float32")
+
+
+def _random_positions(generator: np.random.Generator, kind: str, shape: tuple[int, int], end: int) -> npt.NDArray[Any]:
+    batch, length = shape
+    drawn = generator.integers(0, end, shape)
+    if kind == "consecutive":
+        return np.arange(length) + int(generator.integers(0, max(end - length, 1)))
+    if kind == "each row its own":
+        return np.arange(length) + generator.integers(0, max(end - length, 1), (batch, 1))
+    if kind == "each row unsorted":
+        return drawn
+    if kind == "repeated":
+        return np.sort(drawn[0] // 3 * 2)
+    return np.sort(drawn[0]) if kind == "sparse" else drawn[0]
+
+
+def _token_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[TestCall]:
     """Yield the calls for tables, sums and rotations."""
     for name, positions in _float32_positions(end):
-        yield _call(encoding, signature, name, "float32", positions)._replace(is_optional=name in MAY_REFUSE)
+        yield caller.call(name, "float32", positions)
     prefill = np.arange(min(PREFILL, end))
-    if not signature.has_tokens:
-        yield _call(encoding, signature, "from 0", "float32", prefill)
+    if not caller.signature.has_tokens:
+        yield caller.call("from 0", "float32", prefill)
         return
     for dtype in dtypes:
         for name, first in (("from elsewhere", min(4001, end - 13)), ("from 0", 0)):
             positions = prefill if first <= 0 else np.arange(first, first + 13)
-            call = _call(encoding, signature, f"{dtype}, {name}", dtype, positions)
-            yield call._replace(is_optional=dtype in optional)
-        yield _call(encoding, signature, f"after {dtype}", "float32", prefill)
+            yield caller.call(f"{dtype}, {name}", dtype, positions, is_optional=dtype in optional)
+        yield caller.call(f"after {dtype}", "float32", prefill)
+    yield caller.call("one row", "float32", prefill[:5], batch=1, heads=(1, 1))
+    yield caller.call("a view", "float32", prefill[:9], batch=3, heads=(3, 3), is_strided=True)
+    yield caller.call("long", "float32", np.arange(min(LONG, end)), batch=1, heads=(2, 1))
 
 
 def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
@@ -133,7 +207,7 @@ def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     yield "out of order", np.array([9, 2, 30, 4, 4, 77, 0, 51, 23, 1, 65]) % end
 
 
-def _bias_calls(encoding: Encoding, signature: Signature, end: int) -> Iterator[TestCall]:
+def _bias_calls(caller: Caller, end: int) -> Iterator[TestCall]:
     for name, queries, keys in (
         ("near", range(17), range(17)),
         ("the last of many", range(20, 23), range(23)),
@@ -142,13 +216,5 @@ def _bias_calls(encoding: Encoding, signature: Signature, end: int) -> Iterator[
         ("far apart", range(end - 5, end), range(5)),
         ("near again", range(17), range(17)),
     ):
-        yield _call(encoding, signature, name, "float32", np.r_[queries, keys], len(queries))
-
-
-def _call(
-    encoding: Encoding, signature: Signature, name: str, dtype: str, positions: npt.NDArray[Any], num_queries: int = 0
-) -> TestCall:
-    generator = np.random.default_rng(positions.size)
-    tokens = signature.tokens(generator, (BATCH, positions.shape[-1]), dtype)
-    expected = Candidate(encoding=encoding, positions=positions, num_queries=num_queries)
-    return TestCall(name, dtype, positions, num_queries, tokens, expected)
+        if max(queries[-1], keys[-1]) < end:
+            yield caller.call(name, "float32", np.r_[queries, keys], len(queries))

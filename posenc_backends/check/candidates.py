@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, PositionScoring, Rotary
+from posenc_core.attention.attend import AttentionInputs
+from posenc_core.encodings import Additive, Encoding, PositionScoring, RotaryEncoding, XPos
+from posenc_core.encodings.additive.base import in_columns
+from posenc_core.tables.frequencies import as_float64
 
 Float64s = npt.NDArray[np.float64]
 Tables = tuple[Float64s, ...]
@@ -24,6 +27,7 @@ class Arithmetic(NamedTuple):
         positions, frequencies, angles: the dtype that each is rounded to, by name.
         ulps: by how many ulp every frequency is off, as with other ways to compute a power.
         divides: whether positions are divided by wavelengths instead of multiplied by frequencies.
+        tables: the dtype that cosine and sine are rounded to, if all else is exact.
     """
 
     positions: str | None = None
@@ -31,9 +35,24 @@ class Arithmetic(NamedTuple):
     angles: str | None = None
     ulps: int = 0
     divides: bool = False
+    tables: str | None = "float32"
 
 
 EXACT = Arithmetic()
+UNROUNDED = Arithmetic(tables=None)
+Apply = Callable[[Float64s, Float64s, Float64s, Any], Float64s]
+Outcome = Callable[[Float64s, Float64s], Float64s]
+
+
+class StillFrom(NamedTuple):
+    """A change of tables: from this position on nothing rotates."""
+
+    end: int
+
+    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
+        """Return the change of cosine and sine at these positions."""
+        still = (positions >= self.end)[..., None]
+        return lambda cos, sin: (np.where(still, 1, cos), np.where(still, 0, sin))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +64,20 @@ class Candidate:
         positions: `(..., length)`; for a scoring encoding, the query positions followed by the key positions.
         num_queries: for a scoring encoding, how many of the positions belong to queries.
         arithmetic: the precision of the angles.
-        changes: functions from tables to tables, applied in order at the end.
+        changes: functions from tables to tables, applied in order at the end; keys of XPos have tables of their own.
+        apply: `(x, cos, sin, encoding) -> result`, if tables are applied in another way than by `rotate`.
+        outcomes: functions from tokens and results to results, applied in order.
+        weights: the parameters of the encoding, by name.
     """
 
     encoding: Encoding
     positions: npt.NDArray[Any]
     num_queries: int = 0
     arithmetic: Arithmetic = EXACT
-    changes: tuple[Callable[..., Tables], ...] = ()
+    changes: tuple[Callable[..., Tables] | StillFrom, ...] = ()
+    apply: Apply | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    weights: Mapping[str, Any] = field(default_factory=dict)
 
     def tables(self) -> Tables:
         """Compute cosine and sine, or a table, or a bias, in float64.
@@ -62,8 +87,14 @@ class Candidate:
         """
         tables = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
         for change in self.changes:
-            tables = change(*tables)
+            one = change.at(self.positions) if isinstance(change, StillFrom) else change
+            tables = one(*tables) if len(tables) != 4 else (*one(*tables[:2]), *one(*tables[2:]))
         return tables
+
+    @property
+    def unrounded(self) -> Candidate:
+        """This candidate with tables that are not rounded to float32, where the encoding has angles."""
+        return replace(self, arithmetic=UNROUNDED) if has_angles(self.encoding) else self
 
     def with_fields(self, **fields: Any) -> Candidate:
         """Return this candidate with other fields of the encoding.
@@ -74,7 +105,7 @@ class Candidate:
         changed: Any = replace(self.encoding, **fields)
         return replace(self, encoding=changed)
 
-    def with_change(self, change: Callable[..., Tables]) -> Candidate:
+    def with_change(self, change: Callable[..., Tables] | StillFrom) -> Candidate:
         """Return this candidate with one more change of its tables."""
         return replace(self, changes=(*self.changes, change))
 
@@ -85,20 +116,42 @@ class Candidate:
     def _unchanged_tables(self) -> tuple[Any, ...]:
         encoding, positions = self.encoding, self.positions
         if isinstance(encoding, PositionScoring):
-            return (encoding.bias(positions[: self.num_queries], positions[self.num_queries :]),)
+            return (self._bias(encoding),)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
+        if encoding.parameters():
+            return (_learned_table(encoding, self.weights, positions),)
         return _exact_tables(encoding, positions)
+
+    def added_scores(self, q: Float64s, k: Float64s) -> Tables:
+        """Compute what an encoding that looks at queries and keys adds to their scores; 0 at keys that are hidden."""
+        encoding: Any = self.encoding
+        queries, keys = self.positions[: self.num_queries], self.positions[self.num_queries :]
+        hidden = keys > queries[:, None] if encoding.needs_all_keys else np.zeros((1, 1), bool)
+        scores = np.where(hidden, -np.inf, q @ np.swapaxes(k, -1, -2) / np.sqrt(encoding.head_dim))
+        weights = {**encoding.constants(0), **self.weights}
+        tables: Tables = (
+            np.asarray(encoding.scores(weights, queries, keys, AttentionInputs(q, k, scores)), np.float64),
+        )
+        for change in self.changes:
+            tables = change.at(self.positions)(*tables) if isinstance(change, StillFrom) else change(*tables)
+        return (np.where(hidden, 0, np.broadcast_to(tables[0], scores.shape)),)
+
+    def _bias(self, encoding: PositionScoring) -> Any:
+        queries, keys = self.positions[: self.num_queries], self.positions[self.num_queries :]
+        if not encoding.parameters():
+            return encoding.bias(queries, keys)
+        return encoding.score({**encoding.constants(0), **self.weights}, queries, keys)
 
     def _rounded_tables(self) -> Tables:
         """Compute each column at the rounded angle; a column that is not a sine or cosine stays exact."""
         frequencies, (at_zero, at_quarter) = _frequencies(self.encoding), _columns_at_0_and_90_degrees(self.encoding)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            angles = _angles(self.positions[..., None], frequencies, self.arithmetic)
+            angles = _angles(_by_column(self.encoding, self.positions), frequencies, self.arithmetic)
         if not np.isfinite(angles).all():
             raise ValueError("Angles overflow.")
         cos, sin = np.cos(angles), np.sin(angles)
-        if isinstance(self.encoding, Rotary):
+        if isinstance(self.encoding, RotaryEncoding):
             return cos * at_zero, sin * at_quarter
         table = cos * at_zero + sin * at_quarter
         if not frequencies.all():
@@ -115,17 +168,43 @@ def arithmetic_within(arithmetic: Arithmetic, ulps: int) -> Iterator[Arithmetic]
 
 
 def _exact_tables(encoding: Encoding, positions: npt.NDArray[Any]) -> tuple[Any, ...]:
-    if isinstance(encoding, Rotary):
+    if isinstance(encoding, XPos):
+        return tuple(encoding.rows(positions).values())
+    if isinstance(encoding, RotaryEncoding):
         return encoding.cos_sin(positions)
     if isinstance(encoding, Additive):
         return (encoding.table(positions),)
     raise TypeError(f"`encoding` must have a table, got {encoding!r}.")
 
 
+def has_angles(encoding: Encoding) -> bool:
+    """Whether each column is the sine or cosine of an angle on one axis, or a number without rounding."""
+    if isinstance(encoding, RotaryEncoding):
+        return not isinstance(encoding, XPos)
+    return isinstance(encoding, Additive) and encoding.num_axes == 1 and not encoding.parameters()
+
+
+def _by_column(encoding: Encoding, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the positions that multiply the frequencies: `(..., length, 1)`, or `(..., length, columns)` by axis."""
+    if getattr(encoding, "num_axes", 1) == 1 or not isinstance(encoding, RotaryEncoding):
+        return positions[..., None]
+    return np.moveaxis(positions[list(encoding.axes)], 0, -1)
+
+
+def _learned_table(encoding: Any, weights: Mapping[str, Any], positions: npt.NDArray[Any]) -> Any:
+    if "table" in weights:
+        if (positions < 0).any() or (positions >= encoding.limit).any():
+            raise ValueError("There is no such row.")
+        return weights["table"][positions + encoding.offset]
+    constants = encoding.constants(0)
+    frequencies = as_float64(encoding._frequencies()) * np.exp(weights["alpha"])  # constants are rounded to float32
+    return in_columns(positions[..., None] * frequencies, constants["places"].astype(np.int64))
+
+
 @lru_cache(maxsize=16)
 def _columns_at_0_and_90_degrees(encoding: Encoding) -> Tables:
     """Return the entry of each column at angle 0 and at π/2; for a rotation, the factors of cosine and sine."""
-    if isinstance(encoding, Rotary):
+    if isinstance(encoding, RotaryEncoding):
         factor = encoding.attention_factor
         return np.array(factor), np.array(-factor if encoding.direction == "inverse" else factor)
     frequencies = _frequencies(encoding)
@@ -136,7 +215,7 @@ def _columns_at_0_and_90_degrees(encoding: Encoding) -> Tables:
 
 @lru_cache(maxsize=16)
 def _frequencies(encoding: Encoding) -> Float64s:
-    if isinstance(encoding, Rotary):
+    if isinstance(encoding, RotaryEncoding):
         return encoding.frequencies()
     if isinstance(encoding, Additive):
         return np.broadcast_to(encoding.angular_frequencies(), (encoding.dim,))

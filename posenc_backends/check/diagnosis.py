@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from posenc_backends.conformance.errors import ulp_of
 
 from .calls import TestCall
 from .candidates import Candidate, Float64s
+from .classes import EXACT, UNKNOWN, class_of_call
 from .mistakes import Mistake
 from .search import SearchOptions, mistakes_to_try
 from .signatures import Signature
@@ -22,22 +24,60 @@ from .signatures import Signature
 LIMIT = 4.0
 MATCH_LIMIT = 8.0  # how closely a mistake must be reproduced: frameworks' own sines add as much error again
 SMALL_POSITION = 128  # up to here, float32 angles beside another mistake add at most as many ulp as the position
-UNKNOWN = "differs, cause unknown"
 SHOULD_BE_ZERO = 2.0**64  # an error of more ulp means that the right number is 0
+SMALLEST_FLOAT16 = 2.0**-24
+SHOWN_EVERY = 2.0  # seconds between two lines of progress
 SAMPLE_ROWS = (3, 13)  # a mistake is compared at 3 rows first, then at 13
 
 
 class CallResult(NamedTuple):
-    """The result of a function for a test call, with the worst error of each output in ulp."""
+    """The result of a function for a test call, with the worst error of each output in ulp, and the class of all."""
 
     call: TestCall
     results: tuple[Float64s, ...]
     errors: tuple[float, ...]
+    precision: str = EXACT
+    row_errors: npt.NDArray[np.float64] = np.zeros(0)
+
+    def sample_rows(self, most: int) -> npt.NDArray[np.int64] | None:
+        """Return at most `most` rows to compare candidates at, and the worst if these are right; None if that is all.
+
+        The worst rows of a rounded table are those where two roundings disagree, so that others are taken first.
+        """
+        rows = self.call.sample_rows(most)
+        if rows is None or (self.row_errors[rows] > LIMIT).any():
+            return rows
+        wrong = [int(self.row_errors.argmax()), int((self.row_errors > LIMIT).argmax())]
+        return np.unique([*rows, *wrong])
 
     @property
     def worst(self) -> float:
         """The worst error of all outputs in ulp."""
         return max(self.errors)
+
+
+class Deadline:
+    """The time that a search may take, and who is shown how far it is.
+
+    Args:
+        seconds: the time.
+        progress: a function that takes a line of text, or None.
+    """
+
+    def __init__(self, seconds: float, progress: Callable[[str], None] | None = None):
+        self.seconds, self.progress = seconds, progress
+        self.start = self.shown = time.monotonic()
+        self.tried = 0
+
+    def is_over(self) -> bool:
+        """Return whether the time is over; show the progress every two seconds."""
+        self.tried += 1
+        now = time.monotonic()
+        if self.progress is not None and now - self.shown >= SHOWN_EVERY:
+            self.shown = now
+            text = f"{self.tried} hypotheses tried in {now - self.start:.0f} s, of at most {self.seconds:.0f} s"
+            self.progress(f"searching for the mistake: {text}")
+        return now - self.start > self.seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,47 +107,94 @@ class FoundMistake:
 
 
 def measure(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> CallResult:
-    """Return the results of a call with their worst errors."""
-    errors = _errors(signature, call.expected, call, results)
-    return CallResult(call, results, tuple(float(np.max(error, initial=0)) for error in errors))
+    """Return the results of a call with their worst errors and their class."""
+    errors = _worst_errors(signature, call.expected, call, results)
+    if not max(errors) <= LIMIT:
+        return CallResult(call, results, errors, row_errors=_row_errors(signature, call, results))
+    from_truth = _worst_errors(signature, call.expected.unrounded, call, results)
+    precision = class_of_call(call.dtype, max(from_truth), max(errors))
+    return CallResult(call, results, from_truth if precision == EXACT else errors, precision)
 
 
-def find_mistakes(signature: Signature, results: list[CallResult]) -> list[FoundMistake]:
-    """Return the mistakes that reproduce all results above the limit, each with the calls that show it."""
-    found: dict[str, FoundMistake] = {}
-    known: list[Mistake] = []
-    always: set[str] = set()  # mistakes that float32 calls show, which no call in another dtype can have left behind
-    unexplained: set[str] = set()  # dtypes of calls that no mistake explains
-    for number, result in enumerate(results):
-        if result.worst <= LIMIT:
-            continue
-        call, earlier = result.call, results[:number]
-        options = SearchOptions(with_rounding=call.dtype not in unexplained, with_pairs=not unexplained)
-        tried = mistakes_to_try(call, [one.call for one in earlier], known, options)
-        for cause, outputs in _causes(signature, result, tried):
-            mistake = _or_stale_cache(cause, call, earlier, always)
-            one = _found(signature, result, mistake, outputs)
-            found[one.name] = _merge(found[one.name], one) if one.name in found else one
+def _row_errors(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> npt.NDArray[np.float64]:
+    """Return the worst error of each row of all outputs."""
+    errors = [
+        np.nan_to_num(error.max(axis=-1), nan=np.inf).reshape(-1, error.shape[-2]).max(axis=0)
+        for error in errors_of(signature, call.expected, call, results)
+    ]
+    return np.asarray(np.max(errors, axis=0))
+
+
+def _worst_errors(
+    signature: Signature, candidate: Candidate, call: TestCall, results: tuple[Float64s, ...]
+) -> tuple[float, ...]:
+    return tuple(float(np.max(error, initial=0)) for error in errors_of(signature, candidate, call, results))
+
+
+Causes = list[tuple[Mistake | None, tuple[str, ...]]]
+
+
+class Diagnosis:
+    """The mistakes that reproduce the results seen so far, each with the calls that show it."""
+
+    def __init__(self, signature: Signature, deadline: Deadline):
+        self.signature, self.deadline = signature, deadline
+        self.found: dict[str, FoundMistake] = {}
+        self.causes: list[Causes] = []  # of each result
+        self._known: list[Mistake] = []
+        self._always: set[str] = set()  # shown by float32 calls, which no call in another dtype can have left behind
+        self._unexplained: set[str] = set()  # dtypes of calls that no mistake explains
+        self._earlier: list[CallResult] = []
+
+    @property
+    def mistakes(self) -> list[FoundMistake]:
+        """The mistakes, in the order in which they were found."""
+        every = set(self.signature.outputs)
+        return [replace(one, outputs=()) if set(one.outputs) == every else one for one in self.found.values()]
+
+    def add(self, result: CallResult) -> None:
+        """Find the causes of a result above the limit."""
+        self.causes.append([] if result.worst <= LIMIT else self._explain(result))
+        self._earlier.append(result)
+
+    def _explain(self, result: CallResult) -> Causes:
+        call, known = result.call, self._known
+        options = SearchOptions(with_rounding=call.dtype not in self._unexplained, with_pairs=not self._unexplained)
+        earlier = [one.call for one in self._earlier]
+        explained = zip(self._earlier, self.causes, strict=True)
+        right = [one.call for one, causes in explained if all(cause and not cause.is_of_the_end for cause, _ in causes)]
+        causes = list(
+            _causes(self.signature, result, mistakes_to_try(call, earlier, right, known, options), self.deadline)
+        )
+        for cause, outputs in causes:
+            mistake = _or_stale_cache(cause, call, self._earlier, self._always)
+            one = _found(self.signature, result, mistake, outputs)
+            self.found[one.name] = _merge(self.found[one.name], one) if one.name in self.found else one
             if mistake is None:
-                unexplained.add(call.dtype)
+                self._unexplained.add(call.dtype)
             elif not mistake.is_state and mistake not in known:
                 known.append(mistake)
             if call.dtype == "float32":
-                always.add(one.name)
-    all_outputs = set(signature.outputs)
-    return [replace(one, outputs=()) if set(one.outputs) == all_outputs else one for one in found.values()]
+                self._always.update(one.name.split(", "))
+        return causes
 
 
-def _errors(
+def errors_of(
     signature: Signature, candidate: Candidate, call: TestCall, results: tuple[Float64s, ...]
 ) -> list[Float64s]:
     """Return the distance of each number from what a candidate gives, in ulp."""
     expected = signature.results(candidate, call.tokens, results[0].shape[-1])
     with np.errstate(invalid="ignore"):  # infinity, if a candidate rounds to float16
         return [
-            np.abs(got.reshape(right.shape) - right) / ulp_of(signature.magnitudes(candidate, right), call.dtype)
+            np.abs(got.reshape(right.shape) - right) / _ulps(signature.magnitudes(candidate, right), call.dtype)
             for got, right in zip(results, expected, strict=True)
         ]
+
+
+def _ulps(magnitudes: Float64s, dtype: str) -> Float64s:
+    """Return the ulp of each number; tiny numbers have that of the smallest number of the dtype."""
+    least = SMALLEST_FLOAT16 if dtype == "float16" else 0.0
+    return np.maximum(ulp_of(magnitudes, dtype), least)
 
 
 def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
@@ -119,17 +206,21 @@ def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
 
 
 def _causes(
-    signature: Signature, result: CallResult, mistakes: Iterable[Mistake]
+    signature: Signature, result: CallResult, mistakes: Iterable[Mistake], deadline: Deadline
 ) -> Iterator[tuple[Mistake | None, tuple[str, ...]]]:
     """Yield the simplest mistake of all wrong outputs, or one for each of them; None means unknown."""
-    wrong = [number for number, error in enumerate(result.errors) if error > LIMIT]
+    wrong = [number for number, error in enumerate(result.errors) if not error <= LIMIT]
     causes: dict[int, Mistake | None] = dict.fromkeys(wrong)
     for mistake in mistakes:
+        if deadline.is_over():
+            break
         reproduced = _reproduced(signature, mistake, result, wrong)
         if len(reproduced) == len(wrong):
             causes = dict.fromkeys(wrong, mistake)
             break
         causes |= {number: mistake for number in reproduced if causes[number] is None}
+        if None not in causes.values():
+            break
     for cause in dict.fromkeys(causes.values()):
         yield cause, tuple(signature.outputs[number] for number in wrong if causes[number] == cause)
 
@@ -141,7 +232,7 @@ def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outp
     """
     for most in SAMPLE_ROWS:
         if outputs:
-            outputs = _reproduced_at(signature, mistake, result, outputs, result.call.sample_rows(most))
+            outputs = _reproduced_at(signature, mistake, result, outputs, result.sample_rows(most))
     return outputs
 
 
@@ -158,7 +249,7 @@ def _reproduced_at(
     matching: list[int] = []
     for candidate in mistake.candidates(result.call.expected):
         try:
-            errors = [_by_column(error) for error in _errors(signature, candidate.at(rows), call, results)]
+            errors = [_by_column(error) for error in errors_of(signature, candidate.at(rows), call, results)]
         except (TypeError, ValueError):
             continue
         best = [np.minimum(*pair) for pair in zip(best, errors, strict=True)] if best else errors
@@ -172,7 +263,7 @@ def _matches(best: Float64s, number: int, signature: Signature, call: TestCall, 
     error, largest = float(best.max(initial=0)), float(np.abs(call.positions).max(initial=0))
     if error > MATCH_LIMIT + (largest if largest <= SMALL_POSITION else 0):
         return False
-    from_right = _errors(signature, call.expected, call, results)[number]
+    from_right = errors_of(signature, call.expected, call, results)[number]
     return 2 * error <= float(from_right.max(initial=0))
 
 
@@ -185,7 +276,7 @@ def _or_stale_cache(
     cause: Mistake | None, call: TestCall, earlier: list[CallResult], always: set[str]
 ) -> Mistake | None:
     """Return a stale cache if the cause belongs to the dtype of an earlier call; otherwise the cause."""
-    if cause is None or cause.name in always:
+    if cause is None or always & {*cause.name.split(", ")}:
         return cause
     dtype = next((dtype for dtype in ("bfloat16", "float16") if cause.name.startswith(dtype)), call.dtype)
     if dtype == call.dtype or all(one.call.dtype != dtype for one in earlier):
@@ -208,7 +299,7 @@ def _found(signature: Signature, result: CallResult, mistake: Mistake | None, ou
 def _first_difference(signature: Signature, result: CallResult) -> str:
     call = result.call
     expected = signature.results(call.expected, call.tokens, result.results[0].shape[-1])
-    errors = _errors(signature, call.expected, call, result.results)
+    errors = errors_of(signature, call.expected, call, result.results)
     number = next(number for number, error in enumerate(errors) if not error.max(initial=0) <= LIMIT)
     at = tuple(np.argwhere(~(errors[number] <= LIMIT))[0].tolist())
     got = result.results[number].reshape(expected[number].shape)[at]

@@ -1,4 +1,4 @@
-"""Check the gradient: for a rotation, the weights rotated back."""
+"""Check gradients: for a rotation, the weights rotated back; of every array, in every dtype, twice."""
 
 from __future__ import annotations
 
@@ -8,57 +8,111 @@ from typing import Any
 import numpy as np
 
 from posenc_backends.conformance.errors import ulp_of
+from posenc_core.analysis.precision import ROUNDED
 from posenc_core.rotation import rotate_pairs
 
 from .calling import CallError, Framework, call_gradient
-from .calls import TestCall
-from .candidates import Float64s
+from .calls import Caller, TestCall
+from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake
+from .mistakes import Mistake
 from .signatures import RotateQueriesAndKeys, Signature
 
+POSITIONS = np.arange(3, 8)  # so near that float32 angles are right
+Causes = dict[str, Mistake | None]  # by output
 
-def gradient_mistake(
-    function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall
+
+def gradient_mistakes(
+    function: Callable[..., Any], framework: Framework, caller: Caller, dtypes: tuple[str, ...], causes: Causes
+) -> Iterator[FoundMistake]:
+    """Yield the mistakes in the gradient of each result with respect to its array, at most one for each array.
+
+    Args:
+        function: the function.
+        framework: whose arrays it takes.
+        caller: what all calls have in common.
+        dtypes: dtypes of tokens that it accepts.
+        causes: the mistakes that results have; their gradients are those of what is computed with the mistake.
+    """
+    for number, output in enumerate(caller.signature.outputs):
+        for dtype in dtypes:
+            call = caller.call("gradient", dtype, POSITIONS)
+            candidates = _candidates(call, causes.get(output))
+            found = _mistake(function, framework, caller.signature, call, candidates, number)
+            if found is not None:
+                yield found
+                break
+
+
+def _candidates(call: TestCall, cause: Mistake | None) -> list[Candidate]:
+    return [call.expected] if cause is None else list(cause.candidates(call.expected))[:1]
+
+
+def _mistake(
+    function: Callable[..., Any],
+    framework: Framework,
+    signature: Signature,
+    call: TestCall,
+    candidates: list[Candidate],
+    number: int,
 ) -> FoundMistake | None:
-    """Return the mistake in the gradient with respect to the first array; None if the gradient is right."""
-    weights = np.random.default_rng(1).standard_normal(test_call.tokens[0].shape).astype(np.float32).astype(np.float64)
-    try:
-        gradient = call_gradient(function, framework, test_call, weights)
-    except CallError as failure:
-        return _found(test_call, f"there is none: {failure}", np.inf)
-    right = _right_gradient(signature, test_call, weights)
-    if gradient.shape != right.shape:
-        return _found(test_call, f"its shape is {gradient.shape}, not {right.shape}", np.inf)
-    magnitude = np.full_like(right, np.abs(right).max())
-    error = _worst_error(gradient, right, magnitude)
-    if error <= LIMIT:
-        return None
-    for description, wrong in _wrong_gradients(signature, test_call, weights, right):
-        if _worst_error(gradient, wrong, magnitude) <= MATCH_LIMIT:
-            return _found(test_call, description, error)
-    return _found(test_call, "no known mistake gives these numbers", error)
+    shape, outputs = call.tokens[number].shape, (signature.outputs[number],) if len(signature.outputs) > 1 else ()
+    weights = ROUNDED["bfloat16"](np.random.default_rng(1).standard_normal(shape)).astype(np.float64)
+    for candidate in candidates:
+        right = _right_gradient(signature, candidate, call, weights, number)
+        magnitude = np.full_like(right, np.abs(right).max())
+        limit = LIMIT if candidate is call.expected else MATCH_LIMIT + POSITIONS.max()
+        for time in ("", "the second time, "):
+            try:
+                gradient = call_gradient(function, framework, call, weights, number)
+            except CallError as failure:
+                return _found(call, outputs, f"{time}there is none: {failure}", np.inf)
+            if gradient.shape != right.shape:
+                return _found(call, outputs, f"{time}its shape is {gradient.shape}, not {right.shape}", np.inf)
+            error = _worst_error(gradient, right, magnitude, call.dtype)
+            if error <= limit:
+                continue
+            for description, wrong in _wrong_gradients(signature, candidate, number, weights, right):
+                if _worst_error(gradient, wrong, magnitude, call.dtype) <= limit + LIMIT:
+                    return _found(call, outputs, time + description, error)
+            return _found(call, outputs, f"{time}no known mistake gives these numbers", error)
+    return None
 
 
-def _right_gradient(signature: Signature, test_call: TestCall, weights: Float64s) -> Float64s:
+def _right_gradient(
+    signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int
+) -> Float64s:
     """Return the weights rotated back; for an addition, the weights themselves."""
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
-    encoding: Any = test_call.expected.encoding
-    pairing = encoding.pairing
-    cos, sin = (table[..., : encoding.pairs] for table in test_call.expected.tables())
-    back = pairing._replace(split=pairing.join, join=pairing.split)
-    return np.asarray(rotate_pairs(weights, cos, -sin, pairing=back))
+    encoding: Any = candidate.encoding
+    if candidate.apply is not None or candidate.outcomes:
+        return _transposed(signature, candidate, call, weights, number)
+    tables = candidate.tables()
+    cos, sin = (table[..., : encoding.pairs] for table in (tables[2:] if number and len(tables) == 4 else tables[:2]))
+    return np.asarray(rotate_pairs(weights, cos, -sin, pairing=encoding.pairing.inverse))
+
+
+def _transposed(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
+    """Apply the transpose of a linear map of channels, which the map of each unit vector gives."""
+    result = np.empty_like(weights)
+    for channel in range(weights.shape[-1]):
+        unit = tuple(np.zeros_like(x) for x in call.tokens)
+        unit[number][..., channel] = 1
+        result[..., channel] = (weights * signature.results(candidate, unit, 0)[number]).sum(axis=-1)
+    return result
 
 
 def _wrong_gradients(
-    signature: Signature, test_call: TestCall, weights: Float64s, right: Float64s
+    signature: Signature, candidate: Candidate, number: int, weights: Float64s, right: Float64s
 ) -> Iterator[tuple[str, Float64s]]:
     """Yield known mistakes with the gradients that they give."""
     yield "it is 0: the result is detached", np.zeros_like(weights)
     if isinstance(signature, RotateQueriesAndKeys):
-        yield "it is rotated forwards, not back", signature.results(test_call.expected, (weights,), 0)[0]
+        units = (weights,) * (number + 1)
+        yield "it is rotated forwards, not back", signature.results(candidate, units, 0)[number]
         yield "it is not rotated", weights
-        factor: float = getattr(test_call.expected.encoding, "attention_factor", 1.0)
+        factor: float = getattr(candidate.encoding, "attention_factor", 1.0)
         yield "the attention factor is missing", right / factor
         yield "the attention factor is squared", right * factor
     yield "it has the opposite sign", -right
@@ -66,17 +120,17 @@ def _wrong_gradients(
         yield f"it is multiplied by {factor:g}", right * factor
 
 
-def _worst_error(gradient: Float64s, wanted: Float64s, magnitude: Float64s) -> float:
-    error = np.abs(gradient - wanted) / ulp_of(magnitude, "float32")
+def _worst_error(gradient: Float64s, wanted: Float64s, magnitude: Float64s, dtype: str) -> float:
+    error = np.abs(gradient - wanted) / ulp_of(magnitude, dtype)
     return float("inf") if np.isnan(error).any() else float(error.max(initial=0))
 
 
-def _found(test_call: TestCall, description: str, error: float) -> FoundMistake:
+def _found(call: TestCall, outputs: tuple[str, ...], description: str, error: float) -> FoundMistake:
     return FoundMistake(
         name="wrong gradient",
         description=description,
-        outputs=(),
+        outputs=outputs,
         calls=("gradient",),
         error=error,
-        start=f"in {test_call.description}.",
+        start=f"in {call.description}.",
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from posenc_core.encodings import Encoding
 
-from .diagnosis import LIMIT, UNKNOWN, FoundMistake
+from .classes import CLASSES, EXACT, ROUNDED, names_of
+from .diagnosis import LIMIT, FoundMistake
 
 CONFORMS, DIFFERS, FAILED, IMPOSSIBLE = range(4)  # exit statuses
 
@@ -24,6 +24,11 @@ class CheckResult:
         mistakes: the mistakes that reproduce these numbers.
         failure: what the function raised, or why its result cannot be read; None if every call returned numbers.
         remarks: the calls that it refused and may refuse.
+        precision: its class: `"exact"`, `"rounded once"`, `"rounded several times"`, `"float32 angles"`,
+            `"half-precision angles"` or `"wrong"`.
+        allow: the lowest class that conforms.
+        first_off: for a class with rounded angles, the first position at which a result is off by 1e-3.
+        smallest: a program of the smallest call that fails, the first that did.
     """
 
     encoding: Encoding
@@ -33,11 +38,15 @@ class CheckResult:
     mistakes: tuple[FoundMistake, ...] = ()
     failure: str | None = None
     remarks: tuple[str, ...] = ()
+    precision: str = EXACT
+    allow: str = ROUNDED
+    first_off: int | None = None
+    smallest: str | None = None
 
     @property
     def status(self) -> int:
         """0 if the function conforms, 1 if it does not, 2 if it failed before a mistake was found."""
-        if self.mistakes:
+        if CLASSES.index(self.precision) > CLASSES.index(self.allow):
             return DIFFERS
         return CONFORMS if self.failure is None else FAILED
 
@@ -49,20 +58,24 @@ class CheckResult:
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each mistake once, also of those made together with another."""
-        names = ([one.name] if one.name == UNKNOWN else one.name.split(", ") for one in self.mistakes)
-        return tuple(dict.fromkeys(chain.from_iterable(names)))
+        return tuple(dict.fromkeys(names_of(self.mistakes)))
 
     def __str__(self) -> str:
+        off = "" if self.first_off is None else f", off by 1e-3 from position {self.first_off} on"
+        mistakes = ", ".join(self.names) or f"only {self.precision}"
         outcome = {
-            CONFORMS: f"conforms (worst {self.worst:.2g} ulp)",
-            DIFFERS: f"does not conform: {', '.join(self.names)}",
+            CONFORMS: f"conforms ({self.precision}{off or f', worst {self.worst:.2g} ulp'})",
+            DIFFERS: f"does not conform: {mistakes}{off}",
             FAILED: "failed",
         }[self.status]
         dtypes = ", ".join(dict.fromkeys(dtype for _, dtype, _ in self.answers))
         calls = f"{len(self.answers)} calls in {dtypes}" if self.answers else "no calls"
         subject = f"{self.encoding!r}: {self.framework}, {self.form}, {calls}"
         details = [*self.mistakes, *([] if self.failure is None else [self.failure]), *self.remarks]
-        return "\n".join([f"{outcome}; {subject}", *(f"  {detail}" for detail in details)])
+        lines = [f"{outcome}; {subject}", *(f"  {detail}" for detail in details)]
+        if self.smallest is not None and self.status == DIFFERS:
+            lines += ["  the smallest call that fails:", *(f"    {line}" for line in self.smallest.splitlines())]
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in the types of JSON."""
@@ -73,6 +86,10 @@ class CheckResult:
             "form": self.form,
             "worst": _finite(self.worst),
             "limit": LIMIT,
+            "class": self.precision,
+            "allowed": self.allow,
+            "first_off": self.first_off,
+            "smallest": self.smallest,
             "mistakes": [
                 {
                     "name": one.name,

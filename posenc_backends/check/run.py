@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from posenc_core._array_api.checks import check_integer
-from posenc_core.encodings import Encoding, Rotary
-from posenc_core.encodings.notation import parse
+import numpy as np
 
-from .calling import CallError, Framework, NotFiniteError, call, check_results, framework_of, imported_frameworks
-from .calls import HALVES, MAX_POSITION, OTHER_POSITIONS, TestCall, calls_of
-from .diagnosis import LIMIT, CallResult, find_mistakes, measure
-from .gradients import gradient_mistake
+from posenc_core._array_api.checks import check_integer
+from posenc_core.encodings import Encoding, LearnedRotary, Rotary
+from posenc_core.encodings.notation import parse
+from posenc_core.scaling import AttentionFactor
+
+from .calling import CallError, Framework, call, framework_of, imported_frameworks
+from .calls import HALVES, MAX_POSITION, OTHER_POSITIONS, Caller, TestCall, calls_of, random_calls
+from .candidates import Float64s
+from .classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
+from .diagnosis import Deadline
 from .program import FRAMEWORK, Program
+from .properties import first_position_off
 from .result import CheckResult
-from .signatures import Signature, signature_of
+from .session import Session
+from .signatures import signature_of
 
 DEFAULT = Rotary(head_dim=64, layout="half")
 MIN_POSITIONS = 20  # that test calls need
+SEARCH_SECONDS = 30.0  # for the names of mistakes
 
 
-def check(
+def check(  # noqa: PLR0913 - all that a check depends on
     function: Callable[..., Any],
     spec: Encoding | str = DEFAULT,
     *,
@@ -30,6 +38,9 @@ def check(
     longest: int | None = None,
     takes: tuple[str, ...] | None = None,
     gradient: bool = True,
+    allow: str = ROUNDED,
+    parameters: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> CheckResult:
     """Check at many positions whether a function computes an encoding, and find the mistake if it does not.
 
@@ -44,11 +55,16 @@ def check(
         framework: the framework whose arrays the function takes; by default one that its module imports.
         form: `"rotation"` as above, `"turn"` for `(x, positions) -> x`, `"table"` for `positions -> (cos, sin)` or
             `positions -> table`, `"addition"` for `(x, positions) -> x + rows`, `"bias"` for
-            `(query_positions, key_positions) -> bias`; by default it follows from the number of arguments.
+            `(query_positions, key_positions) -> bias`, `"scores"` for `(q, k, query_positions, key_positions) ->` what
+            is added to the scores; by default it follows from the number of arguments.
         longest: the first position that is not tested; by default 2**20, or where the encoding ends.
         takes: what the function must accept besides float32 and positions from 0: any of the dtypes `"bfloat16"` and
             `"float16"` and of the positions `"negative"` and `"real"`; by default both dtypes, which it may refuse.
-        gradient: whether to check the gradient, if the framework has gradients.
+        gradient: whether to check gradients, if the framework has them.
+        allow: the lowest class of precision that conforms, one of `CLASSES` but the last.
+        parameters: for an encoding that learns, the arrays that the function uses, by the names of
+            `encoding.parameters()`.
+        progress: a function that is given a line of text every two seconds of a search for the mistake.
     Returns:
         The result: `status`, `mistakes`, `worst` and more; as a string, a report.
     Raises:
@@ -69,29 +85,68 @@ def check(
     encoding = parse(spec) if isinstance(spec, str) else spec
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"`function` must be a function or a callable object, got {function!r}.")
-    signature = signature_of(function, encoding, form)
+    checked_class(allow)
+    signature, weights = signature_of(function, encoding, form), _checked_parameters(encoding, parameters)
+    if isinstance(encoding, LearnedRotary):
+        encoding, weights = _with_learned_frequencies(encoding, weights["alpha"]), {}
+        signature = replace(signature, encoding=encoding)
+    caller = Caller(encoding, signature, weights)
     end = _first_untested_position(encoding, longest)
-    chosen, failure = _choose_framework(function, signature, framework, end)
-    optional = HALVES if takes is None else ()
-    calls = tuple(calls_of(encoding, signature, end=end, takes=_checked_takes(chosen, takes), optional=optional))
+    chosen, failure = _choose_framework(function, caller, framework, end)
+    optional, takes = HALVES if takes is None else (), _checked_takes(chosen, takes)
+    calls = tuple(calls_of(caller, end=end, takes=takes, optional=optional))
     _check_positions_exist(calls)
-    answers: list[CallResult] = []
-    remarks: list[str] = []
+    session = Session(function, chosen, caller, Deadline(SEARCH_SECONDS, progress))
     if failure is None:
-        answers, remarks, failure = _call_all(function, chosen, signature, calls)
-    mistakes = find_mistakes(signature, answers)
-    first = next((answer for answer in answers if answer.call.name == "from elsewhere"), None)
-    if gradient and signature.has_tokens and chosen.has_gradients and first is not None and first.worst <= LIMIT:
-        wrong = gradient_mistake(function, chosen, signature, first.call)
-        mistakes += [] if wrong is None else [wrong]
+        failure = session.run(calls)
+    if failure is None and session.has_precision_only:
+        session.run_random(random_calls(caller, end=end, dtypes=session.dtypes[1:]))
+    if failure is None and caller.signature.has_tokens and gradient and chosen.has_gradients:
+        session.check_gradients()
+    if failure is None and session.has_precision_only:
+        session.check_surroundings()
+    found = [*session.diagnosis.mistakes, *session.mistakes]
+    precision = worst_class((one.precision for one in session.answers), names_of(found))
+    first_off = None
+    if failure is None and precision in (FLOAT32, HALF) and caller.signature.has_angles:
+        first_off = first_position_off(function, chosen, caller, end)
     return CheckResult(
         encoding=encoding,
         framework=chosen.name,
-        form=signature.name,
-        answers=tuple((answer.call.name, answer.call.dtype, answer.worst) for answer in answers),
-        mistakes=tuple(mistakes),
+        form=caller.signature.name,
+        answers=tuple((answer.call.name, answer.call.dtype, answer.worst) for answer in session.answers),
+        mistakes=tuple(found),
         failure=failure,
-        remarks=tuple(remarks),
+        remarks=tuple(session.remarks),
+        precision=precision,
+        allow=allow,
+        first_off=first_off,
+        smallest=session.smallest,
+    )
+
+
+def _checked_parameters(encoding: Encoding, parameters: Mapping[str, Any] | None) -> dict[str, Float64s]:
+    """Return the parameters in float64.
+
+    Raises:
+        ValueError: if they are not those of the encoding.
+    """
+    wanted = {name: one.shape for name, one in encoding.parameters().items()}
+    given = {name: np.asarray(array, np.float64) for name, array in (parameters or {}).items()}
+    got = {name: array.shape for name, array in given.items()}
+    if got != wanted:
+        raise ValueError(f"`parameters` of {encoding!r} must have the names and shapes {wanted}, got {got}.")
+    return given
+
+
+def _with_learned_frequencies(encoding: LearnedRotary, alpha: Float64s) -> Rotary:
+    """Return the encoding with these frequencies that learns nothing."""
+    factor = encoding.attention_factor
+    names = ("head_dim", "layout", "placement", "direction", "rotary_dim")
+    return Rotary(
+        **{name: getattr(encoding, name) for name in names},
+        frequencies=tuple(map(float, encoding.frequencies() * np.exp(alpha))),
+        scaling=None if factor == 1 else AttentionFactor(attention_factor=factor),
     )
 
 
@@ -105,7 +160,7 @@ def _first_untested_position(encoding: Encoding, longest: int | None) -> int:
 
 
 def _choose_framework(
-    function: Callable[..., Any], signature: Signature, name: str | None, end: int
+    function: Callable[..., Any], caller: Caller, name: str | None, end: int
 ) -> tuple[Framework, str | None]:
     """Return the framework whose arrays the function takes, and why it failed if no framework works.
 
@@ -116,12 +171,12 @@ def _choose_framework(
     names = [name] if name is not None else imported_frameworks(function)
     if len(names) == 1:
         return framework_of(names[0]), None
-    first = next(iter(calls_of(signature.encoding, signature, end=end, takes=(), optional=())))
+    first = next(iter(calls_of(caller, end=end, takes=(), optional=())))
     failures = []
     for candidate in names:
         framework = framework_of(candidate)
         try:
-            call(function, framework, signature, first)
+            call(function, framework, caller.signature, first)
         except CallError as error:
             failures.append((framework, str(error)))
         else:
@@ -147,25 +202,3 @@ def _check_positions_exist(calls: tuple[TestCall, ...]) -> None:
                 test_call.expected.tables()
             except (TypeError, ValueError) as error:
                 raise ValueError(f"`takes` must not ask for {test_call.name} positions: {error}") from error
-
-
-def _call_all(
-    function: Callable[..., Any], framework: Framework, signature: Signature, calls: tuple[TestCall, ...]
-) -> tuple[list[CallResult], list[str], str | None]:
-    """Return the results in order, the calls that were refused, and the failure that ended the calls."""
-    answers: list[CallResult] = []
-    remarks: list[str] = []
-    for test_call in calls:
-        try:
-            results = call(function, framework, signature, test_call)
-            width = results[0].shape[-1] if results[0].ndim else 0
-            expected = signature.results(test_call.expected, test_call.tokens, width)
-            check_results(signature, test_call, results, expected)
-        except CallError as error:
-            if not test_call.is_optional or isinstance(error, NotFiniteError):
-                hint = f" If it has no such positions, pass `longest` {test_call.positions.min()}."
-                return answers, remarks, f"{error}{hint if test_call.name == 'far' else ''}"
-            remarks.append(f"not checked, {test_call.name}: {error}")
-            continue
-        answers.append(measure(signature, test_call, results))
-    return answers, remarks, None

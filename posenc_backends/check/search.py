@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .calls import TestCall
-from .mistakes import Mistake, combine, mistakes_of_encoding, mistakes_of_rounding, mistakes_of_state
+from posenc_core.encodings import Encoding
 
-# Not tried together with others.
-RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole", "not rotated")
+from .calls import TestCall
+from .mistakes import (
+    Mistake,
+    combine,
+    mistakes_at_the_end,
+    mistakes_of_encoding,
+    mistakes_of_rounding,
+    mistakes_of_state,
+    mistakes_of_views,
+)
+
+# Tried together with others last.
+RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole")
 
 
 class SearchOptions(NamedTuple):
@@ -25,19 +35,41 @@ class SearchOptions(NamedTuple):
 
 
 def mistakes_to_try(
-    call: TestCall, earlier: list[TestCall], known: list[Mistake], options: SearchOptions
+    call: TestCall, earlier: list[TestCall], right: list[TestCall], known: list[Mistake], options: SearchOptions
 ) -> Iterator[Mistake]:
     """Yield the mistakes that may explain a call, the simplest first, those that explained an earlier call before all.
 
     Pairs of mistakes follow, if one of the two is known or the options ask for it.
+
+    Args:
+        call: the call to explain.
+        earlier: the calls before it.
+        right: those of them whose results were right, or are explained.
+        known: the mistakes that explain earlier calls.
+        options: how far to search.
     """
     yield from known
+    of_the_end = list(mistakes_at_the_end(call, right))
+    yield from of_the_end
     single = list(mistakes_of_encoding(call.expected.encoding))
     rounding = list(mistakes_of_rounding(call.expected.encoding)) if options.with_rounding else []
-    state = list(mistakes_of_state(call, earlier))
+    state = [*mistakes_of_state(call, earlier), *(mistakes_of_views() if call.is_strided else ())]
     yield from (*single, *rounding, *state)
     for one in known:
-        yield from (combine(one, other) for other in (*single, *rounding, *state) if other != one)
-    usual = [mistake for mistake in single if mistake.name not in RARE] if options.with_pairs else []
+        for other in of_the_end:
+            yield from (combine(one, other), combine(other, one))
+        yield from (combine(one, other) for other in (*single, *state, *rounding) if other != one)
+    if options.with_pairs:
+        yield from _pairs(call.expected.encoding, single)
+
+
+def _pairs(encoding: Encoding, single: list[Mistake]) -> Iterator[Mistake]:
+    """Yield pairs of mistakes of which neither is known, the cheapest first."""
+    several = [mistake for mistake in single if mistake.name != "not rotated"]
+    usual = [mistake for mistake in several if mistake.name not in RARE]
+    rare = [mistake for mistake in several if mistake.name in RARE]
     for number, one in enumerate(usual):
         yield from (combine(one, other) for other in usual[number + 1 :])
+    yield from (combine(one, other) for one in rare for other in usual)
+    rounding = list(mistakes_of_rounding(encoding, with_powers=False))
+    yield from (combine(one, other) for one in several for other in rounding)

@@ -12,11 +12,14 @@ import numpy as np
 
 from posenc_backends.conformance.errors import pair_lengths
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, PositionScoring, Rotary, XPos
+from posenc_core.encodings import Additive, ContentScoring, Encoding, PositionScoring, RotaryEncoding
 from posenc_core.rotation import rotate_pairs
 
 from .candidates import Candidate, Float64s
 
+# Scores add up some twenty rounded products: their unit is 4 ulp of the largest. CoPE looks up rows at a sum of up to
+# 24 gates, which is off by up to 12 * 16 half ulps of a row: its unit is 16 ulp.
+SUMS, SUMS_OF_GATES = 4.0, 16.0
 HEADS = (4, 2)  # of queries and of keys: grouped-query attention
 
 
@@ -31,14 +34,23 @@ class Signature(ABC):
     encoding: Any
 
     name: ClassVar[str]
+    has_angles: ClassVar[bool] = True
     has_tokens: ClassVar[bool] = True  # if not, the function has no gradient and no other dtype
     outputs: ClassVar[tuple[str, ...]] = ("result",)
 
-    def tokens(self, generator: np.random.Generator, shape: tuple[int, ...], dtype: str) -> tuple[Float64s, ...]:
-        """Draw the arrays that the function takes besides positions of shape `(batch, length)`."""
-        return tuple(ROUNDED[dtype](generator.standard_normal(s)).astype(np.float64) for s in self.shapes(shape))
+    def tokens(
+        self,
+        generator: np.random.Generator,
+        shape: tuple[int, int],
+        dtype: str,
+        heads: tuple[int, int] = HEADS,
+        num_queries: int = 0,
+    ) -> tuple[Float64s, ...]:
+        """Draw the arrays that the function takes besides positions; `shape` is `(batch, length)`."""
+        shapes = self.shapes(shape, heads, num_queries)
+        return tuple(ROUNDED[dtype](generator.standard_normal(s)).astype(np.float64) for s in shapes)
 
-    def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
         """Return the shapes of these arrays; none by default."""
         return []
 
@@ -63,18 +75,38 @@ class RotateQueriesAndKeys(Signature):
     name = "rotation"
     outputs: ClassVar[tuple[str, ...]] = ("queries", "keys")
 
-    def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-        return [(shape[0], heads, shape[1], self.encoding.head_dim) for heads in HEADS[: len(self.outputs)]]
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        return [(shape[0], count, shape[1], self.encoding.head_dim) for count in heads[: len(self.outputs)]]
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        encoding: Any = candidate.encoding
-        tables = (table[..., : encoding.pairs] for table in candidate.tables())
-        cos, sin = (table if table.ndim == 2 else table[:, None] for table in tables)
-        return tuple(rotate_pairs(x, cos, sin, pairing=encoding.pairing) for x in tokens)
+        tables = candidate.tables()
+        return tuple(
+            _rotated(candidate, x, *(tables[2:] if number and len(tables) == 4 else tables[:2]))
+            for number, x in enumerate(tokens)
+        )
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         encoding: Any = candidate.encoding
-        return np.asarray(pair_lengths(encoding, results))
+        lengths = np.asarray(pair_lengths(encoding, results))
+        return (
+            lengths if candidate.apply is None else np.broadcast_to(lengths.max(axis=-1, keepdims=True), lengths.shape)
+        )
+
+
+def _rotated(candidate: Candidate, x: Float64s, *tables: Float64s) -> Float64s:
+    """Return the tokens rotated by cosine and sine, as the candidate applies them."""
+    encoding: Any = candidate.encoding
+    used = (table[..., : encoding.pairs] for table in tables)
+    cos, sin = (table if table.ndim == 2 else table[:, None] for table in used)
+    apply = candidate.apply or _rotate
+    result = apply(x, cos, sin, encoding)
+    for outcome in candidate.outcomes:
+        result = outcome(x, result)
+    return result
+
+
+def _rotate(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
+    return rotate_pairs(x, cos, sin, pairing=encoding.pairing)
 
 
 class Rotate(RotateQueriesAndKeys):
@@ -116,7 +148,10 @@ class Table(Signature):
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         encoding = candidate.encoding
-        is_sinusoid = encoding.angular_frequencies() != 0 if isinstance(encoding, Additive) else False
+        frequencies = (
+            np.atleast_2d(encoding.angular_frequencies()) if isinstance(encoding, Additive) else np.zeros((1, 1))
+        )
+        is_sinusoid = (frequencies != 0).any(axis=0)
         return np.where(is_sinusoid, np.maximum(np.abs(results), 1), np.abs(results))
 
 
@@ -125,7 +160,7 @@ class Add(Signature):
 
     name = "addition"
 
-    def shapes(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
         return [(*shape, self.encoding.dim)]
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
@@ -139,16 +174,39 @@ class Bias(Signature):
     """`(query_positions, key_positions) -> bias`, shape `(heads, queries, keys)`."""
 
     name = "bias"
+    has_angles = False
     has_tokens = False
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
         return candidate.tables()
 
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return np.full_like(results, np.abs(results).max(initial=0)) if self.encoding.parameters() else np.abs(results)
+
+
+class Scores(Signature):
+    """`(q, k, query_positions, key_positions) -> what is added to the scores`, `(batch, heads, queries, keys)`."""
+
+    name = "scores"
+    has_angles = False
+
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        lengths = num_queries, shape[1] - num_queries
+        return [(shape[0], self.encoding.num_heads, length, self.encoding.head_dim) for length in lengths]
+
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        return candidate.added_scores(*tokens)
+
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        unit = SUMS_OF_GATES if self.encoding.needs_all_keys else SUMS
+        return np.full_like(results, unit * np.abs(results).max(initial=0))
+
 
 SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of arguments
-    Rotary: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
+    RotaryEncoding: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
     Additive: {1: Table, 2: Add},
     PositionScoring: {2: Bias},
+    ContentScoring: {4: Scores},
 }
 
 
@@ -160,17 +218,8 @@ def signature_of(function: Callable[..., Any], encoding: Encoding, name: str | N
         ValueError: if the encoding has no such signature, or the number of arguments matches none.
     """
     cls = next((cls for cls in SIGNATURES if isinstance(encoding, cls)), None)
-    is_plain = (
-        cls is not None
-        and not isinstance(encoding, XPos)
-        and not encoding.parameters()
-        and getattr(encoding, "num_axes", 1) == 1
-    )
-    if cls is None or not is_plain:
-        raise TypeError(
-            "`spec` must be a Rotary, an additive or a scoring encoding of one axis without parameters, "
-            f"got {encoding!r}."
-        )
+    if cls is None:
+        raise TypeError(f"`spec` must be a rotary, an additive or a scoring encoding, got {encoding!r}.")
     signatures = SIGNATURES[cls]
     by_name = {signature.name: signature for signature in signatures.values()}
     if name is not None:

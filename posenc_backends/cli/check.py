@@ -14,7 +14,10 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from posenc_backends.check import DEFAULT, check
+from posenc_backends.check.classes import CLASSES, ROUNDED
 from posenc_backends.check.program import Program, default_form
 from posenc_backends.check.result import IMPOSSIBLE
 from posenc_core.encodings import Encoding
@@ -46,13 +49,24 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser.add_argument("--layer-type", metavar="TYPE", help="the layers of the config")
     parser.add_argument("--framework", metavar="NAME", help="whose arrays it takes (default: as its module imports)")
     parser.add_argument(
-        "--form", metavar="FORM", help="rotation, turn, table, addition or bias (default: by the number of arguments)"
+        "--form",
+        metavar="FORM",
+        help="rotation, turn, table, addition, bias or scores (default: by the number of arguments)",
     )
     parser.add_argument("--longest", type=int, metavar="N", help="the first position not to test (default: 2**20)")
     parser.add_argument(
         "--takes",
         metavar="NAMES",
         help="inputs that it must accept, among bfloat16,float16,negative,real (default: it may refuse the first two)",
+    )
+    parser.add_argument(
+        "--allow",
+        metavar="CLASS",
+        default=ROUNDED,
+        help=f"the lowest class of precision that conforms, of {', '.join(CLASSES[:-1])} (default: {ROUNDED})",
+    )
+    parser.add_argument(
+        "--parameters", type=Path, metavar="FILE", help="for an encoding that learns: its arrays, a file of numpy.savez"
     )
     parser.add_argument("--no-gradient", action="store_true", help="do not check the gradient")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")
@@ -79,6 +93,9 @@ def run(options: argparse.Namespace) -> int:
             longest=options.longest,
             takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
             gradient=not options.no_gradient,
+            allow=options.allow,
+            parameters=None if options.parameters is None else dict(np.load(options.parameters, allow_pickle=False)),
+            progress=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
         )
         if options.json is not None:
             content = result.to_dict() | {"function": name}

@@ -3,6 +3,15 @@
 from posenc_backends import require
 
 require("keras", install="posenc[keras]")
+try:
+    import keras  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name not in ("tensorflow", "jax", "torch"):
+        raise
+    raise ImportError(
+        f"`{error.name}` is not installed, on which Keras runs; install it, or name another in `KERAS_BACKEND`.",
+        name=error.name,
+    ) from error
 
 from .backend import from_numpy, is_traced, namespace, to_numpy
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding

@@ -55,7 +55,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False, **options: Any
     ) -> None:
         super().__init__(num_hiddens, num_heads, dropout, bias, **options)
-        self.bias, self.max_len = bias, options.get("max_len", 2048)
+        self.bias, self.max_len = bias, options.get("max_len")
         self.is_shared = options.get("position") is not self.position
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:

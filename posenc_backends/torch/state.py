@@ -22,7 +22,7 @@ def describe(metadata: Metadata, state: Any, prefix: str) -> None:
 def differences(metadata: Metadata, saved: Any, prefix: str) -> Iterator[str]:
     """Yield a message for each entry that a state has otherwise; states of other origin have none."""
     for name, own in metadata.items():
-        if name in saved and saved[name] != _plain(own):
+        if name in saved and revived(saved[name]) != own:
             yield f"{prefix}{name}: {revived(saved[name])!r}, but the layer has {own!r}; `strict=False` loads the rest"
 
 

@@ -153,10 +153,15 @@ def check_sized(name: str, x: Array) -> None:
         )
 
 
-def check_alike(name: str, x: Array, y: Array) -> None:
-    """Raise unless `x` is an array of the library, shape and dtype of `y`."""
+def check_library(name: str, x: Array, y: Array) -> None:
+    """Raise unless `x` is an array of the library of `y`."""
     if not hasattr(x, "shape") or isinstance(x, type) or namespace_of(x) is not namespace_of(y):
         raise TypeError(f"`{name}` must be an array of {type(y).__name__}'s library, got {type(x).__name__}.")
+
+
+def check_alike(name: str, x: Array, y: Array) -> None:
+    """Raise unless `x` is an array of the library, shape and dtype of `y`."""
+    check_library(name, x, y)
     if _sizes(x) != _sizes(y):
         raise ValueError(f"`{name}` must have shape {_sizes(y)}, got {_sizes(x)}.")
     if dtype_name(x) != dtype_name(y):
@@ -194,6 +199,13 @@ def check_sizes_broadcast(name: str, sizes: tuple[Any, ...], shape: Sequence[Any
     fits = all(size == 1 or size == wanted for size, wanted in known)  # noqa: PLR1714 - symbols have no hash
     if len(sizes) > len(shape) or not fits:
         raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
+
+
+def check_rows(name: str, x: Array, other: str, y: Array) -> None:
+    """Raise unless the axes before the last of `x` and of `y`, which is called `other`, broadcast to each other."""
+    pairs = zip(reversed(_sizes(x)[:-1]), reversed(_sizes(y)[:-1]), strict=False)
+    if any(a != b and 1 not in (a, b) for a, b in pairs if is_static(a) and is_static(b)):
+        raise ValueError(f"`{name}` must have as many rows as `{other}`, got shapes {_sizes(x)} and {_sizes(y)}.")
 
 
 def check_positions_shape(name: str, sizes: tuple[Any, ...], tail: tuple[Any, ...], batch: Any) -> None:

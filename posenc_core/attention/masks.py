@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from .._array_api.checks import check_integer, check_numbers, check_rank
+from .._array_api.checks import check_integer, check_numbers, check_rank, check_rows
 from .._array_api.comparison import Relation, compared, differs
 from .._array_api.namespace import Array, namespace_of
 
@@ -109,6 +109,8 @@ def _compared(relation: Relation, first: tuple[str, Array], second: tuple[str, A
         check_numbers(name, x)
         if hasattr(x, "shape"):
             check_rank(name, x, minimum=1, axes="(..., length)")
+    if all(hasattr(x, "shape") for _, x in (first, second)):
+        check_rows(*second, *first)
     xp = namespace_of(first[1])
     return compared(relation, xp.expand_dims(first[1], axis=-1), xp.expand_dims(second[1], axis=-2))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from .._array_api.checks import shown
@@ -39,8 +40,9 @@ def parse(text: str) -> Encoding:
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says, without the text again that `ast` adds to some of its messages."""
-    return str(error).partition(": <ast")[0].partition("\n")[0].rstrip(".")[:80]
+    """Return the first sentence of an error, without the text again that `ast` adds to some of its messages."""
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    return re.split(r": <ast|\n|\. ", message)[0].rstrip(".")[:80]
 
 
 def _to_dict(node: ast.expr) -> Any:

@@ -30,7 +30,7 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
     Args:
         rotary: the encoding, without `at(length)`.
     Returns:
-        The keys `head_dim`, `rope_parameters` and, if the scaling determines it, `max_position_embeddings`.
+        The keys `head_dim`, `rope_parameters` and, if it is known, `max_position_embeddings`.
     Raises:
         TypeError: if `rotary` is not a `Rotary`.
         ValueError: if a config cannot express one of its fields.
@@ -47,7 +47,7 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
         "rope_theta": rotary.base,
     }
     parameters |= partial(rotary) | _sections(rotary) | _scaling(rotary.scaling)
-    return {"head_dim": rotary.head_dim, **_length(rotary.scaling), "rope_parameters": parameters}
+    return {"head_dim": rotary.head_dim, **_length(rotary), "rope_parameters": parameters}
 
 
 def _check_expressible(rotary: Rotary) -> None:
@@ -91,11 +91,11 @@ def _scaling(scaling: Scaling | None) -> dict[str, Any]:
     return {"factor": 1.0} | fields if isinstance(scaling, NTKAlpha) else fields
 
 
-def _length(scaling: Scaling | None) -> dict[str, int]:
-    """Return the longest length, if the scaling determines it."""
+def _length(rotary: Rotary) -> dict[str, int]:
+    """Return the longest length, if it is known."""
+    scaling = rotary.scaling
     if isinstance(scaling, DynamicNTK):
         return {LENGTH: scaling.original_max_position_embeddings}
-    if not isinstance(scaling, YaRN | LongRoPE) or scaling.factor is None:
-        return {}
-    longest = scaling.factor * scaling.original_max_position_embeddings
-    return {LENGTH: int(longest)} if longest == int(longest) else {}
+    stretched = None if scaling is None else scaling.longest
+    longest = rotary.longest if stretched is None else stretched
+    return {} if longest is None else {LENGTH: longest}

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
+from ..positions.sequences import LIMIT
 from ..rotation import Layout
 from ..scaling import Proportional
 from .config import ROPES, contents, is_foreign, text_of, values_of
@@ -18,7 +19,7 @@ from .layer_types import attention_types, listed, parameters_of
 from .models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
 from .parts import has_no_rope, is_tower, part_of
-from .scalings import rope_type_of, warn
+from .scalings import LENGTH, rope_type_of, warn
 from .timm import load_timm
 from .vision import load_tower
 
@@ -154,8 +155,15 @@ def _build(
         "placement": "spread" if is_whole else model.placement,
         "direction": model.direction,
         "scaling": scaling,
+        "max_len": _max_len(parameters),
     }
     return _dealt(fields, model.dealt) if model.dealt > 1 else _with_axes(fields, parameters, model)
+
+
+def _max_len(parameters: Mapping[str, Any]) -> int | None:
+    """Return the longest sequence of the model; None if the config does not limit it."""
+    length = parameters[LENGTH]
+    return None if length is None or length < 1 else min(int(length), LIMIT)
 
 
 def _check_one_axis(config: Mapping[str, Any]) -> None:

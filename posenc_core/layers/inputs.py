@@ -200,8 +200,8 @@ def end_of(given: Any, start: Any, length: Any) -> int:
 
 
 def learned_by(encoding: Encoding) -> str:
-    """Return the name of an encoding in saved states: its repr without the initial standard deviation."""
-    return re.sub(", std=[^,)]*", "", repr(encoding))
+    """Return the name of an encoding in saved states: its repr without what changes no number of a trained layer."""
+    return re.sub(", (max_len|std)=[^,)]*", "", repr(encoding))
 
 
 def traced_limit(rows: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:

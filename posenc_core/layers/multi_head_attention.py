@@ -86,8 +86,8 @@ class MultiHeadAttention(Documented):
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
         position: a rotary or scoring encoding, or a layer with one; blocks with the same layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
-        max_len: number of positions in the tables of a rotary encoding at the start; eager calls beyond it grow the
-            tables.
+        max_len: number of positions in the tables of a rotary encoding at the start, as in `RotaryEmbedding`; eager
+            calls beyond it grow the tables.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `position` is neither rotary nor scoring, or a layer of another framework.
@@ -124,7 +124,7 @@ class MultiHeadAttention(Documented):
         *,
         position: Any = None,
         num_kv_heads: int | None = None,
-        max_len: int = 2048,
+        max_len: int | None = None,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module

@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .._array_api.checks import shown
+from .._array_api.checks import check_integer, shown
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned
 from ..encodings import RotaryEncoding
+from ..positions.sequences import LIMIT
 from .base import check_encoding
 from .inputs import past_frequencies, sequence_axis
 from .tables import TableLayer
+
+USUAL, MOST = 2**11, 2**18  # rows of tables of which no number is given; the most are 128 MiB for 128 channels
 
 
 class RotaryEmbedding(TableLayer):
@@ -20,6 +23,7 @@ class RotaryEmbedding(TableLayer):
     Args:
         encoding: a rotary encoding.
         max_len: number of positions in the tables at the start; eager calls beyond it grow them.
+            The default is the length that the encoding is known to be for, its `longest`, within 2,048 and 262,144.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is not rotary.
@@ -36,9 +40,9 @@ class RotaryEmbedding(TableLayer):
 
     encoding: Any  # RotaryEncoding
 
-    def __init__(self, encoding: RotaryEncoding, *, max_len: int = 2048, **native: Any) -> None:
+    def __init__(self, encoding: RotaryEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, RotaryEncoding, "a rotary")
-        super().__init__(encoding, max_len, **native)  # type: ignore[call-arg] # of the adapter's layer
+        super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
 
     def rotate(
         self,
@@ -149,3 +153,20 @@ class RotaryEmbedding(TableLayer):
             "for; give `seq_len`, the length of the whole sequence.",
             stacklevel=2,
         )
+
+
+def _num_positions(encoding: RotaryEncoding, max_len: int | None) -> int:
+    """Return the number of positions in the tables: `max_len`, or what the encoding is known to be for.
+
+    Warns if the tables are shorter than the encoding was loaded for.
+    """
+    given = min(max(encoding.longest or 0, USUAL), MOST) if max_len is None else max_len
+    rows = check_integer("max_len", given, maximum=LIMIT)
+    loaded = min(getattr(encoding, "max_len", None) or 0, encoding.max_table_len)
+    if rows < loaded and not encoding.computes_rows:
+        warnings.warn(
+            f"`max_len` is {rows}, but {shown(encoding)} is for {loaded} positions: eager calls grow the tables, "
+            f"compiled code gives NaN past them; give `max_len={loaded}` if yours goes so far.",
+            stacklevel=3,
+        )
+    return rows

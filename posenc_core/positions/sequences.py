@@ -226,7 +226,7 @@ def _as_array(name: str, values: Any) -> Any:
 
 def _steps(length: Any, start: Array) -> Array:
     """Return `0 … length - 1` for an integer, or for a scalar of a tracer."""
-    if isinstance(length, (Number, np.ndarray, np.generic)):
+    if isinstance(length, (Number, str, np.ndarray, np.generic)):
         length = check_integer("length", length, minimum=0, maximum=LIMIT)
     try:
         return arange_like(length, like=start)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from .._array_api.checks import check_flag, check_number, shown
 from ..tables._fixed_point import TWO_PI, Frequencies, high_precision
-from .base import Scaling, check_factor, check_lengths
+from .base import Scaling, check_factor, check_lengths, stretched
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -58,6 +58,10 @@ class YaRN(Scaling):
         check_flag("truncate", self.truncate)
         name = "mscale" if self.attention_factor is None else "attention_factor"
         check_factor(name, getattr(self, name), self.exact_attention_factor())
+
+    @property
+    def longest(self) -> int | None:
+        return stretched(self.original_max_position_embeddings, self.factor)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .._array_api.checks import check_integer
 from .._values import V, Value
+from ..positions.sequences import LIMIT
 from ..tables._fixed_point import Frequencies
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ class Scaling(Value):
     @property
     def max_seq_len(self) -> int | None:
         """The longest sequence for which these frequencies are valid; None if unlimited."""
+        return None
+
+    @property
+    def longest(self) -> int | None:
+        """The longest sequence that the frequencies are stretched to; None if the scaling does not determine it."""
         return None
 
     def at(self, seq_len: int) -> Self:
@@ -53,6 +59,12 @@ class Scaling(Value):
     def exact_attention_factor(self) -> Decimal:
         """Return the attention factor to 110 digits; it multiplies cos and sin, so scores grow by its square."""
         return Decimal(1)
+
+
+def stretched(original: int, factor: float) -> int | None:
+    """Return the original length times a factor; None if that is no length."""
+    longest = original * float(factor)
+    return int(longest) if longest <= LIMIT and longest.is_integer() else None
 
 
 def check_factor(name: str, given: float | None, factor: Decimal) -> None:

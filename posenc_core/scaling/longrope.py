@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_factor, check_lengths, with_seq_len
+from .base import Scaling, check_factor, check_lengths, stretched, with_seq_len
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -69,6 +69,10 @@ class LongRoPE(Scaling):
     @property
     def max_seq_len(self) -> int | None:
         return None if self.is_long else self.original_max_position_embeddings
+
+    @property
+    def longest(self) -> int | None:
+        return None if self.factor is None else stretched(self.original_max_position_embeddings, self.factor)
 
     def at(self, seq_len: int) -> LongRoPE:
         return with_seq_len(self, seq_len)

@@ -51,3 +51,16 @@ def _given(on, to_backend, array):
     if on.backend.__name__.endswith("mxnet"):
         pytest.skip("a framework without complex numbers")
     return on.backend.from_numpy(array)
+
+
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_tables_of_another_library_are_refused_or_taken(on, to_backend, name):
+    """JAX takes arrays of NumPy."""
+    tables = {each: to_backend(COS) for each in ("cos", "sin")} | {name: COS}
+    x, wanted = to_backend(X), rotate(X, COS, COS, layout="half")
+    try:
+        rotated = on.backend.to_numpy(rotate(x, **tables, layout="half"))
+    except TypeError as error:
+        assert str(error) == f"`{name}` must be an array of {type(x).__name__}'s library, got ndarray."  # noqa: PT017
+    else:
+        np.testing.assert_allclose(rotated, wanted, rtol=0, atol=1e-6)

@@ -35,7 +35,7 @@ ROTARY = {"layout": WORD, "placement": WORD, "direction": WORD, "precision": WOR
 HEAD = {"head_dim": COUNT}
 RATIO = {"original_max_position_embeddings": LENGTH, "factor": AT_LEAST_1}
 
-BASES = {"base": ABOVE_1, "scaling": ("linear", 2.0, {"factor": 2}), "rotary_dim": MAYBE_EVEN}
+BASES = {"base": ABOVE_1, "scaling": ("linear", 2.0, {"factor": 2}), "rotary_dim": MAYBE_EVEN, "max_len": MAYBE_COUNT}
 ROTATING = HEAD | ROTARY | BASES | {"frequencies": ((1.0,), (1.0, -1.0), (1.0, math.nan), (1.0, "x"), "ab")}
 
 SWEEP = [

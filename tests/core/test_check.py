@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_core import Alibi, Binary, LongRoPE, Rotary, Sinusoidal, T5Bias, XPos, rotate
+from posenc_core import Alibi, Binary, LongRoPE, Rotary, Sinusoidal, T5Bias, rotate
 
 ROTARY = Rotary(head_dim=8, layout="interleaved")
 
@@ -52,14 +52,15 @@ def names(result):
         (cos_sin, ROTARY),
         (doubled, ROTARY),
         (sinusoids, Sinusoidal(dim=8)),
-        (lambda x, positions: x + sinusoids(positions), Sinusoidal(dim=8)),
+        (lambda x, positions: (x + sinusoids(positions)).astype(x.dtype), Sinusoidal(dim=8)),
         (alibi, Alibi(num_heads=8)),
     ],
 )
 def test_each_signature_follows_from_the_arguments_and_conforms(function, spec):
     result = check(function, spec)
     assert result.status == 0, result
-    assert str(result).startswith("conforms (worst ")
+    assert str(result).startswith(f"conforms ({result.precision}, worst ")
+    assert result.precision in ("exact", "rounded once")
 
 
 @pytest.mark.parametrize(
@@ -198,8 +199,9 @@ def test_positions_where_longrope_has_other_frequencies_are_not_tested():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        ((rope, XPos(head_dim=8, layout="half")), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
-        ((alibi, T5Bias(num_heads=2)), {}, TypeError, "without parameters"),
+        ((alibi, T5Bias(num_heads=2)), {}, ValueError, "must have the names and shapes {'table': (32, 2)}, got {}"),
+        ((rope, ROTARY), {"parameters": {"alpha": [1.0]}}, ValueError, "`parameters` of Rotary(head_dim=8"),
+        ((rope, ROTARY), {"allow": "wrong"}, ValueError, "`allow` must be one of 'exact', 'rounded once'"),
         ((rope, "Rope(dim=2)"), {}, ValueError, "`kind` must be a class of posenc"),
         ((rope, ROTARY), {"framework": "caffe"}, ValueError, "`framework` must be one of 'torch'"),
         ((rope, ROTARY), {"form": "bias"}, ValueError, "must be one of 'rotation', 'turn', 'table', got 'bias'"),
@@ -217,8 +219,8 @@ def test_positions_where_longrope_has_other_frequencies_are_not_tested():
         ((rope, ROTARY), {"longest": 0}, ValueError, "`longest` must be at least 20, got 0"),
         ((rope, ROTARY), {"longest": 64.0}, TypeError, "`longest` must be an integer, got 64.0"),
         ((sinusoids, Binary(dim=4)), {}, ValueError, "`spec` must have at least 20 positions, got 16 of Binary(dim=4"),
-        ((rope, 8), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
-        ((rope, Rotary), {}, TypeError, "`spec` must be a Rotary, an additive or a scoring"),
+        ((rope, 8), {}, TypeError, "`spec` must be a rotary, an additive or a scoring"),
+        ((rope, Rotary), {}, TypeError, "`spec` must be a rotary, an additive or a scoring"),
     ],
 )
 def test_what_cannot_be_checked_raises(arguments, options, error, message):

@@ -58,7 +58,7 @@ def test_the_command_has_four_statuses(tmp_path, command):
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "config.json").write_text(json.dumps({"head_dim": 64, "rope_theta": 5e5}))
     for status, text, arguments in (
-        (0, "mine:model.rope conforms (worst ", ("mine:model.rope", "--json", "result.json")),
+        (0, "mine:model.rope conforms (rounded once, worst ", ("mine:model.rope", "--json", "result.json")),
         (0, "conforms", ("mine.py:model.rope", "--form", "rotation", "--framework", "numpy")),
         (0, "conforms", ("mine:model.rope", "--takes", "negative,real")),
         (1, "base ignored: the base is 10000", ("mine:model.rope", "--config", "config.json", "--json", "wrong.json")),
@@ -157,9 +157,9 @@ def test_the_page_shows_the_output_of_the_command(tmp_path, command):
     page = PAGE.read_text("utf-8")
     (program,) = re.findall(r"```python\n(# mine\.py.*?)```", page, re.DOTALL)
     (tmp_path / "mine.py").write_text(program)
-    right, wrong, _ = re.findall(r"^posenc (check .*)$", page, re.MULTILINE)
+    right, wrong, *_ = re.findall(r"^posenc (check .*)$", page, re.MULTILINE)
     status, text = command(*shlex.split(right))
-    assert (status, re.search(r"`(conforms \(worst .*? ulp\))`", page)[1] in text) == (0, True), text
+    assert (status, re.search(r"`(conforms \(exact, worst .*? ulp\))`", page)[1] in text) == (0, True), text
     status, text = command(*shlex.split(wrong))
     assert status == 1
     for line in re.findall(r"^> (.*?)[;.] ", page, re.MULTILINE):

@@ -791,6 +791,27 @@ def test_to_config_and_back(rotary):
     assert load_rope(json.loads(json.dumps(to_config(rotary))), layout=rotary.layout) == rotary
 
 
+@pytest.mark.parametrize(
+    ("config", "max_len"),
+    [
+        ({"max_position_embeddings": 8192}, 8192),
+        ({"n_positions": 1024, "model_type": "gptj", "n_embd": 64, "n_head": 2}, 1024),
+        ({"max_position_embeddings": -1}, None),
+        ({}, None),
+        ({"max_position_embeddings": 16384, "rope_scaling": {**YARN, "factor": 16.0}}, 16384),
+        ({"rope_scaling": YARN}, None),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, 4096),
+        ({"max_position_embeddings": 9, "text_config": SMALL}, 4096),
+    ],
+)
+def test_a_config_says_how_long_sequences_are(config, max_len):
+    rotary = load_rope({"model_type": "llama", "head_dim": 64, **config})
+    assert rotary.max_len == max_len
+    again = to_config(rotary)
+    assert again.get("max_position_embeddings") == (max_len or rotary.longest)
+    assert load_rope(again, layout=rotary.layout).max_len == (max_len or rotary.longest)
+
+
 def test_a_share_gives_its_width_back_whatever_the_division_rounds_to():
     for head_dim in range(2, 514):
         for rotary_dim in range(2, head_dim, 2 * (1 + head_dim // 40)):

@@ -59,7 +59,7 @@ def test_a_dtype_that_is_not_a_string_is_rejected(dtype, tmp_path):
 )
 def test_damaged_files_are_rejected(header, data, tmp_path):
     path = write(tmp_path / "damaged", header, data)
-    with pytest.raises(ValueError, match=r"is no (complete )?file of safetensors"):
+    with pytest.raises(ValueError, match=r"is not a (complete )?file of safetensors"):
         read_header(path)
 
 
@@ -69,7 +69,7 @@ def test_damaged_files_are_rejected(header, data, tmp_path):
 def test_files_of_other_formats_are_rejected(content, tmp_path):
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"is no (complete )?file of safetensors"):
+    with pytest.raises(ValueError, match=r"is not a (complete )?file of safetensors"):
         read_header(path)
 
 

@@ -1,6 +1,7 @@
 """Encodings are values: comparable, hashable, and reproduced by `repr` and JSON."""
 
 import json
+import pickle
 import re
 from dataclasses import FrozenInstanceError, dataclass, replace
 from decimal import Decimal, FloatOperation, localcontext
@@ -117,6 +118,24 @@ def test_numpy_scalars_become_numbers():
     assert given == Rotary(head_dim=8, layout="half", base=500000.0)
     assert json.loads(json.dumps(given.to_dict())) == given.to_dict()
     assert Alibi(num_heads=np.int8(4)).bias([1], [0]).shape == (4, 1, 1)
+
+
+def test_the_length_that_a_model_is_for_changes_no_number():
+    """It is kept, but two encodings that differ in it alone are equal."""
+    plain = Rotary(head_dim=8, layout="half")
+    loaded = replace(plain, max_len=np.int32(4096))
+    assert loaded == plain
+    assert hash(loaded) == hash(plain)
+    for again in (
+        eval(repr(loaded)),
+        parse(repr(loaded)),
+        Encoding.from_dict(json.loads(json.dumps(loaded.to_dict()))),
+        pickle.loads(pickle.dumps(loaded)),
+        replace(loaded, scaling=YaRN(factor=4.0, original_max_position_embeddings=1024)).at(9),
+    ):
+        assert again.max_len == again.longest == 4096
+    assert "max_len" not in repr(plain)
+    assert "max_len" not in plain.to_dict()  # as those of before the field
 
 
 def test_a_replaced_head_dim_rotates_all_channels():

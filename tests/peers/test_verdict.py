@@ -94,8 +94,11 @@ def yarn():
 
 
 def keras_dynamic():
-    rope = KerasRotary(rope_type="dynamic", scaling_factor=4.0, sequence_axis=2)
-    return lambda x, positions: rope(x, positions=positions)
+    ropes = {
+        dtype: KerasRotary(rope_type="dynamic", scaling_factor=4.0, sequence_axis=2, dtype=str(dtype)[6:])
+        for dtype in (torch.float32, torch.bfloat16, torch.float16)
+    }
+    return lambda x, positions: ropes[x.dtype](x, positions=positions)
 
 
 def keras_phi():

@@ -124,3 +124,8 @@ def imported_files(path):
             base = path.parents[node.level - 1] if node.level else CORE.parent
             folder = base.joinpath(*(node.module or "").split("."))
             yield from [folder.with_suffix(".py"), *(folder / f"{alias.name}.py" for alias in node.names)]
+
+
+def test_a_framework_without_this_python_says_which_it_needs():
+    with pytest.raises(ImportError, match=r"^`nothing` needs Python 3\.2 or older, this is Python 3\.\d+\.$"):
+        posenc_backends.require("nothing", install="nothing", newest=(3, 2))

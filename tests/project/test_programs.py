@@ -96,7 +96,7 @@ def test_tables_and_biases_of_programs_are_checked(code, encoding, form, raw):
         ("import sys; sys.exit(3)", False, "it ended with status 3: no message"),
         ("raise KeyError('cache')", False, "it ended with status 1: KeyError: 'cache'"),
         ("pass", False, "it must write the file that its last argument names"),
-        ("import sys; open(sys.argv[2], 'wb').write(b'no')", False, "is no file of safetensors"),
+        ("import sys; open(sys.argv[2], 'wb').write(b'no')", False, "is not a file of safetensors"),
         (FILES + "write('q', [1], [0.0])", False, "'k' is missing, got ['q']"),
         ("print('done')", True, "it must write"),
     ],

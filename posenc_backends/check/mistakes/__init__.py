@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posenc_core.encodings import Additive, Encoding, Rotary
+from posenc_core.encodings import Additive, Encoding, RotaryEncoding
 
 from .additive import additive_mistakes
+from .application import mistakes_of_views
 from .base import Mistake, combine
 from .bias import bias_mistakes
-from .positions import mistakes_of_state, position_mistakes
+from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
 from .rotary import rotary_mistakes
 from .rounding import mistakes_of_rounding
 
-__all__ = ["Mistake", "combine", "mistakes_of_encoding", "mistakes_of_rounding", "mistakes_of_state"]
+__all__ = [
+    "Mistake",
+    "combine",
+    "mistakes_at_the_end",
+    "mistakes_of_encoding",
+    "mistakes_of_rounding",
+    "mistakes_of_state",
+    "mistakes_of_views",
+]
 
 
 def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
     """Yield the mistakes that a single call shows, except those of `mistakes_of_rounding`."""
-    if isinstance(encoding, Rotary):
+    if isinstance(encoding, RotaryEncoding):
         yield from rotary_mistakes(encoding)
     elif isinstance(encoding, Additive):
         yield from additive_mistakes(encoding)
     else:
         yield from bias_mistakes(encoding)
         return
-    yield from position_mistakes()
+    yield from position_mistakes(encoding.num_axes)

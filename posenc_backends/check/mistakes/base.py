@@ -22,12 +22,14 @@ class Mistake(NamedTuple):
         description: what the function does, in words.
         change: from the right candidate to the wrong ones; if there are several, each column may match another one.
         is_state: whether an earlier call is to blame.
+        is_of_the_end: whether only positions past some end are wrong.
     """
 
     name: str
     description: str
     change: Change
     is_state: bool = False
+    is_of_the_end: bool = False
 
     def candidates(self, right: Candidate) -> Iterator[Candidate]:
         """Yield the wrong candidates; none if the encoding cannot be wrong in this way."""
@@ -44,7 +46,8 @@ def combine(one: Mistake, other: Mistake) -> Mistake:
         for first in one.change(candidate):
             yield from other.change(first)
 
-    return Mistake(f"{one.name}, {other.name}", f"{one.description}, and {other.description}", change)
+    name, description = f"{one.name}, {other.name}", f"{one.description}, and {other.description}"
+    return Mistake(name, description, change, is_of_the_end=one.is_of_the_end or other.is_of_the_end)
 
 
 def with_fields(**fields: Any) -> Change:

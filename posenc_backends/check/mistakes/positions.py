@@ -9,13 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from posenc_core.encodings import RotaryEncoding
+
 from ..calls import TestCall
-from ..candidates import Candidate
+from ..candidates import Candidate, StillFrom
 from .base import Mistake
 
+PAST_THE_END = "not rotated past the end of a table"
+MAX_ENDS = 20  # positions in one call at which a table may end
 
-def position_mistakes() -> Iterator[Mistake]:
+
+def position_mistakes(num_axes: int = 1) -> Iterator[Mistake]:
     """Yield the mistakes in positions that a single call shows."""
+    if num_axes > 1:
+        yield Mistake("axes swapped", "the axes of positions are in reverse order", _reverse_axes)
+        for axis in range(num_axes):
+            description = f"axis {axis} of positions is used for all"
+            yield Mistake("one axis for all", description, partial(_one_axis, axis=axis))
     for step in (1, -1):
         description = f"positions are {'larger' if step > 0 else 'smaller'} by 1"
         yield Mistake("positions off by one", description, partial(_move, step=step))
@@ -36,16 +46,51 @@ def mistakes_of_state(call: TestCall, earlier: list[TestCall]) -> Iterator[Mista
     if call.num_queries:
         return
     for before in earlier:
-        if before.positions.shape[-1] < length or before.num_queries or before.positions.ndim > 1:
+        if before.positions.shape[-1] < length or before.num_queries or before.positions.ndim > call.positions.ndim:
             continue
-        rows = before.positions[:length]
+        rows = before.positions[..., :length]
         if rows.tobytes() in seen or np.array_equal(rows, call.positions):
             continue
         seen.add(rows.tobytes())
         same_shape = before.positions.shape == call.positions.shape
         name = "offset ignored after the first call" if same_shape else "stale cache"
-        description = f"the rows are those of an earlier call, of positions {rows[0]} … {rows[-1]}"
+        description = f"the rows are those of an earlier call, of positions {rows.flat[0]} … {rows.flat[-1]}"
         yield Mistake(name, description, partial(at_positions, positions=rows), is_state=True)
+
+
+def mistakes_at_the_end(call: TestCall, right: list[TestCall]) -> Iterator[Mistake]:
+    """Yield the mistakes past the end of a table, wherever it may end; earlier positions are right in other calls."""
+    highest = max((int(before.positions.max()) for before in right if not before.num_queries), default=None)
+    if highest is None or call.num_queries or call.positions.max() <= highest:
+        return
+    lengths = list(_table_lengths(highest))
+    inside = np.unique(call.positions[call.positions > highest])
+    for end in (*inside[: 1 if len(inside) > MAX_ENDS else None], *(end for end in lengths if end in inside)):
+        description = f"from position {end} on nothing rotates, as past the end of a table"
+        yield Mistake(PAST_THE_END, description, partial(_identity_from, end=int(end)), is_of_the_end=True)
+    for length in lengths:
+        description = f"positions past {length - 1} are treated as {length - 1}, the end of a table"
+        yield Mistake("positions clamped", description, partial(_clamp, last=length - 1), is_of_the_end=True)
+        description = f"positions are counted again from 0 after {length - 1}"
+        yield Mistake("positions wrapped", description, partial(_wrap, length=length), is_of_the_end=True)
+
+
+def _table_lengths(highest: int) -> Iterator[int]:
+    """Yield the usual lengths of tables above a position that is right."""
+    usual = {2**power for power in range(5, 20)} | {1000 * count for count in (1, 2, 4, 5, 8, 10)}
+    yield from sorted({length for length in usual | {highest + 1} if length > highest})
+
+
+def _identity_from(candidate: Candidate, end: int) -> list[Candidate]:
+    return [candidate.with_change(StillFrom(end))] if isinstance(candidate.encoding, RotaryEncoding) else []
+
+
+def _clamp(candidate: Candidate, last: int) -> list[Candidate]:
+    return at_positions(candidate, np.minimum(candidate.positions, last))
+
+
+def _wrap(candidate: Candidate, length: int) -> list[Candidate]:
+    return at_positions(candidate, candidate.positions % length)
 
 
 def at_positions(candidate: Candidate, positions: Any) -> list[Candidate]:
@@ -66,7 +111,16 @@ def _consecutive(candidate: Candidate) -> list[Candidate]:
 
 
 def _first_row(candidate: Candidate) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions[:1]) if candidate.positions.ndim > 1 else []
+    has_axes = getattr(candidate.encoding, "num_axes", 1) > 1
+    return at_positions(candidate, candidate.positions[..., :1, :]) if candidate.positions.ndim > 1 + has_axes else []
+
+
+def _reverse_axes(candidate: Candidate) -> list[Candidate]:
+    return at_positions(candidate, candidate.positions[::-1])
+
+
+def _one_axis(candidate: Candidate, axis: int) -> list[Candidate]:
+    return at_positions(candidate, candidate.positions[axis : axis + 1])
 
 
 def _reverse(candidate: Candidate) -> list[Candidate]:

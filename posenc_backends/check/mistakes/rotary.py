@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from posenc_core.encodings import Rotary
+from posenc_core.encodings import Rotary, RotaryEncoding
 from posenc_core.scaling import NTK, AttentionFactor, Linear, Llama3, YaRN
 
 from ..candidates import Tables
+from .application import application_mistakes
 from .base import Mistake, with_fields, with_tables
 
 BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
 
 
-def rotary_mistakes(encoding: Rotary) -> Iterator[Mistake]:
+def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     """Yield the mistakes in rotations of this encoding."""
     for layout in ("interleaved", "half", "interleaved_to_half"):
         if layout != encoding.layout:
@@ -27,9 +28,15 @@ def rotary_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(_swap_cos_and_sin))
     yield from _factor_mistakes(encoding.attention_factor)
     yield Mistake("not rotated", "the function returns its input", with_tables(_identity))
+    yield from application_mistakes()
+    if isinstance(encoding, Rotary):
+        yield from _frequency_mistakes(encoding)
+
+
+def _frequency_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     if encoding.own is None:
-        yield from _base_mistakes(encoding)
         yield from _denominator_mistakes(encoding)
+        yield from _base_mistakes(encoding)
     if encoding.rotary_dim is not None:
         yield from _placement_mistakes(encoding)
     if encoding.scaling is not None:

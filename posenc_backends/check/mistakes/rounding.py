@@ -9,45 +9,56 @@ from functools import partial
 import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, Rotary
+from posenc_core.encodings import Encoding, Rotary
 
-from ..candidates import Arithmetic, Candidate, arithmetic_within
-from .base import Mistake, combine, round_tables, with_tables
+from ..candidates import Arithmetic, Candidate, arithmetic_within, has_angles
+from .base import Mistake, combine, round_tables, with_fields, with_tables
 from .positions import at_positions
 
 FREQUENCY_ULPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to compute a power are off
 
 
-def mistakes_of_rounding(encoding: Encoding) -> Iterator[Mistake]:
-    """Yield the mistakes of low precision; none for a bias."""
-    if not isinstance(encoding, Rotary | Additive):
+def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Iterator[Mistake]:
+    """Yield the mistakes of low precision; none for a bias.
+
+    Args:
+        encoding: the encoding.
+        with_powers: whether frequencies may also be off as other ways to compute a power are, which takes long to try.
+    """
+    rounding = partial(_rounding_of, with_powers=with_powers)
+    if not has_angles(encoding):
         return
     float32 = Arithmetic(frequencies="float32", angles="float32")
-    in_float32 = _rounding("float32 angles", "angles are rounded to float32", float32)
+    in_float32 = rounding("float32 angles", "angles are rounded to float32", float32)
     yield in_float32
     for dtype in ("bfloat16", "float16"):
         name, description = f"{dtype} positions", f"positions are rounded to {dtype}"
-        yield _rounding(name, description, Arithmetic(positions=dtype))
-        yield _rounding(name, f"{description}, angles to float32", float32._replace(positions=dtype))
+        yield rounding(name, description, Arithmetic(positions=dtype))
+        yield rounding(name, f"{description}, angles to float32", float32._replace(positions=dtype))
         description = f"an offset is rounded to {dtype} and added to a range in {dtype}"
         offset = Mistake(name, description, partial(_offset_plus_range, dtype=dtype))
         yield combine(offset, in_float32)._replace(name=name, description=description)
-        arithmetic = Arithmetic(frequencies=dtype, angles="float32")
-        yield _rounding(f"{dtype} frequencies", f"frequencies are rounded to {dtype}", arithmetic)
+        name, description = f"{dtype} frequencies", f"frequencies are rounded to {dtype}"
+        for angles in ("float32", None):
+            yield rounding(name, description, Arithmetic(frequencies=dtype, angles=angles))
+        if isinstance(encoding, Rotary) and encoding.own is None and encoding.scaling is None:
+            exponents = ROUNDED[dtype](np.arange(0, encoding.rotary_channels, 2) / encoding.rotary_channels)
+            rounded = with_fields(frequencies=tuple(encoding.base ** -exponents.astype(np.float64)), base=Rotary.base)
+            yield Mistake(name, f"exponents of the base are rounded to {dtype}", rounded)
         name = f"{dtype} angles"
-        yield _rounding(name, f"angles are rounded to {dtype}", Arithmetic(positions=dtype, angles=dtype))
+        yield rounding(name, f"angles are rounded to {dtype}", Arithmetic(positions=dtype, angles=dtype))
         arithmetic = Arithmetic(positions=dtype, frequencies=dtype, angles=dtype)
-        yield _rounding(name, f"positions, frequencies and angles are rounded to {dtype}", arithmetic)
+        yield rounding(name, f"positions, frequencies and angles are rounded to {dtype}", arithmetic)
         description = f"cosine and sine are rounded to {dtype}"
         yield Mistake(f"{dtype} tables", description, with_tables(round_tables(dtype)))
 
 
-def _rounding(name: str, description: str, arithmetic: Arithmetic) -> Mistake:
+def _rounding_of(name: str, description: str, arithmetic: Arithmetic, *, with_powers: bool) -> Mistake:
     """Return the mistake of this arithmetic; frequencies may also be off as other ways to compute a power are."""
 
     def change(candidate: Candidate) -> Iterator[Candidate]:
         exact = candidate.with_fields(precision="exact") if isinstance(candidate.encoding, Rotary) else candidate
-        ulps = FREQUENCY_ULPS[arithmetic.frequencies] if arithmetic.frequencies else 0
+        ulps = FREQUENCY_ULPS[arithmetic.frequencies] if arithmetic.frequencies and with_powers else 0
         for divides in (False, True) if ulps else (False,):
             for variant in arithmetic_within(arithmetic._replace(divides=divides), ulps):
                 yield replace(exact, arithmetic=variant)

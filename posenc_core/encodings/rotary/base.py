@@ -85,6 +85,11 @@ class RotaryEncoding(Tabular):
         """The longest sequence for which these frequencies are valid; None if unlimited."""
         return None
 
+    @property
+    def longest(self) -> int | None:
+        """The longest sequence that models with this encoding are known to be for; None if that is not known."""
+        return None
+
     def at(self, seq_len: int | None) -> Self:
         """Return the encoding for sequences of `seq_len` positions; itself for None, or if lengths do not matter."""
         if seq_len is not None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import check_even, check_number, host_array, shown
+from ..._array_api.checks import check_even, check_integer, check_number, host_array, shown
+from ...positions.sequences import LIMIT
 from ...rotation import LAYOUTS, pairing_of
 from ...scaling import AttentionFactor, Scaling
 from ...tables import frequencies as f
@@ -40,6 +41,9 @@ class Rotary(RotaryEncoding):
         precision: `"exact"` rounds the true cosine and sine once; `"float32"` rounds frequencies and angles to float32
             first, for models that were trained that way.
         frequencies: radians per position, one for each pair, instead of those of the base: a model's own buffer.
+        max_len: the longest sequence that the model is for, `max_position_embeddings` of its config, where that is
+            known: layers have tables of that length by default. It changes no number, so encodings that differ in it
+            alone are equal.
     Raises:
         TypeError, ValueError: if a size is not a positive even integer, `rotary_dim` exceeds `head_dim`, `base` is not
             a finite number above 1, a word is unknown, the number of frequencies is not that of the pairs, or options
@@ -57,6 +61,7 @@ class Rotary(RotaryEncoding):
     # argument is kept as `own`, and the method, which is what a dataclass then finds as its default, stands for none.
     frequencies: InitVar[Iterable[float] | None] = None
     own: tuple[float, ...] | None = field(default=None, init=False, repr=False)
+    max_len: int | None = field(default=None, compare=False)
 
     def __post_init__(self, frequencies: Any) -> None:
         super().__post_init__()
@@ -73,6 +78,8 @@ class Rotary(RotaryEncoding):
             self.scaling.check(self.rotary_channels // 2)
         if self.own is not None:
             self._check_own(self.own)
+        if self.max_len is not None:
+            check_integer("max_len", self.max_len, maximum=LIMIT)
         if self.pairs < self.rotary_channels // 2:
             self._check_still()
             self._set_pairing(pairing_of(self.layout, "spread"))
@@ -119,6 +126,10 @@ class Rotary(RotaryEncoding):
     def max_seq_len(self) -> int | None:
         return None if self.scaling is None else self.scaling.max_seq_len
 
+    @property
+    def longest(self) -> int | None:
+        return self.max_len if self.max_len is not None or self.scaling is None else self.scaling.longest
+
     def at(self, seq_len: int | None) -> Self:
         if seq_len is None or self.scaling is None:
             return super().at(seq_len)
@@ -136,7 +147,8 @@ class Rotary(RotaryEncoding):
         return Decimal(1) if self.scaling is None else self.scaling.exact_attention_factor()
 
     def _arguments(self) -> dict[str, Any]:
-        return super()._arguments() | ({} if self.own is None else {"frequencies": self.own})
+        arguments = super()._arguments() | ({} if self.own is None else {"frequencies": self.own})
+        return {name: value for name, value in arguments.items() if name != "max_len" or value is not None}
 
 
 def _given(frequencies: Any) -> tuple[float, ...] | None:

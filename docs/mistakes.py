@@ -1,0 +1,82 @@
+"""Write the table of mistakes that `posenc check` names, from its hypotheses, each with where it was met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from drawn import table
+
+from posenc_backends.check.calls import Caller
+from posenc_backends.check.mistakes import (
+    mistakes_at_the_end,
+    mistakes_of_encoding,
+    mistakes_of_rounding,
+    mistakes_of_views,
+)
+from posenc_backends.check.signatures import signature_of
+from posenc_core import Alibi, AxialRotary, Rotary, Sinusoidal, YaRN
+from posenc_core.encodings import Encoding
+
+YARN = YaRN(factor=4.0, original_max_position_embeddings=4096)
+ENCODINGS: tuple[Encoding, ...] = (
+    Rotary(head_dim=64, layout="half", rotary_dim=32, base=500000.0),
+    Rotary(head_dim=64, layout="half", scaling=YARN),
+    AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)),
+    Sinusoidal(dim=8),
+    Alibi(num_heads=8, max_bias=16),
+)
+OTHERS = {  # mistakes that no single call shows, or that are not in its numbers
+    "offset ignored after the first call": "the rows are those of an earlier call of the same length",
+    "stale cache": "the rows are those of another call or another dtype",
+    "wrong gradient": "the numbers are right, but there is no gradient, or a wrong one, of any array in any dtype",
+    "wrong dtype": "the result has another dtype than the tokens",
+    "arguments changed": "the call writes into tokens or positions",
+    "not thread-safe": "two threads at once get other numbers",
+    "wrong when compiled": "compiled code gives other numbers",
+    "fails at some sizes": "it raises at a batch, number of heads or length that it should take",
+}
+MET = {  # a thread or a released library
+    "layout swapped": "pe_audio of transformers; TensorRT-LLM#16378",
+    "table and rotation of different layouts": "transformers#47328, ERNIE-Image#6",
+    "rotated twice": "TensorRT-LLM#16378",
+    "only the first row of the batch": "mlx#3494, #3496, #3795, #3949",
+    "not rotated past the end of a table": "flash-attention, `ops/triton/rotary.py`",
+    "positions of the first row": "vllm-omni#4043",
+    "rotary_dim ignored": "transformers 5.23, Llama with `partial_rotary_factor`",
+    "truncate ignored": "transformers 5.23, YaRN of one layer type",
+    "wrong scaling": "keras-hub 0.32, dynamic",
+    "base ignored": "DeepSpeed#8345, vllm#28542",
+    "scaling ignored": "mlx-vlm#1709, Megatron-Bridge#5097",
+    "axes swapped": "pytorch-image-models#2692",
+    "float32 angles": "transformers, torchtune, x-transformers, keras-hub",
+    "bfloat16 positions": "rotary-embedding-torch 0.9",
+    "float16 positions": "rotary-embedding-torch 0.9",
+    "bfloat16 frequencies": "transformers 5.23, `model.to(bfloat16)`",
+    "bfloat16 angles": "keras-hub 0.32, sinusoids",
+    "float16 angles": "keras-hub 0.32, sinusoids",
+    "offset ignored after the first call": "rotary-embedding-torch 0.9, axial",
+    "stale cache": "rotary-embedding-torch 0.9, positional-encodings 6",
+    "wrong gradient": "apex#1750; transformers' hub kernel, for inference only",
+    "arguments changed": "Liger-Kernel, unsloth#5001",
+    "not relative": "Bloom and MPT: a softmax over all keys cancels the difference",
+    "wrong when compiled": "yalis#54",
+}
+
+
+def mistakes() -> str:
+    """Return the names, what each means, and where it was met, as Markdown."""
+    return table(("mistake", "what the function does", "met in"), list(_rows()))
+
+
+def _rows() -> Iterator[tuple[str, str, str]]:
+    meanings: dict[str, str] = {}
+    for encoding in ENCODINGS:
+        for one in (*mistakes_of_encoding(encoding), *mistakes_of_rounding(encoding)):
+            meanings.setdefault(one.name, one.description)
+    caller = Caller(ENCODINGS[0], signature_of(lambda q, k, positions: (q, k), ENCODINGS[0], None), {})
+    near, far = (caller.call("", "float32", np.arange(first, first + 4)) for first in (0, 4096))
+    for one in (*mistakes_at_the_end(far, [near]), *mistakes_of_views()):
+        meanings.setdefault(one.name, one.description)
+    for name, meaning in (meanings | OTHERS).items():
+        yield name, meaning, MET.get(name, "our own tests")

@@ -1,0 +1,153 @@
+"""Properties beside the numbers of one call: dtypes, unchanged arguments, threads, compiled code, how far it holds."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .calling import CallError, Framework, Returned, call
+from .calls import Caller, TestCall
+from .diagnosis import LIMIT, FoundMistake, measure
+
+OFF_BY = 1e-3
+BLOCK = 2048  # positions of one call in the search for the first that is off
+MOST_BLOCKS = 40
+THREADS, ROUNDS = 2, 6
+NO_THREADS = ("mxnet",)  # whose NumPy semantics are switched on for one thread only
+
+
+def mistakes_of_call(call: TestCall, returned: Returned, outputs: tuple[str, ...]) -> Iterator[FoundMistake]:
+    """Yield the mistakes that are not in the numbers of a call: another dtype, changed arguments."""
+    wrong = tuple(name for name, dtype in zip(outputs, returned.dtypes, strict=True) if dtype != call.dtype)
+    if call.tokens and wrong:
+        got = returned.dtypes[outputs.index(wrong[0])]
+        yield _found("wrong dtype", f"tokens in {call.dtype} come back in {got}", call, wrong)
+    if returned.changed:
+        names = " and ".join(returned.changed)
+        yield _found("arguments changed", f"the call writes into the array of {names}", call, ())
+
+
+def mistakes_of_threads(function: Callable[..., Any], framework: Framework, caller: Caller) -> Iterator[FoundMistake]:
+    """Yield a mistake if calls from two threads at once give other numbers than calls one after the other."""
+    if framework.name in NO_THREADS:
+        return
+    calls = [
+        caller.call("two threads", "float32", np.arange(first, first + length)) for first, length in ((3, 9), (200, 31))
+    ]
+    failures: list[TestCall] = []
+
+    def run(test_call: TestCall) -> None:
+        for _ in range(ROUNDS):
+            try:
+                results = call(function, framework, caller.signature, test_call).results
+                if not measure(caller.signature, test_call, results).worst <= LIMIT:
+                    failures.append(test_call)
+            except CallError:
+                failures.append(test_call)
+
+    if any(_is_wrong(function, framework, caller, one) for one in calls):
+        return
+    threads = [threading.Thread(target=run, args=(one,)) for one in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures and not any(_is_wrong(function, framework, caller, one) for one in calls):
+        yield _found("not thread-safe", "called from two threads at once, it gives other numbers", failures[0], ())
+
+
+def _is_wrong(function: Callable[..., Any], framework: Framework, caller: Caller, test_call: TestCall) -> bool:
+    try:
+        results = call(function, framework, caller.signature, test_call).results
+    except CallError:
+        return True
+    return not measure(caller.signature, test_call, results).worst <= LIMIT
+
+
+def compiled(function: Callable[..., Any], framework: Framework) -> Callable[..., Any] | None:
+    """Return the function compiled by its framework, for any length; None if the framework does not compile."""
+    name = framework.name
+    if name == "keras":
+        import keras
+
+        name = keras.backend.backend()
+    if name == "torch":
+        import torch
+
+        return torch.compile(function, backend="aot_eager", fullgraph=True)
+    if name == "jax":
+        import jax
+
+        return jax.jit(function)
+    if name == "tensorflow":
+        import tensorflow
+
+        return tensorflow.function(function)
+    return None
+
+
+def mistakes_of_compiling(
+    function: Callable[..., Any], framework: Framework, caller: Caller
+) -> tuple[list[FoundMistake], str | None]:
+    """Return the mistake of the compiled function, if it has one, and why it cannot be compiled, if it cannot."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = compiled(function, framework)
+        if program is None:
+            return [], None
+        for first, length in ((3, 9), (4000, 5)):
+            test_call = caller.call("compiled", "float32", np.arange(first, first + length))
+            if _is_wrong(function, framework, caller, test_call):
+                return [], None
+            try:
+                results = call(program, framework, caller.signature, test_call).results
+            except CallError as error:
+                return [], f"not checked, compiled: {error}"
+            if not measure(caller.signature, test_call, results).worst <= LIMIT:
+                return [_found("wrong when compiled", "compiled, it gives other numbers", test_call, ())], None
+    return [], None
+
+
+def first_position_off(function: Callable[..., Any], framework: Framework, caller: Caller, end: int) -> int | None:
+    """Return the first position at which a result is off by 1e-3 of the length of its pair, or of a number of 1.
+
+    The first 80,000 positions are all tried; after these, 2,048 each time that the position doubles.
+    """
+    first, block = 0, min(BLOCK, end)
+    for number in range(2 * MOST_BLOCKS):
+        if first + block > end:
+            return None
+        test_call = caller.call("first off", "float32", np.arange(first, first + block), batch=1, heads=(1, 1))
+        try:
+            results = call(function, framework, caller.signature, test_call).results
+        except CallError:
+            return None
+        rows = _rows_off(caller, test_call, results)
+        if rows.size:
+            return int(first + rows[0])
+        first = first + block if number < MOST_BLOCKS else 2 * first
+    return None
+
+
+def _rows_off(caller: Caller, test_call: TestCall, results: Any) -> Any:
+    signature, found = caller.signature, []
+    expected = signature.results(test_call.expected, test_call.tokens, results[0].shape[-1])
+    for got, right in zip(results, expected, strict=True):
+        off = np.abs(got.reshape(right.shape) - right) >= OFF_BY * signature.magnitudes(test_call.expected, right)
+        found.append(off.any(axis=-1).reshape(-1, off.shape[-2]).any(axis=0))
+    return np.flatnonzero(np.any(found, axis=0))
+
+
+def _found(name: str, description: str, call: TestCall, outputs: tuple[str, ...]) -> FoundMistake:
+    return FoundMistake(
+        name=name,
+        description=description,
+        outputs=outputs,
+        calls=(call.name,),
+        error=0.0,
+        start=f"in {call.description}.",
+    )

@@ -1,0 +1,149 @@
+"""A check in progress: the calls, what they returned, and the mistakes found so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from .calling import CallError, Framework, NotFiniteError, call, check_results
+from .calls import Caller, TestCall
+from .classes import MISTAKES_OF, names_of
+from .diagnosis import LIMIT, CallResult, Deadline, Diagnosis, FoundMistake, measure
+from .gradients import gradient_mistakes
+from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
+from .shrink import program_of, shrink
+
+RANDOM_SECONDS = 6.0  # after which no more random calls are made
+
+
+class Session:
+    """The calls of one check.
+
+    Args:
+        function: the function.
+        framework: whose arrays it takes.
+        caller: what all calls have in common.
+        deadline: of the search for mistakes.
+    """
+
+    def __init__(self, function: Callable[..., Any], framework: Framework, caller: Caller, deadline: Deadline):
+        self.function, self.framework, self.caller = function, framework, caller
+        self.diagnosis = Diagnosis(caller.signature, deadline)
+        self.answers: list[CallResult] = []
+        self.remarks: list[str] = []
+        self.smallest: str | None = None
+        self._found: dict[str, FoundMistake] = {}  # those that are not in the numbers
+
+    @property
+    def mistakes(self) -> list[FoundMistake]:
+        """The mistakes that are not in the numbers of a call."""
+        return list(self._found.values())
+
+    @property
+    def has_precision_only(self) -> bool:
+        """Whether the mistakes found so far are those of a class of precision."""
+        return all(name in MISTAKES_OF for name in names_of([*self.diagnosis.mistakes, *self.mistakes]))
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes of tokens that the function accepts, float32 first."""
+        return tuple(dict.fromkeys(("float32", *(one.call.dtype for one in self.answers))))
+
+    def run(self, calls: Iterable[TestCall]) -> str | None:
+        """Make these calls; return the failure that ended them, if one did."""
+        for test_call in calls:
+            try:
+                answer = self._answer(test_call)
+            except CallError as error:
+                if not test_call.is_optional or isinstance(error, NotFiniteError):
+                    hint = f" If it has no such positions, pass `longest` {test_call.positions.min()}."
+                    return f"{error}{hint if test_call.name in ('far', 'long') else ''}"
+                self.remarks.append(f"not checked, {test_call.name}: {error}")
+                continue
+            self.answers.append(answer)
+            self.diagnosis.add(answer)
+        if self.smallest is None:
+            first = next((answer for answer in self.answers if answer.worst > LIMIT), None)
+            self.smallest = None if first is None else self._smallest(first)
+        if self.diagnosis.deadline.is_over():
+            self.remarks.append(f"the search for the mistake ended after {self.diagnosis.deadline.seconds:g} s")
+        return None
+
+    def run_random(self, calls: Iterable[TestCall]) -> None:
+        """Make these calls until the time is over or one of them fails."""
+        end, refused = time.monotonic() + RANDOM_SECONDS, {remark.partition(":")[0] for remark in self.remarks}
+        for test_call in calls:
+            if time.monotonic() > end:
+                self.remarks.append(f"random calls ended after {RANDOM_SECONDS:.0f} s")
+                return
+            if f"not checked, {test_call.name}" in refused:
+                continue
+            before = len(self.remarks)
+            failure = self.run([test_call])
+            if failure is not None:
+                self._add(
+                    FoundMistake(
+                        name="fails at some sizes",
+                        description=failure,
+                        outputs=(),
+                        calls=(test_call.name,),
+                        error=float("inf"),
+                        start=f"in {test_call.description}.",
+                    )
+                )
+                return
+            if len(self.remarks) > before:
+                refused.add(f"not checked, {test_call.name}")
+                del self.remarks[before + 1 :]
+            if not self.has_precision_only:
+                return
+
+    def check_gradients(self) -> None:
+        """Check the gradient of what the first call returned, unless that is unknown or depends on earlier calls."""
+        causes = {output: cause for cause, outputs in self.diagnosis.causes[0] for output in outputs}
+        every = [cause for found in self.diagnosis.causes for cause, _ in found]
+        if None in causes.values() or any(cause.is_state for cause in every if cause):
+            return
+        for one in gradient_mistakes(self.function, self.framework, self.caller, self.dtypes, causes):
+            self._add(one)
+
+    def check_surroundings(self) -> None:
+        """Check calls from two threads, and the compiled function."""
+        for one in mistakes_of_threads(self.function, self.framework, self.caller):
+            self._add(one)
+        found, remark = mistakes_of_compiling(self.function, self.framework, self.caller)
+        for one in found:
+            self._add(one)
+        self.remarks += [] if remark is None else [remark]
+
+    def _answer(self, test_call: TestCall) -> CallResult:
+        signature = self.caller.signature
+        returned = call(self.function, self.framework, signature, test_call)
+        width = returned.results[0].shape[-1] if returned.results[0].ndim else 0
+        expected = signature.results(test_call.expected, test_call.tokens, width)
+        check_results(signature, test_call, returned.results, expected)
+        for one in mistakes_of_call(test_call, returned, signature.outputs):
+            self._add(one)
+        return measure(signature, test_call, returned.results)
+
+    def _add(self, one: FoundMistake) -> None:
+        """Add a mistake; the same one of another output is merged into it."""
+        key = f"{one.name} {one.description}"
+        before = self._found.get(key, one)
+        outputs = tuple(dict.fromkeys((*before.outputs, *one.outputs)))
+        self._found[key] = replace(before, outputs=() if outputs == self.caller.signature.outputs else outputs)
+
+    def _smallest(self, answer: CallResult) -> str:
+        """Return a program of the smallest call that fails as this one does."""
+
+        def fails(smaller: TestCall) -> bool:
+            try:
+                results = call(self.function, self.framework, self.caller.signature, smaller).results
+                return not measure(self.caller.signature, smaller, results).worst <= LIMIT
+            except (CallError, ValueError):
+                return False
+
+        name = getattr(self.function, "__name__", "function")
+        return program_of(shrink(answer.call, self.caller, fails), name if name.isidentifier() else "function")

@@ -1,0 +1,213 @@
+"""The classes of precision of `check`, its properties beside numbers, and the smallest call that fails."""
+
+import json
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from posenc_backends.check import check
+from posenc_backends.check import diagnosis as diagnosing
+from posenc_backends.check.classes import CLASSES, worst_class
+from posenc_core import Rotary
+
+HALF = Rotary(head_dim=16, layout="half")
+FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)
+
+
+def tables(positions, dtype=np.float64):
+    angles = positions.astype(dtype)[..., None] * FREQUENCIES.astype(dtype)
+    angles = angles if positions.ndim == 1 else angles[:, None]
+    return np.cos(angles), np.sin(angles)
+
+
+def rotated(x, cos, sin):
+    first, second = x[..., :8], x[..., 8:]
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
+
+
+def exact(x, positions):
+    return rotated(x, *tables(positions))
+
+
+def once(x, positions):
+    cos, sin = (np.float32(table) for table in tables(positions))
+    return rotated(x.astype(np.float32), cos, sin).astype(x.dtype)
+
+
+def several(x, positions):
+    return rotated(x, *(table.astype(x.dtype) for table in tables(positions)))
+
+
+def in_float32(x, positions):
+    return rotated(x, *tables(positions, np.float32))
+
+
+def in_float16(x, positions):
+    return rotated(x, *tables(np.minimum(positions, 60000).astype(np.float16)))
+
+
+def wrong(x, positions):
+    return exact(x, positions + 1)
+
+
+CLASS_OF = {
+    "exact": exact,
+    "rounded once": once,
+    "rounded several times": several,
+    "float32 angles": in_float32,
+    "half-precision angles": in_float16,
+    "wrong": wrong,
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_implementation_of_each_class_has_it(name):
+    result = check(CLASS_OF[name], HALF, longest=60000)
+    assert (result.precision, result.status) == (name, int(name in CLASSES[3:])), result
+    assert result.to_dict()["class"] == name
+    assert json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_a_class_is_allowed_with_those_above_it_alone():
+    for name in ("rounded once", "float32 angles"):
+        result = check(CLASS_OF[name], HALF, longest=9000)
+        for allowed in CLASSES[:-1]:
+            status = int(CLASSES.index(name) > CLASSES.index(allowed))
+            assert replace(result, allow=allowed).status == status, (name, allowed)
+    assert check(in_float32, HALF, longest=9000, allow="exact").status == 1
+
+
+def test_the_first_position_that_is_off_is_the_first():
+    result = check(in_float32, HALF)
+    first = result.first_off
+    positions = np.arange(first + 1)
+    off = [np.abs(a - b).max(axis=-1) for a, b in zip(tables(positions, np.float32), tables(positions), strict=True)]
+    assert np.flatnonzero(np.hypot(*off) >= 1e-3)[0] <= first  # of tables; that of tokens is a little later
+    assert np.max(off, axis=0)[:first].max() < 2e-3
+    assert f"off by 1e-3 from position {first} on" in str(result)
+    allowed = check(in_float32, HALF, allow="float32 angles")
+    assert str(allowed).startswith(f"conforms (float32 angles, off by 1e-3 from position {first} on)")
+
+
+def test_a_mistake_is_worse_than_every_class():
+    assert worst_class(["exact", "rounded once"], []) == "rounded once"
+    assert worst_class(["exact"], ["float32 angles", "bfloat16 tables"]) == "half-precision angles"
+    assert worst_class(["exact"], ["float32 angles", "layout swapped"]) == "wrong"
+
+
+def promoted(x, positions):
+    return exact(x.astype(np.float32), positions)
+
+
+def in_place(x, positions):
+    x[:] = exact(x, positions)
+    return x
+
+
+def counting_down(x, positions):
+    result = exact(x, positions)
+    positions -= 1
+    return result
+
+
+def no_batch_of_three(x, positions):
+    return exact(x, positions) if x.shape[0] < 3 else exact(x, positions + 1)
+
+
+def even_lengths(x, positions):
+    return exact(x, positions) if x.shape[2] % 2 == 0 or x.shape[2] < 70 else exact(x, positions - 1)
+
+
+def heads_of_four(x, positions):
+    return exact(x, positions) if x.shape[1] in (1, 2, 3, 4) else rotated(x, *tables(positions * 0))
+
+
+def contiguous(x, positions):
+    return exact(np.ascontiguousarray(x) if x.flags.c_contiguous else x.base.reshape(x.shape), positions)
+
+
+def refusing_heads(x, positions):
+    if x.shape[1] > 4:
+        raise ValueError("too many heads")
+    return exact(x, positions)
+
+
+class Shared:
+    """A scratch array that calls share, as buffers of a module are."""
+
+    def __call__(self, x, positions):
+        self.scratch = tables(positions)
+        time.sleep(0.001)
+        return rotated(x, *self.scratch)
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (promoted, ("wrong dtype",)),
+        (in_place, ("arguments changed",)),
+        (counting_down, ("arguments changed",)),
+        (no_batch_of_three, ("positions off by one",)),
+        (even_lengths, ("positions off by one",)),
+        (heads_of_four, ("positions ignored", "not rotated")),
+        (refusing_heads, ("fails at some sizes",)),
+        (Shared(), ("not thread-safe", "fails at some sizes")),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_what_a_few_calls_of_one_size_do_not_show_is_found(function, names):
+    result = check(function, HALF)
+    assert result.status == 1, result
+    assert set(result.names) & set(names), result
+
+
+def test_a_view_is_asked_for():
+    result = check(contiguous, HALF)
+    assert result.status == 1, result
+    assert result.names == ("strides ignored",)
+    assert result.mistakes[0].calls[0] == "a view"
+
+
+def test_the_smallest_call_that_fails_can_be_pasted():
+    result = check(no_batch_of_three, HALF)
+    draws = []
+    exec(result.smallest, {"no_batch_of_three": lambda q, positions: draws.append((q.shape, positions.tolist()))})  # noqa: S102
+    ((shape, positions),) = draws
+    assert (shape, len(positions)) == ((3, 1, 1, 16), 1)
+    assert f"np.array({positions})" in str(result)
+
+
+def test_two_threads_are_compared_only_if_one_is_right():
+    names = []
+
+    def rope(x, positions):
+        names.append(threading.current_thread().name)
+        return wrong(x, positions)
+
+    check(rope, HALF)
+    assert set(names) == {threading.current_thread().name}
+
+
+def test_a_right_implementation_is_checked_in_time():
+    began = time.process_time()
+    assert check(exact, HALF).status == 0
+    assert time.process_time() - began < 20
+
+
+def test_a_search_ends_and_shows_its_progress(monkeypatch):
+    lines = []
+    monkeypatch.setattr(diagnosing, "SHOWN_EVERY", 0.05)
+    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.5)
+    generator = np.random.default_rng(0)
+    began = time.monotonic()
+    result = check(
+        lambda x, positions: exact(x, positions) + generator.standard_normal(x.shape), HALF, progress=lines.append
+    )
+    assert time.monotonic() - began < 20
+    assert "differs, cause unknown" in result.names
+    assert "the search for the mistake ended after 0.5 s" in result.remarks
+    assert lines
+    assert lines[0].startswith("searching for the mistake: ")

@@ -1,0 +1,151 @@
+"""`check` judges every encoding of the catalogue: those of several axes, that learn, and that look at content."""
+
+import numpy as np
+import pytest
+
+from posenc_backends.check import check
+from posenc_core.attention.attend import AttentionInputs
+from posenc_core.encodings import (
+    AxialRotary,
+    Cope,
+    Fire,
+    FourierFeatures,
+    GridSinusoidal,
+    Kerple,
+    Learned,
+    LearnedRotary,
+    LearnedSinusoidal,
+    MultimodalRotary,
+    Normalized,
+    RandomFourierFeatures,
+    ShawBias,
+    SwinBias,
+    T5Bias,
+    Timestep,
+    TransformerXLBias,
+    XPos,
+)
+from posenc_core.rotation import rotate_pairs
+
+
+def weights_of(encoding):
+    generator = np.random.default_rng(0)
+    return {name: 0.2 * generator.standard_normal(one.shape) + one.mean for name, one in encoding.parameters().items()}
+
+
+def rotation(encoding, change=lambda positions: positions):
+    def rope(q, k, positions):
+        tables = list(encoding.rows(change(positions)).values()) if isinstance(encoding, XPos) else None
+        tables = encoding.cos_sin(change(positions)) if tables is None else tables
+        tables = [table if table.ndim == 2 else table[:, None] for table in tables]
+        turn = lambda x, cos, sin: rotate_pairs(x, cos, sin, pairing=encoding.pairing)
+        return turn(q, *tables[:2]), turn(k, *tables[-2:])
+
+    return rope
+
+
+ROTARY = [
+    XPos(head_dim=8, layout="half"),
+    AxialRotary(head_dim=8, layout="interleaved", axes_dims=(4, 4)),
+    MultimodalRotary(head_dim=16, layout="half", sections=(4, 2, 2)),
+]
+
+
+@pytest.mark.parametrize("encoding", ROTARY, ids=lambda one: type(one).__name__)
+def test_rotations_with_tables_of_keys_or_several_axes(encoding):
+    result = check(rotation(encoding), encoding)
+    assert (result.status, result.precision) == (0, "rounded once"), result
+    moved = check(rotation(encoding, lambda positions: positions + 1), encoding)
+    assert moved.names == ("positions off by one",), moved
+
+
+def test_mistakes_of_axes_are_named():
+    axial = ROTARY[1]
+    for change, name in (
+        (lambda positions: positions[::-1], "axes swapped"),
+        (lambda positions: np.stack([positions[1], positions[1]]), "one axis for all"),
+    ):
+        assert check(rotation(axial, change), axial).names == (name,)
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        GridSinusoidal(dim=16, convention="mae"),
+        FourierFeatures(dim=8, num_axes=2),
+        RandomFourierFeatures(dim=8, scale=1.0, seed=0, num_axes=2),
+        Timestep(dim=8),
+        Normalized(dim=1, length=64),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_tables(encoding):
+    assert check(encoding.table, encoding).status == 0
+    assert check(lambda positions: 2 * encoding.table(positions), encoding).status == 1
+
+
+def test_rows_that_are_learned():
+    for encoding in (Learned(dim=4, length=64), Learned(dim=4, length=64, offset=2)):
+        table = weights_of(encoding)["table"]
+        assert check(lambda p, t=table, e=encoding: t[p + e.offset], encoding, parameters={"table": table}).status == 0
+    other = check(lambda p, t=table: t[p], encoding, parameters={"table": table})
+    assert other.status == 1
+
+
+def test_frequencies_that_are_learned():
+    encoding = LearnedSinusoidal(dim=4)
+    alpha = weights_of(encoding)["alpha"]
+    frequencies = 10000.0 ** (-np.arange(2) / 2) * np.exp(alpha)
+
+    def table(positions):
+        angles = positions[..., None] * frequencies
+        return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*positions.shape, 4)
+
+    assert check(table, encoding, parameters={"alpha": alpha}).status == 0
+    assert check(table, encoding, parameters={"alpha": 0 * alpha}).status == 1
+
+    def cos_sin(positions):
+        angles = positions[..., None] * frequencies
+        return np.cos(angles), np.sin(angles)
+
+    rotary = LearnedRotary(head_dim=4, layout="half")
+    assert check(cos_sin, rotary, parameters={"alpha": alpha}).precision == "exact"
+    assert check(lambda p: cos_sin(p + 1), rotary, parameters={"alpha": alpha}).names == ("positions off by one",)
+
+
+BIASES = [T5Bias(num_heads=2), Fire(num_heads=2), Kerple(num_heads=2), SwinBias(num_heads=2, window=(5, 7))]
+
+
+@pytest.mark.parametrize("encoding", BIASES, ids=lambda one: type(one).__name__)
+def test_biases_that_are_learned(encoding):
+    weights = weights_of(encoding)
+
+    def bias(queries, keys):
+        return np.float32(encoding.score({**encoding.constants(0), **weights}, queries, keys))
+
+    assert check(bias, encoding, parameters=weights).status == 0
+    assert check(lambda q, k: -bias(q, k), encoding, parameters=weights).names == ("sign flipped",)
+    assert check(lambda q, k: bias(q, k)[::-1], encoding, parameters=weights).names == ("heads reversed",)
+
+
+CONTENT = [
+    Cope(num_heads=2, head_dim=8, max_position=16),
+    ShawBias(num_heads=2, head_dim=8, max_distance=6),
+    TransformerXLBias(num_heads=2, head_dim=8, max_distance=32),
+]
+
+
+@pytest.mark.parametrize("encoding", CONTENT, ids=lambda one: type(one).__name__)
+def test_scores_that_depend_on_content(encoding):
+    weights = weights_of(encoding)
+    narrow = {name: np.float32(array) for name, array in (encoding.constants(0) | weights).items()}
+
+    def scores(q, k, queries, keys):
+        hidden = (keys > queries[:, None]) & encoding.needs_all_keys
+        products = np.where(hidden, -np.inf, q @ k.swapaxes(-1, -2) / np.float32(8**0.5)).astype(np.float32)
+        return encoding.scores(narrow, queries, keys, AttentionInputs(q, k, products)) * ~hidden
+
+    assert check(scores, encoding, parameters=weights).status == 0
+    assert check(lambda *given: -scores(*given), encoding, parameters=weights).names == ("sign flipped",)
+    doubled = check(lambda *given: 2 * scores(*given), encoding, parameters=weights)
+    assert doubled.status == 1

@@ -1,0 +1,176 @@
+"""The implementations of the scoreboard: how each is called, and the encoding that it promises."""
+
+import importlib
+import warnings
+from typing import Any, NamedTuple
+
+import diffusers.models.embeddings as of_diffusers
+import rotary_embedding_torch
+import torch
+from keras_hub.layers import RotaryEmbedding as KerasRotary
+from keras_hub.layers import SinePositionEncoding
+from keras_hub.src.models.llama.llama_rotary_embedding import LlamaRotaryEmbedding as KerasLlama
+from positional_encodings.torch_encodings import PositionalEncoding1D
+from transformers import AutoConfig
+from x_transformers import x_transformers
+
+from posenc_core import Llama3, Rotary, Sinusoidal
+from posenc_core.huggingface import load_rope
+
+from ..importing import lone
+
+torchtune = lone("torchtune.modules.position_embeddings")
+of_timm = lone("timm.layers.pos_embed_sincos")
+HALF, PAIRS = Rotary(head_dim=64, layout="half"), Rotary(head_dim=32, layout="interleaved")
+LLAMA3 = Llama3(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)
+
+
+class Peer(NamedTuple):
+    """An implementation as a callable, and the encoding it promises."""
+
+    package: str
+    name: str
+    make: Any
+    spec: Any
+    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def first_of(positions):
+    """Return the first of consecutive positions; others are refused, as by those who take an offset alone."""
+    if positions.ndim > 1 or (len(positions) > 1 and (positions[1:] - positions[:-1] != 1).any()):
+        raise ValueError("only an offset is taken")
+    return int(positions[0])
+
+
+# A folder of transformers for each body of `apply_rotary_pos_emb` that runs on a default config.
+FOLDERS = (
+    *("llama", "bamba", "gpt_neox", "olmo", "cohere", "glm", "ernie4_5", "gpt_oss", "phi3", "helium", "nanochat"),
+    *("nemotron", "moonshine", "chameleon"),
+)
+
+
+def transformer(folder):
+    """Return a rotation by the rotary class and the function of a folder, from its default config."""
+    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    cls = next(
+        value for name, value in vars(module).items() if name.endswith("RotaryEmbedding") and isinstance(value, type)
+    )
+    rope = cls(AutoConfig.for_model(folder))
+
+    def rotate(q, k, positions):
+        cos, sin = rope(q, positions if positions.ndim > 1 else positions[None])
+        return module.apply_rotary_pos_emb(q, k, cos, sin)
+
+    return rotate
+
+
+def transformers_peers():
+    """Yield a peer for each folder whose default config describes a rotation of one axis."""
+    for folder in FOLDERS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            spec = load_rope(AutoConfig.for_model(folder))
+        yield Peer("transformers", folder, lambda folder=folder: transformer(folder), spec)
+
+
+def torchtunes(cls, **fields):
+    rope = cls(max_seq_len=4096, **fields)
+    return lambda x, positions: rope(x.transpose(1, 2), input_pos=positions).transpose(1, 2)
+
+
+def phi3():
+    rope = lone("torchtune.models.phi3._position_embeddings").Phi3RotaryPositionalEmbeddings(dim=64, max_seq_len=4096)
+    return lambda x, positions: rope(x.transpose(1, 2), input_pos=positions).transpose(1, 2)
+
+
+def lucidrains():
+    rope = rotary_embedding_torch.RotaryEmbedding(dim=32)
+    return lambda x, positions: rope.rotate_queries_or_keys(x, offset=first_of(positions))
+
+
+def lucidrains_uncached():
+    rope = rotary_embedding_torch.RotaryEmbedding(dim=32, cache_if_possible=False)
+    return lambda x, positions: rotary_embedding_torch.apply_rotary_emb(rope(positions), x)
+
+
+def x_transformer():
+    rope = x_transformers.RotaryEmbedding(dim=32)
+    return lambda x, positions: x_transformers.apply_rotary_pos_emb(x, rope(positions)[0])
+
+
+def diffuser(layout):
+    interleaved = layout == "interleaved"
+
+    def turn(x, positions):
+        table = of_diffusers.get_1d_rotary_pos_embed(
+            x.shape[-1], positions, use_real=True, repeat_interleave_real=interleaved
+        )
+        return of_diffusers.apply_rotary_emb(x, table, use_real_unbind_dim=-1 if interleaved else -2)
+
+    return turn
+
+
+def diffusers_timestep():
+    return lambda positions: of_diffusers.get_timestep_embedding(
+        positions, 32, flip_sin_to_cos=True, downscale_freq_shift=0
+    )
+
+
+def timm_concatenated():
+    def turn(x, positions):
+        frequencies = 10000.0 ** -(torch.arange(16) / 16)
+        angles = (positions[..., None].float() * frequencies).repeat_interleave(2, dim=-1)
+        return of_timm.apply_rot_embed(x, angles.sin(), angles.cos())
+
+    return turn
+
+
+def keras(cls, **fields):
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    ropes = {dtype: cls(sequence_axis=2, dtype=str(dtype)[6:], **fields) for dtype in dtypes}
+    return lambda x, positions: ropes[x.dtype](x, positions=positions)
+
+
+def keras_sine():
+    layers = {
+        dtype: SinePositionEncoding(dtype=str(dtype)[6:]) for dtype in (torch.float32, torch.bfloat16, torch.float16)
+    }
+    return lambda x, positions: x + layers[x.dtype](x, start_index=first_of(positions))
+
+
+def tatp22():
+    layer = PositionalEncoding1D(8)
+    return lambda x, positions: x + layer(x.new_zeros(1, int(positions.max()) + 1, 8))[0, positions]
+
+
+def x_sinusoid():
+    layer = x_transformers.ScaledSinusoidalEmbedding(32)
+    layer.scale.data.fill_(1.0)
+    return lambda positions: layer(torch.zeros(1, len(positions), 32), pos=positions).detach()
+
+
+OTHERS = (
+    Peer("torchtune", "RotaryPositionalEmbeddings", lambda: torchtunes(torchtune.RotaryPositionalEmbeddings, dim=32),
+         PAIRS, {"longest": 4096}),
+    Peer("torchtune", "Phi3RotaryPositionalEmbeddings", phi3, HALF, {"longest": 4096}),
+    Peer("rotary-embedding-torch", "rotate_queries_or_keys", lucidrains, PAIRS),
+    Peer("rotary-embedding-torch", "apply_rotary_emb", lucidrains_uncached, PAIRS),
+    Peer("x-transformers", "RotaryEmbedding", x_transformer, PAIRS),
+    Peer("x-transformers", "ScaledSinusoidalEmbedding", x_sinusoid, Sinusoidal(dim=32, convention="concatenated")),
+    Peer("diffusers", "apply_rotary_emb, Flux", lambda: diffuser("interleaved"), PAIRS),
+    Peer("diffusers", "apply_rotary_emb, Cosmos", lambda: diffuser("half"), HALF),
+    Peer("diffusers", "get_timestep_embedding", diffusers_timestep, Sinusoidal(dim=32, convention="timestep")),
+    Peer("timm", "apply_rot_embed", timm_concatenated, PAIRS),
+    Peer("keras-hub", "RotaryEmbedding", lambda: keras(KerasRotary), HALF, {"framework": "keras"}),
+    Peer("keras-hub", "LlamaRotaryEmbedding", lambda: keras(
+        KerasLlama, frequency_adjustment_factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        pretraining_sequence_length=8192),
+        Rotary(head_dim=64, layout="half", scaling=LLAMA3), {"framework": "keras"}),
+    Peer("keras-hub", "SinePositionEncoding", keras_sine, Sinusoidal(dim=8), {"framework": "keras", "longest": 5000}),
+    Peer("positional-encodings", "PositionalEncoding1D", tatp22, Sinusoidal(dim=8), {"longest": 5000}),
+)  # fmt: skip
+
+
+def peers():
+    """Return all peers."""
+    return [*transformers_peers(), *OTHERS]
