@@ -133,7 +133,7 @@ def call(function: Callable[..., Any], framework: Framework, signature: Signatur
         for name, array, before in zip(names, arguments, numbers, strict=False)
         if not np.array_equal(_numbers(framework, array), before)
     )
-    return Returned(results, tuple(str(output.dtype).rpartition(".")[2] for output in outputs), changed)
+    return Returned(results, tuple(_dtype_name(output) for output in outputs), changed)
 
 
 def arguments_of(framework: Framework, test_call: TestCall) -> list[Any]:
@@ -162,6 +162,12 @@ def call_gradient(
         return _numbers(framework, gradient)
     except Exception as error:
         raise CallError(f"it has no gradient that can be read, for {test_call.description}.") from error
+
+
+def _dtype_name(array: Any) -> str:
+    """Return the name of a dtype, which each framework writes in its own way."""
+    text = str(array.dtype)
+    return next((name for name in ("bfloat16", "float16", "float32", "float64") if name in text), text)
 
 
 def _numbers(framework: Framework, array: Any) -> Float64s:

@@ -34,6 +34,7 @@ class Session:
         self.answers: list[CallResult] = []
         self.remarks: list[str] = []
         self.smallest: str | None = None
+        self._cast: set[str] = set()
         self._found: dict[str, FoundMistake] = {}  # those that are not in the numbers
 
     @property
@@ -48,8 +49,9 @@ class Session:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The dtypes of tokens that the function accepts, float32 first."""
-        return tuple(dict.fromkeys(("float32", *(one.call.dtype for one in self.answers))))
+        """The dtypes of tokens that the function accepts and returns, float32 first."""
+        dtypes = dict.fromkeys(("float32", *(one.call.dtype for one in self.answers)))
+        return tuple(dtype for dtype in dtypes if dtype not in self._cast)
 
     def run(self, calls: Iterable[TestCall]) -> str | None:
         """Make these calls; return the failure that ended them, if one did."""
@@ -124,9 +126,18 @@ class Session:
         width = returned.results[0].shape[-1] if returned.results[0].ndim else 0
         expected = signature.results(test_call.expected, test_call.tokens, width)
         check_results(signature, test_call, returned.results, expected)
+        if self.framework.name == "keras" and test_call.dtype != "float32" and {*returned.dtypes} == {"float32"}:
+            self._note_cast(test_call.dtype)
+            returned = returned._replace(dtypes=(test_call.dtype,) * len(returned.dtypes))
         for one in mistakes_of_call(test_call, returned, signature.outputs):
             self._add(one)
         return measure(signature, test_call, returned.results)
+
+    def _note_cast(self, dtype: str) -> None:
+        """Note that tokens come back in float32: a layer of Keras casts them to the dtype of its policy."""
+        if dtype not in self._cast:
+            self._cast.add(dtype)
+            self.remarks.append(f"{dtype} comes back in float32, as from a layer of Keras whose policy is float32")
 
     def _add(self, one: FoundMistake) -> None:
         """Add a mistake; the same one of another output is merged into it."""

@@ -9,6 +9,12 @@ from posenc_core import Alibi, Rotary, Sinusoidal
 from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
 
 
+@pytest.fixture(autouse=True)
+def few_random_calls(monkeypatch):
+    """Make fewer random calls: a framework that compiles each shape takes long for them."""
+    monkeypatch.setattr("posenc_backends.check.session.RANDOM_SECONDS", 0.5)
+
+
 @pytest.fixture
 def name(request):
     backend = request.config.getoption("--backend")

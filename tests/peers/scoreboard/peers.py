@@ -2,6 +2,7 @@
 
 import importlib
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import diffusers.models.embeddings as of_diffusers
@@ -69,7 +70,7 @@ def transformers_peers():
     for folder in FOLDERS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            spec = load_rope(AutoConfig.for_model(folder))
+            spec = replace(load_rope(AutoConfig.for_model(folder)), max_len=None)  # a length of tables, no number
         yield Peer("transformers", folder, lambda folder=folder: transformer(folder), spec)
 
 
