@@ -24,7 +24,7 @@ AT_REST = """() => {
 SWEPT = [
     "?encoding=Rotary&head_dim=64&rotary_dim=32&scaling=Llama3&scaling.original_max_position_embeddings=256&length=64",
     "?encoding=AxialRotary&side=6&cell=3",
-    "?encoding=Sinusoidal&dim=16&length=64&with.encoding=T5Bias&with.num_heads=4&with.max_distance=32",
+    "?encoding=Sinusoidal&dim=16&length=64&with.encoding=Alibi&with.num_heads=4",
 ]
 ONE_TABLE = {
     "layout",
@@ -90,7 +90,7 @@ def choosing(page, name):
     after = link(page), code(page), state(page)
     assert page.locator("#message").inner_text() == ""
     assert after[0][name] != before[0].get(name), name
-    if name not in ("length", "side", "pair", "head", "cell", "position"):
+    if not name.startswith("with.") and name not in ("length", "side", "pair", "head", "cell", "position"):
         assert after[1] != before[1], name
     if name not in ONE_TABLE:
         pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
@@ -108,7 +108,7 @@ def test_pictures_numbers_and_address_follow_every_control(opened, explorer, add
         with choosing(page, name):
             slider(page, name).press("ArrowRight")
     for name in found["words"]:
-        if name.removeprefix("with.") not in ("encoding", "scaling"):
+        if name.removeprefix("with.") not in ("encoding", "scaling", "arrangement", "series"):  # which fit few sizes
             with choosing(page, name):
                 chips(page, name).locator("input:not(:checked)").first.check()
 
