@@ -11,15 +11,18 @@ from sphinx.application import Sphinx
 
 LONGEST = 160  # characters that search engines show
 VIEWS = {
-    "order": "encoding=Sinusoidal&dim=8&length=3",
+    "order": "encoding=Learned&dim=64&length=64",
     "costs": "encoding=Rotary&head_dim=64&length=256",
-    "ladder": "encoding=Binary&dim=4&length=16",
-    "waves": "encoding=Sinusoidal&dim=32&length=60",
-    "offsets": "encoding=Sinusoidal&dim=32&length=201",
-    "rotary": "encoding=Rotary&head_dim=64&length=128&pair=6",
-    "biases": "encoding=Alibi&num_heads=8&length=81",
-    "context": "encoding=Rotary&head_dim=64&scaling=YaRN&length=256&pair=20",
-    "images": "encoding=Sinusoidal&dim=64&length=256",
+    "ladder": "encoding=Binary&dim=8&length=64&with.encoding=Normalized",
+    "waves": "encoding=Sinusoidal&dim=32&length=64&pair=3",
+    "offsets": "encoding=Sinusoidal&dim=32&length=64&with.encoding=Rotary&with.head_dim=32",
+    "rotary": "encoding=Rotary&head_dim=64&layout=half&length=128&pair=4&position=7",
+    "biases": "encoding=Alibi&num_heads=8&length=64&with.encoding=T5Bias&with.num_heads=8",
+    "context": (
+        "encoding=Rotary&head_dim=128&base=500000&with.encoding=Rotary&with.head_dim=128&with.base=500000"
+        "&with.scaling=Llama3"
+    ),
+    "images": "encoding=AxialRotary&side=12&cell=78&with.encoding=GridSinusoidal",
     "transformer": "encoding=Sinusoidal&dim=64&length=64",
     "experiment": "encoding=Rotary&head_dim=32&length=80",
 }

@@ -15,7 +15,7 @@ class YaRN(Scaling):
     """Keep frequencies that make many turns within the original length, and divide those that make few by `factor`.
 
     Args:
-        factor: at least 1.
+        factor: the divisor of frequencies that make few turns, at least 1: the longest length divided by L0.
         original_max_position_embeddings: the length L0 that the model was trained on.
         beta_fast: frequencies with at least this number of turns within L0 are kept.
         beta_slow: frequencies with at most this number of turns within L0 are divided by `factor`. Between the two a
@@ -105,7 +105,7 @@ class Llama3(Scaling):
     Frequencies between the two are blended.
 
     Args:
-        factor: at least 1.
+        factor: the divisor of frequencies that make few turns, at least 1: the longest length divided by L0.
         low_freq_factor, high_freq_factor: above 0, the first at most the second.
         original_max_position_embeddings: the length L0 that the model was trained on.
     Source: `apply_scaling` of Meta's code of Llama 3.1, as in Hugging Face's `llama3`.

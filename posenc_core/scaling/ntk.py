@@ -38,7 +38,7 @@ class Linear(Scaling):
     """Position interpolation: divide every frequency by `factor`.
 
     Args:
-        factor: at least 1.
+        factor: the divisor of all frequencies, at least 1: the longest length divided by the length of training.
     Source: Chen et al. 2023 (arXiv:2306.15595).
     """
 
@@ -58,7 +58,7 @@ class NTK(Scaling):
     """Raise the base to `base * factor ** (d / (d - 2))`: divide the lowest frequency by `factor`, keep the highest.
 
     Args:
-        factor: at least 1.
+        factor: the divisor of the lowest frequency, at least 1; higher frequencies are divided by less.
     Source: bloc97 2023, "NTK-Aware Scaled RoPE"; Peng et al. 2023, section 3.1 (arXiv:2309.00071).
     """
 
@@ -77,7 +77,7 @@ class NTKAlpha(Scaling):
     """`NTK` with the name that Hunyuan gives the factor: raise the base to `base * alpha ** (d / (d - 2))`.
 
     Args:
-        alpha: at least 1.
+        alpha: the divisor of the lowest frequency, at least 1; higher frequencies are divided by less.
     """
 
     alpha: float
@@ -95,7 +95,7 @@ class DynamicNTK(Scaling):
     """`NTK` with the factor `factor * seq_len / L - (factor - 1)`, for sequences longer than the original length L.
 
     Args:
-        factor: at least 1.
+        factor: the growth of the factor of `NTK` with `seq_len / L`, at least 1.
         original_max_position_embeddings: the length L that the model was trained on.
         seq_len: the length of the sequences; the default None, and lengths up to L, keep the frequencies.
     Source: emozilla 2023, as in Hugging Face's `dynamic`; a factor of 1 is Peng et al. 2023, section 3.4
@@ -133,7 +133,7 @@ class Proportional(Scaling):
 
     Args:
         partial_rotary_factor: the fraction of frequencies to keep, above 0 and at most 1; their number is rounded down.
-        factor: at least 1.
+        factor: the divisor of the frequencies that are kept, at least 1.
     """
 
     partial_rotary_factor: float = 1.0

@@ -1,20 +1,37 @@
 """What may be chosen, and links."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import posenc_core
+from posenc_backends.cli.explorer.catalogue import KINDS, SCALINGS
 from posenc_backends.cli.explorer.controls import (
     INNER,
-    KINDS,
     NONE,
-    SCALINGS,
     Number,
+    Numbers,
     Words,
     fields_of,
     number_of,
     views_of,
 )
-from posenc_backends.cli.explorer.links import View, controls_of, query_of, read, texts_of, view_of
-from posenc_core import Alibi, DynamicNTK, Normalized, Proportional, Rotary, Sinusoidal, YaRN
+from posenc_backends.cli.explorer.links import (
+    controls_of,
+    link_to,
+    link_to_all,
+    query_of,
+    read,
+    repeated_in,
+    text_of,
+    texts_of,
+    view_of,
+    views_in,
+)
+from posenc_backends.cli.explorer.view import View
+from posenc_core import Alibi, DynamicNTK, Learned, LongRoPE, Normalized, Proportional, Rotary, Sinusoidal, YaRN
+from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
 CHOICES = [{"encoding": kind} for kind in KINDS] + [{"encoding": "Rotary", "scaling": scaling} for scaling in SCALINGS]
@@ -32,8 +49,9 @@ def test_defaults_make_an_encoding(texts):
 
 @pytest.mark.parametrize("texts", CHOICES, ids=lambda texts: " ".join(texts.values()))
 def test_a_link_says_all_that_is_chosen(texts):
-    changed = {control.name: another(control) for control in controls_of(texts)} | texts
-    values, wrong = read({name: str(value) for name, value in changed.items() if value is not None})
+    controls = [control for control in controls_of(texts) if control.name != "num_axes"]  # it has other controls
+    changed = {control.name: another(control) for control in controls} | texts
+    values, wrong = read({name: text_of(value) for name, value in changed.items() if value is not None})
     assert wrong == ()
     assert values == read(texts_of(query_of(values)))[0]
     assert all(values[name] == value for name, value in changed.items())
@@ -41,6 +59,8 @@ def test_a_link_says_all_that_is_chosen(texts):
 
 def another(control):
     """A value that is not the default."""
+    if isinstance(control, Numbers):
+        return (control.highest,) * control.counts[0]
     if isinstance(control, Words):
         return control.words[-1 if control.words[0] == control.default else 0]
     return control.lowest if control.default != control.lowest else control.highest
@@ -55,29 +75,108 @@ def test_every_field_has_a_control_except_arrays():
     kinds = (KINDS | SCALINGS).items()
     without = {name: arguments(kind) - {each.name for each in fields_of(kind)} for name, kind in kinds}
     assert {name: sorted(fields) for name, fields in without.items() if fields} == {
-        "Normalized": ["length"],  # the number of positions that are drawn
+        "Learned": ["length"],  # the number of positions that are drawn
+        "LearnedRotary": ["frequencies", "own", "pairing"],
+        "MultimodalRotary": ["frequencies", "own", "pairing"],
+        "AxialRotary": ["pairing"],
+        "Normalized": ["length"],
         "Rotary": ["frequencies", "own", "pairing"],
         "XPos": ["frequencies", "own", "pairing"],
     }
+
+
+def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
+    classes = {name for name in posenc_core.encodings.__all__ if isinstance(getattr(posenc_core.encodings, name), type)}
+    concrete = {name for name in classes if name not in ABSTRACT and issubclass(getattr(posenc_core, name), Encoding)}
+    assert concrete - KINDS.keys() == {"Cope", "ShawBias", "TransformerXLBias"}
+
+
+ABSTRACT = {
+    "Additive", "ContentScoring", "Encoding", "Parameter", "Placed", "PositionScoring", "RotaryEncoding", "Scoring",
+    "Tabular",
+}  # fmt: skip
+
+
+def test_every_control_has_a_line_of_help():
+    controls = [control for texts in CHOICES for control in controls_of(texts)]
+    assert [control.name for control in controls if not 5 <= len(control.help) <= 320] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_encoding_makes_the_link_that_makes_it(kind):
+    encoding = view_of(read({"encoding": kind})[0]).encoding
+    assert view_of(read(texts_of(link_to(encoding)))[0]).encoding == encoding
+
+
+def test_two_encodings_share_a_link():
+    first, second = (
+        Rotary(head_dim=96, layout="half", scaling=YaRN(factor=4, original_max_position_embeddings=4096)),
+        Alibi(num_heads=6),
+    )
+    texts = texts_of(link_to_all([first, second]))
+    values, wrong = read(texts)
+    assert wrong == ()
+    assert [view.encoding for view in views_in(values)] == [first, second]
+    assert read(texts_of(query_of(values)))[0] == values
+    with pytest.raises(ValueError, match="`encodings` must be one to show"):
+        link_to_all([first] * 3)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "sentence"),
+    [
+        (posenc_core.ShawBias(num_heads=2, head_dim=4, max_distance=8), "`encoding` must be one of Integer"),
+        (Learned(dim=4096, length=8), "`dim` must be a whole number from 1 to 1536, got '4096'."),
+        (Rotary(head_dim=4, layout="half", frequencies=[1.0, 0.5]), "`encoding` has a field without a control"),
+    ],
+)
+def test_what_cannot_be_drawn_has_no_link(encoding, sentence):
+    with pytest.raises(ValueError, match="`") as error:
+        link_to(encoding)
+    assert str(error.value).startswith(sentence)
+
+
+def test_equal_names_in_a_link_are_refused():
+    assert repeated_in("?encoding=Rotary&base=5&base=7&with.base=2") == ("base",)
+    assert texts_of("?encoding=Rotary&base=5&base=7") == {"encoding": "Rotary"}
+
+
+def test_lists_may_be_short():
+    texts = {"encoding": "Rotary", "head_dim": "6", "scaling": "LongRoPE", "scaling.long_factor": "1,4"}
+    scaling = view_of(read(texts)[0]).encoding.scaling
+    assert isinstance(scaling, LongRoPE)
+    assert scaling.long_factor == (1, 2, 4)
+    assert scaling.short_factor == (1, 1, 1)
+
+
+@pytest.mark.parametrize("text", ["", "7", "7,7,7", "7,x", "7,0", "7,nan", "7,1e999", "7,2.5", "," * 5000])
+def test_lists_have_bounds(text):
+    (wrong,) = read({"encoding": "SwinBias", "window": text})[1]
+    assert wrong.startswith("`window` must be 2 whole numbers from 1 to 16, with commas, got ")
+    assert len(wrong) < 130
 
 
 def test_views_go_with_the_kind():
     assert [control.name for control in views_of(Alibi)] == ["length", "head"]
     assert [control.name for control in views_of(Sinusoidal)] == ["length", "pair", "position"]
     assert [control.name for control in views_of(Normalized)] == ["length"]
+    assert [control.name for control in views_of(posenc_core.AxialRotary)] == ["side", "cell"]
+    assert [control.name for control in views_of(posenc_core.FourierFeatures, 2)] == ["side", "cell"]
 
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("?encoding=Rope", ("`encoding` must be one of Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary,"
-         " XPos, Alibi, got 'Rope'.")),
-        ("?encoding=Sinusoidal&dim=1e9", "`dim` must be a whole number from 1 to 256, got '1e9'."),
-        ("?encoding=Sinusoidal&dim=2.5", "`dim` must be a whole number from 1 to 256, got '2.5'."),
+        ("?encoding=Rope", f"`encoding` must be one of {', '.join(KINDS)}, got 'Rope'."),
+        ("?with.encoding=Rope", f"`with.encoding` must be one of none, {', '.join(KINDS)}, got 'Rope'."),
+        ("?with.encoding=Alibi&with.num_heads=-1", "`with.num_heads` must be a whole number from 1 to 64, got '-1'."),
+        ("?encoding=Sinusoidal&dim=1e9", "`dim` must be a whole number from 1 to 1536, got '1e9'."),
+        ("?encoding=Sinusoidal&dim=2.5", "`dim` must be a whole number from 1 to 1536, got '2.5'."),
         ("?encoding=Sinusoidal&base=nan", "`base` must be a number from 2 to 100000000, got 'nan'."),
-        ("?encoding=Sinusoidal&dim=", "`dim` must be a whole number from 1 to 256."),
+        ("?encoding=Sinusoidal&dim=", "`dim` must be a whole number from 1 to 1536."),
         ("?scaling=Linear&scaling.factor=x", "`scaling.factor` must be a number from 1 to 64, got 'x'."),
-        ("?encoding=Integer&base=7", "`base` is not a control here; the controls are encoding, dim, length."),
+        ("?encoding=Integer&base=7", ("`base` is not a control here; the controls are encoding, dim, "
+         "with.encoding, length.")),
     ],
 )  # fmt: skip
 def test_what_a_link_says_wrongly_is_one_sentence_and_the_default_stands(query, sentence):
@@ -149,3 +248,25 @@ def test_a_number_by_its_power_of_ten():
     )
     assert isinstance(base, Number)
     assert NONE not in SCALINGS
+
+
+def views_of_the_tutorial():
+    """Return the views that the pages of the tutorial link to, by page; reading them needs no Sphinx."""
+    tree = ast.parse((Path(__file__).parents[2] / "docs" / "heads.py").read_text(encoding="utf-8"))
+    (views,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "VIEWS")
+    return ast.literal_eval(views)
+
+
+@pytest.mark.parametrize(("page", "query"), views_of_the_tutorial().items())
+def test_views_of_the_tutorial_are_links_that_are_accepted(page, query):
+    assert (Path(__file__).parents[2] / "docs" / "tutorial" / f"{page}.md").exists()
+    values, wrong = read(texts_of(query))
+    assert (wrong, repeated_in(query)) == ((), ())
+    assert len(views_in(values)) == 1 + ("with.encoding=" in query)
+    assert texts_of(query).items() <= texts_of(query_of(values)).items()
+
+
+@pytest.mark.parametrize("width", [4, 6, 64, 66, 510])
+def test_every_even_width_rotates_the_axes_of_an_image(width):
+    encoding = view_of(read({"encoding": "AxialRotary", "head_dim": str(width)})[0]).encoding
+    assert sum(encoding.axes_dims) == width

@@ -6,13 +6,15 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
+from posenc_backends.cli.explorer.catalogue import KINDS, SCALINGS
 from posenc_backends.cli.explorer.links import controls_of
 
 # The numbers of every visible plot, and the text below it.
 STATE = """() => Object.fromEntries([...document.querySelectorAll(".card:not([hidden])")].map(card => [
   card.querySelector("h2").textContent,
-  [card.querySelector(".words").textContent,
-   JSON.stringify(card.querySelector(".js-plotly-plot").data.map(trace => [trace.x, trace.y, trace.z]))],
+  [[...card.querySelectorAll(".halves > :not([hidden]) .words")].map(words => words.textContent).join(" "),
+   JSON.stringify([...card.querySelectorAll(".halves > :not([hidden]) .js-plotly-plot")].map(
+     plot => plot.data.map(trace => [trace.x, trace.y, trace.z])))],
 ]))"""
 AT_REST = """() => {
   const {stored, completed, ...waiting} = window.dash_stores?.[0]?.getState().callbacks ?? {nothing: [""]};
@@ -21,11 +23,17 @@ AT_REST = """() => {
 }"""
 SWEPT = [
     "?encoding=Rotary&head_dim=64&rotary_dim=32&scaling=Llama3&scaling.original_max_position_embeddings=256&length=64",
-    "?encoding=Sinusoidal&dim=16&length=64",
-    "?encoding=Binary&length=64",
-    "?encoding=Alibi&num_heads=6&length=64",
+    "?encoding=AxialRotary&side=6&cell=3",
+    "?encoding=Sinusoidal&dim=16&length=64&with.encoding=Alibi&with.num_heads=4",
 ]
-ONE_TABLE = {"layout", "placement", "precision"}  # the numbers of a table hardly depend on these
+ONE_TABLE = {
+    "layout",
+    "placement",
+    "precision",
+    "direction",
+    "with.sides",
+    "slopes",
+}  # the numbers of a table hardly depend on these
 
 
 def settle(page):
@@ -55,13 +63,21 @@ def link(page):
 
 def names(page):
     """The controls on the page, by the kind of their part."""
-    ids = page.eval_on_selector_all("#panel input", "inputs => inputs.map(each => each.name || each.id)")
+    ids = page.eval_on_selector_all("#panel form input", "inputs => inputs.map(each => each.name || each.id)")
     parts = [json.loads(each) for each in dict.fromkeys(ids)]
-    return {kind: [part["name"] for part in parts if part["part"] == kind] for kind in ("words", "slider")}
+    return {kind: [part["name"] for part in parts if part["part"] == kind] for kind in ("words", "slider", "text")}
 
 
 def slider(page, name):
     return page.locator(f'[id=\'{{"name":"{name}","part":"slider"}}\']')
+
+
+def chips(page, name):
+    return page.locator("fieldset", has=page.locator(f'[id=\'{{"name":"{name}","part":"words"}}\']'))
+
+
+def choose(page, kind, name="encoding"):
+    chips(page, name).get_by_role("radio", name=kind, exact=True).check(force=True)
 
 
 @contextmanager
@@ -74,7 +90,7 @@ def choosing(page, name):
     after = link(page), code(page), state(page)
     assert page.locator("#message").inner_text() == ""
     assert after[0][name] != before[0].get(name), name
-    if name not in ("length", "pair", "head", "position"):
+    if not name.startswith("with.") and name not in ("length", "side", "pair", "head", "cell", "position"):
         assert after[1] != before[1], name
     if name not in ONE_TABLE:
         pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
@@ -83,7 +99,7 @@ def choosing(page, name):
         assert words, name
 
 
-@pytest.mark.parametrize("address", SWEPT, ids=["Rotary", "Sinusoidal", "Binary", "Alibi"])
+@pytest.mark.parametrize("address", SWEPT, ids=["Rotary", "AxialRotary", "two"])
 def test_pictures_numbers_and_address_follow_every_control(opened, explorer, address):
     page = start(opened, explorer + address)
     found = names(page)
@@ -92,19 +108,17 @@ def test_pictures_numbers_and_address_follow_every_control(opened, explorer, add
         with choosing(page, name):
             slider(page, name).press("ArrowRight")
     for name in found["words"]:
-        if name not in ("encoding", "scaling"):
+        if name.removeprefix("with.") not in ("encoding", "scaling", "arrangement", "series"):  # which fit few sizes
             with choosing(page, name):
-                page.get_by_role("group", name=name.removeprefix("scaling."), exact=True).locator(
-                    "input:not(:checked)"
-                ).first.check()
+                chips(page, name).locator("input:not(:checked)").first.check()
 
 
 def test_every_encoding_and_every_scaling_is_drawn(opened, explorer):
     page = start(opened, f"{explorer}?encoding=Integer&dim=12&length=48")
     for group in ("encoding", "scaling"):
-        radios = page.get_by_role("group", name=group, exact=True).get_by_role("radio")
+        radios = chips(page, group).locator("input:enabled")
         count = radios.count()
-        assert count == 9
+        assert count == {"encoding": len(KINDS), "scaling": 1 + len(SCALINGS)}[group]
         for place in range(count - 1, -1, -1):
             chosen = radios.nth(place)
             if not chosen.is_checked():
@@ -112,7 +126,7 @@ def test_every_encoding_and_every_scaling_is_drawn(opened, explorer):
                     chosen.check()
         if group == "encoding":
             with choosing(page, group):
-                page.get_by_role("radio", name="Rotary").check()
+                choose(page, "Rotary")
 
 
 def test_a_link_restores_all_that_was_chosen(opened, explorer):
@@ -146,10 +160,11 @@ def test_a_link_restores_all_that_was_chosen(opened, explorer):
 
 
 def test_errors_in_a_link_are_reported_in_sentences(opened, explorer):
-    page = start(opened, f"{explorer}?encoding=Rotary&base=much&head_dim=8&colour=red")
+    page = start(opened, f"{explorer}?encoding=Rotary&base=much&head_dim=8&colour=red&pair=1&pair=2")
     message = page.locator("#link-message").inner_text()
     assert "`base` must be a number from 2 to 100000000, got 'much'." in message
     assert "`colour` is not a control here" in message
+    assert "`pair` is given twice; leave one of the two out." in message
     assert code(page) == "Rotary(head_dim=8, layout='half')"
     page.get_by_role("radio", name="interleaved", exact=True).check()
     settle(page)
@@ -164,7 +179,11 @@ def test_contradictions_are_reported_and_can_be_fixed(opened, explorer):
     page.get_by_text("Rotary(head_dim=128, layout='half', rotary_dim=64)").wait_for()
     settle(page)
     assert page.locator("#message").inner_text() == ""
-    assert len(state(page)) == 7
+    assert len(state(page)) == 8
+    page.get_by_label("head_dim", exact=True).fill("600")
+    page.keyboard.press("Enter")
+    page.locator("#message:not(:empty)").wait_for()
+    assert page.locator("#message").inner_text() == "`head_dim` must be a whole number from 2 to 512."
 
 
 def test_the_keyboard_is_enough(opened, explorer):
@@ -185,7 +204,7 @@ def test_the_keyboard_is_enough(opened, explorer):
     page.keyboard.press("ArrowLeft")
     page.get_by_text("XPos(head_dim=22, layout='half')").wait_for()
     settle(page)
-    for _ in range(40):
+    for _ in range(150):
         page.keyboard.press("Tab")
         if page.evaluate(focused) == "play":
             break
@@ -203,9 +222,9 @@ def test_the_keyboard_is_enough(opened, explorer):
 
 
 def test_it_fits_a_phone_in_either_scheme(opened, explorer):
-    page = start(opened, f"{explorer}?encoding=Rotary&scaling=YaRN", width=400)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert all(card.bounding_box()["width"] <= 400 for card in page.locator(".card:visible").all())
+    page = start(opened, f"{explorer}?encoding=Rotary&scaling=LongRoPE&with.encoding=GridSinusoidal", width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert all(card.bounding_box()["width"] <= 390 for card in page.locator(".card:visible").all())
     colors = "[style.color, style.backgroundColor, style.fill]"
     paint = f"element => {{ const style = getComputedStyle(element); return {colors} }}"
     for scheme in ("light", "dark"):
@@ -218,13 +237,13 @@ def test_it_fits_a_phone_in_either_scheme(opened, explorer):
         assert min(abs(paper - ink), abs(paper - ticks)) > 300
 
 
-@pytest.mark.parametrize("pause", [0, 150, 300])
-@pytest.mark.parametrize("chosen", [("Sine", "Rotary"), ("Binary", "Rotary", "Sine", "XPos")], ids=" ".join)
-def test_what_is_shown_is_what_was_clicked_last(opened, explorer, chosen, pause):
+@pytest.mark.parametrize("pause", [0, 150])
+def test_what_is_shown_is_what_was_clicked_last(opened, explorer, pause):
     """Nobody waits for an answer before the next click."""
     page = start(opened, explorer)
+    chosen = "Binary", "Rotary", "Sine", "XPos"
     for name in chosen:
-        page.get_by_role("radio", name=name, exact=True).check(force=True)
+        choose(page, name)
         page.wait_for_timeout(pause)
     settle(page)
     assert code(page).startswith(f"{chosen[-1]}(")
@@ -234,20 +253,68 @@ def test_what_is_shown_is_what_was_clicked_last(opened, explorer, chosen, pause)
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_name_of_a_chip_can_be_read_after_a_click(opened, explorer, scheme):
-    page = start(opened, explorer, scheme=scheme)
-    chip = page.locator("#panel label", has_text="Alibi")
+def test_the_name_of_a_chip_can_be_read_after_a_click(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Integer")
+    chip = chips(page, "encoding").locator("label", has_text="Alibi")
     chip.click()
     settle(page)
     text = chip.locator(".dash-options-list-option-text span")
-    color = text.evaluate("text => getComputedStyle(text).color")
-    assert color != chip.evaluate("chip => getComputedStyle(chip).backgroundColor")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        color = text.evaluate("text => getComputedStyle(text).color")
+        assert color != chip.evaluate("chip => getComputedStyle(chip).backgroundColor")
 
 
-def test_a_number_out_of_bounds_is_named(opened, explorer):
-    page = start(opened, explorer)
-    page.locator('[id=\'{"name":"head_dim","part":"number"}\']').fill("300")
-    page.keyboard.press("Enter")
-    page.locator("#message:not(:empty)").wait_for()
-    assert page.locator("#message").inner_text() == "`head_dim` must be a whole number from 2 to 256."
+def test_two_encodings_stand_beside_each_other_on_the_same_axes(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Sinusoidal&length=32&pair=3")
+    choose(page, "Rotary", "with.encoding")
+    page.locator("#code-with:not(:empty)").wait_for()
+    settle(page)
+    assert code(page) == "Sinusoidal(dim=64)"
+    assert page.locator("#code-with").inner_text().startswith("Rotary(head_dim=64")
+    left, right = page.locator(".card.wavelengths .plot:visible").all()
+    assert left.bounding_box()["y"] == right.bounding_box()["y"]
+    ranges = page.eval_on_selector_all(
+        ".card.wavelengths .js-plotly-plot", "plots => plots.map(p => p.layout.yaxis.range)"
+    )
+    assert ranges[0] == ranges[1]
+    shared = state(page)
+    page.goto(page.url)
+    settle(page)
+    assert state(page) == shared
+    choose(page, "none", "with.encoding")
+    page.locator("#code-with").filter(has_text="Rotary").wait_for(state="detached")
+    settle(page)
+    assert page.locator(".card.wavelengths .plot:visible").count() == 1
+
+
+def test_a_model_and_a_pasted_config_become_links(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Alibi&num_heads=4")
+    config = {"model_type": "llama", "head_dim": 64, "rope_theta": 12345.0}
+    page.get_by_label("config.json of a model").fill(json.dumps(config))
+    page.get_by_role("button", name="Read the config").click()
+    page.locator("#found").get_by_role("link", name="compare all layers: Rotary").click()
+    page.locator("#code-with:not(:empty)").wait_for()
+    settle(page)
+    assert code(page) == "Alibi(num_heads=4)"
+    assert page.locator("#code-with").inner_text() == "Rotary(head_dim=64, layout='half', base=12345)"
+    page.locator("#models > summary").click()
+    page.locator(".model", has_text="Llama 3.1 8B").get_by_role("link", name="all layers: Rotary", exact=True).click()
+    page.get_by_text("base=500000").wait_for()
+    settle(page)
+    assert "Llama3(factor=8, low_freq_factor=1, high_freq_factor=4, original_max_position_embeddings=8192)" in code(
+        page
+    )
+    page.locator("#models > summary").click()
+    page.get_by_label("config.json of a model").fill("{")
+    page.get_by_role("button", name="Read the config").click()
+    alert = page.locator("#found [role=alert]")
+    alert.wait_for()
+    assert alert.inner_text().startswith("`config` must be JSON: ")
+
+
+def test_eight_binary_digits_are_not_carried_over(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Binary")
+    choose(page, "Sinusoidal")
+    page.get_by_text("Sinusoidal(dim=64)").wait_for()
+    settle(page)

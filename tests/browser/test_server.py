@@ -2,6 +2,7 @@
 
 import json
 import socket
+from urllib.parse import urlparse
 
 import pytest
 from werkzeug.test import Client
@@ -9,6 +10,9 @@ from werkzeug.test import Client
 from posenc_backends.cli.explorer import explore, server
 from posenc_backends.cli.explorer.app import make_app
 from posenc_backends.cli.explorer.guard import guarded
+from posenc_backends.cli.explorer.links import read, texts_of, views_in
+from posenc_backends.cli.main import main
+from posenc_core.encodings.notation import parse
 
 JSON = {"Content-Type": "application/json"}
 RESTORE = {
@@ -78,13 +82,33 @@ def test_bodies_of_no_request_are_refused_in_one_line(client, body, capfd):
 
 
 @pytest.mark.parametrize(
-    "value", [3, None, [], {}, True, "?encoding=" + "a" * 10_000, "?dim=nan&length=1e999", "?=&&="]
+    "value",
+    [
+        3,
+        None,
+        [],
+        {},
+        True,
+        "?encoding=" + "a" * 10_000,
+        "?with.encoding=T5Bias&with.encoding=Rotary",
+        "?scaling=LongRoPE&scaling.long_factor=" + "1," * 5_000,
+        "?dim=nan&length=1e999",
+        "?=&&=",
+    ],
 )
 def test_values_that_no_page_sends_are_refused_in_one_line(client, value, capfd):
     for output in callbacks(client):
         for body in (
             RESTORE | {"output": output, "inputs": [{"id": "url", "property": "search", "value": value}]},
             RESTORE | {"output": output, "inputs": [[{"id": {"name": value, "part": "words"}, "value": value}]] * 2},
+            RESTORE | {"output": output, "inputs": [[{"id": {"name": "window", "part": "text"}, "value": value}]] * 3},
+            RESTORE
+            | {
+                "output": output,
+                "inputs": [{"id": "read-config", "property": "n_clicks", "value": 1}],
+                "state": [{"id": "config", "property": "value", "value": value}],
+                "changedPropIds": ["read-config.n_clicks"],
+            },
         ):
             answer = client.post("/_dash-update-component", json=body)
             assert answer.status_code < 500, answer.text
@@ -101,18 +125,40 @@ def test_an_empty_host_is_refused(host):
         explore(host=host, port=0, browser=False)
 
 
+class Interrupted:
+    """A server that is stopped at once."""
+
+    def serve_forever(self):
+        raise KeyboardInterrupt
+
+    def server_close(self):
+        pass
+
+
 @pytest.mark.parametrize(("host", "warns"), [("127.0.0.1", False), ("0.0.0.0", True)])
 def test_other_machines_are_told_of(host, warns, monkeypatch, recwarn):
-    class Server:
-        def serve_forever(self):
-            raise KeyboardInterrupt
-
-        def server_close(self):
-            pass
-
     opened = socket.create_server(("127.0.0.1", 0))
     monkeypatch.setattr(opened.__class__, "getsockname", lambda self: (host, 8050))
     monkeypatch.setattr(server, "_open_socket", lambda *_: opened)
-    monkeypatch.setattr(server, "make_server", lambda *_, **__: Server())
+    monkeypatch.setattr(server, "make_server", lambda *_, **__: Interrupted())
     explore(host=host, port=0, browser=False)
     assert any("without a password" in str(warning.message) for warning in recwarn) == warns
+
+
+@pytest.mark.parametrize(
+    ("encodings", "query"),
+    [
+        ([], ""),
+        (["Alibi(num_heads=6)"], "?encoding=Alibi&num_heads=6"),
+        (["Alibi(num_heads=6)", "Sinusoidal(dim=32)"], "with.encoding=Sinusoidal&with.dim=32"),
+    ],
+)
+def test_the_command_prints_the_address_of_its_encodings(encodings, query, monkeypatch, capsys):
+    monkeypatch.setattr(server, "make_server", lambda *_, **__: Interrupted())
+    assert main(["explore", *encodings, "--port", "0", "--no-browser"]) == 0
+    address = capsys.readouterr().out.split()[4]
+    assert query in address
+    values, wrong = read(texts_of(urlparse(address).query))
+    assert wrong == ()
+    if encodings:
+        assert [view.encoding for view in views_in(values)] == [parse(text) for text in encodings]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from posenc_core.encodings import Encoding
+from posenc_core.encodings.notation import parse
+
 if TYPE_CHECKING:
     from ..parser import Parser, Subparsers
 
@@ -18,32 +21,42 @@ def add_parser(subparsers: Subparsers) -> Parser:
         "--host", default="127.0.0.1", metavar="HOST", help="address of the server (default: 127.0.0.1)"
     )
     parser.add_argument("--port", type=int, default=8050, metavar="N", help="port, 0 for a free one (default: 8050)")
+    parser.add_argument(
+        "encodings",
+        nargs="*",
+        metavar="ENCODING",
+        help="one encoding to show, or two to compare, such as \"Rotary(head_dim=64, layout='half')\"",
+    )
     parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
     return parser
 
 
 def run(options: argparse.Namespace) -> int:
     """Serve the explorer; return the exit status 0."""
-    explore(host=options.host, port=options.port, browser=not options.no_browser)
+    encodings = [parse(text) for text in options.encodings]
+    explore(*encodings, host=options.host, port=options.port, browser=not options.no_browser)
     return 0
 
 
-def explore(*, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) -> None:
+def explore(*encodings: Encoding, host: str = "127.0.0.1", port: int = 8050, browser: bool = True) -> None:
     """Serve the explorer until it is interrupted.
 
     Args:
+        encodings: the one to show first, or two to compare; `Rotary` by default.
         host: the address to listen on; by default this machine alone reaches it. A warning says so of others.
         port: the port to listen on; 0 takes a free one.
         browser: whether to open it in a browser.
     Raises:
         ImportError: if Dash or Plotly is not installed.
-        ValueError: if `host` is empty, which would be all interfaces, or the port out of range.
+        ValueError: if `host` is empty, which would be all interfaces, the port out of range, there are more than two
+            encodings, or the explorer does not offer one of them.
         OSError: if the port is taken.
     """
     try:
+        from .links import link_to_all
         from .server import serve
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] not in ("dash", "plotly", "werkzeug"):
             raise
         raise ImportError('The explorer needs `dash` and `plotly`; run `pip install "posenc[explore]"`.') from error
-    serve(host=host, port=port, browser=browser)
+    serve(host=host, port=port, browser=browser, query=link_to_all(encodings) if encodings else "")

@@ -6,19 +6,33 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, no_update
+from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 from dash.exceptions import PreventUpdate
 
-from posenc_core.analysis.curves import plain_rope
+from posenc_core.encodings import PositionScoring
 
-from .controls import HEAD, PAIR, POSITION, Control, number_of
-from .figures import PICTURES, rotation
+from .catalogue import KINDS
+from .controls import CELL, HEAD, NONE, PAIR, POSITION, WITH, Control, fields_of, number_of
+from .figures import PICTURES, Picture, draw_all, rotation
 from .guard import explain_errors
-from .links import View, controls_of, query_of, read, texts_of, view_of
-from .page import REGIONS, layout, part_of, region_of, shown
+from .links import MOST_SENTENCES, SIDES, controls_of, query_of, read, repeated_in, texts_of, views_in
+from .models import read_config
+from .page import REGIONS, found_links, layout, part_of, region_of, shown
+from .style import share_axes
+from .view import View
 
-DRAWN = [name for name in PICTURES if name != "rotation"]  # the rotation follows its own slider
-CONTROLS = [Input(part_of(ALL, part), "value") for part in ("words", "number")]
+# The figures in their order, one for each of two encodings; the rotation follows its own slider.
+DRAWN = [(name, side) for name in PICTURES if name != "rotation" for side in range(len(SIDES))]
+PARTS = ("words", "number", "text")
+CONTROLS = [Input(part_of(ALL, part), "value") for part in PARTS]
+LATER = [region for region in REGIONS if region != "kind"]
+NOTE = "Learned parameters are drawn from the distribution that a layer starts from, with seed 0."
+KIND_REGIONS = {
+    "encoding": ("fields", "scaling-fields", "views"),
+    "scaling": ("scaling-fields",),
+    WITH + "encoding": ("with-fields", "with-scaling-fields", "views"),
+    WITH + "scaling": ("with-scaling-fields",),
+}
 
 
 def make_app() -> Dash:
@@ -30,21 +44,23 @@ def make_app() -> Dash:
     app.layout = layout
     _connect_controls(app)
     _connect_player(app)
+    pasted = Input("read-config", "n_clicks"), State("config", "value")
+    app.callback(Output("found", "children"), *pasted, prevent_initial_call=True)(_read_config)
     return app
 
 
 def _connect_controls(app: Dash) -> None:
     regions = [Output(region, "children") for region in REGIONS]
-    app.callback(*regions, Output("link-message", "children"), Output(POSITION.name, "value"), Input("url", "search"))(
-        _restore
-    )
-    later_regions = [Output(region, "children", allow_duplicate=True) for region in REGIONS[1:]]
-    app.callback(*later_regions, *CONTROLS, prevent_initial_call=True)(_update_controls)
+    others = Output("link-message", "children"), Output(POSITION.name, "value"), Output("compare", "open")
+    app.callback(*regions, *others, Input("url", "search"))(_restore)
+    later_regions = [Output(region, "children", allow_duplicate=True) for region in LATER]
+    before = State("chosen", "data")
+    app.callback(*later_regions, *CONTROLS, before, prevent_initial_call=True)(_update_controls)
     ids = [part_of(MATCH, "number"), part_of(MATCH, "slider")]
     outputs, inputs = [Output(part, "value") for part in ids], [Input(part, "value") for part in ids]
     app.callback(*outputs, *inputs, prevent_initial_call=True)(_synchronize)
     app.callback(Output("drawn", "data"), *CONTROLS)(_draw)
-    values = [State(part_of(ALL, part), "value") for part in ("words", "number")]
+    values = [State(part_of(ALL, part), "value") for part in PARTS]
     app.clientside_callback(
         ClientsideFunction("explorer", "show"), *_shown(), Input("drawn", "data"), *values, prevent_initial_call=True
     )
@@ -52,21 +68,25 @@ def _connect_controls(app: Dash) -> None:
 
 def _connect_player(app: Dash) -> None:
     chosen, position = Input("chosen", "data"), Input(POSITION.name, "value")
-    rotation_outputs = Output({"figure": "rotation"}, "figure"), Output({"words": "rotation"}, "children")
+    rotation_outputs = [
+        Output({what: "rotation", "side": side}, attribute)
+        for what, attribute in (("figure", "figure"), ("words", "children"))
+        for side in range(len(SIDES))
+    ]
     app.callback(*rotation_outputs, chosen, position, prevent_initial_call=True)(_draw_rotation)
     clicked = Input("play", "n_clicks")
     app.callback(Output("tick", "disabled"), Output("play", "children"), clicked, prevent_initial_call=True)(
         _play_or_pause
     )
     moved = Output(POSITION.name, "value", allow_duplicate=True)
-    shown_words = State({"words": "rotation"}, "children")
+    shown_words = [State({"words": "rotation", "side": side}, "children") for side in range(len(SIDES))]
     slider = State(POSITION.name, "value"), State(POSITION.name, "max")
     app.clientside_callback(
         ClientsideFunction("explorer", "step"),
         moved,
         Input("tick", "n_intervals"),
         *slider,
-        shown_words,
+        *shown_words,
         prevent_initial_call=True,
     )
     app.clientside_callback(
@@ -79,13 +99,16 @@ def _shown() -> list[Any]:
     return [
         Output("message", "children"),
         Output("code", "children"),
+        Output("code-with", "children"),
+        Output("note", "children"),
         Output("chosen", "data"),
         Output("link-message", "children", allow_duplicate=True),
         Output(POSITION.name, "max"),
         Output(part_of(ALL, "slider"), "max"),
         *(Output({"card": name}, "hidden") for name in PICTURES),
-        *(Output({"figure": name}, "figure") for name in DRAWN),
-        *(Output({"words": name}, "children") for name in DRAWN),
+        *(Output({"half": name, "side": side}, "hidden") for name in PICTURES for side in range(len(SIDES))),
+        *(Output({"figure": name, "side": side}, "figure") for name, side in DRAWN),
+        *(Output({"words": name, "side": side}, "children") for name, side in DRAWN),
     ]
 
 
@@ -93,24 +116,51 @@ def _restore(search: str | None) -> tuple[Any, ...]:
     """Return the controls with the values of a link."""
     texts = texts_of(search or "")
     values, wrong = read(texts)
-    message = f"Part of the link is invalid. {' '.join(wrong)}" if wrong else ""
-    return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default)
+    twice = [f"`{name[:40]}` is given twice; leave one of the two out." for name in repeated_in(search or "")]
+    sentences = [*twice[:MOST_SENTENCES], *wrong]
+    message = f"Part of the link is invalid. {' '.join(sentences)}" if sentences else ""
+    is_compared = values[WITH + "encoding"] != NONE
+    return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default), is_compared
 
 
-def _update_controls(*_: Any) -> list[Any]:
+def _update_controls(*given: Any) -> list[Any]:
     """Return the controls of another encoding or scaling; other regions of the panel with the same controls stay.
 
     Those of the answer are on the page for sure, whatever an earlier answer, to a click just before, puts there.
     """
     texts = _texts()
     wanted = {control.name: control for control in _on_panel(texts)}
-    clicked = frozenset(json.loads(part["prop_id"].rpartition(".")[0])["name"] for part in ctx.triggered)
-    renewed = {frozenset({"encoding"}): REGIONS[1:], frozenset({"scaling"}): ("scaling-fields",)}.get(clicked, ())
-    unchanged = [
-        region not in renewed and _names_in(region, texts) == _names_in(region, wanted) for region in REGIONS[1:]
-    ]
-    parts = _panel({name: texts[name] for name in texts if name in wanted and wanted[name].carried}, REGIONS[1:])
+    clicked = {json.loads(part["prop_id"].rpartition(".")[0])["name"] for part in ctx.triggered}
+    renewed = KIND_REGIONS.get(clicked.pop(), ()) if len(clicked) == 1 else ()
+    unchanged = [region not in renewed and _names_in(region, texts) == _names_in(region, wanted) for region in LATER]
+    stay = _not_carried(given[-1])
+    carried = {name: texts[name] for name in texts if name in wanted and wanted[name].carried and name not in stay}
+    kept = {
+        name: texts[name]
+        for region, same in zip(LATER, unchanged, strict=True)
+        if same
+        for name in _names_in(region, texts)
+    }
+    parts = _panel(
+        carried | kept | {name: texts[name] for name in ("encoding", WITH + "encoding") if name in texts}, LATER
+    )
     return [no_update if same else part for same, part in zip(unchanged, parts, strict=True)]
+
+
+def _not_carried(chosen: str | None) -> set[str]:
+    """Return the names of values that are usual for the encodings drawn last alone, such as eight binary digits."""
+    texts = texts_of(chosen or "")
+    kinds = [(prefix, KINDS.get(texts.get(prefix + "encoding", ""))) for prefix in SIDES]
+    return {field.name for prefix, cls in kinds if cls for field in fields_of(cls, prefix) if not field.carried}
+
+
+def _read_config(_: int, text: str | None) -> list[Any]:
+    """Return links to the encodings of a config, or one sentence that says what is wrong with it."""
+    try:
+        found, notes = read_config(str(text or ""))
+    except (TypeError, ValueError) as error:
+        return [html.P(str(error)[:300], role="alert", className="message")]
+    return [*found_links(found), *(html.P(note, className="words") for note in notes)]
 
 
 def _synchronize(value: Any, slider: Any) -> tuple[Any, Any]:
@@ -129,10 +179,11 @@ def _draw(*_: Any) -> dict[str, Any]:
     texts = _texts()
     if texts.keys() != {control.name for control in _on_panel(texts)}:
         raise PreventUpdate  # the controls of the encoding are not there yet
-    unchanged = dict.fromkeys(("chosen", "last_position")) | {
+    unchanged: dict[str, Any] = dict.fromkeys(("chosen", "last_position")) | {
         "values": {part["id"]["name"]: part.get("value") for group in ctx.inputs_list for part in group},
         "link_message": "" if len(ctx.triggered) == 1 else None,
         "ends": {},
+        "halves": [None] * len(PICTURES) * len(SIDES),
         "figures": [None] * len(DRAWN),
         "words": [None] * len(DRAWN),
     }
@@ -140,31 +191,54 @@ def _draw(*_: Any) -> dict[str, Any]:
     try:
         if wrong:
             raise ValueError(" ".join(wrong))
-        view = view_of(values)
-        pictures = {name: draw(view) for name, (_, draw) in PICTURES.items()}
+        views = views_in(values)
+        pictures = [draw_all(view) for view in views]
     except (TypeError, ValueError) as error:
-        return unchanged | {"message": str(error), "code": "", "hidden": [True] * len(PICTURES)}
+        return unchanged | {
+            "message": str(error), "code": "", "code_with": "", "note": "", "hidden": [True] * len(PICTURES)
+        }  # fmt: skip
+    for name in PICTURES:
+        _share(views, pictures, name)
     return unchanged | {
         "message": "",
-        "code": repr(view.encoding),
+        "code": repr(views[0].encoding),
+        "code_with": repr(views[1].encoding) if len(views) > 1 else "",
+        "note": NOTE if any(view.encoding.parameters() for view in views) else "",
         "chosen": query_of({name: value for name, value in values.items() if name != POSITION.name}),
-        "last_position": view.length - 1,
-        "ends": _ends(view),
-        "hidden": [picture is None for picture in pictures.values()],
-        "figures": [getattr(pictures[name], "figure", None) for name in DRAWN],
-        "words": [getattr(pictures[name], "words", "") for name in DRAWN],
+        "last_position": max(view.length for view in views) - 1,
+        "ends": _ends(views),
+        "hidden": [not any(each[name] for each in pictures) for name in PICTURES],
+        "halves": [_picture(pictures, name, side) is None for name in PICTURES for side in range(len(SIDES))],
+        "figures": [getattr(_picture(pictures, *drawn), "figure", None) for drawn in DRAWN],
+        "words": [getattr(_picture(pictures, *drawn), "words", "") for drawn in DRAWN],
     }
 
 
-def _draw_rotation(chosen: str | None, position: Any) -> tuple[Any, str]:
-    """Draw the pair at a position."""
+def _picture(pictures: list[dict[str, Picture | None]], name: str, side: int) -> Picture | None:
+    return pictures[side][name] if side < len(pictures) else None
+
+
+def _share(views: tuple[View, ...], pictures: list[dict[str, Picture | None]], name: str) -> None:
+    """Give a picture of two encodings the same axes, unless one adds to the scores and the other does not."""
+    drawn = [picture.figure for each in pictures if (picture := each[name]) is not None]
+    if len(drawn) > 1 and len({isinstance(view.encoding, PositionScoring) for view in views}) == 1:
+        share_axes(drawn)
+
+
+def _draw_rotation(chosen: str | None, position: Any) -> list[Any]:
+    """Draw the pair of each encoding at a position: two figures, then two descriptions."""
     if not chosen:
         raise PreventUpdate
     values, _ = read(texts_of(chosen))
-    picture = rotation(view_of(values | {POSITION.name: int(position or 0)}))
-    if picture is None:
+    views = views_in(values | {POSITION.name: int(position or 0)})
+    pictures = [{"rotation": rotation(view)} for view in views]
+    if not any(each["rotation"] for each in pictures):
         raise PreventUpdate
-    return picture.figure, picture.words
+    _share(views, pictures, "rotation")
+    both = [_picture(pictures, "rotation", side) for side in range(len(SIDES))]
+    return [picture.figure if picture else no_update for picture in both] + [
+        picture.words if picture else "" for picture in both
+    ]
 
 
 def _play_or_pause(clicks: int) -> tuple[bool, str]:
@@ -193,10 +267,11 @@ def _names_in(region: str, names: Iterable[str]) -> set[str]:
     return {name for name in names if region_of(name) == region}
 
 
-def _ends(view: View) -> dict[str, Any]:
-    """Return the new maximum of each slider whose maximum depends on the encoding."""
-    rotary = plain_rope(view.encoding)
-    ends = {HEAD.name: getattr(view.encoding, "num_heads", 1) - 1}
-    if rotary is not None:
-        ends[PAIR.name] = len(rotary.frequencies()) - 1
+def _ends(views: tuple[View, ...]) -> dict[str, Any]:
+    """Return the new maximum of each slider whose maximum depends on the encodings."""
+    rotaries = [view.rotary for view in views if view.rotary is not None]
+    ends = {HEAD.name: max(getattr(view.encoding, "num_heads", 1) for view in views) - 1}
+    ends[CELL.name] = max(view.length for view in views) - 1
+    if rotaries:
+        ends[PAIR.name] = max(len(rotary.frequencies()) for rotary in rotaries) - 1
     return ends

@@ -11,17 +11,25 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_core._values import Value
-from posenc_core.encodings import Alibi, Binary, Encoding, Integer, Normalized, Rotary, Sine, Sinusoidal, Timestep, XPos
-from posenc_core.scaling import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, NTKAlpha, Proportional, Scaling, YaRN
+from posenc_core.encodings import (
+    Binary,
+    Encoding,
+    FourierFeatures,
+    Learned,
+    Normalized,
+    PositionScoring,
+    Rotary,
+    Sine,
+    Sinusoidal,
+    SwinBias,
+    Timestep,
+)
 
-# Encodings of sequences without learned parameters.
-KINDS: dict[str, type[Encoding]] = {
-    cls.__name__: cls for cls in (Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, Rotary, XPos, Alibi)
-}
-SCALINGS: dict[str, type[Scaling]] = {
-    cls.__name__: cls for cls in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, Proportional, AttentionFactor)
-}
+from .catalogue import KINDS, SCALINGS, is_image
+from .help import help_of
+
 NONE = "none"
+WITH = "with."  # prefix of all controls of the second encoding
 INNER = "scaling."  # prefix of the fields of a scaling
 
 
@@ -33,11 +41,13 @@ class Control:
         name: the name in the link, such as `base` or `scaling.factor`.
         default: the value if the link has none.
         carried: whether the value stays if another encoding with this control is chosen.
+        help: one line about it.
     """
 
     name: str
     default: Any = None
     carried: bool = True
+    help: str = ""
 
     def value(self, text: str) -> Any:
         """Return the value of a text.
@@ -104,11 +114,47 @@ class Number(Control):
         return int(number) if float(number).is_integer() else number
 
 
-_even = partial(Number, lowest=2, highest=256, step=2)
+@dataclass(frozen=True, kw_only=True)
+class Numbers(Control):
+    """A list of numbers, separated by commas, or nothing for the usual ones.
+
+    Attributes:
+        lowest, highest: the bounds of each number.
+        counts: the fewest and the most numbers.
+        whole: whether they are integers.
+        optional: whether it may be empty.
+    """
+
+    lowest: float
+    highest: float
+    counts: tuple[int, int]
+    whole: bool = True
+    optional: bool = False
+
+    def value(self, text: str) -> tuple[float, ...] | None:
+        if not text.strip() and self.optional:
+            return None
+        fewest, most = self.counts
+        number_type = "whole numbers" if self.whole else "numbers"
+        count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        bounds = f"`{self.name}` must be {count} {number_type} from {self.lowest:g} to {self.highest:g}, with commas"
+        parts = text.split(",")
+        try:
+            numbers = [float(part) for part in parts[: most + 1]]
+        except ValueError:
+            raise ValueError(f"{bounds}, got {text[:40]!r}.") from None
+        wrong = [each for each in numbers if not self.lowest <= each <= self.highest]
+        if not fewest <= len(parts) <= most or wrong or (self.whole and not all(map(float.is_integer, numbers))):
+            raise ValueError(f"{bounds}, got {text[:40]!r}.")
+        return tuple(int(each) if self.whole else each for each in numbers)
+
+
+_even = partial(Number, lowest=2, highest=512, step=2)
 _far = partial(Number, lowest=32, highest=2**20, step=None)
 _real = partial(Number, whole=False)
-NUMBERS: MappingProxyType[str, Callable[..., Number]] = MappingProxyType({
-    "dim": partial(Number, lowest=1, highest=256, default=64),
+_divisors = partial(Numbers, lowest=0.01, highest=10**6, counts=(1, 256), whole=False)
+NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyType({
+    "dim": partial(Number, lowest=1, highest=1536, default=64),
     "head_dim": partial(_even, default=64),
     "rotary_dim": _even,
     "num_heads": partial(Number, lowest=1, highest=64, default=8),
@@ -131,6 +177,23 @@ NUMBERS: MappingProxyType[str, Callable[..., Number]] = MappingProxyType({
     "low_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=1),
     "high_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=4),
     "partial_rotary_factor": partial(_real, lowest=0.05, highest=1, step=0.05),
+    "short_factor": partial(_divisors, default=(1.0,)),
+    "long_factor": partial(_divisors, default=(1.0, 32.0)),
+    "short_mscale": partial(_real, lowest=0.25, highest=4, step=0.05),
+    "long_mscale": partial(_real, lowest=0.25, highest=4, step=0.05),
+    "num_axes": partial(Number, lowest=1, highest=3, default=1),
+    "seed": partial(Number, lowest=0, highest=1000, default=0),
+    "axes_dims": partial(Numbers, lowest=2, highest=512, counts=(1, 3), optional=True),
+    "sections": partial(Numbers, lowest=0, highest=256, counts=(3, 3), optional=True),
+    "window": partial(Numbers, lowest=1, highest=16, counts=(2, 2), default=(7, 7)),
+    "prefix_tokens": partial(Number, lowest=0, highest=1),
+    "std": partial(_real, lowest=0, highest=2, step=0.01),
+    "offset": partial(Number, lowest=0, highest=16),
+    "num_buckets": partial(Number, lowest=2, highest=128, step=2),
+    "max_distance": partial(Number, lowest=2, highest=4096, step=None),
+    "hidden": partial(Number, lowest=1, highest=256),
+    "rate": partial(_real, lowest=0.01, highest=10, step=None),
+    "threshold": partial(_real, lowest=1, highest=4096, step=None),
 })  # fmt: skip
 DEFAULTS = {
     ("Binary", "dim"): 8,
@@ -139,24 +202,42 @@ DEFAULTS = {
     ("Proportional", "factor"): 8,
     ("Proportional", "partial_rotary_factor"): 0.5,
     ("YaRN", "attention_factor"): None,
+    ("LongRoPE", "attention_factor"): None,
+    ("LongRoPE", "factor"): 8,
+    ("LearnedRotary", "layout"): "half",
+    ("LearnedRotary", "std"): 0.1,
+    ("LearnedSinusoidal", "std"): 0.1,
+    ("AxialRotary", "layout"): "half",
+    ("MultimodalRotary", "layout"): "half",
+    ("GridSinusoidal", "num_axes"): None,
+    ("FourierFeatures", "dim"): 20,
+    ("RandomFourierFeatures", "scale"): 1,
+    ("RandomFourierFeatures", "num_axes"): 2,
 }
-LENGTH = Number(name="length", lowest=2, highest=1024, default=128)
-PAIR = Number(name="pair", lowest=0, highest=255, default=4)
-HEAD = Number(name="head", lowest=0, highest=63, default=0)
-POSITION = Number(name="position", lowest=0, highest=1023, default=7)
-VIEWS = {control.name: control for control in (LENGTH, PAIR, HEAD, POSITION)}
+LENGTH = Number(name="length", lowest=2, highest=1024, default=128, help="the number of positions that are drawn")
+PAIR = Number(name="pair", lowest=0, highest=255, default=4, help="the pair of channels that is marked and rotated")
+HEAD = Number(name="head", lowest=0, highest=63, default=0, help="the attention head whose scores are drawn")
+POSITION = Number(name="position", lowest=0, highest=1023, default=7, help="the position that the pair is rotated to")
+SIDE = Number(name="side", lowest=2, highest=24, default=12, help="height and width of the image, in patches")
+CELL = Number(
+    name="cell", lowest=0, highest=575, default=78, help="the patch that others are compared with, counted row by row"
+)
+VIEWS = {control.name: control for control in (LENGTH, SIDE, PAIR, HEAD, CELL, POSITION)}
 
 
-def kind_control() -> Words:
-    """Return the control that chooses the encoding."""
-    return Words(name="encoding", words=tuple(KINDS), default="Rotary")
+def kind_control(prefix: str = "") -> Words:
+    """Return the control that chooses the encoding; with the prefix `WITH`, the second one, which may be none."""
+    if prefix:
+        words = (NONE, *KINDS)
+        return Words(name=prefix + "encoding", words=words, default=NONE, help="a second encoding, beside the first")
+    return Words(name="encoding", words=tuple(KINDS), default="Rotary", help="the encoding that is drawn")
 
 
 def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     """Yield a control for each field of an encoding or a scaling that is a number or a word."""
     hints = get_type_hints(cls)
     for name, field in signature(cls).parameters.items():
-        if cls is Normalized and name == LENGTH.name:
+        if cls in (Normalized, Learned) and name == LENGTH.name:
             continue  # it is the number of positions that are drawn
         control = _control(name, hints.get(name))
         if control is None:
@@ -165,21 +246,35 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
             (cls.__name__, name), control.default if field.default is Parameter.empty else field.default
         )
         default = control.default if default is None and name == "seq_len" else default
-        control = replace(_with_default(control, default), name=prefix + name)
-        few = cls is Binary and name == "dim"  # more digits would all be zeros
+        line = help_of(cls, name, whole=isinstance(control, Words))
+        control = replace(_with_default(control, default), name=prefix + name, help=line)
+        few = cls in (Binary, FourierFeatures) and name == "dim"  # others have more columns
         yield replace(control, carried=control.default is not None and not few)
 
 
-def views_of(cls: type[Encoding]) -> tuple[Number, ...]:
-    """Return the controls of the pictures of an encoding."""
-    if issubclass(cls, Alibi):
-        return LENGTH, HEAD
-    return (LENGTH, PAIR, POSITION) if issubclass(cls, Rotary | Sine | Sinusoidal | Timestep) else (LENGTH,)
+def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
+    """Return the controls of the pictures of an encoding with so many axes."""
+    size = SIDE if is_image(cls, num_axes) else LENGTH
+    size = HEAD if cls is SwinBias else size
+    more = [CELL] if is_image(cls, num_axes) else []
+    if issubclass(cls, PositionScoring):
+        return tuple(dict.fromkeys([size, HEAD, *more]))
+    if issubclass(cls, Rotary):
+        return size, PAIR, *more, POSITION
+    return (size, PAIR, POSITION) if issubclass(cls, Sine | Sinusoidal | Timestep) else (size, *more)
 
 
 def number_of(name: str) -> Number:
-    """Return the number control of this name, for any encoding or scaling."""
-    return VIEWS[name] if name in VIEWS else NUMBERS[name.removeprefix(INNER)](name=name)
+    """Return the number control of this name, for any encoding or scaling.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    plain = name.removeprefix(WITH).removeprefix(INNER)
+    control = VIEWS.get(name) or (NUMBERS[plain](name=name) if plain in NUMBERS else None)
+    if not isinstance(control, Number):
+        raise ValueError(f"`name` must be that of a number, got {name!r}.")  # noqa: TRY004 - the name is wrong
+    return control
 
 
 def _control(name: str, hint: Any) -> Control | None:
@@ -208,4 +303,6 @@ def _with_default(control: Control, default: Any) -> Control:
     """Return the control with a default, spelled as in a link."""
     if isinstance(control, Number):
         return replace(control, default=default, optional=default is None)
+    if isinstance(control, Numbers):
+        return replace(control, default=default)
     return replace(control, default={True: "yes", False: "no", None: NONE}.get(default, default))

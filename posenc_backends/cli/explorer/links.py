@@ -1,65 +1,106 @@
-"""Links: the chosen values as the query of a URL, and the encoding that they describe."""
+"""Links: the chosen values as the query of a URL, and the encodings that they describe."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from posenc_core.analysis.curves import plain_rope
-from posenc_core.encodings import Alibi, Encoding
+from posenc_core._values import Value
+from posenc_core.encodings import Encoding
 
-from .controls import INNER, KINDS, NONE, SCALINGS, VIEWS, Control, fields_of, kind_control, views_of
+from .catalogue import KINDS, SCALINGS, divisors, usual
+from .controls import INNER, LENGTH, NONE, VIEWS, WITH, Control, fields_of, kind_control, views_of
+from .view import View
 
 Values = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """An encoding and what the pictures show of it.
-
-    Attributes:
-        encoding: the encoding.
-        length: number of positions.
-        pair: the pair that is shown; the last one if there are fewer.
-        head: the head whose bias is shown; the last one if there are fewer.
-        position: the position that the pair is shown at; the last one if there are fewer.
-    """
-
-    encoding: Encoding
-    length: int
-    pair: int = 0
-    head: int = 0
-    position: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "length", max(min(self.length, self.encoding.limit), 1))
-        object.__setattr__(self, "position", min(self.position, self.length - 1))
-        if isinstance(self.encoding, Alibi):
-            object.__setattr__(self, "head", min(self.head, self.encoding.num_heads - 1))
-        elif (rotary := plain_rope(self.encoding)) is not None:
-            object.__setattr__(self, "pair", min(self.pair, len(rotary.frequencies()) - 1))
+SIDES = ("", WITH)  # the prefixes of the controls of the first and the second encoding
+MOST_SENTENCES = 5
 
 
 def texts_of(query: str) -> dict[str, str]:
-    """Return the parts of a query `?name=text&…`."""
-    return dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True))
+    """Return the parts of a query `?name=text&…`, without those that it has twice."""
+    parts = _parts(query)
+    repeated = repeated_in(query)
+    return {name: text for name, text in parts if name not in repeated}
+
+
+def repeated_in(query: str) -> tuple[str, ...]:
+    """Return the names that a query has more than once."""
+    return tuple(name for name, count in Counter(name for name, _ in _parts(query)).items() if count > 1)
 
 
 def query_of(values: Mapping[str, Any]) -> str:
     """Return the query with these values."""
-    return "?" + urlencode({name: value for name, value in values.items() if value is not None})
+    alone = values.get(WITH + "encoding") == NONE
+    said = {name: text_of(value) for name, value in values.items() if value is not None}
+    return "?" + urlencode(
+        {name: text for name, text in said.items() if not (alone and name.startswith(WITH))}, safe=","
+    )
+
+
+def text_of(value: Any) -> str:
+    """Return a value as it stands in a link: a list as numbers with commas."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def link_to(encoding: Encoding) -> str:
+    """Return the query of the view of an encoding: what the explorer opens for it.
+
+    Raises:
+        ValueError: if the explorer does not offer the encoding, or a field is out of the bounds of its control.
+
+    >>> from posenc_core import Rotary
+    >>> link_to(Rotary(head_dim=128, layout="half", base=500000))
+    '?encoding=Rotary&head_dim=128&layout=half&placement=lead&direction=forward&precision=exact&base=500000&scaling=none'
+    """
+    kind = type(encoding).__name__
+    if kind not in KINDS:
+        raise ValueError(f"`encoding` must be one of {', '.join(KINDS)} to be drawn, got {kind}.")
+    values = {"encoding": kind} | _values_of(encoding)
+    scaling = getattr(encoding, "scaling", None)
+    if scaling is not None:
+        values |= {INNER + name: value for name, value in _values_of(scaling).items()}
+    texts = {name: text_of(value) for name, value in values.items() if value is not None}
+    found, wrong = read(texts)
+    if wrong:
+        raise ValueError(" ".join(wrong))
+    if view_of(found).encoding != encoding:
+        raise ValueError(f"`encoding` has a field without a control in the explorer: {encoding!r}."[:300])
+    return query_of(texts)
+
+
+def link_to_all(encodings: Sequence[Encoding]) -> str:
+    """Return the query of the view of one encoding, or of two beside each other.
+
+    Raises:
+        ValueError: as `link_to`, or if there are not one or two.
+    """
+    if len(encodings) not in (1, 2):
+        raise ValueError(f"`encodings` must be one to show, or two to compare, got {len(encodings)}.")
+    texts = texts_of(link_to(encodings[0]))
+    for name, text in texts_of(link_to(encodings[1])).items() if len(encodings) > 1 else ():
+        texts.setdefault(name if name in VIEWS else WITH + name, text)
+    return query_of(texts)
 
 
 def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
-    """Return the controls of the chosen encoding and scaling, in order."""
-    first = kind_control()
-    cls = KINDS[_value(first, texts, [])]
-    fields = tuple(fields_of(cls))
-    scaling = next((_value(field, texts, []) for field in fields if field.name == "scaling"), NONE)
-    more = () if scaling == NONE else tuple(fields_of(SCALINGS[scaling], prefix=INNER))
-    return first, *fields, *more, *views_of(cls)
+    """Return the controls of the chosen encodings and scalings, in order."""
+    controls: list[Control] = []
+    views: set[Control] = set()
+    for prefix in SIDES:
+        kind = kind_control(prefix)
+        controls.append(kind)
+        cls = KINDS.get(_value(kind, texts, []))
+        if cls is not None:
+            fields = tuple(fields_of(cls, prefix))
+            values = {field.name: _value(field, texts, []) for field in fields}
+            scaling = SCALINGS.get(values.get(prefix + "scaling") or NONE)
+            controls += [*fields, *(fields_of(scaling, prefix + INNER) if scaling else ())]
+            num_axes = values.get(prefix + "num_axes")
+            views |= set(views_of(cls, 1 if num_axes is None else num_axes))
+    return *controls, *(control for control in VIEWS.values() if control in views)
 
 
 def read(texts: Mapping[str, str]) -> tuple[Values, tuple[str, ...]]:
@@ -67,42 +108,83 @@ def read(texts: Mapping[str, str]) -> tuple[Values, tuple[str, ...]]:
 
     >>> values, wrong = read({"encoding": "Sinusoidal", "dim": "many"})
     >>> values["dim"], wrong
-    (64, ("`dim` must be a whole number from 1 to 256, got 'many'.",))
+    (64, ("`dim` must be a whole number from 1 to 1536, got 'many'.",))
     """
     wrong: list[str] = []
     controls = controls_of(texts)
     values = {control.name: _value(control, texts, wrong) for control in controls}
     names = ", ".join(values)
-    wrong += [f"`{name}` is not a control here; the controls are {names}." for name in texts if name not in values]
+    unknown = [name for name in texts if name not in values]
+    wrong += [f"`{name[:40]}` is not a control here; the controls are {names}." for name in unknown[:MOST_SENTENCES]]
     return values, tuple(wrong)
 
 
 def view_of(values: Mapping[str, Any]) -> View:
-    """Return the view that these values describe.
+    """Return the view of the first encoding that these values describe.
 
     Raises:
         ValueError: if they contradict each other.
     """
-    return View(encoding=_encoding_of(values), **{name: values[name] for name in VIEWS if name in values})
+    return views_in(values)[0]
 
 
-def _encoding_of(values: Mapping[str, Any]) -> Encoding:
-    cls = KINDS[values["encoding"]]
-    fields = {control.name: _plain(values[control.name]) for control in fields_of(cls)}
-    if fields.get("scaling") == NONE:
+def views_in(values: Mapping[str, Any]) -> tuple[View, ...]:
+    """Return the views of one encoding or two.
+
+    Raises:
+        ValueError: if values contradict each other.
+    """
+    shown = {name: values[name] for name in VIEWS if name in values}
+    kinds = [prefix for prefix in SIDES if values.get(prefix + "encoding", NONE) != NONE]
+    return tuple(View(encoding=_encoding_of(values, prefix), **shown) for prefix in kinds)
+
+
+def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
+    cls = KINDS[values[prefix + "encoding"]]
+    fields = _fields(cls, values, prefix)
+    fields |= usual(cls, fields)
+    scaling = SCALINGS.get(fields.get("scaling", NONE))
+    if "scaling" in fields:
         fields["scaling"] = None
-    elif "scaling" in fields:
-        inner = {
-            control.name: _plain(values[INNER + control.name]) for control in fields_of(SCALINGS[fields["scaling"]])
-        }
-        fields["scaling"] = {"kind": fields["scaling"]} | inner
+    if scaling is not None:
+        inner = _fields(scaling, values, prefix + INNER)
+        pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
+        lists = {name: divisors(value, pairs) for name, value in inner.items() if isinstance(value, tuple)}
+        fields["scaling"] = {"kind": scaling.__name__} | inner | lists
     if "length" in cls.__dataclass_fields__:
         fields["length"] = values["length"]
     return Encoding.from_dict({"kind": cls.__name__} | fields)
 
 
-def _plain(value: Any) -> Any:
-    return {"yes": True, "no": False}.get(value, value) if isinstance(value, str) else value
+def _fields(cls: type[Value], values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the values of the fields of a class, as `from_dict` takes them."""
+    names = [control.name for control in fields_of(cls, prefix)]
+    words = {"yes": True, "no": False}
+    return {
+        name.removeprefix(prefix): words.get(values[name], values[name])
+        if isinstance(values[name], str)
+        else values[name]
+        for name in names
+    }
+
+
+def _values_of(value: Value) -> dict[str, Any]:
+    """Return the values of the controls that make an encoding or a scaling; those of its scaling are left out."""
+    values: dict[str, Any] = {}
+    for control in fields_of(type(value)):
+        field = getattr(value, control.name)
+        if control.name == "scaling":
+            field = NONE if field is None else type(field).__name__
+        elif control.name == "seq_len" and field is None:
+            field = vars(value)["original_max_position_embeddings"]
+        values[control.name] = {True: "yes", False: "no"}[field] if isinstance(field, bool) else field
+    if hasattr(value, "length"):
+        values[LENGTH.name] = value.length
+    return values
+
+
+def _parts(query: str) -> list[tuple[str, str]]:
+    return parse_qsl(query.removeprefix("?"), keep_blank_values=True)
 
 
 def _value(control: Control, texts: Mapping[str, str], wrong: list[str]) -> Any:

@@ -10,8 +10,11 @@ from dash import dcc, html
 
 from posenc_core import __version__
 
-from .controls import INNER, POSITION, VIEWS, Control, Number, Words, kind_control
+from .catalogue import GROUPS
+from .controls import INNER, NONE, POSITION, VIEWS, WITH, Control, Number, Numbers, Words
 from .figures import PICTURES
+from .links import text_of
+from .models import LONGEST, presets
 
 # Controls that change the pictures little or not at all are folded away.
 FINE = {
@@ -30,15 +33,23 @@ def layout() -> html.Main:
             dcc.Store(id="chosen"),
             dcc.Store(id="drawn"),
             dcc.Interval(id="tick", interval=TICK, disabled=True),
-            html.Header([html.H1("posenc explorer"), html.P("A positional encoding and its properties.")]),
-            html.Form([html.Div(id=region) for region in REGIONS], id="panel", **{"aria-label": "Controls"}),
+            html.Header([html.H1("posenc explorer"), html.P("Positional encodings and their properties.")]),
+            html.Div(
+                [html.Form(_regions(), **{"aria-label": "Controls"}), _models()],
+                id="panel",
+            ),
             html.Section(
                 [
                     html.P(id="link-message", role="alert", className="message"),
                     html.P(id="message", role="alert", className="message"),
-                    html.P(
-                        [html.Code(id="code"), html.A("Link to this view", id="link", href="")], className="summary"
+                    html.Div(
+                        [
+                            html.Div([html.Code(id="code"), html.Code(id="code-with")]),
+                            html.A("Link to this view", id="link", href=""),
+                        ],
+                        className="summary",
                     ),
+                    html.P(id="note", className="words"),
                     html.Div([_card(name) for name in PICTURES], className="cards"),
                 ],
                 id="pictures",
@@ -48,28 +59,46 @@ def layout() -> html.Main:
     )
 
 
+def _regions() -> list[Any]:
+    """Return the empty regions of the panel; those of the second encoding are folded."""
+    parts = {region: html.Div(id=region) for region in REGIONS}
+    beside = [parts.pop(region) for region in REGIONS if region.startswith("with-")]
+    views = parts.pop("views")
+    return [*parts.values(), html.Details([html.Summary("compare"), *beside], id="compare"), views]
+
+
 def region_of(name: str) -> str:
     """Return the region of the panel that a control belongs to."""
     if name in VIEWS:
         return "views"
-    return "scaling-fields" if name.startswith(INNER) else "kind" if name == kind_control().name else "fields"
+    plain = name.removeprefix(WITH)
+    region = "scaling-fields" if plain.startswith(INNER) else "kind" if plain == "encoding" else "fields"
+    return ("with-" if name.startswith(WITH) else "") + region
 
 
 def shown(controls: Iterable[Control], values: Mapping[str, Any]) -> list[Any]:
     """Return the content of a region: the main controls, then the others, folded."""
     controls = list(controls)
-    plain = [_row(control, values[control.name]) for control in controls if control.name not in FINE]
-    fine = [_row(control, values[control.name]) for control in controls if control.name in FINE]
+    plain = [_row(control, values[control.name]) for control in controls if control.name.removeprefix(WITH) not in FINE]
+    fine = [_row(control, values[control.name]) for control in controls if control.name.removeprefix(WITH) in FINE]
     return [*plain, html.Details([html.Summary("advanced"), *fine])] if fine else plain
 
 
 def _row(control: Control, value: Any) -> Any:
-    title = control.name.removeprefix(INNER)
+    title = "compare with" if control.name == WITH + "encoding" else control.name.removeprefix(WITH).removeprefix(INNER)
+    line = html.Small(control.help, className="help")
     if isinstance(control, Words):
         chips = dcc.RadioItems(
-            list(control.words), value, id=part_of(control.name, "words"), className="chips", inline=True
+            _options(control), value, id=part_of(control.name, "words"), className="chips", inline=True
         )
-        return html.Fieldset([html.Legend(title), chips])
+        return html.Fieldset([html.Legend(title), line, chips])
+    if isinstance(control, Numbers):
+        part = part_of(control.name, "text")
+        box = dcc.Input(
+            id=part, type="text", value="" if value is None else text_of(value), debounce=0.4, maxLength=8000,
+            placeholder="usual", autoComplete="off",
+        )  # fmt: skip
+        return html.Div([html.Label(title, htmlFor=dom_id(part)), box, line], className="number list")
     if not isinstance(control, Number):
         raise TypeError(f"`control` must be Words or Number, got {control!r}.")
     parts = {part: part_of(control.name, part) for part in ("number", "slider")}
@@ -86,7 +115,53 @@ def _row(control: Control, value: Any) -> Any:
         html.Label(title, htmlFor=dom_id(parts["number"])),
         html.Label(f"{title}, slider{scale}", htmlFor=dom_id(parts["slider"]), className="unseen"),
     )
-    return html.Div([labels[0], number, labels[1], slider], className="number")
+    return html.Div([labels[0], number, labels[1], slider, line], className="number")
+
+
+def _options(control: Words) -> list[Any]:
+    """Return the words of a choice; the encodings below the names of their groups, which cannot be chosen."""
+    if control.name.removeprefix(WITH) != "encoding":
+        return list(control.words)
+    options: list[Any] = [NONE] if NONE in control.words else []
+    for group, kinds in GROUPS.items():
+        options.append({"label": group, "value": group, "disabled": True})
+        options += [kind.__name__ for kind in kinds]
+    return options
+
+
+def _models() -> html.Details:
+    """Return the list of well-known models, and the field for a config."""
+    rows = [html.Li([html.Strong(model), *found_links(found)], className="model") for model, found in presets().items()]
+    paste = dcc.Textarea(
+        id="config", maxLength=LONGEST + 1, rows=5, persistence=True, persistence_type="session",
+        placeholder='{"model_type": "llama", "head_dim": 128, …}', spellCheck="false",
+    )  # fmt: skip
+    return html.Details(
+        [
+            html.Summary("models and config.json"),
+            html.Ul(rows, className="models"),
+            html.Label("config.json of a model", htmlFor="config"),
+            html.Small("paste it whole; it is read here, and nothing is downloaded", className="help"),
+            paste,
+            html.Button("Read the config", id="read-config", type="button"),
+            html.Div(id="found", role="status"),
+        ],
+        id="models",
+    )
+
+
+def found_links(found: Iterable[tuple[str, str]]) -> list[Any]:
+    """Return a link that shows each encoding, and one that compares it with the encoding that is shown."""
+    return [
+        html.Span(
+            [
+                html.A(name, href=link),
+                html.A("compare", href=link, className="compare", **{"aria-label": f"compare {name}"}),
+            ],
+            className="found",
+        )
+        for name, link in found
+    ]
 
 
 def part_of(name: str, part: str) -> dict[str, str]:
@@ -94,22 +169,28 @@ def part_of(name: str, part: str) -> dict[str, str]:
     return {"name": name, "part": part}
 
 
-def dom_id(dash_id: Mapping[str, str]) -> str:
+def dom_id(dash_id: Mapping[str, Any]) -> str:
     """Return the id of the element in the browser."""
     return json.dumps(dash_id, sort_keys=True, separators=(",", ":"))
 
 
 def _card(name: str) -> Any:
     title, _ = PICTURES[name]
-    graph = dcc.Graph(id={"figure": name}, config=GRAPH_CONFIG, responsive=True)
-    parts = [
-        html.H2(title),
-        html.Div(graph, role="img", className="plot", **{"aria-labelledby": dom_id({"words": name})}),
-        html.P("", id={"words": name}, className="words"),
-    ]
+    halves = [html.Div(_half(name, side), id={"half": name, "side": side}, hidden=True) for side in range(2)]
+    parts = [html.H2(title), html.Div(halves, className="halves")]
     if name == "rotation":
         parts.append(_player())
     return html.Article(parts, id={"card": name}, hidden=True, className=f"card {name}")
+
+
+def _half(name: str, side: int) -> list[Any]:
+    """Return the figure and the words of one of two encodings."""
+    graph = dcc.Graph(id={"figure": name, "side": side}, config=GRAPH_CONFIG, responsive=True)
+    words = {"words": name, "side": side}
+    return [
+        html.Div(graph, role="img", className="plot", **{"aria-labelledby": dom_id(words)}),
+        html.P("", id=words, className="words"),
+    ]
 
 
 def _player() -> html.Div:
@@ -124,4 +205,4 @@ def _player() -> html.Div:
     )
 
 
-REGIONS = ("kind", "fields", "scaling-fields", "views")
+REGIONS = ("kind", "fields", "scaling-fields", "with-kind", "with-fields", "with-scaling-fields", "views")

@@ -23,10 +23,10 @@ class _QuietHandler(WSGIRequestHandler):
         pass
 
 
-def serve(*, host: str, port: int, browser: bool) -> None:
-    """Serve until interrupted, with the arguments and errors of `explore`."""
+def serve(*, host: str, port: int, browser: bool, query: str = "") -> None:
+    """Serve until interrupted, with the arguments and errors of `explore`; `query` is the view that is opened."""
     with _open_socket(host, port) as listening:
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/{query}"
         application = guarded(make_app().server, host)
         server = make_server(
             host, port, application, threaded=True, request_handler=_QuietHandler, fd=listening.fileno()

@@ -37,7 +37,7 @@ class GridSinusoidal(SinusoidalColumns):
               `get_3d_sincos_pos_embed` of diffusers, CogVideoX.
             * `"tatp22"`: sin, cos, sin, cos, … of the first axis, then of the next; the axes have equal shares,
               rounded up to even numbers, and columns past `dim` are left out. The package positional-encodings.
-        num_axes: 2; for `"diffusers"` 3; for `"tatp22"` 1, 2 or 3.
+        num_axes: number of axes, 2; for `"diffusers"` 3; for `"tatp22"` 1, 2 or 3.
         base: the geometric base of the frequencies.
     Raises:
         ValueError: if the convention does not allow this `dim` or number of axes.

@@ -33,7 +33,7 @@ class Rotary(RotaryEncoding):
             `"interleaved_to_half"`, which reads pairs of the first layout and writes them in the second, as in
             DeepSeek.
         base: the geometric base of the frequencies, `rope_theta`.
-        rotary_dim: the number of rotated channels of each head; by default all.
+        rotary_dim: the number of channels of each head that rotate; all of them by default.
         placement: which channels rotate: the first (`"lead"`), the last (`"trail"`), or the first pairs of the whole
             head (`"spread"`: in half layout, (i, i + head_dim / 2)).
         direction: `"inverse"` rotates by the negative angle, as nanochat does.

@@ -8,18 +8,19 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
       const isLate = !drawn || context.states_list.flat().some(({id, value}) => sent(value) !== sent(drawn.values[id.name]));
       const [sliders] = context.outputs_list.filter(Array.isArray);
       const or = (value) => value ?? no_update;
-      const {message, code, chosen, link_message, last_position, ends, hidden, figures, words} = drawn ?? {};
+      const {message, code, code_with, note, chosen, link_message, last_position, ends} = drawn ?? {};
+      const {hidden, halves, figures, words} = drawn ?? {};
       return isLate
         ? context.outputs_list.map((output) => (Array.isArray(output) ? output.map(() => no_update) : no_update))
         : [
-            ...[message, code, chosen, link_message, last_position].map(or),
+            ...[message, code, code_with, note, chosen, link_message, last_position].map(or),
             sliders.map(({id}) => or(ends[id.name])),
-            ...[...hidden, ...figures, ...words].map(or),
+            ...[...hidden, ...halves, ...figures, ...words].map(or),
           ];
     },
     // Move to the next position as soon as the picture of this one is drawn.
-    step(_, position, last, words) {
-      if (!words.startsWith(`Position ${position}:`)) return window.dash_clientside.no_update;
+    step(_, position, last, ...words) {
+      if (!words.some((each) => each.startsWith(`Position ${position}:`))) return window.dash_clientside.no_update;
       return Number(position) < last ? Number(position) + 1 : 0;
     },
     share(chosen, position, paused) {
@@ -29,4 +30,16 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
       return query;
     },
   },
+});
+
+// "compare": keep the encoding that is shown, and put the one of the link beside it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a.compare");
+  if (!link) return;
+  event.preventDefault();
+  const shown = [...new URLSearchParams(location.search)].filter(([name]) => !name.startsWith("with."));
+  const views = ["length", "side", "pair", "head", "cell", "position"];
+  const beside = [...new URLSearchParams(link.search)].filter(([name]) => !views.includes(name));
+  const parts = [...shown, ...beside.map(([name, text]) => [`with.${name}`, text])];
+  location.search = new URLSearchParams(parts);
 });

@@ -1,0 +1,114 @@
+"""The encodings and scalings that the explorer offers, and the usual values of fields that follow from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc_core.encodings import (
+    Alibi,
+    AxialRotary,
+    Binary,
+    Encoding,
+    Fire,
+    FourierFeatures,
+    GridSinusoidal,
+    Integer,
+    Kerple,
+    Learned,
+    LearnedRotary,
+    LearnedSinusoidal,
+    MultimodalRotary,
+    Normalized,
+    RandomFourierFeatures,
+    Rotary,
+    Sine,
+    Sinusoidal,
+    SwinBias,
+    T5Bias,
+    Timestep,
+    XPos,
+)
+from posenc_core.scaling import (
+    NTK,
+    AttentionFactor,
+    DynamicNTK,
+    Linear,
+    Llama3,
+    LongRoPE,
+    NTKAlpha,
+    Proportional,
+    Scaling,
+    YaRN,
+)
+
+# Without `Cope`, `ShawBias` and `TransformerXLBias`, which add to the scores what depends on queries and keys.
+GROUPS: dict[str, tuple[type[Encoding], ...]] = {
+    "added to embeddings": (
+        Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, FourierFeatures, RandomFourierFeatures,
+    ),
+    "rotary": (Rotary, XPos),
+    "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
+    "added to scores": (Alibi,),
+    "learned, with initial parameters": (
+        Learned, LearnedSinusoidal, LearnedRotary, T5Bias, Kerple, Fire, SwinBias,
+    ),
+}  # fmt: skip
+KINDS: dict[str, type[Encoding]] = {cls.__name__: cls for group in GROUPS.values() for cls in group}
+SCALINGS: dict[str, type[Scaling]] = {
+    cls.__name__: cls
+    for cls in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, LongRoPE, Proportional, AttentionFactor)
+}
+
+
+def is_image(cls: type[Encoding], num_axes: int = 1) -> bool:
+    """Return whether an encoding is drawn for the cells of an image."""
+    return cls in (GridSinusoidal, AxialRotary, MultimodalRotary, SwinBias) or num_axes > 1
+
+
+def initial_parameters(encoding: Encoding) -> dict[str, Any]:
+    """Return numbers of each parameter, from the distribution that a layer starts from, with seed 0."""
+    generator = np.random.default_rng(0)
+    return {
+        name: generator.normal(parameter.mean, parameter.std, parameter.shape).astype(np.float32)
+        for name, parameter in encoding.parameters().items()
+    }
+
+
+def usual(cls: type[Encoding], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of those fields that are empty and follow from others."""
+    return {name: make(fields) for name, make in USUAL.get(cls, {}).items() if fields[name] is None}
+
+
+def divisors(given: tuple[float, ...], pairs: int) -> tuple[float, ...]:
+    """Return a divisor for each frequency; one or two numbers stand for the first and the last, in equal ratios.
+
+    >>> divisors((1.0, 4.0), 3)
+    (1.0, 2.0, 4.0)
+    """
+    if len(given) > 2 or len(given) == pairs:
+        return given
+    return tuple(np.geomspace(given[0], given[-1], pairs).tolist())
+
+
+def _equal_shares(fields: Mapping[str, Any]) -> tuple[int, ...]:
+    half = 2 * (fields["head_dim"] // 4)
+    return fields["head_dim"] - half, half  # both even, so that each even width makes an encoding
+
+
+def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return sections in the proportions of Qwen2-VL, Qwen3-VL and Ernie 4.5 VL."""
+    pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
+    arrangement = fields["arrangement"]
+    axis = pairs * {"chunked": 24, "interleaved": 20, "ernie": 22}[arrangement] // 64
+    time = pairs - 2 * axis
+    return (axis, axis, time) if arrangement == "ernie" else (time, axis, axis)
+
+
+USUAL: dict[type[Encoding], dict[str, Callable[[Mapping[str, Any]], Any]]] = {
+    AxialRotary: {"axes_dims": _equal_shares},
+    MultimodalRotary: {"sections": _sections},
+    GridSinusoidal: {"num_axes": lambda fields: 3 if fields["convention"] == "diffusers" else 2},
+}
