@@ -82,6 +82,17 @@ def core(session: nox.Session) -> None:
     test_lower_levels(session, "numpy")
 
 
+@nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Change the core in small ways, and print the changes that no test notices.
+
+    `-- --seed N --count N --only PATH` sets the sample.
+    """
+    others = ("coverage", "editables", "jsonschema", "safetensors")
+    install(session, "plots", "report", "strict", *others, constraints="core")
+    session.run("python", "-m", "tests.mutants", *session.posargs)
+
+
 @nox.session
 def wheels(session: nox.Session) -> None:
     """Write what is published for this platform into `dist`, check it, and load the kernel."""

@@ -191,7 +191,11 @@ def test_keys_are_moved_by_the_difference_of_positions(
 def test_keys_that_stay_keep_their_bits(precision):
     keys = RNG.normal(size=(len(FAR), 8)).astype(np.float32)
     rotary = Rotary(head_dim=8, layout="half", precision=precision)
-    np.testing.assert_array_equal(rerotate(keys, FAR, FAR, rotary=rotary), keys)
+    stayed = rerotate(keys, FAR, FAR, rotary=rotary)
+    np.testing.assert_array_equal(stayed.view(np.uint32), keys.view(np.uint32))
+    moved = rerotate(keys, FAR, np.concatenate([FAR[:1] + 1, FAR[1:]]), rotary=rotary)
+    np.testing.assert_array_equal(moved[1:].view(np.uint32), keys[1:].view(np.uint32))
+    assert (moved[0] != keys[0]).any()
 
 
 def longrope():

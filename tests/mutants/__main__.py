@@ -1,0 +1,100 @@
+"""Change the core in small ways, and print the changes that no test notices: `nox -s mutants`.
+
+Each mutant runs the tests that run the changed line, fastest first, until one fails, in a copy of the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from .operators import Mutant, mutants_of
+from .running import Suite, forget, passes, preload, recorded
+
+ROOT = Path(__file__).parents[2]
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+
+
+def main() -> None:
+    """Read the command line, test the mutants, and print survivors and the score."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--count", type=int, default=200, help="how many mutants are tested")
+    parser.add_argument("--only", default="posenc_core", help="a file or a folder of the core")
+    parser.add_argument("--seconds", type=float, default=10, help="of tests, for each mutant")
+    parser.add_argument("--recorded", type=Path, help="a file that keeps which tests run which lines, for the next run")
+    options = parser.parse_args()
+    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / options.only).rglob("*.py")) or [options.only]
+    equivalent = equivalent_mutants()
+    mutants = [mutant for file in files for mutant in mutants_of(ROOT, file) if mutant.name not in equivalent]
+    sample = random.Random(options.seed).sample(mutants, min(options.count, len(mutants)))
+    record = options.recorded.absolute() if options.recorded else None
+    with tempfile.TemporaryDirectory() as folder:
+        copy_project(Path(folder))
+        os.chdir(folder)
+        sys.path[:] = [folder, *(path for path in sys.path if path not in ("", str(ROOT)))]
+        os.environ["PYTHONPATH"] = folder
+        preload()
+        print(f"{len(sample)} of {len(mutants)} mutants", flush=True)
+        suite = recorded(Path(folder), record or Path(folder, "recorded.json"))
+        survivors = [mutant for mutant in sample if survives(Path(folder), mutant, suite, options.seconds)]
+    print_score(sample, survivors)
+
+
+def equivalent_mutants() -> dict[str, str]:
+    """Return the names of the mutants that no test can notice, each with the reason."""
+    lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
+    return dict(line.split(" # ", 1) for line in lines if line)
+
+
+def copy_project(folder: Path) -> None:
+    """Copy what git knows, and the compiled kernel, into a folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kernels = [str(path.relative_to(ROOT)) for path in ROOT.glob("posenc_backends/_kernels/*.so")]
+    for name in {*listed.stdout.splitlines(), *kernels}:
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+def survives(folder: Path, mutant: Mutant, suite: Suite, budget: float) -> bool:
+    """Return whether all tests pass on the changed file, and print it."""
+    path = folder / mutant.path
+    source = path.read_bytes()
+    tests = suite.tests_of(mutant.path, mutant.lines, budget)
+    try:
+        forget(path)
+        path.write_bytes(mutant.apply(source))
+        survived = not tests or passes(tests, limit=10 + 5 * budget)
+    finally:
+        path.write_bytes(source)
+        forget(path)
+    if survived:
+        print(f"{mutant.path}:{mutant.lines[0]} {mutant.name.partition(' ')[2]} ({len(tests)} tests)", flush=True)
+    return survived
+
+
+def print_score(sample: list[Mutant], survivors: list[Mutant]) -> None:
+    """Print for each file how many mutants were killed, and the score over all."""
+    tested, alive = (Counter(mutant.path for mutant in some) for some in (sample, survivors))
+    for path, count in sorted(alive.items(), key=lambda item: -item[1]):
+        print(f"{tested[path] - count:4} of {tested[path]:4} killed in {path}")
+    killed = len(sample) - len(survivors)
+    print(f"{killed} of {len(sample)} mutants killed: {killed / max(len(sample), 1):.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Which tests run which lines, and runs of those tests alone, each in a forked process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+PRELOADED = ("mpmath", "numpy.testing", "decimal")  # not what is mutated
+SUITE = ("tests/core", "tests/backends", "posenc_core")
+LEFT_OUT = ("test_check_command", "test_benchmarks", "test_book", "test_readme", "test_reference", "test_threads")
+ONE_RUN = ("-q", "-p", "no:cacheprovider", "-n", "0")
+
+
+class Suite(NamedTuple):
+    """The seconds of each test, and for each file of the core and each line the tests that run it."""
+
+    seconds: dict[str, float]
+    tests: dict[str, dict[str, list[str]]]
+
+    def tests_of(self, path: str, lines: Iterable[int], budget: float) -> list[str]:
+        """Return the fastest tests that run these lines, for at most `budget` seconds.
+
+        Lines that only an import runs have the tests of the whole file.
+        """
+        by_line = self.tests.get(path, {})
+        running = {test for line in lines for test in by_line.get(str(line), ())}
+        if not running:
+            running = {test for tests in by_line.values() for test in tests}
+        chosen: list[str] = []
+        for test in sorted(running, key=lambda test: (self.seconds.get(test, 0), test)):
+            budget -= self.seconds.get(test, 0)
+            if budget < 0:
+                break
+            chosen.append(test)
+        return chosen
+
+
+class _Recorder:
+    """A plugin of pytest that says to coverage which test runs."""
+
+    def __init__(self, coverage: Any) -> None:
+        self.coverage, self.seconds = coverage, defaultdict(float)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        self.coverage.switch_context(item.nodeid)
+        result = yield
+        self.coverage.switch_context("")
+        return result
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.seconds[report.nodeid] = float("inf")  # it says nothing about mutants
+        self.seconds[report.nodeid] += report.duration
+
+
+class _Selected:
+    """A plugin of pytest that runs these tests alone, in this order."""
+
+    def __init__(self, tests: list[str]) -> None:
+        self.order = {test: number for number, test in enumerate(tests)}
+
+    def pytest_collection_modifyitems(self, items):
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self.order), key=lambda item: self.order[item.nodeid]
+        )
+
+
+def preload() -> None:
+    """Import what tests need besides the project, once for all forked processes."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+
+
+def recorded(root: Path, file: Path) -> Suite:
+    """Return what `file` says, after running the suite to write it if it is missing."""
+    if not file.exists() and (code := forked(lambda: _record(root, file), limit=3600)) not in (0, 1):
+        raise SystemExit(f"The suite could not be recorded: pytest ended with {code}.")
+    return Suite(**json.loads(file.read_text(encoding="utf-8")))
+
+
+def _record(root: Path, file: Path) -> int:
+    import coverage
+
+    measured = coverage.Coverage(source=[str(root / "posenc_core")], data_file=None, config_file=False)
+    recorder = _Recorder(measured)
+    measured.start()
+    ignored = [f"--ignore-glob=*/{name}.py" for name in LEFT_OUT]
+    code = pytest.main([*SUITE, *ignored, *ONE_RUN], plugins=[recorder])
+    measured.stop()
+    data = measured.get_data()
+    tests = {
+        str(Path(path).relative_to(root)): {
+            str(line): sorted({*contexts} - {""}) for line, contexts in data.contexts_by_lineno(path).items()
+        }
+        for path in data.measured_files()
+    }
+    seconds = {test: min(spent, 1e9) for test, spent in recorder.seconds.items()}
+    file.write_text(json.dumps({"seconds": seconds, "tests": tests}), encoding="utf-8")
+    return int(code)
+
+
+def passes(tests: list[str], limit: float) -> bool:
+    """Return whether these tests pass within so many seconds."""
+    files = sorted({test.split("::")[0] for test in tests})
+    arguments = [*files, "-x", *ONE_RUN]
+    return forked(lambda: int(pytest.main(arguments, plugins=[_Selected(tests)])), limit=limit) == 0
+
+
+def forked(function: Callable[[], int], *, limit: float) -> int:
+    """Return what a function returns in a process of its own; -1 if it takes more than `limit` seconds."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        code = 99
+        try:
+            code = function()
+        finally:
+            os._exit(code)
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -1
+
+
+def forget(path: Path) -> None:
+    """Remove the compiled file of a source, which Python would take for the changed one within the same second."""
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.{sys.implementation.cache_tag}*.pyc"):
+        compiled.unlink()
