@@ -33,7 +33,14 @@ ENVIRONMENTS = {  # the part of the common tests, and the variables to run it wi
 }
 TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
-ONCE = ("test_book", "test_check", "test_training", "test_resizing", "test_properties", "jax/test_modes")  # in one environment only
+ONCE = (
+    "test_book",
+    "test_check",
+    "test_training",
+    "test_resizing",
+    "test_properties",
+    "jax/test_modes",
+)  # in one environment only
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # else d2l; without their dependencies, which are old and draw
 COMPANIONS = {  # packages that a framework runs on or exports to
