@@ -98,7 +98,7 @@ def support() -> str:
 
 
 def _matrix() -> Iterator[str]:
-    """Yield a tab for each framework: encodings by columns, and the reasons of gaps."""
+    """Yield a tab for each framework: encodings by columns, and the reasons of known failures."""
     yield from ("## Encodings", "", LEGEND, "", ":::::{tab-set}", ":sync-group: framework", "")
     for framework, title in FRAMEWORKS.items():
         footnotes: list[str] = []
@@ -115,7 +115,7 @@ def _matrix() -> Iterator[str]:
 
 
 def _rows(framework: str, footnotes: list[str]) -> Iterator[str]:
-    """Yield the row of each encoding in a framework; append the reasons of its gaps."""
+    """Yield the row of each encoding in a framework; append the reasons of its known failures."""
     by_encoding: dict[str, list[Case]] = {}
     for case in _all_cases(framework):
         by_encoding.setdefault(case.encoding, []).append(case)

@@ -65,7 +65,7 @@ def from_bytes(data: bytes, dtype: str, shape: Sequence[int]) -> Numbers:
 
 
 class _Arrays:
-    """What a check needs of a framework: to make `Numbers`, to cast them, and to read them."""
+    """The operations of a framework that a check needs: make `Numbers`, cast them, and read them."""
 
     @staticmethod
     def from_numpy(array: npt.NDArray[Any]) -> Numbers:
