@@ -15,7 +15,7 @@ from ._array_api.checks import (
     check_floating,
     check_integer,
     check_known,
-    check_library,
+    check_libraries,
     check_sized,
     check_sizes_broadcast,
     is_static,
@@ -158,8 +158,7 @@ def rotate_pairs(x: A, cos: Array, sin: Array, *, pairing: Pairing, out: A | Non
     try:
         return _rotate_by_operators(x, cos, sin, pairing, out)
     except Exception:
-        for name, table in (("cos", cos), ("sin", sin)):
-            check_library(name, table, x)  # only now, as some libraries take arrays of others
+        check_libraries(x, cos=cos, sin=sin)  # only now, as some libraries take arrays of others
         raise
 
 

@@ -159,6 +159,13 @@ def check_library(name: str, x: Array, y: Array) -> None:
         raise TypeError(f"`{name}` must be an array of {type(y).__name__}'s library, got {type(x).__name__}.")
 
 
+def check_libraries(like: Array, **arrays: Array | None) -> None:
+    """Raise unless all `arrays`, by their names, are of the library of `like`; None passes."""
+    for name, x in arrays.items():
+        if x is not None:
+            check_library(name, x, like)
+
+
 def check_alike(name: str, x: Array, y: Array) -> None:
     """Raise unless `x` is an array of the library, shape and dtype of `y`."""
     check_library(name, x, y)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from .._array_api.checks import (
     check_as_long,
     check_broadcasts,
     check_floating,
+    check_libraries,
     check_rank,
     check_width,
     is_static,
@@ -81,7 +82,7 @@ def attend(
         Array of shape `(..., queries, value_width)` and the dtype of `q`; half precision is computed in float32.
     Raises:
         TypeError: if `q`, `k`, `v` or `bias` is not floating-point, `mask` not bool, or `position` no encoding with its
-            positions.
+            positions, or if an array is of a library that cannot meet that of `q`.
         ValueError: if queries and keys differ in width, keys and values in number, `bias` or `mask` does not broadcast
             to the scores, or the heads of `k` do not divide those of `q`.
     Source: Vaswani et al. 2017, equation 1 (arXiv:1706.03762); Ainslie et al. 2023 (arXiv:2305.13245) for groups.
@@ -98,9 +99,10 @@ def attend(
     q, k = fitted(q, k, position, bias, mask)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
-        return in_float32(partial(_fused, kernel=kernel, position=position, mask=mask), q, k, v)
-    k, v = (grouped(x, q) for x in (k, v))
-    return in_float32(partial(_attended, position=position, bias=bias, mask=mask, dropout=dropout), q, k, v)
+        return computed(partial(_fused, kernel=kernel, position=position, mask=mask), q, {"k": k, "v": v}, mask=mask)
+    tokens = {"k": grouped(k, q), "v": grouped(v, q)}
+    attended = partial(_attended, position=position, bias=bias, mask=mask, dropout=dropout)
+    return computed(attended, q, tokens, bias=bias, mask=mask)
 
 
 def attention_weights(
@@ -118,7 +120,18 @@ def attention_weights(
     """
     q, k = fitted(q, k, position, bias, mask)
     weights = partial(weigh, scale=1 / math.sqrt(q.shape[-1]), position=position, bias=bias, mask=mask)
-    return in_float32(_unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights, q, grouped(k, q))
+    operation = _unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights
+    return computed(operation, q, {"k": grouped(k, q)}, bias=bias, mask=mask)
+
+
+def computed(operation: Callable[..., Array], q: A, tokens: Mapping[str, Array], **added: Any) -> A:
+    """Return `operation` of queries and `tokens` in float32; an error names an array of another library, if any."""
+    try:
+        result: A = in_float32(operation, q, *tokens.values())
+    except Exception:
+        check_libraries(q, **tokens, **added)  # only now, as some libraries take arrays of others
+        raise
+    return result
 
 
 def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:

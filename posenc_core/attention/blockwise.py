@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from .._array_api.checks import check_floating, check_integer, check_rank, check_width, is_specialized, shown
-from .._array_api.namespace import A, Array, in_float32, namespace_of
+from .._array_api.namespace import A, Array, namespace_of
 from ..positions.sequences import arange_like
-from .attend import Position, attend, check_mask, check_values, fitted, grouped, scored
+from .attend import Position, attend, check_mask, check_values, computed, fitted, grouped, scored
 from .masks import causal
 from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
 
@@ -96,8 +96,9 @@ def attend_by_block(
     q, k = fitted(q, k, position, bias, None if callable(mask) else mask)
     if 0 in (q.shape[-2], k.shape[-2]):
         return attend(q, k, v)
-    k, v = (grouped(x, q) for x in (k, v))
-    return in_float32(partial(_attend_by_block, additions=_Additions(position, bias, mask), block=block), q, k, v)
+    tokens = {"k": grouped(k, q), "v": grouped(v, q)}
+    operation = partial(_attend_by_block, additions=_Additions(position, bias, mask), block=block)
+    return computed(operation, q, tokens, bias=bias, mask=None if callable(mask) else mask)
 
 
 def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> None:

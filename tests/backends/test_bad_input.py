@@ -3,9 +3,20 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Binary, Learned, Normalized, Rotary, Sinusoidal
+from posenc_core import (
+    Alibi,
+    Binary,
+    Learned,
+    Normalized,
+    Rotary,
+    Sinusoidal,
+    attend,
+    attend_by_block,
+    attention_weights,
+)
 
 from ..errors import rejects
+from ..hostile import complaint
 
 ROTARY = Rotary(head_dim=4, layout="half")
 
@@ -238,3 +249,14 @@ def test_positions_in_half_precision_are_refused(on, to_backend, dtype):
     with rejects(TypeError, None, dtype):
         tokens = [to_backend(np.ones((1, 2, 4)))] * 3
         on.testing.eval_mode(on.backend.MultiHeadAttention(4, 1))(*tokens, on.testing.cast(to_backend([1.0]), dtype))
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "bias", "mask"])
+def test_an_array_of_another_library_is_used_or_named(backend, to_backend, name):
+    x = np.ones((1, 2, 3, 4), np.float32)
+    arrays = {"q": x, "k": x, "v": x, "bias": np.zeros((3, 3), np.float32), "mask": np.ones((3, 3), bool)}
+    mixed = {each: array if each == name else to_backend(array) for each, array in arrays.items()}
+    weighed = {each: array for each, array in mixed.items() if each != "v"}
+    calls = [lambda: attend(**mixed), lambda: attend_by_block(**mixed, block=2), lambda: attention_weights(**weighed)]
+    calls.append(lambda: attend(**{each: array for each, array in mixed.items() if each != "bias"}))  # fused kernels
+    assert [complaint(call) for call in calls] == [None] * 4
