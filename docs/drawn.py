@@ -22,7 +22,8 @@ LABELS = Path(__file__).parent / "locale" / "zh_CN" / "LC_MESSAGES" / "figures.p
 COLORS = mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"].by_key()["color"]
 NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
 SHADES = {"light": "#222222", "dark": "#dddddd"}
-FONTS = "'DejaVu Sans', 'PingFang SC', 'Noto Sans CJK SC', 'Source Han Sans SC', 'Microsoft YaHei', sans-serif"
+FAMILIES = ("DejaVu Sans", "PingFang SC", "Noto Sans CJK SC", "Source Han Sans SC", "Microsoft YaHei")
+FONTS = ", ".join([*(f"'{family}'" for family in FAMILIES), "sans-serif"])
 NUMBER = re.compile(r"\d[\d,.]*")
 
 

@@ -1,4 +1,4 @@
-"""What stands at the head of a page: its description, and for the tutorial its notebooks and a view of the explorer."""
+"""The head of a page: its description, and for the tutorial its notebooks and a view of the explorer."""
 
 from __future__ import annotations
 

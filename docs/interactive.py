@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 class Words(NamedTuple):
-    """What a figure says: names in braces are numbers that the script fills in."""
+    """The words of a figure: names in braces are numbers that the script fills in."""
 
     title: str
     says: str

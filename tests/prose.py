@@ -67,7 +67,7 @@ TICS = (  # how sentences are not built, and the advice
         "a sentence does not end with 'so'",
     ),
     (r"\bis what [\w ]+ (?:is|are|does|do|has|have)[.;,]", "put the verb early"),
-    (r"(?<![-#])\b([a-z]{2,})\s+\1\b(?!-)", "the word stands twice"),
+    (r"(?<![-#])\b([a-z]{2,})[ \t]+\1\b(?!-)", "the word stands twice"),
 )
 FIRM = Fancy(RegexOptions(case_insensitive=False))
 OURS = (

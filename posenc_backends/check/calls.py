@@ -96,7 +96,7 @@ class TestCall(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """What all calls of a check have in common."""
+    """The settings that all calls of a check share."""
 
     encoding: Encoding
     signature: Signature

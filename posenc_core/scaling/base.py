@@ -62,7 +62,7 @@ class Scaling(Value):
 
 
 def stretched(original: int, factor: float) -> int | None:
-    """Return the original length times a factor; None if that is no length."""
+    """Return the original length times a factor; None if that is not a length."""
     longest = original * float(factor)
     return int(longest) if longest <= LIMIT and longest.is_integer() else None
 

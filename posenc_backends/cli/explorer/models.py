@@ -26,7 +26,7 @@ def read_config(text: str) -> tuple[list[tuple[str, str]], list[str]]:
     The checks are those of `load_position`, which `load_rope` shares; no file is read and nothing is downloaded.
 
     Raises:
-        TypeError, ValueError: if the text is no config, or too long, or describes an encoding wrongly.
+        TypeError, ValueError: if the text is not a config, or too long, or describes an encoding wrongly.
     """
     if not text.strip():
         raise ValueError("`config` must be the text of a config.json, got nothing.")

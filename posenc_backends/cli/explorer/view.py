@@ -65,7 +65,7 @@ class View:
 
     @property
     def rotary(self) -> Rotary | None:
-        """The RoPE with its frequencies; None where it has none, or positions are no whole numbers."""
+        """The RoPE with its frequencies; None where it has none, or positions are not whole numbers."""
         return None if isinstance(self.encoding, FourierFeatures) else plain_rope(self.encoding)
 
     @property
