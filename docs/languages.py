@@ -12,9 +12,9 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 DOCS = Path(__file__).parent
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
-THEME = "sphinx"  # the catalogue of the theme's own words
+OTHERS = ("sphinx", "figures")  # catalogues of the words of the theme, and of the labels of figures
 PAGES = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.rglob("*.po"))]
-TRANSLATED = [page for page in PAGES if page != THEME]
+TRANSLATED = [page for page in PAGES if page not in OTHERS]
 WORDS = "reference/words"  # names of one thing in papers and libraries, which readers of any page may need
 ENGLISH = ' lang="en" hreflang="en"'
 CHINESE = "zh"  # the folder of the Chinese pages among the English ones

@@ -11,7 +11,7 @@ from drawn import COLORS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from posenc_core import Rotary, Sine, Sinusoidal, rotate
+from posenc_core import Binary, Rotary, Sine, Sinusoidal, rotate
 
 
 def planes(figure: Figure) -> None:
@@ -37,6 +37,32 @@ def planes(figure: Figure) -> None:
     _numbered(rotated, ones, places, "words of ones, rotated")
     rotated.plot(np.sqrt(2) * np.cos(close), np.sqrt(2) * np.sin(close), color=COLORS[6], lw=0.6)
     rotated.set(aspect="equal", xlim=(-1.8, 1.8), ylim=(-1.8, 1.8))
+
+
+def points(figure: Figure) -> None:
+    """Three chosen sines at the positions 1 to 5; the rows of `Binary(dim=2)` and of `Sinusoidal(dim=2)`.
+
+    Left, the curves of sin t, sin 0.5t and sin 0.2t with dots at the positions 1 to 5, those of a sentence of five
+    tokens. In the middle, the four binary codes as corners of a square: the step from 1 to 2 is its diagonal. Right,
+    the four rows of a sine and a cosine on a circle, with equal steps.
+    """
+    figure.set_size_inches(7, 2.6)
+    sines, square, circle = figure.subplots(1, 3)
+    curve, places = np.linspace(0, 6, 200), np.arange(1, 6)
+    for speed, color in zip((1, 0.5, 0.2), COLORS, strict=False):
+        sines.plot(curve, np.sin(speed * curve), color=color, lw=1, label="sin t" if speed == 1 else f"sin {speed}t")
+        sines.plot(places, np.sin(speed * places), "o", color=color, ms=4)
+    sines.set(xlabel="position", ylim=(-1.1, 2.1), title="three sines")
+    sines.legend(loc="upper center")
+    codes = Binary(dim=2).table(np.arange(4))
+    square.plot(*codes.T, color=COLORS[6], lw=0.8)
+    square.plot(*codes[[1, 2]].T, color=COLORS[1], lw=1.5)
+    _numbered(square, codes, range(4), "binary codes")
+    square.set(aspect="equal", xlim=(-0.3, 1.4), ylim=(-0.3, 1.4))
+    around = np.linspace(0, 2 * np.pi, 200)
+    circle.plot(np.sin(around), np.cos(around), color=COLORS[6], lw=0.6)
+    _numbered(circle, Sinusoidal(dim=2).table(np.arange(4)), range(4), "one sine, one cosine")
+    circle.set(aspect="equal", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4))
 
 
 def table(figure: Figure) -> None:

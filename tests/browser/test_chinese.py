@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CATALOGUES = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
 BUILT = DOCS / "_build"
 PAGES = sorted(path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in CATALOGUES.rglob("*.po"))
-PAGES.remove("sphinx")  # the theme's own words
+PAGES = [page for page in PAGES if page not in ("sphinx", "figures")]  # words of the theme, labels of figures
 HOWTO = {f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")}
 TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX"]
 KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead

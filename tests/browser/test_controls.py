@@ -71,17 +71,17 @@ def arguments(kind):
     return {name for name, field in kind.__dataclass_fields__.items() if "ClassVar" not in str(field.type)}
 
 
-def test_every_field_has_a_control_except_arrays():
+def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
     kinds = (KINDS | SCALINGS).items()
     without = {name: arguments(kind) - {each.name for each in fields_of(kind)} for name, kind in kinds}
     assert {name: sorted(fields) for name, fields in without.items() if fields} == {
         "Learned": ["length"],  # the number of positions that are drawn
-        "LearnedRotary": ["frequencies", "own", "pairing"],
-        "MultimodalRotary": ["frequencies", "own", "pairing"],
+        "LearnedRotary": ["frequencies", "max_len", "own", "pairing"],
+        "MultimodalRotary": ["frequencies", "max_len", "own", "pairing"],
         "AxialRotary": ["pairing"],
         "Normalized": ["length"],
-        "Rotary": ["frequencies", "own", "pairing"],
-        "XPos": ["frequencies", "own", "pairing"],
+        "Rotary": ["frequencies", "max_len", "own", "pairing"],
+        "XPos": ["frequencies", "max_len", "own", "pairing"],
     }
 
 

@@ -46,10 +46,10 @@ def test_which_pictures_there_are():
         for kind, each in kinds.items()
     }
     assert drawn == {
-        "rotary": set(PICTURES) - {"slopes"},
-        "waves": set(PICTURES) - {"slopes", "decay"},
-        "others": {"table", "columns", "dot-products"},
-        "slopes": {"table", "decay", "slopes"},
+        "rotary": set(PICTURES) - {"slopes", "patches"},
+        "waves": set(PICTURES) - {"slopes", "decay", "patches"},
+        "others": {"table", "columns", "dot-products", "scores"},
+        "slopes": {"scores", "decay", "slopes"},
     }
 
 
@@ -101,7 +101,7 @@ def test_scores_by_distance():
     )
     biases = decay(View(encoding=Alibi(num_heads=2), length=5, head=1))
     np.testing.assert_array_equal(traces(biases)["head 1"][1], np.arange(5) * -(2.0**-8))
-    assert biases.words == "Head 1 loses 0.01562 at distance 4."
+    assert biases.words == "Query 4, head 1: 0 at distance 0, -0.01562 at 4."
 
 
 def test_slopes():

@@ -153,7 +153,7 @@ def _biases(view: View) -> Picture:
         line(figure, np.arange(view.length), by_head[head], f"head {head}", color)
     chosen = by_head[view.head]
     return Picture(
-        figure, f"Query {far}, head {view.head}: {text(chosen[0])} at distance 0, {text(chosen[far])} at {far}."
+        figure, f"Query {far}, head {view.head}: {text(chosen[0] + 0.0)} at distance 0, {text(chosen[far])} at {far}."
     )
 
 
