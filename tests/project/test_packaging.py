@@ -68,7 +68,7 @@ def modules(package):
         "__main__",
         r"conformance.(frameworks.(torch|jax|keras|paddle|mxnet|tensorflow).*|__main__)",
         r"training.(torch|jax|paddle|mxnet|tensorflow)",
-        r"cli.explorer\.(app|figures|guard|page|server)",
+        r"cli.explorer\.(app|figures|guard|page|server|style)",
         r"cli.golden.onnx_models",
     )
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
