@@ -35,12 +35,13 @@ TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
 ONCE = (
     "test_book",
-    "test_check",
     "test_training",
     "test_resizing",
     "test_properties",
     "jax/test_modes",
 )  # in one environment only
+CHECKED = ("jax", "keras", "mxnet", "paddle")  # where checks of `posenc check` are left to `slow`: PyTorch runs them
+CHECKS = "tests/backends/test_check.py"
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # else d2l; without their dependencies, which are old and draw
 COMPANIONS = {  # packages that a framework runs on or exports to
@@ -159,6 +160,8 @@ def slow(session: nox.Session, name: str) -> None:
     """Run the tests of a backend that `backend` leaves out, and train a Transformer to the end."""
     prepare(session, name)
     first = test(session, name, "-m", "slow")
+    if name in CHECKED:
+        session.run("pytest", CHECKS, "--backend", name, *TWO_PROCESSES, *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
@@ -297,6 +300,7 @@ def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
     (_, first), *_ = environments = ENVIRONMENTS.get(name, [("1/1", {})])
     for share, environment in environments:
         again = [] if environment is first else SKIP_ONCE
+        again = [*again, f"--ignore={CHECKS}"] if name in CHECKED else again
         arguments = ("--backend", name, "--share", share, *selected, *again, *TWO_PROCESSES, *session.posargs)
         session.run("pytest", "tests/backends", *arguments, env=environment)
     return first
