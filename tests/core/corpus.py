@@ -133,7 +133,7 @@ def table_of(positions, knobs):
     exponents = np.arange(ROTATED // 2) * knobs.step / knobs.denominator
     frequencies = np.asarray(knobs.frequencies(knobs.base**-exponents), np.float64)
     angles = np.asarray(
-        knobs.angles(np.asarray(knobs.positions(positions), np.float64)[..., None] * frequencies), float
+        knobs.angles(np.asarray(knobs.positions(positions), float).reshape(*positions.shape, 1) * frequencies), float
     )
     cos, sin = np.cos(angles) * knobs.factor, np.sin(angles) * knobs.factor * knobs.sign
     if knobs.past == "identity":

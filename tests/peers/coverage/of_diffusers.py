@@ -14,7 +14,7 @@ from posenc_core.huggingface.diffusers import REFUSED, RULES, WITHOUT_ROPE
 
 from ..pictures import CASES, difference
 from .making import recorded
-from .rows import STILL, Row
+from .rows import STILL, Row, shown
 
 MENTIONS = re.compile(r"rotary|rope\b|RoPE|Rope[A-Z]|[a-z]Rope|freqs_cis")
 MAKERS = re.compile(r"(Rotary|Rope|RoPE|PosEmb|EmbedND)(?!.*Model$)")
@@ -71,7 +71,7 @@ def row(path, name):
         where = difference(encoding, content, WAYS[name])
     if others := [one for one in asked if one not in made]:
         where = f"it makes {made}, not {others}"
-    return blank._replace(verdict="disagrees" if where else "agrees", note=where, ours={"": repr(encoding)})
+    return blank._replace(verdict="disagrees" if where else "agrees", note=where, ours={"": shown(encoding)})
 
 
 def _has_config(cls):

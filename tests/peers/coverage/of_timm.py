@@ -11,7 +11,7 @@ from posenc_core.huggingface import load_rope
 from ..importing import whole
 from ..patches import difference
 from .making import recorded
-from .rows import STILL, Row
+from .rows import STILL, Row, shown
 
 timm = whole("timm", without="torchvision")
 LAYERS = sys.modules["timm.layers.pos_embed_sincos"]
@@ -74,7 +74,7 @@ def row(path, name):
         where = f"it makes {made}"
     else:
         where = _difference(encoding, config, built, *made[0])
-    return blank._replace(verdict="disagrees" if where else "agrees", note=where, ours={"": repr(encoding)})
+    return blank._replace(verdict="disagrees" if where else "agrees", note=where, ours={"": shown(encoding)})
 
 
 def _difference(encoding, config, model, maker, arguments):

@@ -16,7 +16,7 @@ from posenc_core import AxialRotary, huggingface
 from posenc_core.huggingface import layer_types, load_rope
 
 from .attentions import builders_of, rotation_of
-from .rows import VERDICTS, Row, Theirs, difference
+from .rows import VERDICTS, Row, Theirs, difference, shown
 
 NAMES = re.compile(r"(Rotary|Rope|RoPE).*Embed")
 FOLDER = Path(transformers.__file__).parent / "models"
@@ -124,7 +124,7 @@ def _compared(module, part, config):
             verdict, note, encoding = _verdict(module, part, config, layer_type)
         known &= not any("is unknown: one axis" in str(one.message) for one in caught)
         verdicts.append((verdict, f"{layer_type}: {note}" if note and layer_type else note))
-        ours[layer_type or ""] = repr(encoding)
+        ours[layer_type or ""] = shown(encoding)
     verdict, note = max(verdicts, key=lambda one: VERDICTS.index(one[0]))
     return Row("", "", verdict=verdict, note=note, known=known, ours=ours)
 

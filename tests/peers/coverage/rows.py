@@ -1,5 +1,6 @@
 """Rows of the coverage: a class of another library, and how its rotation compares with ours."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,11 @@ from ..rounding import UNIT, angle_slack, frequency_slack, pair_slack, rotated
 VERDICTS = ("agrees", "no rotation", "refused", "cannot be built", "disagrees")  # of several layers, the last counts
 
 STILL = {"verdict": "no rotation", "note": "The model makes no rotary module."}
+
+
+def shown(encoding: Any) -> str:
+    """Return the `repr` of an encoding without the length that it is for, which changes no number."""
+    return repr(encoding if getattr(encoding, "max_len", None) is None else replace(encoding, max_len=None))
 
 
 class Row(NamedTuple):
