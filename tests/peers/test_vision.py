@@ -92,7 +92,7 @@ def test_v_jepa_2_does_not_rotate():
     turned = modeling_vjepa2.rotate_queries_or_keys(x, torch.arange(4))
     norms = torch.linalg.vector_norm(turned.unflatten(-1, (4, 2)), dim=-1)
     assert (norms - 2**0.5).abs().max() > 0.1
-    with pytest.raises(ValueError, match="no rotation"):
+    with pytest.raises(ValueError, match="is not a rotation"):
         load_rope(CONFIG_MAPPING["vjepa2"]())
 
 
