@@ -114,6 +114,7 @@ def check(path: Path) -> list[str]:
     return [
         f"{name}:{start + passage[: result.check_result.span[0] - 1].count(chr(10))}: {result.check_result.message}"
         for start, passage in found
+        if passage.strip()  # of an empty one, the linter would read the whole file
         for result in LintFile(path, passage).lint({"max_errors": 100, "checks": CHECKS})
     ]
 
