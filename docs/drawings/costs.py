@@ -33,14 +33,14 @@ def paths(figure: Figure) -> None:
 
 
 def products(figure: Figure) -> None:
-    """Multiplications of one layer of width $d = 512$ for a text of $n$ words: $3 n d^2$, $2 n d^2$, $2 n^2 d$ and
-    $2 n^2 d + 4 n d^2$.
+    """Multiplications of one layer of width $d = 512$ for $L$ tokens: $3 L d^2$, $2 L d^2$, $2 L^2 d$ and
+    $2 L^2 d + 4 L d^2$.
 
     Products of numbers against the length of the text, on logarithmic scales, for a width of 512.
 
     Convolution and recurrence are parallel straight lines. Scores and sums of attention rise twice as steeply,
-    and cross the recurrence at 512 words. With its projections attention lies above both, and bends upwards at
-    about 1,000 words.
+    and cross the recurrence at 512 tokens. With its projections attention lies above both, and bends upwards at
+    about 1,000 tokens.
     """
     panel, lengths, width = figure.subplots(), [2**power for power in range(5, 17)], 512
     lines = {

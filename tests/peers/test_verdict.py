@@ -8,20 +8,18 @@ import rotary_embedding_torch
 import torch
 from diffusers.models.embeddings import get_timestep_embedding
 from keras_hub.layers import RotaryEmbedding as KerasRotary
-from keras_hub.layers import SinePositionEncoding
 from keras_hub.src.models.phi3.phi3_rotary_embedding import Phi3SuScaledRotaryEmbedding as KerasPhi
-from positional_encodings.torch_encodings import PositionalEncoding1D
 from transformers import LlamaConfig, Olmo3Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.fsmt.modeling_fsmt import SinusoidalPositionalEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-from x_transformers import x_transformers
 
 from posenc_backends.check import check
 from posenc_core import DynamicNTK, LongRoPE, Rotary, Sinusoidal
 from posenc_core.huggingface import load_rope
 
 from .importing import lone
+from .scoreboard.peers import first_of, keras_sine, lucidrains, tatp22, x_transformer
 
 torchtune = lone("torchtune.modules.position_embeddings")
 HALF, PAIRS = Rotary(head_dim=64, layout="half"), Rotary(head_dim=32, layout="interleaved")
@@ -36,18 +34,6 @@ class Peer(NamedTuple):
     spec: Any
     mistakes: set[str]
     options: dict[str, Any] = {}  # noqa: RUF012 - never changed
-
-
-def first_of(positions):
-    """The first of consecutive positions; others are refused, as by those who take an offset alone."""
-    if positions.ndim > 1 or (len(positions) > 1 and (positions[1:] - positions[:-1] != 1).any()):
-        raise ValueError("only an offset is taken")
-    return int(positions[0])
-
-
-def lucidrains():
-    rope = rotary_embedding_torch.RotaryEmbedding(dim=32)
-    return lambda x, positions: rope.rotate_queries_or_keys(x, offset=first_of(positions))
 
 
 def lucidrains_axial():
@@ -106,26 +92,9 @@ def keras_phi():
     return lambda x, positions: rope(x, positions=positions)
 
 
-def keras_sine():
-    layers = {
-        dtype: SinePositionEncoding(dtype=str(dtype)[6:]) for dtype in (torch.float32, torch.bfloat16, torch.float16)
-    }
-    return lambda x, positions: x + layers[x.dtype](x, start_index=first_of(positions))
-
-
-def tatp22():
-    layer = PositionalEncoding1D(8)
-    return lambda x, positions: x + layer(x.new_zeros(1, int(positions.max()) + 1, 8))[0, positions]
-
-
 def torchtune_table():
     rope = torchtune.RotaryPositionalEmbeddings(dim=32, max_seq_len=4096)
     return lambda x, positions: rope(x.transpose(1, 2), input_pos=positions).transpose(1, 2)
-
-
-def x_transformer():
-    rope = x_transformers.RotaryEmbedding(dim=32)
-    return lambda x, positions: x_transformers.apply_rotary_pos_emb(x, rope(positions)[0])
 
 
 def torchtune_prompt():

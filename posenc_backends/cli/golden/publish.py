@@ -42,6 +42,7 @@ class GoldenSet(NamedTuple):
         ulp: the tolerance in ulp of the dtype of the case.
         of: the number whose ulp counts: each `"entry"`, the length of its `"pair"`, or the `"largest"` entry.
         meaning: a key of `MEANINGS`.
+        in_each_dtype: whether results are exact in float64, and stand beside it rounded once to each of `ROUNDED`.
     """
 
     name: str
@@ -49,6 +50,7 @@ class GoldenSet(NamedTuple):
     ulp: float
     of: str
     meaning: str = "truth"
+    in_each_dtype: bool = False
 
 
 # A table that is rounded once is off by half an ulp; sums, and slopes times distances, are rounded once more. The other
@@ -59,7 +61,7 @@ SETS = (
     GoldenSet("additive_tables", ("table",), 0.5, "entry"),
     GoldenSet("rope_models", ("frequencies", "cos_sin"), 0.5, "entry"),
     GoldenSet("scalings", ("frequencies", "cos_sin"), 0.5, "entry"),
-    GoldenSet("kernels", ("rotated_q", "rotated_k"), LIMIT, "pair"),
+    GoldenSet("kernels", ("rotated_q", "rotated_k"), LIMIT, "pair", in_each_dtype=True),
     GoldenSet("addition", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("additive_sums", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("rotation", ("result", "gradient"), LIMIT, "pair", "formula"),
@@ -139,7 +141,7 @@ def _described(
     """Return the description of a case for `golden.json`, and add its arrays to `tensors`."""
     case: dict[str, Any] = {"name": name, "spec": golden_case["encoding"], "file": f"{golden_set.name}.safetensors"}
     case |= {"inputs": {}, "outputs": {}, "mistakes": {}, "options": {}}
-    dtype = golden_case.get("dtype", "float32")
+    dtype = "float64" if golden_set.in_each_dtype else golden_case.get("dtype", "float32")
 
     def add(part: str, key: str, numbers: Numbers, **more: Any) -> None:
         tensors[f"{name}/{key}"] = numbers
@@ -155,14 +157,11 @@ def _described(
             add("inputs", key, numbers)
             continue
         tolerance = {"class": "exact", "ulp": golden_set.ulp, "dtype": dtype, "of": golden_set.of}
-        if golden_set.name == "kernels":
-            tolerance["dtype"] = "float64"
         add("outputs", key, numbers, meaning=golden_set.meaning, tolerance=tolerance)
-        if golden_set.name == "kernels":
-            for kind, (name_of_class, ulp) in ROUNDED.items():
-                rounded = Numbers(rounded_once(numbers.values, kind), kind)
-                own = tolerance | {"class": name_of_class, "ulp": ulp, "dtype": kind}
-                add("outputs", f"{key}.{kind}", rounded, meaning="truth", tolerance=own)
+        for kind, (name_of_class, ulp) in ROUNDED.items() if golden_set.in_each_dtype else ():
+            rounded = Numbers(rounded_once(numbers.values, kind), kind)
+            own = tolerance | {"class": name_of_class, "ulp": ulp, "dtype": kind}
+            add("outputs", f"{key}.{kind}", rounded, meaning="truth", tolerance=own)
     for mistake, key, values in mistaken(golden_set.name, golden_case):
         label = re.sub(r"[^A-Za-z0-9]+", "-", mistake.name)
         number = sum(known.startswith(f"{key}.mistake.{label}.") for known in case["mistakes"]) + 1
