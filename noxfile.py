@@ -52,7 +52,9 @@ GPU_PEERS = (  # each is left out where it does not install
     ("flash-attn>=2.8", "--no-build-isolation", "--no-deps"),
 )
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
-BACKEND_NAMES = [name for name in EXTRAS if name not in ("explore", "fast", "gpu", "plots", "report", "strict")]
+BACKEND_NAMES = [
+    name for name in EXTRAS if name not in ("completion", "explore", "fast", "gpu", "plots", "report", "strict")
+]
 
 
 @nox.session
@@ -76,7 +78,7 @@ def types(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """Test the core, the project, the backends numpy and strict, and the golden numbers."""
     others = ("editables", "hatchling", "jsonschema", "proselint", "safetensors")
-    install(session, "plots", "report", "strict", *others, constraints="core")
+    install(session, "completion", "plots", "report", "strict", *others, constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/project", *TWO_PROCESSES, *session.posargs)
     for name in ("numpy", "strict"):
@@ -91,7 +93,7 @@ def mutants(session: nox.Session) -> None:
     `-- --seed N --count N --only PATH` sets the sample.
     """
     others = ("coverage", "editables", "jsonschema", "safetensors")
-    install(session, "plots", "report", "strict", *others, constraints="core")
+    install(session, "completion", "plots", "report", "strict", *others, constraints="core")
     session.run("python", "-m", "tests.mutants", *session.posargs)
 
 

@@ -10,7 +10,7 @@ from architecture import architecture
 from bibliography import bibliography
 from costs import costs
 from covered import coverage
-from directives import Functions, Layers, plain_signature
+from directives import Commands, Functions, Layers, plain_signature
 from drawings import pictures
 from drawn import FOLDER
 from figures import Drawn
@@ -66,6 +66,7 @@ def setup(app):
     app.add_html_math_renderer("mathml", (inline, None), (displayed, None))
     app.add_directive("layers", Layers)
     app.add_directive("functions", Functions)
+    app.add_directive("commands", Commands)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("html-page-context", lead_elsewhere)
     app.add_directive("drawn", Drawn)

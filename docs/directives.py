@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 
 from backends import METHODS, Documented, function, layer
+from docutils import nodes
 from docutils.nodes import Node
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
+
+from posenc_backends.cli.main import make_parser
 
 
 class Layers(SphinxDirective):
@@ -52,6 +55,23 @@ class Functions(SphinxDirective):
             for line in _described("function", f"posenc_backends.{framework}.{each.name}", each, self)
         ]
         return self.parse_text_to_nodes("\n".join(lines))
+
+
+class Commands(SphinxDirective):
+    """The help of each subcommand of `posenc`: `.. commands::`."""
+
+    def run(self) -> list[Node]:
+        """Return a section for each, with its help as text."""
+        return [
+            nodes.section(
+                "",
+                nodes.title(text=f"posenc {name}"),
+                nodes.literal_block(text=parser.format_help(), language="text"),
+                ids=[f"posenc-{name}"],
+                names=[f"posenc {name}"],
+            )
+            for name, parser in make_parser().commands.items()
+        ]
 
 
 def _described(kind: str, name: str, documented: Documented, directive: SphinxDirective) -> Iterator[str]:

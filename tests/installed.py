@@ -11,6 +11,7 @@ from pathlib import Path
 from backends.test_readme import TITLES, code_for
 
 COMMANDS = {
+    "completion": ["-m", "posenc_backends", "completion", "bash"],
     "explore": ["-c", "from posenc_backends.cli.explorer.app import make_app; make_app()"],
     "gpu": ["-c", "import torch; from posenc_backends.torch import apply_rotary"],
     "plots": ["-m", "posenc_backends", "plot", "Rotary(head_dim=32, layout='half')", "-o", "rotary.svg"],

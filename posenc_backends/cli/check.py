@@ -29,7 +29,18 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("check", help="check whether a function computes an encoding, or name its mistake")
+    parser = subparsers.add_parser(
+        "check",
+        help="check whether a function computes an encoding, or name its mistake",
+        description="Check whether a function or a program computes an encoding.\n\n"
+        "The exit status is 0 if it conforms, 1 if it does not, 2 if it failed, and 3 if the check could not run.",
+        examples=(
+            "posenc check mine:rope --spec \"Rotary(head_dim=64, layout='half')\"",
+            'posenc check mine:rope --config config.json --allow "float32 angles"',
+            "posenc check --exec ./mine --spec \"Rotary(head_dim=64, layout='half')\"",
+        ),
+        status=IMPOSSIBLE,
+    )
     parser.add_argument(
         "function",
         nargs="?",
@@ -70,7 +81,6 @@ def add_parser(subparsers: Subparsers) -> Parser:
     )
     parser.add_argument("--no-gradient", action="store_true", help="do not check the gradient")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")
-    parser.status = IMPOSSIBLE
     return parser
 
 

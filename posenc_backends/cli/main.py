@@ -10,11 +10,19 @@ from typing import Any
 
 from posenc_core import __version__
 
-from . import check, explain, explorer, golden, plot, relayout, report, same, train
+from . import check, completion, explain, explorer, golden, plot, relayout, report, same, train
 from .parser import Parser
 
-COMMANDS: tuple[Any, ...] = (report, plot, explain, same, explorer, relayout, train, check, golden)
-EXTRAS = {"rich": "report", "jinja2": "report", "matplotlib": "plots"}  # extra that installs a package
+COMMANDS: tuple[Any, ...] = (report, plot, explain, same, explorer, relayout, train, check, golden, completion)
+DESCRIPTION = """\
+Positional encodings, computed once, in every framework.
+`posenc COMMAND --help` describes a command, with examples."""
+EXTRAS = {
+    "rich": "report",
+    "jinja2": "report",
+    "matplotlib": "plots",
+    "shtab": "completion",
+}  # extra that installs a package
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command cannot run, as with wrong arguments, a file that cannot be read or written, or too little memory; 130 if
         it is interrupted. `posenc check` has its own.
     """
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args((sys.argv[1:] if arguments is None else arguments) or ["--help"])
     try:
         with _warnings_as_lines():
             status: int = options.run(options)
@@ -53,8 +61,9 @@ def sentence(error: Exception) -> str:
     return str(error)
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="posenc", description="Positional encodings, computed once, in every framework.")
+def make_parser() -> Parser:
+    """Return the parser of the command."""
+    parser = Parser(prog="posenc", description=DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"posenc {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser with its own exit status for wrong arguments.
+    """A parser with its own exit status for wrong arguments, and with examples.
 
     A subcommand rejects unknown arguments itself, so that its own status is used.
+
+    Args:
+        examples: lines of a shell, which the help ends with.
+        status: the exit status for wrong arguments.
     """
 
-    status = 2
+    def __init__(self, *, examples: Sequence[str] = (), status: int = 2, **kwargs: Any) -> None:
+        epilog = "\n  ".join(("examples:", *examples)) if examples else None
+        super().__init__(epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+        self.examples, self.status = tuple(examples), status
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse arguments; exit if some are unknown."""
@@ -21,6 +29,12 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown
+
+    @property
+    def commands(self) -> dict[str, Parser]:
+        """The parsers of the subcommands by name."""
+        found = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
+        return {name: parser for action in found for name, parser in action.choices.items()}
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message, and exit with `status`."""

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("plot", help="draw an encoding")
+    parser = subparsers.add_parser(
+        "plot",
+        help="draw an encoding",
+        description="Draw the table, the waves or the bias of an encoding.",
+        examples=(
+            'posenc plot "Sinusoidal(dim=32)" -o waves.png',
+            'posenc plot "Alibi(num_heads=8)" -o alibi.svg --length 100',
+        ),
+    )
     parser.add_argument("encoding", metavar="ENCODING", help="for example 'Sinusoidal(dim=32)'")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="a PNG, SVG or PDF file")
     parser.add_argument("--length", type=int, default=60, help="number of positions (default: 60)")

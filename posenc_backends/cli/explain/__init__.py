@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("explain", help="describe the positional encodings of a config, a GGUF file or more")
+    parser = subparsers.add_parser(
+        "explain",
+        help="describe the positional encodings of a config, a GGUF file or more",
+        description="Print the positional encoding of a model: each pair's wavelength, the scaling, and lengths.",
+        examples=(
+            "posenc explain config.json",
+            "posenc explain Llama-3.1-8B/ -o pairs.png",
+            "posenc explain model.gguf --json rope.json",
+        ),
+    )
     parser.add_argument(
         "config", type=Path, metavar="CONFIG", help="a config.json or its folder, a GGUF file or a params.json"
     )

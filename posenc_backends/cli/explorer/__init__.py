@@ -16,7 +16,15 @@ __all__ = ["add_parser", "explore", "run"]
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("explore", help="explore encodings in the browser")
+    parser = subparsers.add_parser(
+        "explore",
+        help="explore encodings in the browser",
+        description="Explore encodings on a web page that this machine serves.",
+        examples=(
+            "posenc explore",
+            "posenc explore \"Rotary(head_dim=64, layout='half')\" --port 0",
+        ),
+    )
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="HOST", help="address of the server (default: 127.0.0.1)"
     )

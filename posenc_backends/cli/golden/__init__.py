@@ -16,7 +16,15 @@ __all__ = ["add_parser", "publish", "run"]
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("golden", help="write golden numbers for programs without Python")
+    parser = subparsers.add_parser(
+        "golden",
+        help="write golden numbers for programs without Python",
+        description="Write numbers computed at 50 digits, for tests of programs in any language.",
+        examples=(
+            "posenc golden -o golden",
+            "posenc golden -o golden --onnx",
+        ),
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write to")
     parser.add_argument("--onnx", action="store_true", help="also write models and data for tests of ONNX runtimes")
     return parser

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("relayout", help="convert a checkpoint to another RoPE layout")
+    parser = subparsers.add_parser(
+        "relayout",
+        help="convert a checkpoint to another RoPE layout",
+        description="Reorder the query and key weights of a checkpoint for another RoPE layout.",
+        examples=("posenc relayout model.safetensors half.safetensors --config config.json --to half",),
+    )
     parser.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
     parser.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder for several")
     parser.add_argument("--config", type=Path, required=True, metavar="CONFIG", help="the config.json of the model")

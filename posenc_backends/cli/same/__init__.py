@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> Parser:
     """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser("same", help="compare the RoPE of two configs, and name the key that differs")
+    parser = subparsers.add_parser(
+        "same",
+        help="compare the RoPE of two configs, and name the key that differs",
+        description="Compare the RoPE of two configs, and name the key that differs.\n\n"
+        "The exit status is 0 if they describe the same rotation, and 1 if they do not.",
+        examples=(
+            "posenc same config.json params.json --any-layout",
+            "posenc same before/config.json after/config.json --json difference.json",
+        ),
+    )
     parser.add_argument("a", type=Path, metavar="A", help="a config, or its folder, in any format that load_rope reads")
     parser.add_argument("b", type=Path, metavar="B", help="another config")
     parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")

@@ -1,0 +1,43 @@
+"""The command `posenc completion`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .parser import Parser, Subparsers
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add_parser(subparsers: Subparsers) -> Parser:
+    """Add the subcommand and return its parser."""
+    parser = subparsers.add_parser(
+        "completion",
+        help="print the completion of commands, options and files for a shell",
+        description="Print a script with which a shell completes commands, options and files.",
+        examples=(
+            'eval "$(posenc completion bash)"',
+            "posenc completion bash > ~/.local/share/bash-completion/completions/posenc",
+            "posenc completion zsh > ~/.zfunc/_posenc",
+        ),
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the script; return the exit status 0."""
+    from .main import make_parser
+
+    shtab = importlib.import_module("shtab")
+    parser = make_parser()
+    for command in parser.commands.values():
+        for argument in command._actions:  # argparse offers no other way, and shtab reads the same list
+            if argument.type is Path:
+                argument.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, shell=options.shell))  # noqa: T201
+    return 0

@@ -1,0 +1,51 @@
+"""The command `posenc`: its help, its examples, and its completion."""
+
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from posenc_backends.cli.main import main, make_parser
+
+COMMANDS = make_parser().commands
+
+
+def test_alone_it_shows_its_help(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert all(f"\n    {name}" in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_of_the_help_are_parsed(name, capsys):
+    """The arguments are parsed; many name files that only their reader has."""
+    examples = COMMANDS[name].examples
+    assert examples
+    for line in examples:
+        within = line[len('eval "$(') : -len(')"')] if line.startswith("eval ") else line
+        words = shlex.split(within.partition(" > ")[0])
+        assert words[:2] == ["posenc", name]
+        assert make_parser().parse_args(words[1:]).run
+        assert line in COMMANDS[name].format_help()
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"), [("posenc exp", {"explain", "explore"}), ("posenc same --any", {"--any-layout"})]
+)
+def test_bash_completes_commands_and_options(line, completed, tmp_path):
+
+    script = subprocess.run(
+        [sys.executable, "-m", "posenc_backends", "completion", "bash"], cwd=tmp_path, capture_output=True, check=True
+    ).stdout
+    ask = f"\nCOMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_posenc; echo ${{COMPREPLY[@]}}\n"
+    answer = subprocess.run(["bash"], input=script + ask.encode(), cwd=tmp_path, capture_output=True, check=True)
+    assert set(answer.stdout.decode().split()) == completed
+
+
+def test_without_its_extra_the_completion_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 2
+    assert 'pip install "posenc[completion]"' in capsys.readouterr().err
