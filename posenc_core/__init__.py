@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .weights.resize import resize_bias_table, resize_table
     from .weights.rotary import relayout, rerotate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "NTK",

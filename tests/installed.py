@@ -15,7 +15,7 @@ COMMANDS = {
     "explore": ["-c", "from posenc_backends.cli.explorer.app import make_app; make_app()"],
     "gpu": ["-c", "import torch; from posenc_backends.torch import apply_rotary"],
     "plots": ["-m", "posenc_backends", "plot", "Rotary(head_dim=32, layout='half')", "-o", "rotary.svg"],
-    "report": ["-m", "posenc_backends", "report", "numpy"],
+    "report": ["-m", "posenc_backends", "report"],
 }
 
 
