@@ -122,13 +122,11 @@ class RotaryEncoding(Tabular):
     def as_cache(self, kind: CacheKind, max_len: int) -> dict[str, Any]:
         """Return the tables of positions 0 to `max_len - 1` as another program takes them: arguments by their names.
 
-        | kind | of | arrays |
-        |---|---|---|
-        | `"vllm"` | `rotary_embedding` of vLLM | `cos_sin_cache`, `(max_len, channels)`: all cosines, then all sines |
-        | `"flashinfer"` | `apply_rope_with_cos_sin_cache` | the same |
-        | `"onnx"` | the operator `RotaryEmbedding` | `cos_cache` and `sin_cache`, `(max_len, pairs)` |
-        | `"transformer_engine"` | `apply_rotary_pos_emb` | `freqs`, `(max_len, 1, 1, channels)`: angles |
-        | `"ggml"` | `ggml_rope_ext` | `freq_factors`, `(pairs,)`: divisors, or None; no table |
+        * `"vllm"`, of `rotary_embedding` in vLLM: `cos_sin_cache`, `(max_len, channels)`, all cosines, then all sines.
+        * `"flashinfer"`, of `apply_rope_with_cos_sin_cache`: the same.
+        * `"onnx"`, of the operator `RotaryEmbedding`: `cos_cache` and `sin_cache`, `(max_len, pairs)`.
+        * `"transformer_engine"`, of `apply_rotary_pos_emb`: `freqs`, `(max_len, 1, 1, channels)`, angles in radians.
+        * `"ggml"`, of `ggml_rope_ext`: `freq_factors`, `(pairs,)`, divisors or None; there is no table.
 
         The other entries are the flags and sizes that must agree with the arrays: layout, base, attention factor.
         Arrays are float32. Those of cosine and sine are exact, rounded once, with the attention factor. Angles are
