@@ -88,7 +88,7 @@ def dtype_name(x: Array) -> str:
 
 
 def name_of_dtype(dtype: Any) -> str:
-    """Return the name of a dtype of any framework, like `dtype_name`; a name is returned as it is."""
+    """Return the name of a dtype of any framework, like `dtype_name`."""
     found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype))
     return found.group() if found else str(dtype)
 

@@ -151,7 +151,7 @@ class RotaryEmbedding(TableLayer):
 
     def _floating(self, dtype: Any) -> Any:
         """Return the framework's dtype of this name."""
-        name = name_of_dtype(dtype)
+        name = dtype if isinstance(dtype, str) else name_of_dtype(dtype)
         check_known("dtype", name, DTYPES)
         found = getattr(self.backend.namespace, name, None)
         if found is None:

@@ -137,6 +137,23 @@ def test_real_positions(backend, to_backend):
     np.testing.assert_array_equal(found, HALF.cos_sin([0.5, 1000.25]))
 
 
+def test_gradients_reach_real_positions(on, to_backend):
+    """Against the derivatives of the encoding, of which the golden gradients are tests."""
+    if "gradient" in on.known_failures:
+        pytest.skip("This framework has no gradients.")
+    layer, positions = on.backend.RotaryEmbedding(HALF), [0.5, 1000.25]
+    weights = np.array([[1, 2, 1, 2], [3, 5, 3, 5]], np.float32)
+
+    def both(x):
+        cos, sin = layer.cos_sin(x, columns="channels")
+        return cos + sin * 2
+
+    derivatives = HALF.derivatives(positions)
+    wanted = (np.tile(derivatives["cos"] + derivatives["sin"] * 2, 2) * weights).sum(axis=-1)
+    found = on.testing.gradient(both, to_backend(positions), to_backend(weights))
+    np.testing.assert_allclose(on.backend.to_numpy(found), wanted, rtol=1e-5, atol=0)
+
+
 def test_traced_positions(on, to_backend):
     """Those of the table as in golden numbers; NaN past it."""
     if "compiled" in on.known_failures or on.backend.__name__.endswith("mxnet"):
@@ -166,6 +183,8 @@ def test_traced_positions(on, to_backend):
     [
         ({"columns": "half"}, "`columns` must be one of 'pairs', 'channels', got 'half'."),
         ({"dtype": "int32"}, "`dtype` must be one of 'float32', 'float16', 'bfloat16', 'float64', got 'int32'."),
+        ({"dtype": "as float32"}, "got 'as float32'."),
+        ({"dtype": float}, "got 'float'."),
         ({"positions": 3}, "`positions` must have shape (length,) or (batch, length), got 0 axes: ()."),
         ({"positions": np.zeros((1, 2, 3))}, "`positions` must have shape (length,) or (batch, length), got 3 axes"),
         ({"positions": [2**31]}, "2**31"),
