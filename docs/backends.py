@@ -21,6 +21,7 @@ METHODS = {
     "AttentionBias": "bias",
     "MultiHeadAttention": "attend",
 }
+MORE = {"RotaryEmbedding": ("cos_sin",)}
 NATIVE = re.compile(r"^ *native: .*(\n {5,}\S.*)*\n?", re.MULTILINE)  # the argument that stands for the framework's own
 
 
@@ -40,6 +41,15 @@ def layer(framework: str, name: str) -> tuple[Documented, Documented]:
     made = Documented(name, inspect.signature(core), inspect.getdoc(core).partition("\n>>>")[0])
     called = Documented(_name_of_call(framework), inspect.signature(method), inspect.getdoc(method))
     return _native(made, framework, family, "__init__"), _native(called, framework, "Module", "active_dropout")
+
+
+def methods(name: str) -> list[Documented]:
+    """Return the other methods of a layer, which are the core's in every framework."""
+    found = [(method, getattr(getattr(layers, name), method)) for method in MORE.get(name, ())]
+    return [
+        Documented(method, Signature(_untyped(list(inspect.signature(each).parameters.values()))), inspect.getdoc(each))
+        for method, each in found
+    ]
 
 
 def function(framework: str, name: str) -> Documented:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from backends import METHODS, Documented, function, layer
+from backends import METHODS, Documented, function, layer, methods
 from docutils import nodes
 from docutils.nodes import Node
 from sphinx.ext.napoleon import GoogleDocstring
@@ -28,7 +28,7 @@ class Layers(SphinxDirective):
     def _layer(self, framework: str, name: str) -> Iterator[str]:
         made, called = layer(framework, name)
         yield from _described("class", f"posenc_backends.{framework}.{name}", made, self)
-        inside = [*_described("method", called.name, called, self)]
+        inside = [line for each in (called, *methods(name)) for line in _described("method", each.name, each, self)]
         if name == "PositionalEncoding":
             inside += [
                 ".. py:property:: P",

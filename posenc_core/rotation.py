@@ -282,6 +282,29 @@ def _join_pairs(xp: Namespace, first: Any, second: Any, layout: str) -> Any:
     return xp.reshape(xp.stack([first, second], axis=-1), (*outer, 2 * pairs))
 
 
+def per_channel(table: A, pairing: Pairing, width: int, still: float) -> Any:
+    """Return a table with the column of each pair at both of its channels, in the order of the output.
+
+    Args:
+        table: one column per pair, `(..., length, pairs)`.
+        pairing: which channels are pairs.
+        width: that of the tokens.
+        still: the number at channels that are in no pair, where these lie between pairs (placement `"spread"`).
+    Returns:
+        `(..., length, 2 * pairs)`, only the channels that rotate; `(..., length, width)` for the placement `"spread"`.
+    """
+    xp = namespace_of(table)
+    *outer, pairs = shape_of(table)
+    if pairing.placement == "spread" and 2 * pairs < width:
+        rest = xp.broadcast_to(xp.full_like(table[..., :1], still), (*outer, width // 2 - pairs))
+        table, pairs = xp.concat([table, rest], axis=-1), width // 2
+    if pairing.blocks == 1:
+        return _join_pairs(xp, table, table, pairing.join)
+    size = pairs // pairing.blocks
+    blocks = [table[..., start : start + size] for start in range(0, pairs, size)]
+    return xp.concat([_join_pairs(xp, block, block, pairing.join) for block in blocks], axis=-1)
+
+
 class PairSlices(NamedTuple):
     """Slices of the channels of one block of pairs.
 

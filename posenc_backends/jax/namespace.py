@@ -11,11 +11,14 @@ from jax import numpy as jnp
 from jax.numpy import (  # noqa: F401
     abs,  # noqa: A004
     astype,
+    bfloat16,
     broadcast_to,
     cos,
     exp,
     expand_dims,
+    float16,
     float32,
+    float64,
     full_like,
     int32,
     log,

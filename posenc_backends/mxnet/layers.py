@@ -51,6 +51,13 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
         rotated = tuple(super(RotaryEmbedding, self).run_graph(x) for x in inputs)
         return rotated if len(rotated) > 1 else rotated[0]
 
+    def cos_sin(
+        self, positions: Any, dtype: Any = "float32", columns: Any = "pairs", seq_len: int | None = None
+    ) -> tuple[Any, ...]:
+        if not self.backend.is_traced(positions):
+            return super().cos_sin(positions, dtype, columns, seq_len)
+        return self.view(self).cos_sin_symbols(positions, dtype, columns, seq_len)
+
 
 class AttentionBias(layers.AttentionBias, Layer):
     view = views.AttentionBiasView

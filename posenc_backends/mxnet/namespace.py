@@ -27,7 +27,7 @@ from mxnet.numpy import (  # noqa: F401
     zeros_like,
 )
 from mxnet.numpy import transpose as permute_dims  # noqa: F401
-from numpy import float32, int32  # noqa: F401
+from numpy import float16, float32, float64, int32  # noqa: F401
 
 from posenc_core.attention.relative import rows_that_overlap
 

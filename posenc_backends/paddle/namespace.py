@@ -11,10 +11,13 @@ import numpy as np
 import paddle
 from paddle import (  # noqa: F401
     Tensor,
+    bfloat16,
     broadcast_to,
     concat,
     cos,
+    float16,
     float32,
+    float64,
     int32,
     log,
     matrix_transpose,

@@ -7,12 +7,15 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import (  # noqa: F401
     abs,  # noqa: A004
+    bfloat16,
     broadcast_to,
     concat,
     cos,
     exp,
     expand_dims,
+    float16,
     float32,
+    float64,
     int32,
     matmul,
     maximum,

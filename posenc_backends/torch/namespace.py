@@ -26,9 +26,12 @@ from array_api_compat.torch import (  # noqa: F401
 )
 from torch import (  # noqa: F401
     abs,  # noqa: A004
+    bfloat16,
     cos,
     exp,
+    float16,
     float32,
+    float64,
     full_like,
     int32,
     log,

@@ -84,8 +84,13 @@ def dtype_of(x: Array) -> Any:
 
 def dtype_name(x: Array) -> str:
     """Return `"float32"`, `"bfloat16"`, `"int64"` …, the one spelling that all frameworks share."""
-    found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype_of(x)))
-    return found.group() if found else str(dtype_of(x))
+    return name_of_dtype(dtype_of(x))
+
+
+def name_of_dtype(dtype: Any) -> str:
+    """Return the name of a dtype of any framework, like `dtype_name`."""
+    found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype))
+    return found.group() if found else str(dtype)
 
 
 def is_floating(x: Array) -> bool:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from .._array_api.checks import check_integer, shown
+import numpy as np
+
+from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
-from .._array_api.namespace import aligned
+from .._array_api.namespace import aligned, name_of_dtype, namespace_of
 from ..encodings import RotaryEncoding
 from ..positions.sequences import LIMIT
+from ..rotation import per_channel
 from .base import check_encoding
-from .inputs import past_frequencies, sequence_axis
+from .inputs import check_axes, host_values, past_frequencies, sequence_axis
 from .tables import TableLayer
 
+Columns: TypeAlias = Literal["pairs", "channels"]
+COLUMNS = ("pairs", "channels")
+DTYPES = ("float32", "float16", "bfloat16", "float64")
 USUAL, MOST = 2**11, 2**18  # rows of tables of which no number is given; the most are 128 MiB for 128 channels
 
 
@@ -97,6 +103,72 @@ class RotaryEmbedding(TableLayer):
                 return both
         rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
         return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
+
+    def cos_sin(
+        self, positions: Any, dtype: Any = "float32", columns: Columns = "pairs", seq_len: int | None = None
+    ) -> tuple[Any, ...]:
+        """Return cosine and sine of the angles of positions, as models compute them once for all their layers.
+
+        They contain the attention factor of the encoding, as those of transformers do. Positions past the tables are
+        treated as in a call of the layer: eager calls compute their rows, traced ones give NaN.
+
+        Args:
+            positions: `(length,)` or `(batch, length)`, an array of the framework, of NumPy or a list; for an encoding
+                of several axes `(axes, length)` or `(axes, batch, length)`, or `(length,)` if they are the same on all.
+            dtype: `"float32"`, `"float16"`, `"bfloat16"`, `"float64"`, or the framework's dtype of that name. The
+                tables are float32, rounded once to a narrower dtype; float64 has the same numbers.
+            columns: `"pairs"`, one column per pair that rotates; `"channels"`, one column per channel that rotates, in
+                the order of the layout: those of all pairs twice one after the other (half), or each one twice
+                (interleaved). With the placement `"spread"`, channels of the whole head: cosine 1 and sine 0 where
+                nothing rotates.
+            seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
+        Returns:
+            `(cos, sin)`, each `(..., length, columns)`, on the device of the positions; for an encoding whose keys have
+            tables of their own (`XPos`), `(cos, sin, key_cos, key_sin)`.
+        Raises:
+            TypeError: if positions are not numbers.
+            ValueError: if their shape does not fit the axes of the encoding, `dtype` or `columns` is unknown, the
+                framework lacks the dtype, or the encoding has no such position.
+        Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Angles in radians.
+
+        >>> from posenc_backends.numpy import RotaryEmbedding
+        >>> from posenc_core import Rotary
+        >>> cos, sin = RotaryEmbedding(Rotary(head_dim=4, layout="half")).cos_sin([0, 1], columns="channels")
+        >>> sin
+        array([[0.        , 0.        , 0.        , 0.        ],
+               [0.84147096, 0.00999983, 0.84147096, 0.00999983]], dtype=float32)
+        """
+        check_known("columns", columns, COLUMNS)
+        wanted = self._floating(dtype)
+        encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
+        look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
+        rows = look_up(self._as_tokens(positions), 0, positions, -2, encoding)
+        if columns == "channels":
+            stills = (1.0, 0.0) * (len(rows) // 2)
+            each = zip(rows, stills, strict=True)
+            rows = tuple([per_channel(row, encoding.pairing, encoding.head_dim, still) for row, still in each])
+        return tuple([row if row.dtype == wanted else namespace_of(row).astype(row, wanted) for row in rows])
+
+    def _floating(self, dtype: Any) -> Any:
+        """Return the framework's dtype of this name."""
+        name = dtype if isinstance(dtype, str) else name_of_dtype(dtype)
+        check_known("dtype", name, DTYPES)
+        found = getattr(self.backend.namespace, name, None)
+        if found is None:
+            raise ValueError(f"`dtype` must be one that the framework has, got {name!r}; use 'float32'.")
+        return found
+
+    def _as_tokens(self, positions: Any) -> Any:
+        """Return an array of the framework on the device of the positions, and of their sizes: `(..., length, 1)`."""
+        x, axes = positions, self.encoding.num_axes
+        if not isinstance(x, self.backend.array_types):
+            host: Any = host_values(x, self.backend)
+            x = self.backend.from_numpy(np.zeros(host.shape, np.int32), like=self._any_array)
+        check_rank("positions", x, minimum=1, maximum=2 + (axes > 1), axes="(length,) or (batch, length)")
+        if axes > 1 and len(x.shape) > 1:
+            check_axes(x, axes)
+            x = x[0, ...]
+        return self.prepare(namespace_of(x).expand_dims(x, axis=-1), None)
 
     def _check_keys(self, k: Any, q: Any, seq_axis: int) -> None:
         """Raise unless keys have the width of the encoding and the length of queries, which were checked."""

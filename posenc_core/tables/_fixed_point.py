@@ -95,6 +95,13 @@ def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
     return ((cos, sin), (-sin, cos), (-cos, -sin), (sin, -cos))[quarter % 4]
 
 
+def exact_angle(position: float, turn: int) -> int:
+    """Compute `position` × `turn` less whole turns, from -π to π, in units of 2**-200; the error is below 2**20."""
+    numerator, denominator = position.as_integer_ratio()
+    angle = (numerator * turn // denominator + 2 ** (TURN_BITS - 1)) % 2**TURN_BITS - 2 ** (TURN_BITS - 1)
+    return angle * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)
+
+
 def _series(term: int, order: int, radians: int) -> int:
     """Sum the Taylor series of cosine (from order 0) or sine (from order 1), in units of 2**-200."""
     square = radians * radians >> VALUE_BITS

@@ -83,13 +83,19 @@ def cos_sin_of_float32(
     >>> cos_sin_of_float32(np.array([2**20]), geometric(4))[1]
     array([[ 0.33049315, -0.76851183]], dtype=float32)
     """
-    with high_precision():
-        rounded = [nearest_float32(int(frequency * 2**VALUE_BITS), error=0) for frequency in frequencies]
-    angles = (positions.astype(np.float32)[..., None] * np.array(rounded, np.float32)).astype(np.float64)
+    angles = angles_of_float32(positions, frequencies).astype(np.float64)
     if np.abs(angles).max(initial=0) >= 2**31:
         raise ValueError(f"`positions` × frequencies must be below 2**31 radians, got {np.abs(angles).max():g}.")
     cos, sin = cos_sin(angles, (_ONE,), factor=factor)
     return cos[..., 0], sin[..., 0]
+
+
+def angles_of_float32(positions: Positions, frequencies: Frequencies) -> Table:
+    """Compute the product of positions and frequencies, all three rounded to float32: `(..., length, pairs)`."""
+    with high_precision():
+        rounded = [nearest_float32(int(frequency * 2**VALUE_BITS), error=0) for frequency in frequencies]
+    angles: Table = positions.astype(np.float32)[..., None] * np.array(rounded, np.float32)
+    return angles
 
 
 def write_cos_sin(

@@ -8,7 +8,7 @@ from posenc_core import Alibi, Backend, Rotary, layers
 
 LAYERS = ("PositionalEncoding", "RotaryEmbedding", "AttentionBias", "MultiHeadAttention")
 HOOKS = ("arrays", "initial_arrays", "set_tables", "prepare", "active_dropout")
-OVERRIDDEN = {"mxnet": {"values"}}  # a second method that a block inside a graph calls with symbols
+OVERRIDDEN = {"mxnet": {"values", "cos_sin"}}  # second methods that a block inside a graph calls with symbols
 MORE = {"torch": ("score_mod",), "jax": ("to_state", "from_state")}
 
 

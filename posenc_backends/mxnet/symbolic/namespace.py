@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from mxnet.symbol import Symbol
-from numpy import float32, int32  # noqa: F401
+from numpy import float16, float32, float64, int32  # noqa: F401
 
 from .array import SymbolArray, Table, broadcast
 from .sizes import SymbolicSize, zeros

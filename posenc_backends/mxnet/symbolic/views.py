@@ -127,6 +127,15 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
         rotated = super().run(method, {**arguments, **moved, "seq_axis": -2})
         return tuple(_moved(x, -2, axis) for x in rotated) if isinstance(rotated, tuple) else _moved(rotated, -2, axis)
 
+    def cos_sin_symbols(self, positions: Symbol, *options: Any) -> tuple[Symbol, ...]:
+        """Return `cos_sin` of positions with one or two axes, for an encoding of several axes with one more."""
+        several = (self.axes,) if self.axes > 1 else ()
+        symbol = mx.sym.npx.reshape(_integers(positions), (*several, -1, -2), reverse=True)
+        rows = self.cos_sin(SymbolArray(symbol, (*several, None, None), "int32"), *options)
+        return tuple(
+            [_like(row.symbol, positions, lhs_begin=0, lhs_end=2, rhs_begin=len(several), rhs_end=None) for row in rows]
+        )
+
 
 class AttentionBiasView(View, layers.AttentionBias):
     """Of `AttentionBias`."""
@@ -190,7 +199,7 @@ def _with_sizes(symbol: Symbol, *last: int) -> Symbol:
     return mx.sym.npx.reshape(symbol, (-4, *last), reverse=True)
 
 
-def _like(symbol: Symbol, like: Symbol, **axes: int) -> Symbol:
+def _like(symbol: Symbol, like: Symbol, **axes: int | None) -> Symbol:
     return mx.sym.reshape_like(symbol.as_nd_ndarray(), like.as_nd_ndarray(), **axes).as_np_ndarray()
 
 

@@ -19,6 +19,7 @@ from ...tables._fixed_point import Frequencies, high_precision
 from ...tables.angles import angles_of
 from ...tables.sincos import Table, cos_sin, cos_sin_of_float32, write_cos_sin
 from ..base import Tables, Tabular
+from .caches import CacheKind, cache_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -117,6 +118,39 @@ class RotaryEncoding(Tabular):
             ValueError: if they are out of range, or there are not as many axes as the encoding has.
         """
         return tables_by_block(self.at(seq_len)._tables, positions)
+
+    def as_cache(self, kind: CacheKind, max_len: int) -> dict[str, Any]:
+        """Return the tables of positions 0 to `max_len - 1` as another program takes them: arguments by their names.
+
+        * `"vllm"`, of `rotary_embedding` in vLLM: `cos_sin_cache`, `(max_len, channels)`, all cosines, then all sines.
+        * `"flashinfer"`, of `apply_rope_with_cos_sin_cache`: the same.
+        * `"onnx"`, of the operator `RotaryEmbedding`: `cos_cache` and `sin_cache`, `(max_len, pairs)`.
+        * `"transformer_engine"`, of `apply_rotary_pos_emb`: `freqs`, `(max_len, 1, 1, channels)`, angles in radians.
+        * `"ggml"`, of `ggml_rope_ext`: `freq_factors`, `(pairs,)`, divisors or None; there is no table.
+
+        The other entries are the flags and sizes that must agree with the arrays: layout, base, attention factor.
+        Arrays are float32. Those of cosine and sine are exact, rounded once, with the attention factor. Angles are
+        exact less whole turns, within ±π radians, rounded once, hence off by at most 2**-23 at any position; with the
+        precision `"float32"` they are the products as models compute them. ggml computes angles itself in float32.
+
+        Args:
+            kind: the program.
+            max_len: the number of positions.
+        Raises:
+            ValueError: if the kind is unknown, the program cannot rotate as the encoding does (positions with axes,
+                tables of keys, learned frequencies, some layouts and placements, for angles an attention factor), or
+                `max_len` exceeds the length that the frequencies are for.
+        Source: the functions named, in vLLM, flashinfer, TransformerEngine and llama.cpp of 2026; ONNX opset 23.
+
+        >>> from posenc_core import Rotary
+        >>> cache = Rotary(head_dim=4, layout="half").as_cache("vllm", 2)
+        >>> cache["cos_sin_cache"]
+        array([[1.        , 1.        , 0.        , 0.        ],
+               [0.5403023 , 0.99995   , 0.84147096, 0.00999983]], dtype=float32)
+        >>> cache["is_neox_style"]
+        True
+        """
+        return cache_of(self, kind, max_len)
 
     def _tables(self, positions: Any) -> tuple[Table, Table]:
         known = self._known(positions)

@@ -222,3 +222,38 @@ def test_a_graph_has_one_total_sequence_length():
         ValueError, match="`seq_len` asks for other tables than a traced layer holds; make the layer with"
     ):
         parent(tokens(1, 1, 3, 8))
+
+
+class Tables(gluon.HybridBlock):
+    """A block that returns cosine and sine of positions."""
+
+    def __init__(self, encoding, **options):
+        super().__init__()
+        self.layer, self.options = RotaryEmbedding(encoding, max_len=16), options
+
+    def hybrid_forward(self, F, positions):  # noqa: N803
+        return self.layer.cos_sin(positions, **self.options)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shape"),
+    [
+        (POSITIONS["rotary"], (3,)),
+        (Rotary(head_dim=8, layout="half", rotary_dim=4, placement="spread"), (2, 3)),
+        (AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)), (2, 2, 3)),
+        (AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)), (2, 3)),
+        (POSITIONS["xpos"], (3,)),
+    ],
+    ids=repr,
+)
+def test_cosine_and_sine_of_symbols(encoding, shape):
+    positions, past = np.random.default_rng(0).integers(0, 16, shape), np.full(shape, 16)
+    for options in ({}, {"columns": "channels", "dtype": "float16"}):
+        parent = Tables(encoding, **options)
+        parent.initialize()
+        wanted = [table.asnumpy() for table in parent(integers(*positions))]
+        parent.hybridize()
+        for table, eager in zip(parent(integers(*positions)), wanted, strict=True):
+            assert table.dtype == eager.dtype
+            np.testing.assert_array_equal(table.asnumpy(), eager)
+        assert all(np.isnan(table.asnumpy()[..., 0]).all() for table in parent(integers(*past)))
