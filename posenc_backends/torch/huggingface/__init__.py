@@ -1,0 +1,7 @@
+"""Models of Hugging Face transformers: their rotation, their rotary modules, their configs, their attention."""
+
+from .replacement import Replacement, replace_rotary
+from .rotation import apply_rotary_transformers, rotary_kernel
+from .tables import RotaryTables
+
+__all__ = ["Replacement", "RotaryTables", "apply_rotary_transformers", "replace_rotary", "rotary_kernel"]
