@@ -78,7 +78,7 @@ def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of what is assumed: here it is compared with the module
             try:
-                encoding = _loaded(module.config, layer_type)
+                encoding = loaded(module.config, layer_type)
             except (TypeError, ValueError) as error:
                 raise UnknownModuleError(f"`load_rope` does not know it: {error}") from error
         if not isinstance(encoding, RotaryEncoding):
@@ -87,8 +87,12 @@ def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
     return found
 
 
-def _loaded(config: Any, layer_type: str | None) -> Any:
-    """Return the encoding of layers; without a type, that of all layers with RoPE, which must be alike."""
+def loaded(config: Any, layer_type: str | None) -> Any:
+    """Return the encoding of layers; without a type, that of all layers with RoPE, which must be alike.
+
+    Raises:
+        TypeError, ValueError: as `load_rope` does, or if layers differ.
+    """
     from posenc_core.huggingface import layer_types, load_rope
 
     types = (layer_type,) if layer_type else layer_types(config) or (None,)

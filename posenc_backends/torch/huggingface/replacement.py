@@ -14,7 +14,7 @@ from posenc_core._array_api.checks import shown
 from posenc_core.encodings import RotaryEncoding
 
 from ..base import Layer
-from . import forms, held
+from . import buffers, forms
 from .tables import ALL, RotaryTables
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ def replace_rotary(
         try:
             if _looks_rotary(module):
                 made[id(module)] = _exact(module, name, encoding, max_len, result)
-            elif held.has_tables(module):
+            elif buffers.has_tables(module):
                 tables.append((module, _exact_table(module, name, _config_of(model, name), encoding, result)))
         except forms.UnknownModuleError as error:
             result.kept.append(Kept(name, type(module).__name__, str(error)))
     _check_used(encoding, result)
     for module, table in tables:
-        result.put(module, held.BUFFER, getattr(module, held.BUFFER), table)
+        result.put(module, buffers.BUFFER, getattr(module, buffers.BUFFER), table)
     for parent in list(model.modules()):
         for attribute, child in list(parent._modules.items()):  # which may be shared by several parents
             if id(child) in made:
@@ -166,14 +166,14 @@ def _exact(
         own, form, current = _understood(module)
     chosen = {layer_type: _chosen(one, layer_type, encoding, name) for layer_type, one in own.items()}
     exact = RotaryTables(chosen, columns=form.columns, dtype=form.dtype, max_len=max_len)
-    buffers = list(module.buffers())
-    is_meta = any(buffer.is_meta for buffer in buffers)
+    before = list(module.buffers())
+    is_meta = any(buffer.is_meta for buffer in before)
     for layer_type in own:
         off = None if is_meta else forms.difference(current, exact, layer_type)
         result.replaced.append(Replaced(name, type(module).__name__, layer_type, exact.encodings[layer_type], off))
     exact.config = getattr(module, "config", None)  # which some models read there
     exact.train(module.training)
-    device = next((buffer.device for buffer in buffers), None)
+    device = next((buffer.device for buffer in before), None)
     return (current if is_meta else module), (exact if device is None else exact.to(device))
 
 
@@ -186,8 +186,8 @@ def _config_of(model: nn.Module, name: str) -> Any:
 
 def _exact_table(module: nn.Module, name: str, config: Any, encoding: Any, result: Replacement) -> Tensor:
     """Return the table for a module of attention; add what is known of it to the result."""
-    chosen, off, table = held.exact_table(module, config, partial(_chosen, encoding=encoding, name=name))
-    result.replaced.append(Replaced(f"{name}.{held.BUFFER}", type(module).__name__, ALL, chosen, off))
+    chosen, off, table = buffers.exact_table(module, config, partial(_chosen, encoding=encoding, name=name))
+    result.replaced.append(Replaced(f"{name}.{buffers.BUFFER}", type(module).__name__, ALL, chosen, off))
     return table
 
 

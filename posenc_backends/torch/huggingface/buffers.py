@@ -15,7 +15,7 @@ from .tables import ALL, RotaryTables
 BUFFER = "embed_positions"  # sines, then cosines, one column per pair, `(positions, 2 * pairs)`
 
 
-class HeldTables(nn.Module):
+class BufferTables(nn.Module):
     """Looks up positions in the buffer of a module of attention, as that does."""
 
     def __init__(self, attention: nn.Module, config: Any) -> None:
@@ -43,13 +43,13 @@ def exact_table(attention: nn.Module, config: Any, encoding: Any) -> tuple[Rotar
     Raises:
         UnknownModuleError: if its table is not that of its config.
     """
-    held = HeldTables(attention, config)
-    if held.table.is_meta:
+    reader = BufferTables(attention, config)
+    if reader.table.is_meta:
         raise forms.UnknownModuleError("its table is on the meta device; load its weights before")
-    own, length = forms.encodings_of(held)[ALL], len(held.table)
-    forms.check_numbers(held, ALL, own, "pairs", forms.HALF, length)
+    own, length = forms.encodings_of(reader)[ALL], len(reader.table)
+    forms.check_numbers(reader, ALL, own, "pairs", forms.HALF, length)
     chosen = encoding(own, ALL)
     exact = RotaryTables(chosen, columns="pairs", max_len=length)
     cos, sin = exact(torch.empty(0), torch.arange(length)[None])
-    found = torch.cat([sin[0], cos[0]], dim=-1).to(held.table)
-    return chosen, forms.difference(held, exact, ALL, length), found
+    found = torch.cat([sin[0], cos[0]], dim=-1).to(reader.table)
+    return chosen, forms.difference(reader, exact, ALL, length), found
