@@ -9,7 +9,8 @@ import sys
 from . import kernel, layers, namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
-from .huggingface import apply_rotary_transformers, rotary_kernel, rotation
+from .huggingface import rotation
+from .huggingface.rotation import apply_rotary_transformers, rotary_kernel
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from .on_import import import_after
 from .rotary import apply_rotary

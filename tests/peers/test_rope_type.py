@@ -63,7 +63,8 @@ def test_layer_types_have_their_own(model_type):
     full = full if model_type == "gemma4_text" else ENCODING
     texts = {"sliding_attention": sliding, "full_attention": full}
     rope = {name: with_text(repr(one))["rope_parameters"] for name, one in texts.items()}
-    config = config_of(Family(model_type, TWO_KINDS | GEMMA4 | {"rope_parameters": rope}))
+    widths = GEMMA4 if model_type == "gemma4_text" else {}
+    config = config_of(Family(model_type, TWO_KINDS | widths | {"rope_parameters": rope}))
     model = model_of(config)
     found = {row.layer_type: row.encoding for row in replace_rotary(model).replaced}
     assert found == texts
