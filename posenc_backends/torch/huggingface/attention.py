@@ -23,6 +23,8 @@ def register_attention(name: str, bias: AttentionBias | PositionScoring) -> None
     behind padding on the left, distances are right, and positions are too large. Attention to another sequence is
     refused.
 
+    The how-to page *Use it in transformers* has an example.
+
     Args:
         name: of the implementation, such as `"posenc_alibi"`.
         bias: an `AttentionBias`, which may learn if it is also a part of the model, or an encoding without parameters;
@@ -32,9 +34,6 @@ def register_attention(name: str, bias: AttentionBias | PositionScoring) -> None
         TypeError: if `bias` is neither.
         ValueError: if it looks at queries and keys, an encoding has parameters, or transformers has another
             implementation of this name.
-
-    >>> from posenc_core import Alibi
-    >>> register_attention("posenc_alibi", Alibi(num_heads=4))  # doctest: +SKIP
     """
     layer = _layer_of(bias)
     from transformers import AttentionInterface, AttentionMaskInterface

@@ -24,10 +24,10 @@ def register() -> None:
 
     `load_rope` reads such configs, in every framework.
 
+    The how-to page *Use it in transformers* has an example.
+
     Raises:
         ImportError: if transformers is not installed, or is older than version 5.
-
-    >>> register()  # doctest: +SKIP
     """
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, RotaryEmbeddingConfigMixin
 
