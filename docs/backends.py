@@ -53,11 +53,13 @@ def methods(name: str) -> list[Documented]:
 
 
 def function(framework: str, name: str) -> Documented:
-    """Return a function that the module of a framework exports."""
+    """Return a function or a class that a module exports: `torch`, or one within it, `torch.huggingface`."""
     for node in _tree(framework, "__init__").body:
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             (found,) = (part for part in _tree(framework, node.module).body if getattr(part, "name", None) == name)
-            return Documented(name, Signature(_parameters(found)), ast.get_docstring(found) or "")
+            made = next((part for part in found.body if getattr(part, "name", None) == "__init__"), found)
+            given = [one for one in _parameters(made) if one.name != "self"]
+            return Documented(name, Signature(given), ast.get_docstring(found) or "")
     raise ValueError(f"posenc_backends.{framework} exports no {name}.")
 
 
@@ -145,4 +147,6 @@ class _Source:
 
 @cache
 def _tree(framework: str, module: str) -> ast.Module:
-    return ast.parse((FOLDER / framework / f"{module}.py").read_text(encoding="utf-8"))
+    return ast.parse(
+        (FOLDER / f"{framework}.{module}".replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+    )

@@ -40,7 +40,7 @@ class Layers(SphinxDirective):
 
 
 class Functions(SphinxDirective):
-    """Functions that the module of a framework exports: `.. functions:: torch score_mod`."""
+    """Functions and classes that a module of a backend exports: `.. functions:: torch score_mod`."""
 
     required_arguments = 2
     final_argument_whitespace = True
@@ -52,7 +52,7 @@ class Functions(SphinxDirective):
         lines = [
             line
             for each in found
-            for line in _described("function", f"posenc_backends.{framework}.{each.name}", each, self)
+            for line in _described(_kind(each.name), f"posenc_backends.{framework}.{each.name}", each, self)
         ]
         return self.parse_text_to_nodes("\n".join(lines))
 
@@ -72,6 +72,10 @@ class Commands(SphinxDirective):
             )
             for name, parser in make_parser().commands.items()
         ]
+
+
+def _kind(name: str) -> str:
+    return "class" if name[0].isupper() else "function"
 
 
 def _described(kind: str, name: str, documented: Documented, directive: SphinxDirective) -> Iterator[str]:

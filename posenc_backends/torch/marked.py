@@ -12,7 +12,7 @@ import torch
 from torch._C import _functorch
 from torch.autograd import forward_ad
 
-from . import transformers
+from .huggingface import rotation
 
 
 @torch.compiler.disable
@@ -28,6 +28,6 @@ def is_transformed() -> bool:
 
 
 @torch.compiler.assume_constant_result
-def form_of(layer: Any) -> transformers.Form | None:
+def form_of(layer: Any) -> rotation.Form | None:
     """Return the form that rotates as the layer of a model does, found once while code is traced."""
-    return transformers.form_of(layer)
+    return rotation.form_of(layer)

@@ -22,6 +22,7 @@ from .parts import has_no_rope, is_tower, part_of
 from .scalings import LENGTH, rope_type_of, warn
 from .timm import load_timm
 from .vision import load_tower
+from .written import written
 
 
 def load_rope(
@@ -106,6 +107,8 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
         return None
     parameters = complete_parameters(given, config, by_layer_type=by_layer_type, layer_type=layer_type)
     rotary = _build(parameters, config, layer_type, layout or _layout(config, model))
+    if rotary is not None and parameters.get("encoding") is not None:
+        rotary = written(parameters["encoding"], rotary)
     warn_of_differences(config, given, parameters, layer_type, rotary)
     return rotary
 

@@ -13,8 +13,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from posenc_core._array_api.checks import check_known
 from posenc_core.rotation import Layout, rotate
 
-from .backend import is_traced
-from .rotary import apply_rotary
+from ..backend import is_traced
+from ..rotary import apply_rotary
 
 Columns: TypeAlias = Literal["half", "interleaved", "pairs"]
 COLUMNS: tuple[Columns, ...] = ("half", "interleaved", "pairs")
@@ -125,7 +125,7 @@ class _RotaryPosEmb(nn.Module):
 def _form_of(layer: Any) -> Form | None:
     if not torch.compiler.is_compiling():
         return form_of(layer)
-    from . import marked
+    from .. import marked
 
     return marked.form_of(layer)
 
