@@ -43,12 +43,12 @@ def check_model(model: Transformer, weights: Mapping[str, Any], **tokens: Any) -
                 )
 
 
-def check_part(model_part: Mapping[str, Any], x: Any, *names: str) -> None:
+def check_part(part: Mapping[str, Any], x: Any, *names: str) -> None:
     """Raise unless a part of the model has the arrays of these names, in shapes that fit the width of `x`."""
-    check(part=model_part, x=x)
+    check(part=part, x=x)
     width = x.shape[-1]
     wanted = {name: tuple(width if size == "width" else None for size in _SIZES[name]) for name in names}
-    check_shapes("part", model_part, wanted)
+    check_shapes("part", part, wanted)
 
 
 def check_shapes(name: str, arrays: Mapping[str, Any], wanted: Mapping[str, Shape]) -> None:
@@ -57,7 +57,7 @@ def check_shapes(name: str, arrays: Mapping[str, Any], wanted: Mapping[str, Shap
         if key not in arrays:
             raise ValueError(f"`{name}` must have an array called {shown(key)}, got none.")
         found = getattr(arrays[key], "shape", None)
-        if found is None or not sizes_match(tuple(found), shape):
+        if found != shape and (found is None or not sizes_match(tuple(found), shape)):
             raise ValueError(f"`{name}` must have {shown(key)} in shape {shape}, got {shown(found)}.")
 
 
