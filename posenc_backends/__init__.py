@@ -35,8 +35,9 @@ def load(name: str) -> ModuleType:
     >>> load("numpy").__name__
     'posenc_backends.numpy'
     """
-    if name not in NAMES + HOST_NAMES:
-        raise ValueError(f"`name` must be one of {', '.join(map(repr, NAMES + HOST_NAMES))}, got {name!r}.")
+    from posenc_core._array_api.checks import check_known
+
+    check_known("name", name, NAMES + HOST_NAMES)
     return import_module(f"{__name__}.{name}")
 
 

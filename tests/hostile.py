@@ -114,28 +114,30 @@ VALUES = {
 }
 
 
-def complaint(call):
+def complaint(call, *, seconds=30, expected=(), names=()):
     """Return what is wrong with how a call ends that is given a hostile value; None if nothing is.
 
-    Right are a result, and a `TypeError` or `ValueError` of one sentence that names some argument in backticks.
+    Right are a result, and a `TypeError` or `ValueError` of one sentence that names some argument in backticks, within
+    so many seconds. Also right are such errors of the `expected` types. If there are `names`, it must be one of them.
     """
     try:
-        with warnings.catch_warnings(), _at_most(30):
+        with warnings.catch_warnings(), _at_most(seconds):
             warnings.simplefilter("ignore")
             call()
-    except (TypeError, ValueError) as error:
-        return _flaw(type(error), sentence(error))
+    except (TypeError, ValueError, *expected) as error:
+        return _flaw(type(error), sentence(error), expected, names)
     except (Exception, Slow) as error:  # noqa: BLE001 - whatever it is, it is what is looked for
         return f"{type(error).__name__}: {str(error)[:200]}"
     return None
 
 
-def _flaw(kind, message):
+def _flaw(kind, message, expected, names):
     """Return what is wrong with the message of an error; None if nothing is."""
     flaws = {
-        f"a {kind.__name__}": kind not in (TypeError, ValueError),
+        f"a {kind.__name__}": kind not in (TypeError, ValueError, *expected),
         f"{len(message)} characters": len(message) > MOST,
         "not one sentence": not is_one_sentence(message),
+        f"not one of {names}": names and not any(f"`{name}`" in message for name in names),
         "names nothing": not re.search(r"`[^`]+`|Positions|lengths", message),
     }
     found = [flaw for flaw, is_found in flaws.items() if is_found]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_backends import NAMES
+from posenc_core._array_api.checks import check_known
 
 from .calls import TestCall
 from .candidates import Float64s
@@ -81,8 +82,7 @@ def framework_of(name: str) -> Framework:
         ValueError: if the name is unknown.
         ImportError: if the framework is not installed.
     """
-    if name not in FRAMEWORKS:
-        raise ValueError(f"`framework` must be one of {', '.join(map(repr, FRAMEWORKS))}, got {name!r}.")
+    check_known("framework", name, tuple(FRAMEWORKS))
     backend = import_module(f"posenc_backends.{name}")
     return Framework(name, backend, import_module(f"posenc_backends.conformance.frameworks.{name}"))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from posenc_core._array_api.checks import check_known
+
 UNKNOWN = "differs, cause unknown"
 EXACT, ROUNDED_ONCE, ROUNDED = "exact", "rounded once", "rounded several times"
 FLOAT32, HALF, WRONG = "float32 angles", "half-precision angles", "wrong"
@@ -42,8 +44,7 @@ def checked_class(name: str) -> str:
     Raises:
         ValueError: if it is none.
     """
-    if name not in CLASSES[:-1]:
-        raise ValueError(f"`allow` must be one of {', '.join(map(repr, CLASSES[:-1]))}, got {name!r}.")
+    check_known("allow", name, CLASSES[:-1])
     return name
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from posenc_core._array_api.checks import check_integer
+from posenc_core._array_api.checks import (
+    check_flag,
+    check_integer,
+    check_items,
+    check_numbers,
+    check_type,
+    host_array,
+    shown,
+)
 from posenc_core.encodings import Encoding, LearnedRotary, Rotary
 from posenc_core.encodings.notation import parse
 from posenc_core.scaling import AttentionFactor
@@ -84,8 +92,10 @@ def check(  # noqa: PLR0913 - all that a check depends on
     """
     encoding = parse(spec) if isinstance(spec, str) else spec
     if isinstance(function, type) or not callable(function):
-        raise TypeError(f"`function` must be a function or a callable object, got {function!r}.")
+        raise TypeError(f"`function` must be a function or a callable object, got {shown(function)}.")
     checked_class(allow)
+    gradient = check_flag("gradient", gradient)
+    check_type("progress", progress, Callable | None, "a function or None")
     signature, weights = signature_of(function, encoding, form), _checked_parameters(encoding, parameters)
     if isinstance(encoding, LearnedRotary):
         encoding, weights = _with_learned_frequencies(encoding, weights["alpha"]), {}
@@ -132,11 +142,16 @@ def _checked_parameters(encoding: Encoding, parameters: Mapping[str, Any] | None
         ValueError: if they are not those of the encoding.
     """
     wanted = {name: one.shape for name, one in encoding.parameters().items()}
-    given = {name: np.asarray(array, np.float64) for name, array in (parameters or {}).items()}
+    check_type("parameters", parameters, Mapping | None, "a dict of arrays by name, or None")
+    given = {name: host_array("parameters", array) for name, array in (parameters or {}).items()}
+    for array in given.values():
+        check_numbers("parameters", array)
     got = {name: array.shape for name, array in given.items()}
     if got != wanted:
-        raise ValueError(f"`parameters` of {encoding!r} must have the names and shapes {wanted}, got {got}.")
-    return given
+        raise ValueError(
+            f"`parameters` of {shown(encoding)} must have the names and shapes {shown(wanted)}, got {shown(got)}."
+        )
+    return {name: array.astype(np.float64) for name, array in given.items()}
 
 
 def _with_learned_frequencies(encoding: LearnedRotary, alpha: Float64s) -> Rotary:
@@ -152,10 +167,10 @@ def _with_learned_frequencies(encoding: LearnedRotary, alpha: Float64s) -> Rotar
 
 def _first_untested_position(encoding: Encoding, longest: int | None) -> int:
     if longest is not None:
-        check_integer("longest", longest, minimum=MIN_POSITIONS)
+        longest = check_integer("longest", longest, minimum=MIN_POSITIONS)
     end = min(longest or MAX_POSITION, getattr(encoding, "max_seq_len", None) or MAX_POSITION, encoding.limit)
     if end < MIN_POSITIONS:
-        raise ValueError(f"`spec` must have at least {MIN_POSITIONS} positions, got {end} of {encoding!r}.")
+        raise ValueError(f"`spec` must have at least {MIN_POSITIONS} positions, got {end} of {shown(encoding)}.")
     return end
 
 
@@ -188,9 +203,9 @@ def _checked_takes(framework: Framework, takes: tuple[str, ...] | None) -> tuple
     if takes is None:
         return tuple(dtype for dtype in HALVES if framework.supports(dtype))
     choices = (*HALVES, *OTHER_POSITIONS)
-    for name in takes:
+    for name in check_items("takes", takes, str, "strings"):
         if name not in choices or (name in HALVES and not framework.supports(name)):
-            raise ValueError(f"`takes` must be some of {choices} that {framework.name} has, got {name!r}.")
+            raise ValueError(f"`takes` must be some of {choices} that {framework.name} has, got {shown(name)}.")
     return takes
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posenc_backends.conformance.errors import pair_lengths
+from posenc_core._array_api.checks import check_known, shown
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import Additive, ContentScoring, Encoding, PositionScoring, RotaryEncoding
 from posenc_core.rotation import rotate_pairs
@@ -219,17 +220,16 @@ def signature_of(function: Callable[..., Any], encoding: Encoding, name: str | N
     """
     cls = next((cls for cls in SIGNATURES if isinstance(encoding, cls)), None)
     if cls is None:
-        raise TypeError(f"`spec` must be a rotary, an additive or a scoring encoding, got {encoding!r}.")
+        raise TypeError(f"`spec` must be a rotary, an additive or a scoring encoding, got {shown(encoding)}.")
     signatures = SIGNATURES[cls]
     by_name = {signature.name: signature for signature in signatures.values()}
     if name is not None:
-        if name not in by_name:
-            raise ValueError(f"`form` of {encoding!r} must be one of {', '.join(map(repr, by_name))}, got {name!r}.")
+        check_known("form", name, tuple(by_name))
         return by_name[name](encoding)
     count = _num_arguments(function, default=max(signatures))
     if count not in signatures:
-        choices = "; ".join(f"{signature.name!r}: {inspect.getdoc(signature)}" for signature in by_name.values())
-        raise ValueError(f"`function` takes {count} arguments, which matches no signature; pass `form`: {choices}")
+        choices = ", ".join(map(repr, by_name))
+        raise ValueError(f"`function` takes {count} arguments, which matches no signature; pass `form`, of {choices}.")
     return signatures[count](encoding)
 
 

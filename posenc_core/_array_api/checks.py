@@ -6,12 +6,14 @@ import math
 import operator
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from .namespace import A, Array, dtype_name, dtype_of, is_floating, namespace_of
 
+LARGEST = 2**127  # of a number in float32, whose exponent ends there
 WIDEST = 2**16  # channels or heads: as many frequencies in 110 digits take some seconds
 _SHOWN = 80  # characters of a value in a message, which has 300 at most
 
@@ -78,6 +80,29 @@ def check_number(name: str, value: object, *, above: float = -math.inf, minimum:
         bound = "" if above == -math.inf else f" greater than {above:g}"
         bound = bound if minimum == -math.inf else f" of at least {minimum:g}"
         raise ValueError(f"`{name}` must be a finite number{bound}, got {shown(value)}.")
+
+
+def check_type(name: str, value: object, kind: Any, what: str) -> None:
+    """Raise unless `value` is an instance of `kind`, a class or a union of classes, which is `what` in words."""
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be {what}, got {shown(value)}.")
+
+
+def check_items(name: str, values: Any, kind: Any, what: str) -> tuple[Any, ...]:
+    """Return `values` as a tuple; raise unless they are a list or a tuple whose items are all of this `kind`."""
+    if not isinstance(values, list | tuple) or not all(isinstance(value, kind) for value in values):
+        raise TypeError(f"`{name}` must be a list or tuple of {what}, got {shown(values)}.")
+    return tuple(values)
+
+
+def check_decimals(name: str, values: Any, *, minimum: int = -LARGEST) -> tuple[Decimal, ...]:
+    """Return `values` as a tuple; raise unless they are decimals that are at least `minimum` and at most 2**127."""
+    decimals = check_items(name, values, Decimal, "decimals")
+    wrong = next((value for value in decimals if not (value.is_finite() and minimum <= value <= LARGEST)), None)
+    if wrong is not None:
+        least = "-2**127" if minimum == -LARGEST else minimum
+        raise ValueError(f"`{name}` must be finite, from {least} to 2**127, got {shown(wrong)}.")
+    return decimals
 
 
 def check_known(name: str, value: object, known: Sequence[str]) -> None:
@@ -210,9 +235,19 @@ def check_sizes_broadcast(name: str, sizes: tuple[Any, ...], shape: Sequence[Any
 
 def check_rows(name: str, x: Array, other: str, y: Array) -> None:
     """Raise unless the axes before the last of `x` and of `y`, which is called `other`, broadcast to each other."""
-    pairs = zip(reversed(_sizes(x)[:-1]), reversed(_sizes(y)[:-1]), strict=False)
-    if any(a != b and 1 not in (a, b) for a, b in pairs if is_static(a) and is_static(b)):
+    if not _meet(_sizes(x)[:-1], _sizes(y)[:-1]):
         raise ValueError(f"`{name}` must have as many rows as `{other}`, got shapes {_sizes(x)} and {_sizes(y)}.")
+
+
+def check_meet(name: str, x: Array, other: str, y: Array) -> None:
+    """Raise unless `x` and `y`, which is called `other`, broadcast to each other."""
+    if not _meet(_sizes(x), _sizes(y)):
+        raise ValueError(f"`{name}` must broadcast with `{other}`, got shapes {_sizes(x)} and {_sizes(y)}.")
+
+
+def _meet(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    pairs = zip(reversed(first), reversed(second), strict=False)
+    return not any(a != b and 1 not in (a, b) for a, b in pairs if is_static(a) and is_static(b))
 
 
 def check_positions_shape(name: str, sizes: tuple[Any, ...], tail: tuple[Any, ...], batch: Any) -> None:

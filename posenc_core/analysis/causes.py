@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from .._array_api.checks import check_items, check_type
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface.config import BASES, LENGTHS, LOCAL_BASES, ROPES, SHARES, WIDTHS
@@ -67,7 +68,15 @@ def causes(
         is_same: whether an encoding rotates as `b` does.
     Returns:
         One cause for each key; none if the two have no keys in common, as an image's and a text's have not.
+    Raises:
+        TypeError: if an argument is not what it should be.
     """
+    for name, encoding in (("a", a), ("b", b)):
+        check_type(name, encoding, RotaryEncoding, "a rotary encoding")
+    if len(check_items("configs", configs, Mapping, "two dicts")) != 2:
+        raise TypeError(f"`configs` must be two dicts, got {len(configs)}.")
+    check_type("layer_type", layer_type, str | None, "a string or None")
+    check_type("is_same", is_same, Callable, "a function")
     ours, theirs = _fields(a, b), _fields(b, a)
     if isinstance(a, AxialRotary) != isinstance(b, AxialRotary):
         return ()

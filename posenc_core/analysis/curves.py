@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import shown
+from .._array_api.checks import check_integer, check_numbers, check_rank, check_type, host_array, shown
 from ..encodings import (
     Additive,
     Encoding,
@@ -20,8 +20,10 @@ from ..encodings import (
     Rotary,
 )
 from ..encodings.additive.base import SinusoidalColumns
+from ..encodings.rotary.base import RotaryEncoding
 from ..positions.grids import grid, normalized_grid
 
+MOST_POSITIONS = 2**20  # of a picture
 Float32s = npt.NDArray[np.float32]
 Float64s = npt.NDArray[np.float64]
 
@@ -38,18 +40,20 @@ def rows(encoding: Encoding, length: int) -> Float32s:
     Returns:
         Shape `(length, columns)`, float32.
     Raises:
-        TypeError: if the encoding has no fixed table.
+        TypeError: if the encoding has no fixed table, or `length` is not an integer.
+        ValueError: if `length` is not from 1 to 2**20, or greater than the encoding allows.
 
     >>> rows(Rotary(head_dim=2, layout="half"), 2).round(3)
     array([[1.   , 0.   ],
            [0.54 , 0.841]], dtype=float32)
     """
-    positions: npt.NDArray[Any] = np.arange(length)
+    positions = _first(length)
     if isinstance(encoding, Rotary):
         cos, sin = encoding.cos_sin(positions)
-        return np.stack([cos, sin], axis=-1).reshape(length, -1)
+        return np.stack([cos, sin], axis=-1).reshape(len(positions), -1)
     if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
         raise TypeError(f"`encoding` must have a fixed table to draw, got {shown(encoding)}.")
+    length = len(positions)
     if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
         sizes = (max(round(length ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
         positions = grid(*sizes) if isinstance(encoding, GridSinusoidal) else normalized_grid(*sizes)
@@ -58,7 +62,17 @@ def rows(encoding: Encoding, length: int) -> Float32s:
 
 
 def products(table: Float32s) -> Float32s:
-    """Return the dot product of each row of a table with the middle row, shape `(length,)`."""
+    """Return the dot product of each row of a table with the middle row, shape `(length,)`.
+
+    Raises:
+        TypeError: if `table` is not an array of numbers.
+        ValueError: if it has not two axes, or no row.
+    """
+    table = host_array("table", table)
+    check_numbers("table", table)
+    check_rank("table", table, minimum=2, maximum=2, axes="(length, columns)")
+    if not len(table):
+        raise ValueError(f"`table` must have a row, got shape {table.shape}.")
     return table @ table[len(table) // 2]
 
 
@@ -96,10 +110,14 @@ def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float
         length: number of distances, from 0 on.
     Returns:
         Shape `(heads, length)`; a rotary encoding is the same for all heads and has one row.
+    Raises:
+        TypeError, ValueError: if the encoding is another or learns, or `length` is not an integer from 1 to 2**20.
 
     >>> scores_by_distance(Rotary(head_dim=2, layout="half"), 3).round(3)
     array([[ 1.   ,  0.54 , -0.416]])
     """
+    check_type("encoding", encoding, RotaryEncoding | PositionScoring, "a rotary or scoring encoding")
+    length = len(_first(length))
     if isinstance(encoding, PositionScoring):
         return encoding.bias(np.arange(length), np.arange(1))[:, :, 0].astype(np.float64)
     q, k = np.ones((length, encoding.head_dim)), np.ones((1, encoding.head_dim))
@@ -114,11 +132,19 @@ def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     of the absolute values. Its other factor, the largest change of q · k from pair to pair, is the same at every
     distance.
 
+    Raises:
+        TypeError, ValueError: if `rotary` is not a rotary encoding, or `length` not an integer from 1 to 2**20.
     Source: Su et al. 2021, section 3.4.3 (arXiv:2104.09864).
 
     >>> bounds_by_distance(Rotary(head_dim=4, layout="half"), 3).round(3)
     array([1.   , 0.92 , 0.699])
     """
-    cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(np.arange(length)))
+    check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
+    cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(_first(length)))
     sums = np.hypot(np.cumsum(cos, axis=-1), np.cumsum(sin, axis=-1)).mean(axis=-1)
     return sums / sums[0]
+
+
+def _first(length: int) -> npt.NDArray[Any]:
+    """Return the first positions, as many as a picture may have."""
+    return np.arange(check_integer("length", length, maximum=MOST_POSITIONS))

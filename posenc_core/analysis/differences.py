@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import check_flag, check_integer, check_number, check_type, shown
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.sequences import LIMIT
 from ..rotation import channel_pairs, rotate_pairs
@@ -117,6 +118,9 @@ def difference(
         any_layout: compare the pairs by their index, whichever channels they have.
         tolerance: the largest distance of rotated unit vectors that counts as the same.
         seq_len: the length of the sequence, for frequencies that depend on it.
+    Raises:
+        TypeError: if `a` or `b` is not a rotary encoding, or a number is none.
+        ValueError: if a number is out of range.
 
     >>> from posenc_core import Linear, Rotary
     >>> plain = Rotary(head_dim=4, layout="half")
@@ -124,6 +128,11 @@ def difference(
     >>> found.first_off[0], found.pairs[0].index
     ((0.001, 2001), 1)
     """
+    for name, encoding in (("a", a), ("b", b)):
+        check_type(name, encoding, RotaryEncoding, "a rotary encoding")
+    positions = check_integer("positions", positions, maximum=LIMIT)
+    any_layout = check_flag("any_layout", any_layout)
+    check_tolerance(tolerance)
     a, b = a.at(seq_len), b.at(seq_len)
     bounds = tuple(sorted({tolerance, HALF_ULP}))
     other_channels = not _fit(a, b, any_layout=any_layout)
@@ -144,6 +153,13 @@ def difference(
             if pair.axis_a != pair.axis_b or _is_before(dict(pair.first_off)[tolerance], positions)
         ),
     )
+
+
+def check_tolerance(tolerance: object) -> None:
+    """Raise unless `tolerance` is a number above 0 and at most 1."""
+    check_number("tolerance", tolerance, above=0)
+    if tolerance > 1:  # type: ignore[operator]
+        raise ValueError(f"`tolerance` must be at most 1, got {shown(tolerance)}.")
 
 
 def is_same(

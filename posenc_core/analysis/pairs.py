@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from .._array_api.checks import check_integer, check_items, check_type
 from ..encodings import MultimodalRotary, Rotary
 from ..rotation import channel_pairs
 from ..scaling import Linear, Llama3, Proportional, YaRN
@@ -45,10 +46,18 @@ def pairs_of(rotary: Rotary, *, original: int | None = None, longest: int | None
     Args:
         rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.
         original, longest: the lengths in which turns are counted.
+    Raises:
+        TypeError: if `rotary` is not a `Rotary`, or a length is not an integer.
+        ValueError: if a length is not positive.
 
     >>> [pair.wavelength for pair in pairs_of(Rotary(head_dim=4, layout="half"))]
     [6.283185307179586, 628.3185307179587]
     """
+    check_type("rotary", rotary, Rotary, "a Rotary")
+    original, longest = (
+        None if length is None else check_integer(name, length)
+        for name, length in (("original", original), ("longest", longest))
+    )
     plain, scaled = replace(rotary, scaling=None).frequencies().tolist(), rotary.frequencies().tolist()
     first, second = channel_pairs(rotary.head_dim, len(scaled), rotary.pairing, rotary.pairing.split).tolist()
     axes = [AXES[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(scaled)
@@ -71,11 +80,16 @@ def pairs_of(rotary: Rotary, *, original: int | None = None, longest: int | None
 def describe_scaling(rotary: Rotary, pairs: tuple[Pair, ...]) -> str:
     """Return in words which pairs keep their frequency, and which are blended or divided.
 
+    Raises:
+        TypeError: if `rotary` is not a `Rotary`, or `pairs` are not the result of `pairs_of`.
+
     >>> from posenc_core import Linear
     >>> rotary = Rotary(head_dim=4, layout="half", scaling=Linear(factor=8))
     >>> describe_scaling(rotary, pairs_of(rotary))
     'divided by 8: pairs 0–1'
     """
+    check_type("rotary", rotary, Rotary, "a Rotary")
+    check_items("pairs", pairs, Pair, "pairs, from `pairs_of`")
     runs = [(treatment, list(run)) for treatment, run in groupby(pairs, lambda pair: _treatment(rotary, pair))]
     return "; ".join(f"{treatment}{_divisors(treatment, run)}: {_indices(run)}" for treatment, run in runs)
 

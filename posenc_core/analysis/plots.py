@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_rank
+from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
 from ..encodings import Additive, Alibi, Encoding
-from .curves import products, rows
+from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
 from .pairs import Pair
 
@@ -62,10 +62,11 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
         A matplotlib figure; `savefig` writes it.
     Raises:
         TypeError: if the encoding has no fixed table.
-        ValueError: if `length` is not positive.
+        ValueError: if `length` is not from 1 to 2**20.
         ImportError: if matplotlib is not installed.
     """
-    check_integer("length", length)
+    length = check_integer("length", length, maximum=MOST_POSITIONS)
+    check_type("encoding", encoding, Encoding, "an encoding")
     if isinstance(encoding, Additive):
         length = min(length, encoding.limit)
     figure = _figure(11, 8)
@@ -92,8 +93,11 @@ def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
+        TypeError: if `layers` are not what `explain` returns, or `title` is not a string.
         ImportError: if matplotlib is not installed.
     """
+    check_items("layers", layers, Layers, "layers, from `explain`")
+    check_type("title", title, str, "a string")
     with_rope = [one for one in layers if one.rotary_dim]
     without = ", ".join(one.layer_type or "all layers" for one in layers if not one.rotary_dim)
     figure = _figure(1 + 5.5 * max(len(with_rope), 1), 8 if with_rope else 1)
@@ -118,9 +122,13 @@ def plot_attention(weights: npt.NDArray[np.float32], question: str, answer: str)
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
+        TypeError: if `weights` is not an array of real numbers, or a text is not a string.
         ValueError: if the shape of `weights` does not fit the characters.
         ImportError: if matplotlib is not installed.
     """
+    for name, text in (("question", question), ("answer", answer)):
+        check_type(name, text, str, "a string")
+    check_floating("weights", weights)
     check_rank("weights", weights, minimum=3, maximum=3, axes="(heads, answer, question)")
     if weights.shape[1:] != (len(answer), len(question)):
         raise ValueError(f"`weights` must have shape (heads, {len(answer)}, {len(question)}), got {weights.shape}.")

@@ -9,8 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_number, shown
+from .._array_api.checks import (
+    check_integer,
+    check_items,
+    check_known,
+    check_number,
+    check_numbers,
+    check_rank,
+    check_type,
+    shown,
+)
 from ..encodings.rotary.base import RotaryEncoding
+from ..positions.sequences import from_array
 
 Float64s = npt.NDArray[np.float64]
 
@@ -45,12 +55,19 @@ def loss(rotary: RotaryEncoding, *, arithmetic: str = "float32", bounds: Sequenc
         arithmetic: `"float32"` or `"bfloat16"`.
         bounds: the errors whose first positions are searched for, ascending.
     Raises:
-        ValueError: if `arithmetic` is unknown.
+        TypeError: if `rotary` is not a rotary encoding, or `bounds` are not numbers.
+        ValueError: if `arithmetic` is unknown, or `bounds` are below 1e-5 or do not ascend.
 
     >>> from posenc_core import Rotary
     >>> loss(Rotary(head_dim=128, layout="half", base=5e5)).first_off
     ((0.001, 20121), (0.01, 160983), (0.1, 2086516))
     """
+    check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
+    bounds = check_items("bounds", bounds, float | int, "numbers")
+    for bound in bounds:
+        check_number("bounds", bound, minimum=1e-5)
+    if list(bounds) != sorted(bounds):
+        raise ValueError(f"`bounds` must ascend, as each search begins where the last one ends, got {shown(bounds)}.")
     limit = min(rotary.max_seq_len or LIMIT, LIMIT)
     found, start = [], 0
     for bound in bounds:
@@ -78,13 +95,18 @@ def errors(rotary: RotaryEncoding, positions: npt.NDArray[np.int64], *, arithmet
     Returns:
         The largest absolute error of a cosine or sine, shape `(length,)`.
     Raises:
-        ValueError: if `arithmetic` is unknown.
+        TypeError: if `rotary` is not a rotary encoding, or `positions` are not integers.
+        ValueError: if `positions` have not one axis or one is out of range, or `arithmetic` is unknown.
 
     >>> from posenc_core import Rotary
     >>> rotary = Rotary(head_dim=2, layout="half")
     >>> errors(rotary, np.array([256, 257]), arithmetic="bfloat16").round(3)
     array([0.   , 0.859])
     """
+    check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
+    positions = from_array(positions)
+    check_numbers("positions", positions, kinds=("int",))
+    check_rank("positions", positions, minimum=1, maximum=1, axes="(length,)")
     check_known("arithmetic", arithmetic, ARITHMETICS)
     angles = _angles(_radians(rotary), positions, arithmetic)
     rows = rotary.rows(positions)
@@ -113,11 +135,8 @@ def first_off(
     257
     """
     check_number("by", by, minimum=1e-5)
-    check_integer("start", start, minimum=0)
-    check_integer("limit", limit)
+    start, limit = check_integer("start", start, minimum=0), check_integer("limit", limit, maximum=LIMIT)
     check_known("arithmetic", arithmetic, ARITHMETICS)
-    if limit > LIMIT:
-        raise ValueError(f"`limit` must be at most {LIMIT}, got {shown(limit)}.")
     radians, enough = _radians(rotary), 0.99 * by / rotary.attention_factor
     for positions in _blocks(start, limit, most=_BLOCK // max(rotary.pairs, 1)):
         fast = radians[radians * positions[-1] * _RELATIVE_ERROR[arithmetic] > enough]
@@ -136,10 +155,14 @@ def growing_errors(
 
     The errors are sampled: sixteen consecutive positions that end at each of these positions.
 
+    Raises:
+        TypeError, ValueError: as in `errors`, or if `limit` is not an integer from 1 to 2**22.
+
     >>> from posenc_core import Rotary
     >>> [position for position, _ in growing_errors(Rotary(head_dim=2, layout="half"), limit=10)]
     [1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
+    limit = check_integer("limit", limit, maximum=LIMIT)
     ends = np.unique(np.rint(2 ** np.arange(0, np.log2(max(limit - 1, 1)) + 1e-9, 1 / 8)).astype(np.int64))
     runs = np.unique(np.maximum(ends[:, None] - np.arange(16), 0))
     largest = np.maximum.accumulate(errors(rotary, runs, arithmetic=arithmetic))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from .._array_api.checks import check_integer, check_number, shown
+from .._array_api.checks import check_flag, check_integer, check_type, shown
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
@@ -15,7 +15,16 @@ from ..huggingface.keys import FLAGS
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
 from .causes import Cause, causes
-from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, difference, is_same
+from .differences import (
+    TOLERANCE,
+    Difference,
+    FirstOff,
+    PairDifference,
+    Property,
+    check_tolerance,
+    difference,
+    is_same,
+)
 
 LONGEST = 2**17  # positions that are compared where no config says a length
 SWITCHES = (*FLAGS, "position_embedding_type", "model_type")
@@ -140,13 +149,11 @@ def compare_rope(
     (False, (0.001, 1), [('rope_theta', 500000.0, 10000)])
     """
     if positions is not None:
-        check_integer("positions", positions)
-    check_number("tolerance", tolerance, above=0)
-    if tolerance > 1 or (positions or 1) > LIMIT:
-        raise ValueError(
-            f"`tolerance` must be at most 1 and `positions` 2**31, got {shown(tolerance)} and {shown(positions)}."
-        )
-    texts, encodings = (read(a), read(b)), tuple(_encodings(a, b, layer_type))
+        positions = check_integer("positions", positions, maximum=LIMIT)
+    check_tolerance(tolerance)
+    check_type("layer_type", layer_type, str | None, "a string or None")
+    any_layout = check_flag("any_layout", any_layout)
+    texts, encodings = (_read("a", a), _read("b", b)), tuple(_encodings(a, b, layer_type))
     length = positions or max(_longest(one, other, texts) for _, one, other in encodings)
     layers = tuple(
         _layers(name, one, other, texts, length, any_layout=any_layout, tolerance=tolerance)
@@ -160,6 +167,14 @@ def compare_rope(
         tolerance=tolerance,
         layers=layers,
     )
+
+
+def _read(name: str, config: Any) -> dict[str, Any]:
+    """Return the config of the text model; an error names the argument of which there are two."""
+    try:
+        return read(config)
+    except (TypeError, ValueError, FileNotFoundError) as error:
+        raise type(error)(str(error).replace("`config`", f"`{name}`")) from error
 
 
 def _encodings(

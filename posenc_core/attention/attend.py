@@ -166,12 +166,12 @@ def _check_tokens(**tokens: Array) -> None:
         check_rank(name, x, minimum=2, axes="(..., length, width)")
 
 
-def check_mask(mask: Array, scores: tuple[Any, ...]) -> None:
+def check_mask(mask: Array, scores: tuple[Any, ...], *, name: str = "mask") -> None:
     """Raise unless a mask is bool and broadcasts to scores of this shape."""
-    check_array("mask", mask)
+    check_array(name, mask)
     if not dtype_name(mask).startswith("bool"):
-        raise TypeError(f"`mask` must be bool, True where a query sees a key, got {dtype_name(mask)}.")
-    check_broadcasts("mask", mask, scores)
+        raise TypeError(f"`{name}` must be bool, True where a query sees a key, got {dtype_name(mask)}.")
+    check_broadcasts(name, mask, scores)
 
 
 def grouped(x: A, q: Array) -> A:

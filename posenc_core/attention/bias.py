@@ -9,6 +9,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import (
+    WIDEST,
+    check_integer,
+    check_known,
+    check_libraries,
+    check_meet,
+    check_number,
+    check_numbers,
+    check_rank,
+    check_rows,
+)
 from .._array_api.namespace import Array, distance, namespace_of, paired
 from ..tables._fixed_point import VALUE_BITS, VALUE_ERROR, high_precision, nearest_float32
 
@@ -27,6 +38,8 @@ def alibi_slopes(num_heads: int, *, order: SlopeOrder = "press", max_bias: float
         order: for other numbers of heads. `"press"` has the slopes of the largest power of two below, then every other
             one of the next; `"geometric"` has the same formula as for a power of two.
         max_bias: minus the logarithm, to base 2, of the last slope.
+    Raises:
+        TypeError, ValueError: unless `num_heads` is an integer up to 65,536, `order` is known and `max_bias` positive.
     Source: Press et al. 2022, section 3 (arXiv:2108.12409), and `get_slopes` of their repository. MPT's
         `gen_slopes` and FasterTransformer write that order as `slopes[1::2] ‖ slopes[::2]` of the next power of two.
 
@@ -35,6 +48,9 @@ def alibi_slopes(num_heads: int, *, order: SlopeOrder = "press", max_bias: float
     >>> alibi_slopes(3), alibi_slopes(3, order="geometric", max_bias=3)
     (array([0.0625    , 0.00390625, 0.25      ], dtype=float32), array([0.5  , 0.25 , 0.125], dtype=float32))
     """
+    num_heads = check_integer("num_heads", num_heads, maximum=WIDEST)
+    check_known("order", order, SLOPE_ORDERS)
+    check_number("max_bias", max_bias, above=0)
     whole = num_heads if order == "geometric" else 2 ** (num_heads.bit_length() - 1)
     steps = [Fraction(i, whole) for i in range(1, whole + 1)]
     steps += [Fraction(i, 2 * whole) for i in range(1, 2 * whole, 2)][: num_heads - whole]
@@ -55,21 +71,44 @@ def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "b
         query_positions: shape `(queries,)` or `(batch, queries)`.
         key_positions: shape `(keys,)` or `(batch, keys)`.
         sides: `"both"` treats keys after a query like those before it; `"past"` puts them at distance 0.
+    Raises:
+        TypeError: if positions are not arrays of numbers of one library.
+        ValueError: if `sides` is unknown, or positions have other shapes.
 
     >>> distances(np.array([1]), np.array([0, 1, 3]), sides="past")
     array([[[1., 0., 0.]]], dtype=float32)
     """
+    for name, positions in (("query_positions", query_positions), ("key_positions", key_positions)):
+        check_numbers(name, positions)
+        check_rank(name, positions, minimum=1, maximum=2, axes="(length,) or (batch, length)")
+    check_libraries(query_positions, key_positions=key_positions)
+    check_rows("key_positions", key_positions, "query_positions", query_positions)
+    check_known("sides", sides, SIDES)
     far = distance_of(*paired(query_positions, key_positions), sides=sides)
     return namespace_of(far).expand_dims(far, axis=-3)
 
 
+def _check_terms(distance: Array, **terms: Array) -> None:
+    """Raise unless the terms of a formula, by their names, are arrays of numbers that broadcast with `distance`."""
+    check_numbers("distance", distance)
+    for name, x in terms.items():
+        check_numbers(name, x)
+        check_meet(name, x, "distance", distance)
+    check_libraries(distance, **terms)
+
+
 def per_head(x: Array) -> Array:
-    """Return one number for each head with the axes of scores: `(heads,) -> (heads, 1, 1)`."""
+    """Return one number for each head with the axes of scores: `(heads,) -> (heads, 1, 1)`.
+
+    Raises:
+        TypeError: if `x` is not an array of numbers.
+    """
+    check_numbers("x", x)
     xp = namespace_of(x)
     return xp.expand_dims(xp.expand_dims(x, axis=-1), axis=-1)
 
 
-# The formulas below are elementwise: their arrays may have any shapes that broadcast against each other.
+# The formulas below are elementwise: their arrays of numbers may have any shapes that broadcast against each other.
 
 
 def distance_of(query: Array, key: Array, *, sides: Sides) -> Array:
@@ -87,6 +126,7 @@ def linear_bias(slope: Array, distance: Array) -> Array:
     >>> linear_bias(np.array([0.5]), np.array([0.0, 3.0]))
     array([-0. , -1.5])
     """
+    _check_terms(distance, slope=slope)
     return -slope * distance
 
 
@@ -98,6 +138,7 @@ def logarithmic_bias(size: Array, rate: Array, distance: Array) -> Array:
     >>> logarithmic_bias(np.array([2.0]), np.array([1.0]), np.array([0.0, 1.0])).round(4)
     array([-0.    , -1.3863])
     """
+    _check_terms(distance, size=size, rate=rate)
     return -size * namespace_of(distance).log(rate * distance + 1)
 
 
@@ -111,6 +152,7 @@ def power_bias(size: Array, exponent: Array, distance: Array) -> Array:
     >>> power_bias(np.array([2.0]), np.array([0.5]), np.array([0.0, 1.0, 4.0])).round(4)
     array([-0., -2., -4.])
     """
+    _check_terms(distance, size=size, exponent=exponent)
     xp = namespace_of(distance)
     away = distance > 0
     logarithms = xp.log(xp.where(away, distance, xp.ones_like(distance)))

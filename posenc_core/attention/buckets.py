@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import check_integer, check_known, shown
 from .._array_api.namespace import Array, difference, namespace_of, paired, shape_of
 
+MOST_BUCKETS = 2**12  # whose borders, by powers of integers, take some seconds
+FARTHEST = 2**24  # distance: the index of all offsets has 128 MiB
+MOST_TOKENS = 2**13  # of a window: the index of all pairs has 256 MiB
 Integers = npt.NDArray[np.int32]
 
 
@@ -22,15 +26,37 @@ def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> I
         sides: `"past"` has keys after a query in the bucket of distance 0.
     Returns:
         Array of shape `(2 * max_distance + 1,)`.
+    Raises:
+        TypeError, ValueError: as in `T5Bias`.
     Source: Raffel et al. 2020, section 2.1 (arXiv:1910.10683); `_relative_position_bucket` of their repository.
 
     >>> t5_buckets(8, 8)
     array([3, 3, 3, 3, 3, 2, 2, 1, 0, 5, 6, 6, 7, 7, 7, 7, 7], dtype=int32)
     """
+    num_buckets, max_distance = check_buckets(num_buckets, max_distance, sides)
     per_side = num_buckets // 2 if sides == "both" else num_buckets
     away = np.searchsorted(_starts(per_side, max_distance), np.arange(1, max_distance + 1), side="right")
     after = away + per_side if sides == "both" else np.zeros_like(away)
     return np.concatenate([away[::-1], [0], after]).astype(np.int32)
+
+
+def check_buckets(num_buckets: int, max_distance: int, sides: str) -> tuple[int, int]:
+    """Return both as int; raise unless each bucket has distances of its own."""
+    num_buckets = check_integer("num_buckets", num_buckets, minimum=2, maximum=MOST_BUCKETS)
+    max_distance = check_integer("max_distance", max_distance, maximum=FARTHEST)
+    check_known("sides", sides, ("both", "past"))
+    if sides == "both" and num_buckets % 2:
+        raise ValueError(
+            f"`num_buckets` must be even where both sides have some, got {num_buckets}; add one, or "
+            "choose `sides='past'`."
+        )
+    single = num_buckets // (4 if sides == "both" else 2)
+    if max_distance <= single:
+        raise ValueError(
+            f"`max_distance` must be greater than {single}, up to which each distance has one of the "
+            f"{num_buckets} buckets of its own, got {max_distance}."
+        )
+    return num_buckets, max_distance
 
 
 def _starts(per_side: int, max_distance: int) -> list[int]:
@@ -63,6 +89,8 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
     Returns:
         Array of shape `(tokens, tokens)`. The `(2 * height - 1) * (2 * width - 1)` rows are in the order of the cell
         of the query less that of the key, row by row from the most negative.
+    Raises:
+        TypeError, ValueError: as in `SwinBias`.
     Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.
 
     >>> window_index(1, 3)
@@ -70,6 +98,9 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
            [3, 2, 1],
            [4, 3, 2]], dtype=int32)
     """
+    height, width = check_integer("height", height), check_integer("width", width)
+    prefix_tokens = check_integer("prefix_tokens", prefix_tokens, minimum=0, maximum=1)
+    check_window("`height` × `width`", height, width)
     rows, columns = np.indices((height, width)).reshape(2, -1)
     down, right = (cells[:, None] - cells for cells in (rows, columns))
     between = (down + height - 1) * (2 * width - 1) + right + width - 1
@@ -78,6 +109,12 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
     index[:prefix_tokens], index[:, :prefix_tokens] = own, own + 1
     index[:prefix_tokens, :prefix_tokens] = own + 2
     return index.astype(np.int32)
+
+
+def check_window(name: str, height: int, width: int) -> None:
+    """Raise if a window, which is called `name`, has more tokens than an index of pairs can have."""
+    if height * width > MOST_TOKENS:
+        raise ValueError(f"{name} must have at most {MOST_TOKENS} tokens, got {shown((height, width))}.")
 
 
 def index_by_offset(index: Array, query_positions: Array, key_positions: Array, *, reach: int) -> Array:

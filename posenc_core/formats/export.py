@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_known, shown
+from .._array_api.checks import check_known, check_type, shown
 from ..encodings import MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Linear, Llama3, LongRoPE, Proportional, Scaling, YaRN
@@ -37,6 +37,7 @@ def to_gguf(rotary: Rotary, *, architecture: str) -> dict[str, Any]:
     1000000.0
     """
     _check_fields(rotary, "GGUF")
+    check_type("architecture", architecture, str, "a string")
     known = [name for name, kind in facts.KINDS.items() if kind != "none"]
     if architecture not in known:
         hint = "such as 'llama' or 'qwen2'"

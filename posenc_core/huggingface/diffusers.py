@@ -15,6 +15,7 @@ from .._array_api.checks import check_integer, check_number, shown
 from ..encodings import AxialRotary
 from ..formats.values import named
 from ..positions import grid
+from ..positions.sequences import LIMIT
 from ..rotation import Layout
 from .config import is_rotary_key, is_set, read
 from .keys import check_flag, check_size
@@ -115,9 +116,11 @@ def diffusers_positions(
     encoding, (rule, values) = load_diffusers(content), _rule(content)
     if rule is None or encoding is None:
         raise ValueError(f"`config` must describe RoPE, but {content['_class_name']} rotates nothing.")
-    tokens = Tokens(frames, height, width, text)
-    for name, size in tokens._asdict().items():
-        check_integer(name, size, minimum=0 if name == "text" else 1)
+    given = Tokens(frames, height, width, text)._asdict().items()
+    tokens = Tokens(*(check_integer(name, size, minimum=0 if name == "text" else 1) for name, size in given))
+    frames, height, width, text = tokens
+    if frames * height * width + text > LIMIT:
+        raise ValueError(f"`height`, `width`, `frames` and `text` must make at most 2**31 tokens, got {shown(tokens)}.")
     if encoding.num_axes == 2 and frames > 1:
         raise ValueError(f"`frames` must be 1, as {content['_class_name']} has two axes, got {frames}.")
     cells = rule.cells(values, tokens)

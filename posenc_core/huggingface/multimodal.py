@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_number, shown
+from .._array_api.checks import check_known, check_number, shown
 from ..positions import After, Multimodal, Segment, multimodal
 from .config import contents
 from .parts import is_tower, part_of
@@ -104,6 +104,8 @@ def multimodal_positions(
            [0, 1, 1, 3],
            [0, 1, 2, 3]])
     """
+    if after is not None:
+        check_known("after", after, ("largest", "spatial"))
     content = contents(config)
     content = part_of(content, "thinker") if "thinker_config" in content else content
     name = content.get("model_type")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._array_api.checks import shown
+from .._array_api.checks import check_known, check_type, shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..positions.sequences import LIMIT
-from ..rotation import Layout
+from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
 from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
@@ -63,6 +63,9 @@ def load_rope(
     >>> load_rope({"head_dim": 128, "rope_theta": 1e6, "rope_scaling": {"type": "linear", "factor": 8.0}})
     Rotary(head_dim=128, layout='half', base=1000000.0, scaling=Linear(factor=8.0))
     """
+    check_type("layer_type", layer_type, str | None, "a string or None")
+    if layout is not None:
+        check_known("layout", layout, LAYOUTS)
     content = part_of(contents(config), part)
     if is_tower(content):
         return load_tower(content, layer_type, layout)

@@ -61,8 +61,10 @@ def grids_of(name: str, grid_thw: Any) -> list[tuple[int, int, int]]:
         return []
     rows = np.atleast_2d(grids)
     if rows.ndim != 2 or rows.shape[1] not in (2, 3) or rows.min() < 1:
-        raise ValueError(f"`{name}` must be (frames, height, width) of each, all from 1 on, got {grids.tolist()}.")
+        raise ValueError(
+            f"`{name}` must be (frames, height, width) of each, all from 1 on, got {shown(grids.tolist())}."
+        )
     found = [(1, *row) if len(row) == 2 else tuple(row) for row in rows.tolist()]
     if sum(map(math.prod, found)) >= LARGEST:
-        raise ValueError(f"`{name}` must have less than {LARGEST} patches, got {grids.tolist()}.")
+        raise ValueError(f"`{name}` must have less than {LARGEST} patches, got {shown(grids.tolist())}.")
     return found

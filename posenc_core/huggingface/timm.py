@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_number, shown
+from .._array_api.checks import check_integer, check_known, check_number, check_type, shown
 from ..encodings import AxialRotary, MultimodalRotary
 from ..formats.values import named
 from ..positions import grid
+from ..positions.sequences import LIMIT
 from .config import common_value, is_rotary_key, is_set, read
 from .keys import check_flag, check_size
 
@@ -118,6 +119,7 @@ def timm_positions(config: Any, *, height: int, width: int) -> npt.NDArray[Any]:
     array([[14., 14.],
            [ 7., 14.]])
     """
+    height, width = check_integer("height", height, maximum=LIMIT), check_integer("width", width, maximum=LIMIT)
     arguments = _arguments(read(config))
     if arguments is None:
         raise ValueError("`config` must describe RoPE, but the model rotates nothing.")
@@ -135,7 +137,8 @@ def timm_positions(config: Any, *, height: int, width: int) -> npt.NDArray[Any]:
 
 def _arguments(content: Config) -> dict[str, Any] | None:
     """Return the arguments of a model that concern RoPE, checked; None if it has no RoPE."""
-    name = str(content["architecture"]).partition(".")[0]
+    check_type("architecture", content.get("architecture"), str, "the name of a model of timm")
+    name = content["architecture"].partition(".")[0]
     given = content.get("model_args") or {}
     if not isinstance(given, Mapping):
         raise TypeError(f"`model_args` must be a dict or None, got {shown(given)}.")

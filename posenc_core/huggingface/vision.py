@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_known, check_number, shown
+from .._array_api.checks import check_known, check_number, check_type, shown
 from ..encodings import AxialRotary
 from ..formats.values import named
 from ..positions import grid, normalized_grid
@@ -59,6 +59,7 @@ def vision_positions(
     array([[1, 2, 1, 2, 0],
            [1, 1, 2, 2, 0]])
     """
+    check_type("layer_type", layer_type, str | None, "a string or None")
     content = part_of(contents(config), part)
     if not is_tower(content):
         raise ValueError(f"`config` must have a tower with RoPE, got `model_type` {shown(content.get('model_type'))}.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import check_decimals, check_number
 from ._fixed_point import (
     VALUE_ERROR,
     Float64s,
@@ -23,11 +25,24 @@ Positions: TypeAlias = npt.NDArray[Any]
 Table: TypeAlias = npt.NDArray[np.float32]
 
 
-class Envelope(NamedTuple):
-    """The growth of a table along positions: column j is multiplied by `exp((position - center) * rates[j])`."""
+@dataclass(frozen=True)
+class Envelope:
+    """The growth of a table along positions: column j is multiplied by `exp((position - center) * rates[j])`.
+
+    Args:
+        rates: decimals, one for each frequency.
+        center: the position where the factor of all columns is 1.
+    Raises:
+        TypeError: if the rates are not decimals, or the center is not a number.
+        ValueError: if one of them is not finite, or a rate is above 2**127 in size.
+    """
 
     rates: Frequencies
     center: float = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rates", check_decimals("rates", self.rates))
+        check_number("center", self.center)
 
 
 class TableSpec(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import check_floating, check_library, check_numbers, check_rank, host_array
 from .._array_api.namespace import Array, dtype_name, namespace_of
 
 
@@ -20,6 +21,9 @@ def angles(positions: Array, frequencies: Array) -> Array:
         frequencies: radians per position, of the dtype of `positions`, shape `(pairs,)`.
     Returns:
         Angles of that dtype, shape `(..., length, pairs)`.
+    Raises:
+        TypeError: if one of them is not a floating-point array, or they belong to two libraries.
+        ValueError: if `frequencies` have not one axis.
     Source: Su et al. 2021, equation 15 (arXiv:2104.09864).
 
     >>> import numpy as np
@@ -28,6 +32,10 @@ def angles(positions: Array, frequencies: Array) -> Array:
            [1. , 0.5],
            [2. , 1. ]])
     """
+    check_floating("positions", positions)
+    check_floating("frequencies", frequencies)
+    check_library("frequencies", frequencies, positions)
+    check_rank("frequencies", frequencies, minimum=1, maximum=1, axes="(pairs,)")
     xp = namespace_of(positions)
     return xp.expand_dims(positions, axis=-1) * frequencies
 
@@ -37,10 +45,16 @@ def angles_of(positions: Array, frequencies: npt.NDArray[np.float64]) -> Array:
 
     Returns:
         Angles, shape `(..., length, pairs)`: float64 if the positions are float64, otherwise float32.
+    Raises:
+        TypeError: if `positions` is not an array of numbers, or `frequencies` are not real numbers.
+        ValueError: if `frequencies` have not one axis.
 
     >>> angles_of(np.array([2**20], np.float32), np.array([1.0, 0.5]))
     array([[1.048576e+06, 5.242880e+05]], dtype=float32)
     """
+    check_numbers("positions", positions)
+    frequencies = host_array("frequencies", frequencies)
+    check_numbers("frequencies", frequencies)
     xp = namespace_of(positions)
     dtype = "float64" if dtype_name(positions) == "float64" else "float32"
     converted = xp.asarray(frequencies.astype(dtype), device=getattr(positions, "device", None))

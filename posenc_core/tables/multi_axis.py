@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._array_api.checks import check_decimals, check_rank, host_array, shown
+from ..positions.sequences import from_array
 from ._fixed_point import (
     TURN_BITS,
     Float64s,
@@ -25,6 +27,7 @@ from ._fixed_point import (
 )
 from ._rounding import Table, round_or_recompute
 
+MOST_TURNS = 2**64  # per position: products with positions are exact fractions of few bits
 _BLOCK = 2**14  # products: float64 temporaries of this size fit into the second-level cache
 
 
@@ -39,13 +42,26 @@ def cos_sin_of_sums(
         factors: one for each feature, which multiplies its cosine and sine; the default is 1.
     Returns:
         Two float32 arrays, correctly rounded.
+    Raises:
+        TypeError: if positions or turns are not real numbers, or the factors are not decimals.
+        ValueError: if one of them is out of range, or sizes do not fit each other.
     Source: Tancik et al. 2020, section 5 (arXiv:2006.10739).
 
     >>> cos_sin_of_sums(np.array([[0.25], [1.0]]), np.array([[1.0], [0.25]]))[0]
     array([[-1.]], dtype=float32)
     """
-    flat = positions.reshape(len(positions), -1)
-    factors = (Decimal(1),) * turns.shape[1] if factors is None else factors
+    positions, turns = from_array(positions), host_array("turns", turns)
+    check_rank("positions", positions, minimum=2, axes="(axes, ..., length)")
+    check_rank("turns", turns, minimum=2, maximum=2, axes="(axes, features)")
+    if turns.dtype.kind not in "iuf" or not (np.abs(turns) < MOST_TURNS).all():
+        raise TypeError(f"`turns` must be finite numbers below 2**64 in size, got {shown(turns)}.")
+    if len(turns) != len(positions):
+        raise ValueError(f"`turns` must have a row for each of {len(positions)} axes, got shape {turns.shape}.")
+    flat = positions.reshape(len(positions), math.prod(positions.shape[1:]))
+    factors = check_decimals("factors", (Decimal(1),) * turns.shape[1] if factors is None else factors)
+    if len(factors) != turns.shape[1]:
+        raise ValueError(f"`factors` must be one for each of {turns.shape[1]} features, got {len(factors)}.")
+    turns = turns.astype(np.float64, copy=False)
     tables = np.empty((2, flat.shape[1], turns.shape[1]), np.float32)
     step = max(_BLOCK // max(turns.size, 1), 1)
     for first in range(0, flat.shape[1], step):

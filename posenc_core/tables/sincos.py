@@ -8,10 +8,12 @@ positions come from the angle addition theorem. If both ends of the bound round 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._array_api.checks import check_decimals, check_rank, check_type
+from ..positions.sequences import from_array
 from ._angle_addition import are_consecutive, block_length, bounds_at_steps, write_consecutive
 from ._fixed_point import (
     VALUE_BITS,
@@ -26,6 +28,7 @@ from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, gro
 
 __all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
 
+LARGEST_EXPONENT = 87  # of the growth of an envelope: float32 holds exp(88)
 _ONE = Decimal(1)
 _BLOCK = 2**14  # entries: float64 temporaries of this size fit into the second-level cache
 _SUPERBLOCK = 64  # blocks of consecutive positions whose first rows are computed together
@@ -49,11 +52,15 @@ def cos_sin(
 
     Args:
         positions: int64 or float64, shape `(..., length)`, below 2**31 in size.
-        frequencies: radians per position.
-        factor: the attention factor.
+        frequencies: radians per position, decimals that are not negative.
+        factor: the attention factor, a decimal that is not negative.
         envelope: the growth of each column along the positions; None for none.
     Returns:
         Two float32 arrays, correctly rounded.
+    Raises:
+        TypeError: if positions are not real numbers, or frequencies or the factor are not decimals.
+        ValueError: if one of them is out of range, or the envelope has not one rate for each frequency or grows beyond
+            float32.
     Source: Su et al. 2021, equation 34 (arXiv:2104.09864). Rounding test: Ziv 1991, "Fast evaluation of elementary
         mathematical functions with correctly rounded last bit".
 
@@ -62,6 +69,7 @@ def cos_sin(
     array([[0.        ],
            [0.33049315]], dtype=float32)
     """
+    positions, frequencies = from_array(positions), check_decimals("frequencies", frequencies, minimum=0)
     shape = (positions.size, len(frequencies))
     cos, sin = np.empty(shape, np.float32), np.empty(shape, np.float32)
     write_cos_sin(positions.ravel(), frequencies, cos=cos, sin=sin, factor=factor, envelope=envelope)
@@ -77,12 +85,13 @@ def cos_sin_of_float32(
     Returns:
         Two float32 arrays `(..., length, pairs)`: cosine and sine of the rounded angles, correctly rounded.
     Raises:
-        ValueError: if an angle is not below 2**31 radians in size.
+        TypeError, ValueError: as `cos_sin`; ValueError also if an angle is not below 2**31 radians in size.
 
     >>> from posenc_core.tables.frequencies import geometric
     >>> cos_sin_of_float32(np.array([2**20]), geometric(4))[1]
     array([[ 0.33049315, -0.76851183]], dtype=float32)
     """
+    positions, frequencies = from_array(positions), check_decimals("frequencies", frequencies, minimum=0)
     angles = angles_of_float32(positions, frequencies).astype(np.float64)
     if np.abs(angles).max(initial=0) >= 2**31:
         raise ValueError(f"`positions` × frequencies must be below 2**31 radians, got {np.abs(angles).max():g}.")
@@ -115,8 +124,17 @@ def write_cos_sin(
         cos, sin: the arrays to write, float32.
         factor: one number, or one for each frequency; none is negative.
         envelope: the growth of each column along the positions; None for none.
+    Raises:
+        TypeError, ValueError: as `cos_sin`, or if `cos` or `sin` is not such an array.
     """
+    positions, frequencies = from_array(positions), check_decimals("frequencies", frequencies, minimum=0)
+    check_rank("positions", positions, minimum=1, maximum=1, axes="(length,)")
     factors = factor if isinstance(factor, tuple) else (factor,) * len(frequencies)
+    factors = check_decimals("factor", factors, minimum=0)
+    if len(factors) != len(frequencies):
+        raise ValueError(f"`factor` must be one number, or one for each of {len(frequencies)}, got {len(factors)}.")
+    _check_tables(positions, frequencies, cos=cos, sin=sin)
+    _check_envelope(envelope, positions, len(frequencies))
     spec = TableSpec(positions, cos, sin, turns_of(frequencies), factors, envelope)
     length = block_length(spec)
     if not length:
@@ -139,15 +157,46 @@ def write_derivatives(
 ) -> None:
     """Write the derivatives of `cos_sin` with respect to the positions into arrays or views `(length, columns)`.
 
+    Arguments and errors are those of `write_cos_sin`.
+
     >>> from posenc_core.tables.frequencies import geometric
     >>> of_sin, of_cos = np.empty((2, 1, 2), np.float32)
     >>> write_derivatives(np.array([1]), geometric(4), sin=of_sin, cos=of_cos)
     >>> of_sin, of_cos
     (array([[0.5403023, 0.0099995]], dtype=float32), array([[-8.4147096e-01, -9.9998331e-05]], dtype=float32))
     """
+    frequencies = check_decimals("frequencies", frequencies, minimum=0)
+    _check_tables(from_array(positions), frequencies, cos=cos, sin=sin)  # before they change places
     write_cos_sin(positions, frequencies, cos=sin, sin=cos, factor=frequencies)
     if cos is not None:
         np.negative(cos, out=cos)
+
+
+def _check_tables(positions: Positions, frequencies: Frequencies, **tables: Any) -> None:
+    """Raise unless the tables, by their names, are None or arrays to write the rows of positions into."""
+    rows, columns = positions.size, len(frequencies)
+    for name, table in tables.items():
+        check_type(name, table, np.ndarray | None, "a NumPy array or None")
+        if table is None:
+            continue
+        check_rank(name, table, minimum=2, maximum=2, axes="(length, columns)")
+        if table.dtype != np.float32 or not table.flags.writeable:
+            raise TypeError(f"`{name}` must be float32 and writeable, got {table.dtype}.")
+        if len(table) != rows or table.shape[1] > columns:
+            raise ValueError(f"`{name}` must have {rows} rows and at most {columns} columns, got shape {table.shape}.")
+
+
+def _check_envelope(envelope: Any, positions: Positions, columns: int) -> None:
+    """Raise unless `envelope` is None, or has so many rates and keeps tables within float32 at these positions."""
+    check_type("envelope", envelope, Envelope | None, "an Envelope or None")
+    if envelope is None:
+        return
+    if len(envelope.rates) != columns:
+        raise ValueError(f"`envelope` must have {columns} rates, one for each frequency, got {len(envelope.rates)}.")
+    farthest = np.abs(positions - envelope.center).max(initial=0)
+    exponent = farthest * max((abs(float(rate)) for rate in envelope.rates), default=0)
+    if exponent > LARGEST_EXPONENT:
+        raise ValueError(f"`envelope` must grow by at most exp({LARGEST_EXPONENT}), got exp({exponent:g}).")
 
 
 def _remaining_rows(consecutive: list[bool], length: int, rows: int) -> list[slice]:

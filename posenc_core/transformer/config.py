@@ -93,7 +93,12 @@ class Transformer(Value):
         return parameters
 
     def initial(self, *, seed: int) -> Tables:
-        """Return the initial values of the parameters, float32: the same on every machine, for every framework."""
+        """Return the initial values of the parameters, float32: the same on every machine, for every framework.
+
+        Raises:
+            TypeError, ValueError: if `seed` is not an integer from 0 to 2**32 - 1.
+        """
+        seed = check_integer("seed", seed, minimum=0, maximum=2**32 - 1)
         random = np.random.RandomState(seed)
         return {
             name: (p.mean + p.std * random.standard_normal(p.shape)).astype(np.float32)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer
+from .._array_api.checks import check_integer, shown
 from .._array_api.namespace import Array, namespace_of
+from .checks import check, check_model
 from .config import END, PAD, START, Transformer
 from .model import Memory, Weights, decode, read
 
@@ -77,7 +78,9 @@ def beam(
 
     Source: Graves 2012 (arXiv:1211.3711), in the form of Sutskever et al. 2014, section 3.2 (arXiv:1409.3215).
     """
-    length = _check_length(model, width, length)
+    check_model(model, weights, source=source)
+    check(backend=backend)
+    width, length = _checked_sizes(model, width, length)
     memory = read(model, weights, source)
     batch = source.shape[0]
     tokens = np.full((batch, 1, length), PAD, np.int32)  # (batch, beams, length)
@@ -98,13 +101,12 @@ def beam(
     return Beams(tokens, scores)
 
 
-def _check_length(model: Transformer, width: int, length: int | None) -> int:
-    check_integer("width", width)
-    length = model.max_len if length is None else length
-    check_integer("length", length)
+def _checked_sizes(model: Transformer, width: int, length: int | None) -> tuple[int, int]:
+    """Return both sizes as int, with the default of `length`."""
+    width, length = check_integer("width", width), check_integer("length", model.max_len if length is None else length)
     if length > model.max_len:
-        raise ValueError(f"`length` must be at most the `max_len` {model.max_len} of the model, got {length}.")
-    return length
+        raise ValueError(f"`length` must be at most the `max_len` {model.max_len} of the model, got {shown(length)}.")
+    return width, length
 
 
 def _log_softmax(logits: Host) -> npt.NDArray[np.float64]:

@@ -10,13 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+from .._array_api.checks import check_type
 from .._array_api.namespace import A, Array, namespace_of, shape_of
 from ..addition import combine
-from ..attention.attend import AttentionInputs, Position, attend, attention_weights, merge_heads, split_heads
+from ..attention.attend import (
+    AttentionInputs,
+    Position,
+    attend,
+    attention_weights,
+    check_mask,
+    merge_heads,
+    split_heads,
+)
 from ..attention.masks import causal, padding
 from ..encodings import Additive, Placed, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like
 from ..rotation import Pairing, rotate_pairs
+from .checks import LABELS, check, check_batch, check_keys_values, check_model, check_part, check_shapes
 from .config import PAD, START, Transformer
 
 Weights: TypeAlias = Mapping[str, Array]
@@ -56,6 +66,9 @@ def loss(model: Transformer, weights: Weights, source: Array, target: Array) -> 
         target: answers, integers, shape `(batch, target_len)`.
     Returns:
         A number, as an array without axes.
+    Raises:
+        TypeError, ValueError: if an argument is not what its name says, or `weights` lack an array or have it in
+            another shape. All functions here raise these.
     Source: Vaswani et al. 2017, section 3 (arXiv:1706.03762), without label smoothing.
 
     >>> import numpy as np
@@ -64,8 +77,10 @@ def loss(model: Transformer, weights: Weights, source: Array, target: Array) -> 
     >>> loss(model, weights, np.array([[3, 4, 0]]), np.array([[4, 3, 2]])).shape
     ()
     """
+    check_model(model, weights, source=source, target=target)
+    check_shapes("weights", weights, {LABELS: (model.vocabulary,) * 2})
     logits = answer(model, weights, source, target)  # (batch, target_len, vocabulary)
-    labels = take_rows(weights["labels"], target)  # (batch, target_len, vocabulary)
+    labels = take_rows(weights[LABELS], target)  # (batch, target_len, vocabulary)
     return sum_all((logsumexp(logits) - logits) * labels) / sum_all(labels)
 
 
@@ -77,6 +92,8 @@ def answer(model: Transformer, weights: Weights, source: Array, target: Array) -
     Returns:
         Array of shape `(batch, target_len, vocabulary)`.
     """
+    check_model(model, weights, source=source, target=target)
+    check_batch("target", target, "source", source)
     logits, _ = decode(model, weights, shift_right(target), read(model, weights, source))
     return logits
 
@@ -88,6 +105,7 @@ def shift_right(target: A) -> A:
     >>> shift_right(np.array([[7, 8, 2]]))
     array([[1, 7, 8]])
     """
+    check(target=target)
     xp = namespace_of(target)
     return xp.concat([xp.zeros_like(target[:, :1]) + START, target[:, :-1]], axis=1)
 
@@ -104,6 +122,7 @@ def read(model: Transformer, weights: Weights, source: Array) -> Memory:
 
 def encode(model: Transformer, weights: Weights, source: Array) -> Array:
     """Run the encoder: `(batch, source_len) -> (batch, source_len, num_hiddens)`."""
+    check_model(model, weights, source=source)
     positions = range(source.shape[1])
     position = attention_position(model, weights, "encoder", positions, positions)
     visible = padding(source, PAD)  # (batch, 1, 1, source_len)
@@ -126,6 +145,9 @@ def decode(model: Transformer, weights: Weights, tokens: Array, memory: Memory) 
     Returns:
         Logits of shape `(batch, length, vocabulary)`, and the memory.
     """
+    check_model(model, weights, tokens=tokens)
+    check_type("memory", memory, Memory, "a Memory, from `read`")
+    check_batch("tokens", tokens, "memory", memory.visible)
     all_positions = range(memory.length + tokens.shape[1])
     positions = all_positions[memory.length :]
     position = attention_position(model, weights, "decoder", positions, all_positions)
@@ -153,6 +175,8 @@ def cross_attention_weights(model: Transformer, weights: Weights, source: Array,
     Returns:
         For each block an array of shape `(batch, heads, target_len, source_len)`; rows add up to 1.
     """
+    check_model(model, weights, source=source, target=target)
+    check_batch("target", target, "source", source)
     memory, tokens, positions = read(model, weights, source), shift_right(target), range(target.shape[1])
     position = attention_position(model, weights, "decoder", positions, positions)
     visible = causal(position_array(positions, tokens), position_array(positions, tokens))  # (target_len, target_len)
@@ -170,6 +194,8 @@ def cross_attention_weights(model: Transformer, weights: Weights, source: Array,
 
 def embed(model: Transformer, weights: Weights, side: str, tokens: Array, positions: range) -> Array:
     """Return tokens as vectors, plus the rows of an additive encoding: `(batch, length, num_hiddens)`."""
+    check_model(model, weights, tokens=tokens)
+    check(side=side, positions=positions)
     x = take_rows(weights["embedding"], tokens) * model.num_hiddens**0.5  # (batch, length, num_hiddens)
     rows = additive_rows(model, weights, side, positions)  # (length, num_hiddens)
     return x if rows is None else combine(x, rows, how="add")
@@ -188,10 +214,14 @@ def self_attention(
     Returns:
         Array of the shape of `x`, and the keys and values of all tokens, without rotation.
     """
+    check(model=model)
+    check_part(part, x, "query", "key", "value", "output", "scale", "shift")
     q, k, v = (project_heads(model, x, part[name]) for name in ("query", "key", "value"))
     if before is not None:
+        check_keys_values("before", before, k)
         xp = namespace_of(x)
         k, v = xp.concat([before[0], k], axis=2), xp.concat([before[1], v], axis=2)  # (batch, heads, all, head_dim)
+    check_mask(visible, (*q.shape[:-1], k.shape[-2]), name="visible")
     attention = merge_heads(attend(q, k, v, position=position, mask=visible))  # (batch, length, num_hiddens)
     return layer_norm(part, x + project(attention, part["output"])), (k, v)
 
@@ -201,14 +231,19 @@ def cross_attention(model: Transformer, part: Weights, x: Array, source: KeysVal
 
     There is no position encoding here: an offset from the answer to the question has no meaning.
     """
+    check(model=model)
+    check_part(part, x, "query", "output", "scale", "shift")
+    check_keys_values("source", source)
     keys, values = source  # (batch, heads, source_len, head_dim)
     q = project_heads(model, x, part["query"])  # (batch, heads, length, head_dim)
+    check_mask(visible, (*q.shape[:-1], keys.shape[-2]), name="visible")
     attention = merge_heads(attend(q, keys, values, mask=visible))  # (batch, length, num_hiddens)
     return layer_norm(part, x + project(attention, part["output"]))
 
 
 def feed_forward(part: Weights, x: Array) -> Array:
     """Apply two layers with a ReLU between them to each token, then add and normalize."""
+    check_part(part, x, "inner", "inner_bias", "outer", "outer_bias", "scale", "shift")
     xp = namespace_of(x)
     inner = project(x, part["inner"]) + part["inner_bias"]  # (batch, length, ffn_hiddens)
     outer = project(xp.maximum(inner, xp.zeros_like(inner)), part["outer"]) + part["outer_bias"]  # like x
@@ -220,6 +255,7 @@ def layer_norm(part: Weights, x: Array) -> Array:
 
     Source: Ba et al. 2016 (arXiv:1607.06450).
     """
+    check_part(part, x, "scale", "shift")
     xp, width = namespace_of(x), x.shape[-1]
     centred = x - xp.sum(x, axis=-1, keepdims=True) / width
     variance = xp.sum(centred * centred, axis=-1, keepdims=True) / width  # (batch, length, 1)

@@ -6,19 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import takewhile
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, SupportsIndex, TypeAlias
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, shown
+from .._array_api.checks import (
+    check_integer,
+    check_items,
+    check_known,
+    check_numbers,
+    check_rank,
+    check_type,
+    host_array,
+    shown,
+)
 from .config import END, PAD
 
 Tokens: TypeAlias = npt.NDArray[np.int32]
 Draw: TypeAlias = Callable[[np.random.RandomState], tuple[str, str, str]]
 Split: TypeAlias = Literal["train", "test"]
 
+MOST_DIGITS = 9  # that `randint` can draw at once on every machine
+LONGEST = 2**20  # question
+LARGEST = 2**20  # batch
 HELD_OUT = 10  # one question in ten is kept for the test
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -78,14 +90,19 @@ class Task:
         Returns:
             Tuples of a question and its answer.
         Raises:
-            ValueError: if `size` is not positive, or `split` is unknown.
+            TypeError: if `size` or a number of `seed` is not an integer.
+            ValueError: if `size` is not from 1 to 2**20, a number of `seed` not from 0 to 2**32 - 1, or `split` is
+                unknown.
 
         >>> reverse(shortest=3, longest=4).pairs(2, seed=(0, 0))
         [('ffib', 'biff'), ('gaeh', 'heag')]
         """
-        check_integer("size", size)
+        size = check_integer("size", size, maximum=LARGEST)
         check_known("split", split, ("train", "test"))
-        random = np.random.RandomState(list(seed))
+        numbers = check_items("seed", seed, SupportsIndex, "integers")
+        if not numbers:
+            raise ValueError("`seed` must have an integer, got none.")
+        random = np.random.RandomState([check_integer("seed", one, minimum=0, maximum=2**32 - 1) for one in numbers])
         pairs: list[tuple[str, str]] = []
         while len(pairs) < size:
             question, answer, key = self.draw(random)
@@ -94,9 +111,9 @@ class Task:
         return pairs
 
     def batch(self, size: int, *, seed: Sequence[int], split: Split = "train") -> Batch:
-        """Draw `pairs`, and return them as tokens."""
+        """Draw `pairs`, and return them as tokens; arguments and errors are those of `pairs`."""
         pairs = self.pairs(size, seed=seed, split=split)
-        source, target = np.full((size, self.source_len), PAD), np.full((size, self.target_len), PAD)
+        source, target = (np.full((len(pairs), length), PAD) for length in (self.source_len, self.target_len))
         for row, (question, answer) in enumerate(pairs):
             source[row, : len(question)] = self.tokens(question)
             target[row, : len(answer) + 1] = [*self.tokens(answer), END]
@@ -106,16 +123,30 @@ class Task:
         """Return the tokens of a text.
 
         Raises:
+            TypeError: if `text` is not a string.
             ValueError: if a character is not in `symbols`.
         """
+        check_type("text", text, str, "a string")
         unknown = sorted(set(text) - set(self.symbols))
         if unknown:
             raise ValueError(f"`text` must be made of {shown(self.symbols)}, got {shown(unknown[0])}.")
         return [self.symbols.index(symbol) + 3 for symbol in text]
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens up to the first `END`, without padding and `START`."""
-        before_end = list(takewhile(lambda token: token != END, map(int, tokens)))
+        """Return the text of tokens up to the first `END`, without padding and `START`.
+
+        Raises:
+            TypeError: if `tokens` are not integers.
+            ValueError: if they have not one axis, or one is not a token of this task.
+        """
+        numbers = host_array("tokens", tokens)
+        numbers = numbers if numbers.size else numbers.astype(np.int32)
+        check_numbers("tokens", numbers, kinds=("int", "uint"))
+        check_rank("tokens", numbers, minimum=1, maximum=1, axes="(length,)")
+        wrong = numbers[(numbers < 0) | (numbers >= self.vocabulary)]
+        if wrong.size:
+            raise ValueError(f"`tokens` must be from 0 to {self.vocabulary - 1}, got {shown(wrong[0].item())}.")
+        before_end = list(takewhile(lambda token: token != END, numbers.tolist()))
         return "".join(self.symbols[token - 3] for token in before_end if token > END)
 
 
@@ -145,7 +176,7 @@ def addition(*, digits: int = 3) -> Task:
     >>> addition().pairs(2, seed=(0, 0))
     [('5+952', '759'), ('817+43', '068')]
     """
-    check_integer("digits", digits)
+    digits = check_integer("digits", digits, maximum=MOST_DIGITS)
 
     def draw(random: np.random.RandomState) -> tuple[str, str, str]:
         a, b = (int(random.randint(10 ** random.randint(1, digits + 1))) for _ in "ab")
@@ -159,8 +190,8 @@ TASKS: dict[str, Callable[[], Task]] = {"dates": dates, "copy": copy, "reverse":
 
 
 def _letters(name: str, shortest: int, longest: int, answer: Callable[[str], str]) -> Task:
-    check_integer("shortest", shortest)
-    check_integer("longest", longest, minimum=shortest)
+    shortest = check_integer("shortest", shortest)
+    longest = check_integer("longest", longest, minimum=shortest, maximum=LONGEST)
 
     def draw(random: np.random.RandomState) -> tuple[str, str, str]:
         drawn = random.randint(10, size=random.randint(shortest, longest + 1))

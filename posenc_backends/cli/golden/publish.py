@@ -19,6 +19,7 @@ from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.checks.content import CONTENT
 from posenc_backends.conformance.checks.scoring import COMPUTED
 from posenc_backends.conformance.errors import LEARNED
+from posenc_core._array_api.checks import check_type
 
 from .mistakes import mistaken
 from .schema import SCHEMA
@@ -91,6 +92,7 @@ def publish(folder: Path) -> int:
     Returns:
         The number of cases.
     Raises:
+        TypeError: if `folder` is not a `Path`.
         OSError: if a file cannot be written.
 
     >>> import tempfile
@@ -99,6 +101,7 @@ def publish(folder: Path) -> int:
     ...     sorted(path.name for path in Path(folder).glob("*.*") if path.suffix != ".safetensors")
     ['CHANGELOG.md', 'README.md', 'golden.json', 'index.txt', 'schema.json']
     """
+    check_type("folder", folder, Path, "a Path")
     folder.mkdir(parents=True, exist_ok=True)
     cases: list[dict[str, Any]] = []
     digests: dict[str, str] = {}

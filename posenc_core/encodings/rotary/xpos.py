@@ -14,11 +14,9 @@ from ..._array_api.checks import check_number, shown
 from ..._array_api.namespace import Array
 from ...positions.sequences import LIMIT
 from ...tables._fixed_point import high_precision
-from ...tables.sincos import Envelope, cos_sin
+from ...tables.sincos import LARGEST_EXPONENT, Envelope, cos_sin
 from ..base import Tables, Tabular
 from .rotary import Rotary
-
-LARGEST_EXPONENT = 87  # float32 holds exp(88)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

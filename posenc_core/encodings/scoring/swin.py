@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import gather_by_head, index_by_pair, pair_row, window_index
+from ...attention.buckets import check_window, gather_by_head, index_by_pair, pair_row, window_index
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -29,7 +29,8 @@ class SwinBias(PositionScoring):
             for its scores with cells, for theirs with it, and for its score with itself.
         std: standard deviation of the normal distribution of the initial numbers.
     Raises:
-        ValueError: if the window is empty or not of two axes, `prefix_tokens` neither 0 nor 1, or `std` negative.
+        ValueError: if the window is empty, not of two axes or of more than 8,192 cells, `prefix_tokens` neither 0 nor
+            1, or `std` negative.
     Source: Liu et al. 2021, section 3.2 (arXiv:2103.14030); Bao et al. 2022 (arXiv:2106.08254) for the class token.
 
     >>> SwinBias(num_heads=3, window=(7, 7)).parameters()
@@ -46,6 +47,7 @@ class SwinBias(PositionScoring):
             raise ValueError(f"`window` must be a height and a width, got {shown(self.window)}.")
         for size in self.window:
             check_integer("window", size)
+        check_window("`window`", *self.window)
         check_integer("prefix_tokens", self.prefix_tokens, minimum=0)
         if self.prefix_tokens > 1:
             raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(self.prefix_tokens)}.")

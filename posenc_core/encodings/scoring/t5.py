@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..._array_api.checks import WIDEST, check_integer, check_known, check_number
+from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.bias import SIDES, Sides
-from ...attention.buckets import gather_by_head, index_by_offset, offset_row, t5_buckets
+from ...attention.bias import Sides
+from ...attention.buckets import check_buckets, gather_by_head, index_by_offset, offset_row, t5_buckets
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -25,8 +25,8 @@ class T5Bias(PositionScoring):
             of distance 0, for decoders with a causal mask.
         std: standard deviation of the normal distribution of the initial numbers.
     Raises:
-        ValueError: if there are fewer than two buckets, an odd number for both sides, a `max_distance` that has a
-            bucket of its own, an unknown side, or a negative `std`.
+        ValueError: if there are fewer than two buckets or more than 4,096, an odd number for both sides, a
+            `max_distance` that has a bucket of its own or is above 2**24, an unknown side, or a negative `std`.
     Source: Raffel et al. 2020, section 2.1 (arXiv:1910.10683).
 
     >>> T5Bias(num_heads=12).parameters()
@@ -40,21 +40,8 @@ class T5Bias(PositionScoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("num_buckets", self.num_buckets, minimum=2, maximum=WIDEST)
-        check_integer("max_distance", self.max_distance)
-        check_known("sides", self.sides, SIDES)
+        check_buckets(self.num_buckets, self.max_distance, self.sides)
         check_number("std", self.std, minimum=0)
-        if self.sides == "both" and self.num_buckets % 2:
-            raise ValueError(
-                f"`num_buckets` must be even where both sides have some, got {self.num_buckets}; add one, or "
-                "choose `sides='past'`."
-            )
-        single = self.num_buckets // (4 if self.sides == "both" else 2)
-        if self.max_distance <= single:
-            raise ValueError(
-                f"`max_distance` must be greater than {single}, up to which each distance has one of the "
-                f"{self.num_buckets} buckets of its own, got {self.max_distance}."
-            )
 
     @property
     def needs_integer_positions(self) -> bool:
