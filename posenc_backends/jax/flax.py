@@ -1,4 +1,4 @@
-"""The layers as modules of `flax.nnx`: parameters are `nnx.Param`, tables are no state.
+"""The layers as modules of `flax.nnx`: parameters are `nnx.Param`, tables are constants.
 
 >>> from flax import nnx
 >>> from jax import numpy as jnp
