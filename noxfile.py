@@ -33,13 +33,16 @@ ENVIRONMENTS = {  # the part of the common tests, and the variables to run it wi
 }
 TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
-ONCE = ("test_book", "test_training", "test_resizing", "test_properties", "jax/test_modes")  # in one environment only
+ONCE = (  # in one environment only
+    "test_book", "test_training", "test_resizing", "test_properties",
+    "jax/test_equinox", "jax/test_flax", "jax/test_modes",
+)  # fmt: skip
 CHECKED = ("jax", "keras", "mxnet", "paddle")  # where checks of `posenc check` are left to `slow`: PyTorch runs them
 CHECKS = "tests/backends/test_check.py"
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
 ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # else d2l; without their dependencies, which are old and draw
 COMPANIONS = {  # packages that a framework runs on or exports to
-    "jax": ("flax", "optax", "flatbuffers"),
+    "jax": ("equinox", "flax", "optax", "flatbuffers"),
     "keras": tuple(KERAS_BACKENDS.values()),
     "torch": ("onnx", "onnxruntime", "onnxscript"),
 }

@@ -39,7 +39,20 @@ class Constants:
     grown: dict[str, Array] = field(default_factory=dict, compare=False, repr=False)
 
 
-class Module(module.Module):
+class Prepared:
+    """What every layer does with its tokens, whatever the library of its module."""
+
+    def prepare(self, x: Any, width: int | None) -> Array:
+        """Return an array of another library as an array of JAX; what is none is refused later, by its name."""
+        if isinstance(x, Array) or not hasattr(type(x), "shape") or isinstance(x, np.ma.MaskedArray):
+            return x
+        is_readable = not isinstance(x, np.ndarray) or (
+            x.dtype.kind in "biufcV" and x.dtype.isnative and not x.dtype.names
+        )
+        return jnp.asarray(x) if is_readable else x
+
+
+class Module(Prepared, module.Module):
     """The base of every layer, attention included.
 
     Args:
@@ -51,15 +64,6 @@ class Module(module.Module):
 
     def __init__(self, *, key: Any = None) -> None:
         super().__init__()
-
-    def prepare(self, x: Any, width: int | None) -> Array:
-        """Return an array of another library as an array of JAX; what is none is refused later, by its name."""
-        if isinstance(x, Array) or not hasattr(type(x), "shape") or isinstance(x, np.ma.MaskedArray):
-            return x
-        is_readable = not isinstance(x, np.ndarray) or (
-            x.dtype.kind in "biufcV" and x.dtype.isnative and not x.dtype.names
-        )
-        return jnp.asarray(x) if is_readable else x
 
     def active_dropout(self, *, key: Any = None) -> Callable[[Array], Array] | None:
         """Return what drops numbers, if the call brings a key.
@@ -75,21 +79,12 @@ class Module(module.Module):
         return {name: {"key": own} for name, own in zip(("W_q", "W_k", "W_v", "W_o", "scoring"), keys, strict=True)}
 
 
-class Layer(Module):
-    """A layer with float32 constants that no map over leaves reaches, and parameters, which are leaves."""
+class EncodingArrays:
+    """The arrays of one encoding: float32 constants that no map over leaves reaches, and parameters, by name."""
 
-    children = ("parameters",)
+    encoding: Encoding
     constants: Constants
-
-    def __init__(self, encoding: Encoding, max_len: int = 0, *, key: Any = None) -> None:
-        super().__init__()
-        self.encoding = encoding
-        self.set_tables(encoding.constants(max_len))
-        named = encoding.parameters().items()
-        keys = split(key, len(named))
-        self.parameters = {
-            name: p.mean + normal(own, p.shape, p.std) for (name, p), own in zip(named, keys, strict=True)
-        }
+    parameters: dict[str, Any]
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants: those of the layer the first time, later longer ones for eager calls."""
@@ -126,6 +121,22 @@ class Layer(Module):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.encoding})"
+
+
+class Layer(EncodingArrays, Module):
+    """A layer whose parameters are leaves."""
+
+    children = ("parameters",)
+
+    def __init__(self, encoding: Encoding, max_len: int = 0, *, key: Any = None) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.set_tables(encoding.constants(max_len))
+        named = encoding.parameters().items()
+        keys = split(key, len(named))
+        self.parameters = {
+            name: p.mean + normal(own, p.shape, p.std) for (name, p), own in zip(named, keys, strict=True)
+        }
 
 
 def _drop(x: Array, rate: float, key: Any) -> Array:

@@ -13,7 +13,7 @@ from jax.tree_util import keystr
 
 from posenc_core.encodings import Encoding
 
-from .base import Layer
+from .base import EncodingArrays
 
 Host = np.ndarray[Any, Any]
 
@@ -67,8 +67,8 @@ def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
 
 def _encodings(tree: Any) -> Iterator[tuple[str, Encoding]]:
     """Yield the encodings of the layers in a tree, by name."""
-    for path, node in jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: isinstance(node, Layer)):
-        if isinstance(node, Layer):
+    for path, node in jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: isinstance(node, EncodingArrays)):
+        if isinstance(node, EncodingArrays):
             yield f"{keystr(path)}.encoding", node.encoding
 
 

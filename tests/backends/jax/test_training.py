@@ -3,13 +3,12 @@
 import jax
 import numpy as np
 import optax
-import orbax.checkpoint as ocp
 import pytest
 from flax import linen, nnx
 from jax import numpy as jnp
 
 from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Learned, LearnedSinusoidal, Rotary, T5Bias
+from posenc_core import Alibi, LearnedSinusoidal, Rotary, T5Bias
 
 from .plain import rotated, tokens
 
@@ -75,59 +74,6 @@ def test_weight_decay_and_masks_reach_only_parameters():
     layer = optax.apply_updates(layer, updates)
     for after, table in zip(layer.rotary.tables, before, strict=True):
         np.testing.assert_array_equal(after, table)
-
-
-class Model(nnx.Module):
-    """A flax model: the leaves of our layers become its parameters."""
-
-    def __init__(self, rngs):
-        self.project = nnx.Linear(16, 16, rngs=rngs)
-        learned = PositionalEncoding(16, encoding=Learned(dim=16, length=9), key=rngs.params())
-        self.learned = nnx.data(jax.tree.map(nnx.Param, learned))
-        self.fixed = nnx.data(PositionalEncoding(16))
-        attention = MultiHeadAttention(16, 2, position=POSITIONS["rotary"], key=rngs.params())
-        self.attention = nnx.data(jax.tree.map(nnx.Param, attention))
-
-    def __call__(self, x):
-        x = self.fixed(self.learned(self.project(x)))
-        return self.attention(x, x, x)
-
-
-def test_a_flax_model_trains():
-    model = Model(nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adam(0.02), wrt=nnx.Param)
-    before = np.asarray(model.learned.parameters["table"][...])
-
-    @nnx.jit
-    def step(model, optimizer, x):
-        value, gradient = nnx.value_and_grad(lambda model: ((model(x) - WANTED) ** 2).mean())(model)
-        optimizer.update(model, gradient)
-        return value
-
-    values = [float(step(model, optimizer, X)) for _ in range(5)]
-    assert values[-1] < 0.8 * values[0]
-    moved = np.abs(np.asarray(model.learned.parameters["table"][...]) - before).max(axis=1) > 0
-    assert moved.tolist() == [True] * 5 + [False] * 4  # the rows of the five tokens
-
-
-def test_a_flax_model_is_split_and_merged():
-    model = Model(nnx.Rngs(0))
-    graph, state = nnx.split(model)
-    assert len(jax.tree.leaves(state)) == 2 + 1 + 4  # no table among them
-    np.testing.assert_array_equal(nnx.merge(graph, state)(X), model(X))
-    other = Model(nnx.Rngs(1))
-    nnx.update(other, state)
-    np.testing.assert_array_equal(other(X), model(X))
-
-
-def test_a_flax_model_is_restored_from_a_checkpoint(tmp_path):
-    model = Model(nnx.Rngs(0))
-    graph, unknown = nnx.split(nnx.eval_shape(lambda: Model(nnx.Rngs(1))))
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(tmp_path / "model", nnx.state(model))
-        checkpointer.wait_until_finished()
-        restored = nnx.merge(graph, checkpointer.restore(tmp_path / "model", unknown))
-    np.testing.assert_array_equal(restored(X), model(X))
 
 
 class LinenModel(linen.Module):

@@ -1,0 +1,137 @@
+"""The layers as modules of `flax.nnx`: parameters are `nnx.Param`, tables are constants.
+
+>>> from flax import nnx
+>>> from jax import numpy as jnp
+>>> from posenc_backends.jax.flax import MultiHeadAttention
+>>> from posenc_core import T5Bias
+>>> attention = MultiHeadAttention(16, 2, position=T5Bias(num_heads=2), rngs=nnx.Rngs(0))
+>>> x = jnp.ones((1, 5, 16))
+>>> attention(x, x, x).shape
+(1, 5, 16)
+>>> sorted(nnx.state(attention, nnx.Param))
+['W_k', 'W_o', 'W_q', 'W_v', 'scoring']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from posenc_backends import require
+
+require("flax", install="flax")
+
+from flax import nnx
+
+if not hasattr(nnx, "data"):
+    raise ImportError("`posenc_backends.jax.flax` needs flax 0.12 or newer; run `pip install -U flax`.", name="flax")
+
+from jax import Array
+from jax import numpy as jnp
+
+from posenc_core import layers
+from posenc_core.encodings import Encoding
+
+from . import base
+from .backend import JaxBackend
+from .module import normal
+
+__all__ = ["AttentionBias", "MultiHeadAttention", "PositionalEncoding", "RotaryEmbedding"]
+
+
+class FlaxBackend(JaxBackend):
+    """JAX, with the projections and the dropout of `flax.nnx`."""
+
+    check_shared = layers.Backend.check_shared  # a module that several blocks hold is one module in `nnx.split`
+
+    def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> nnx.Linear:
+        """Return a projection of flax."""
+        return nnx.Linear(width, out, use_bias=bias, promote_dtype=_to_tokens_dtype, **options)
+
+    def dropout(self, rate: float, /) -> nnx.Dropout:
+        """Return a dropout of flax, which `train()` and `eval()` of a model switch."""
+        return nnx.Dropout(rate)
+
+
+class Module(base.Prepared, nnx.Module):
+    """The base of every layer, attention included.
+
+    Args:
+        rngs: the random keys: `params` draws initial parameters, by default those of `nnx.Rngs(0)`; `dropout` draws
+            the numbers to drop, without it each call in training must have `rngs`.
+    """
+
+    backend = FlaxBackend()
+    dropout: nnx.Dropout
+
+    def __init__(self, *, rngs: nnx.Rngs | None = None) -> None:
+        super().__init__()
+
+    def active_dropout(self, *, deterministic: bool | None = None, rngs: Any = None) -> Any:
+        """Return the dropout of this call, or None without dropout.
+
+        Args:
+            deterministic: whether to drop nothing, by default as `train()` or `eval()` set it; a new layer drops.
+            rngs: the random keys for dropout, by default those of the layer.
+        """
+        return partial(self.dropout, deterministic=deterministic, rngs=rngs) if self.dropout.rate else None
+
+    def part_options(self, *, rngs: nnx.Rngs | None = None) -> dict[str, dict[str, Any]]:
+        """Return the random keys for each part that has parameters."""
+        rngs = rngs or nnx.Rngs(0)
+        return {name: {"rngs": rngs} for name in ("W_q", "W_k", "W_v", "W_o", "scoring")}
+
+
+class Layer(base.EncodingArrays, Module):
+    """A layer whose parameters are `nnx.Param`."""
+
+    def __init__(self, encoding: Encoding, max_len: int = 0, *, rngs: nnx.Rngs | None = None) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.set_tables(encoding.constants(max_len))
+        rngs = rngs or nnx.Rngs(0)
+        self.parameters = nnx.data(
+            {
+                name: nnx.Param(p.mean + normal(rngs.params(), p.shape, p.std))
+                for name, p in encoding.parameters().items()
+            }
+        )
+
+
+def _with_keys(init: Callable[..., None]) -> Callable[..., None]:
+    """Return the constructor of a layer that gives its dropout the random keys."""
+
+    @wraps(init)
+    def with_keys(self: Any, *args: Any, rngs: nnx.Rngs | None = None, **options: Any) -> None:
+        init(self, *args, rngs=rngs, **options)
+        if self.dropout.rate and rngs is not None:
+            self.dropout = nnx.Dropout(self.dropout.rate, rngs=rngs)
+
+    return with_keys
+
+
+class PositionalEncoding(layers.PositionalEncoding, Layer):
+    __init__ = _with_keys(layers.PositionalEncoding.__init__)
+    __call__ = layers.PositionalEncoding.add
+
+
+class RotaryEmbedding(layers.RotaryEmbedding, Layer):
+    __call__ = layers.RotaryEmbedding.rotate
+
+
+class AttentionBias(layers.AttentionBias, Layer):
+    __call__ = layers.AttentionBias.bias
+
+
+class MultiHeadAttention(layers.MultiHeadAttention, Module):
+    rotary_layer = RotaryEmbedding
+    scoring_layer = AttentionBias
+
+    __init__ = _with_keys(layers.MultiHeadAttention.__init__)
+    __call__ = layers.MultiHeadAttention.attend
+
+
+def _to_tokens_dtype(arrays: tuple[Any, ...], **_: Any) -> tuple[Array | None, ...]:
+    """Return tokens, kernel and bias in the dtype of the tokens, as in every backend."""
+    return tuple([None if array is None else jnp.asarray(array).astype(arrays[0].dtype) for array in arrays])
