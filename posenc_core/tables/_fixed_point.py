@@ -96,7 +96,7 @@ def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
 
 
 def exact_angle(position: float, turn: int) -> int:
-    """Compute `position` × `turn` less whole turns, from -π to π, in units of 2**-200; the error is below 2**20."""
+    """Compute `position` × `turn` minus whole turns, from -π to π, in units of 2**-200; the error is below 2**20."""
     numerator, denominator = position.as_integer_ratio()
     angle = (numerator * turn // denominator + 2 ** (TURN_BITS - 1)) % 2**TURN_BITS - 2 ** (TURN_BITS - 1)
     return angle * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)

@@ -1,4 +1,4 @@
-"""Exact angles, less whole turns: every float32 entry is the true real number, rounded once.
+"""Exact angles, minus whole turns: every float32 entry is the true real number, rounded once.
 
 For programs that are given angles and compute cosine and sine themselves.
 """

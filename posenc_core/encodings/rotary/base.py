@@ -130,7 +130,7 @@ class RotaryEncoding(Tabular):
 
         The other entries are the flags and sizes that must agree with the arrays: layout, base, attention factor.
         Arrays are float32. Those of cosine and sine are exact, rounded once, with the attention factor. Angles are
-        exact less whole turns, within ±π radians, rounded once, hence off by at most 2**-23 at any position; with the
+        exact minus whole turns, within ±π radians, rounded once, hence off by at most 2**-23 at any position; with the
         precision `"float32"` they are the products as models compute them. ggml computes angles itself in float32.
 
         Args:

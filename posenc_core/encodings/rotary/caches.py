@@ -89,7 +89,7 @@ def _whole(encoding: Any, cos: Table, sin: Table) -> tuple[Table, Table]:
 
 
 def _angles(encoding: Any, rows: int) -> Table:
-    """Return the angle of each channel; in float32 as models compute it, or less whole turns."""
+    """Return the angle of each channel; in float32 as models compute it, or minus whole turns."""
     compute = angles_of_float32 if encoding.precision == "float32" else angles_in_turn
     angles = compute(sequence(rows), encoding._frequencies()[: encoding.pairs])
     angles = -angles if encoding.direction == "inverse" else angles
