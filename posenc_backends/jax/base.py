@@ -40,7 +40,7 @@ class Constants:
 
 
 class Prepared:
-    """What every layer does with its tokens, whatever the library of its module."""
+    """Prepares the tokens of every layer, whatever the library of its module."""
 
     def prepare(self, x: Any, width: int | None) -> Array:
         """Return an array of another library as an array of JAX; what is none is refused later, by its name."""
