@@ -30,6 +30,7 @@ ENVIRONMENTS = {  # the part of the common tests, and the variables to run it wi
     "keras": [
         (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/1", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
     ],
+    "mlx": [("1/2", {})],  # whose products of matrices are slow on processors
 }
 TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
@@ -37,7 +38,7 @@ ONCE = (  # in one environment only
     "test_book", "test_training", "test_resizing", "test_properties",
     "jax/test_equinox", "jax/test_flax", "jax/test_modes",
 )  # fmt: skip
-CHECKED = ("jax", "keras", "mxnet", "paddle")  # where checks of `posenc check` are left to `slow`: PyTorch runs them
+CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
 CHECKS = "tests/backends/test_check.py"
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
 ORIGINALS = {  # for the frameworks that they support; without their dependencies, which are old and draw
