@@ -203,6 +203,18 @@ def test_a_layer_pickles_and_prints_its_encoding():
     assert "(rotary): RotaryEmbedding(" in repr(MultiHeadAttention(16, 2, position=ROTARY))
 
 
+@pytest.mark.parametrize(
+    ("position", "error"), [(4095, "0.0001"), (32767, "0.001"), (131071, "0.004"), (1048576, "0.03")]
+)
+def test_errors_of_the_operator_of_mlx_are_those_of_the_page(position, error):
+    rotary = Rotary(head_dim=64, layout="half")
+    x = np.repeat(np.float32([1, 0]), 32).reshape(1, 1, 1, 64)  # cosines and sines
+    wanted = np.concatenate(rotary.cos_sin([position]), axis=-1)[0]
+    theirs = mx.fast.rope(mx.array(x), 64, traditional=False, base=10000.0, scale=1.0, offset=position)
+    assert f"{np.abs(to_numpy(theirs)[0, 0, 0] - wanted).max():.1g}" == error
+    np.testing.assert_array_equal(to_numpy(RotaryEmbedding(rotary)(mx.array(x), start=position))[0, 0, 0], wanted)
+
+
 def test_quantized_projections_attend():
     attention = MultiHeadAttention(64, 2, position=Rotary(head_dim=32, layout="half"))
     x = tokens(1, 5, 64)
