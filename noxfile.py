@@ -30,6 +30,7 @@ ENVIRONMENTS = {  # the part of the common tests, and the variables to run it wi
     "keras": [
         (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/1", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
     ],
+    "mlx": [("1/2", {})],  # whose products of matrices are slow on processors
 }
 TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
@@ -37,10 +38,13 @@ ONCE = (  # in one environment only
     "test_book", "test_training", "test_resizing", "test_properties",
     "jax/test_equinox", "jax/test_flax", "jax/test_modes",
 )  # fmt: skip
-CHECKED = ("jax", "keras", "mxnet", "paddle")  # where checks of `posenc check` are left to `slow`: PyTorch runs them
+CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
 CHECKS = "tests/backends/test_check.py"
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
-ORIGINALS = {"mxnet": ("d2l", "gluonnlp")}  # else d2l; without their dependencies, which are old and draw
+ORIGINALS = {  # for the frameworks that they support; without their dependencies, which are old and draw
+    **dict.fromkeys(("jax", "keras", "paddle", "torch"), ("d2l",)),
+    "mxnet": ("d2l", "gluonnlp"),
+}
 COMPANIONS = {  # packages that a framework runs on or exports to
     "jax": ("equinox", "flax", "optax", "flatbuffers"),
     "keras": tuple(KERAS_BACKENDS.values()),
@@ -139,16 +143,18 @@ def old_numpy(session: nox.Session) -> None:
     ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
 )
 def backend(session: nox.Session, name: str) -> None:
-    """Test the backend of a framework: exact tables, the common suite, docstring examples, the layers of d2l."""
+    """Test the backend of a framework: exact tables, the common suite, docstring examples, the layers of d2l if any."""
     prepare(session, name)
-    session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS.get(name, ("d2l",)))
+    if name in ORIGINALS:
+        session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS[name])
     session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
     first = test(session, name)
     if name == "torch":
         test_lower_levels(session, name)
     unimportable = "--ignore-glob=*/triton_kernel.py"  # which has no examples; session gpu has Triton
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, unimportable, env=first)
-    session.run("pytest", "tests/d2l", "--backend", name, *TWO_PROCESSES, *BY_FILE, *session.posargs, env=first)
+    if name in ORIGINALS:
+        session.run("pytest", "tests/d2l", "--backend", name, *TWO_PROCESSES, *BY_FILE, *session.posargs, env=first)
 
 
 @nox.session(default=False)

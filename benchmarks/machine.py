@@ -27,7 +27,7 @@ VARIABLES = (  # libraries read their number of threads from these on import
     "NPROC",  # XLA
 )
 PACKAGES = (
-    *("posenc", "numpy", "torch", "jax", "jaxlib", "keras", "tensorflow-cpu", "paddlepaddle", "mxnet"),
+    *("posenc", "numpy", "torch", "jax", "jaxlib", "keras", "tensorflow-cpu", "paddlepaddle", "mxnet", "mlx"),
     *("transformers", "torchtune", "rotary-embedding-torch", "x-transformers", "positional-encodings", "diffusers"),
     *("timm", "keras-hub", "flax", "d2l", "triton", "liger-kernel", "flash-attn", "flashinfer-python"),
 )

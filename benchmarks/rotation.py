@@ -3,11 +3,11 @@
     python benchmarks/rotation.py --backend torch -o rotation-torch.json
     python benchmarks/rotation.py --backend torch --only prefill bfloat16 --threads 1 --rounds 7
 
-Backends: numpy, torch (with the peers that are installed), paddle, mxnet, jax, keras (on `KERAS_BACKEND`). `q` and `k`
-are both rotated; "grouped" has one head of keys for four of queries. "copy" is the framework's own copy of both into
-fresh memory; with a backward pass, both yardsticks copy twice the bytes. "without the kernel" is what a process does
-that has no compiled library. Tables are computed before: transformers, diffusers and x-transformers do so once for all
-layers.
+Backends: numpy, torch (with the peers that are installed), paddle, mxnet, jax, mlx, keras (on `KERAS_BACKEND`). `q` and
+`k` are both rotated; "grouped" has one head of keys for four of queries. "copy" is the framework's own copy of both
+into fresh memory; with a backward pass, both yardsticks copy twice the bytes. "without the kernel" is what a process
+does that has no compiled library. Tables are computed before: transformers, diffusers and x-transformers do so once for
+all layers.
 """
 
 from __future__ import annotations

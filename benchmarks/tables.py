@@ -3,7 +3,7 @@
     python benchmarks/tables.py --backend torch -o tables-torch.json
     python benchmarks/tables.py --only import --threads 1
 
-Backends: numpy, torch, paddle, mxnet, jax, keras. The yardstick is a memcpy of 64 MiB, the size of a table of
+Backends: numpy, torch, paddle, mxnet, jax, mlx, keras. The yardstick is a memcpy of 64 MiB, the size of a table of
 131072 x 128. "differences" are the errors of the other tables. The yardstick of imports is the import of NumPy.
 """
 
@@ -97,6 +97,7 @@ def _usual(backend: str) -> Callable[[Any], Any]:
         "paddle": ("paddle", "to_tensor"),
         "mxnet": ("mxnet.np", "array"),
         "jax": ("jax.numpy", "array"),
+        "mlx": ("mlx.core", "array"),
         "keras": ("keras.ops", "convert_to_tensor"),
     }[backend]
     function: Callable[[Any], Any] = getattr(import_module(module), name)

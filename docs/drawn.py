@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 FOLDER = Path(__file__).parent / "_drawn"
 LABELS = Path(__file__).parent / "locale" / "zh_CN" / "LC_MESSAGES" / "figures.po"
 COLORS = mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"].by_key()["color"]
-NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
+NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX", "mlx": "MLX"}
 SHADES = {"light": "#222222", "dark": "#dddddd"}
 FAMILIES = ("DejaVu Sans", "PingFang SC", "Noto Sans CJK SC", "Source Han Sans SC", "Microsoft YaHei")
 FONTS = ", ".join([*(f"'{family}'" for family in FAMILIES), "sans-serif"])

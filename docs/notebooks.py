@@ -12,7 +12,14 @@ from markdown_it.token import Token
 from mdit_py_plugins.colon_fence import colon_fence_plugin
 from nbformat import NotebookNode, v4
 
-FRAMEWORKS = {"torch": "PyTorch", "keras": "TensorFlow / Keras", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
+FRAMEWORKS = {
+    "torch": "PyTorch",
+    "keras": "TensorFlow / Keras",
+    "paddle": "Paddle",
+    "mxnet": "MXNet",
+    "jax": "JAX",
+    "mlx": "MLX",
+}
 PAGES = Path(__file__).parent / "tutorial"
 DRAWN = Path(__file__).parent / "_drawn"
 MARKDOWN = MarkdownIt().use(colon_fence_plugin)

@@ -11,7 +11,7 @@ import posenc_backends
 from posenc_backends.conformance.cases import Case, cases, golden
 from posenc_backends.conformance.known_failures import KNOWN_FAILURES, known_failures
 
-FRAMEWORKS = {"torch": "PyTorch", "keras": "Keras", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX"}
+FRAMEWORKS = {"torch": "PyTorch", "keras": "Keras", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX", "mlx": "MLX"}
 MODE_TITLES = FRAMEWORKS | {"tensorflow": "Keras on TensorFlow: further modes"}
 BACKENDS = Path(posenc_backends.__file__).parent
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -20,7 +20,7 @@ COLUMNS = {  # what users ask for, and the modes that show it
     "eager": "a call, as Python runs it, in float32 and float64",
     "gradients": "gradients of tokens and parameters, in every mode that has some",
     "half": "float16 and bfloat16, in every check and mode",
-    "compiled": "`torch.compile`, `tf.function`, `to_static`, `hybridize`, `jit`",
+    "compiled": "`torch.compile`, `tf.function`, `to_static`, `hybridize`, `jit`, `mx.compile`",
     "exported": "written as a program, and run without the layer",
     "saved": "files and configurations of the framework",
     "cast": "casts of a layer, autocast, mixed policies",
@@ -72,6 +72,14 @@ MODES_OF: dict[str, dict[str, tuple[str, ...]]] = {
         "saved": ("saved",),
         "copied": ("copied", "pickled"),
         "vmap": ("vmapped", "scanned"),
+    },
+    "mlx": {
+        "compiled": ("compiled", "in a model"),
+        "exported": ("exported",),
+        "saved": ("saved",),
+        "cast": ("cast",),
+        "copied": ("copied", "pickled"),
+        "vmap": ("vmapped",),
     },
 }
 BEGINNING = """---

@@ -14,7 +14,7 @@ from types import ModuleType
 HOST_NAMES = ("numpy", "strict")
 NAMES = tuple(
     name
-    for name in ("torch", "keras", "paddle", "mxnet", "jax")
+    for name in ("torch", "keras", "paddle", "mxnet", "jax", "mlx")
     if (Path(__file__).with_name(name) / "__init__.py").exists()  # a backend is a folder that can be deleted
 )
 

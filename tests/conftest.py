@@ -4,15 +4,13 @@ import warnings
 import numpy as np
 import pytest
 
-from posenc_backends import load
+from posenc_backends import HOST_NAMES, NAMES, load
 from posenc_backends.conformance.cases import backend_under_test
 from posenc_backends.conformance.errors import BackendUnderTest
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--backend", default="numpy", help="the backend to test: numpy, strict, torch, keras, paddle, mxnet or jax"
-    )
+    parser.addoption("--backend", default="numpy", help=f"the backend to test: {', '.join([*HOST_NAMES, *NAMES])}")
     parser.addoption(
         "--share",
         default="1/1",

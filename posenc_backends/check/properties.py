@@ -84,6 +84,10 @@ def compiled(function: Callable[..., Any], framework: Framework) -> Callable[...
         import jax
 
         return jax.jit(function)
+    if name == "mlx":
+        import mlx.core
+
+        return mlx.core.compile(function)
     if name == "tensorflow":
         import tensorflow
 

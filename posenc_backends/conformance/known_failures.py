@@ -96,6 +96,21 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
             "float64": "JAX has float64 only if `jax_enable_x64` is set.",
         },
     },
+    "mlx": {
+        "": {
+            "`mx.compile(…, shapeless=True)`": (
+                "It would replay the rows of the first length for any other: MLX can slice no table there, and raises "
+                "an error."
+            ),
+            "pending results in another thread": (
+                "MLX computes an array in the thread that made it: call `mx.eval` or read the result there."
+            ),
+            "strided parameters in `mx.export_function`": (
+                "MLX writes their numbers in the order of memory, even for a plain `Linear`: pass them through "
+                "`mx.contiguous`."
+            ),
+        },
+    },
     "numpy": {
         "": {
             "gradient": "NumPy has no automatic differentiation.",

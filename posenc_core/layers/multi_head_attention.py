@@ -147,10 +147,12 @@ class MultiHeadAttention(Documented):
             setattr(self, name, self.backend.linear(num_hiddens, out, bias, **parts.get(name, {})))
         self.dropout = self.backend.dropout(dropout)
         rotary = scoring = None
-        if isinstance(encoding, RotaryEncoding):
-            rotary = shared or self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
+        if shared is not None:  # it may be an empty container, which is false
+            rotary, scoring = (shared, None) if isinstance(encoding, RotaryEncoding) else (None, shared)
+        elif isinstance(encoding, RotaryEncoding):
+            rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
         elif isinstance(encoding, Scoring):
-            scoring = shared or self.scoring_layer(encoding, **parts.get("scoring", {}))
+            scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
         self.rotary, self.scoring = rotary, scoring
 
     def attend(  # noqa: PLR0913 - all that can be said of a call

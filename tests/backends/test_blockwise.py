@@ -40,7 +40,7 @@ def test_positions_for_each_row_and_masks_of_the_framework(on, to_backend):
     np.testing.assert_allclose(on.backend.to_numpy(got), wanted, atol=8 * 2**-23 * np.abs(wanted).max())
 
 
-COMPILES_FUNCTIONS = ("torch", "jax", "paddle")
+COMPILES_FUNCTIONS = ("torch", "jax", "paddle", "mlx")
 
 
 def test_it_is_compiled(on, to_backend):

@@ -9,7 +9,7 @@ from posenc_core import Alibi, Backend, Rotary, layers
 LAYERS = ("PositionalEncoding", "RotaryEmbedding", "AttentionBias", "MultiHeadAttention")
 HOOKS = ("arrays", "initial_arrays", "set_tables", "prepare", "active_dropout")
 OVERRIDDEN = {"mxnet": {"values", "cos_sin"}}  # second methods that a block inside a graph calls with symbols
-MORE = {"torch": ("score_mod",), "jax": ("to_state", "from_state")}
+MORE = {"torch": ("score_mod",), "jax": ("to_state", "from_state"), "mlx": ("to_state", "from_state")}
 
 
 def test_a_backend_has_its_public_names(backend):

@@ -14,6 +14,7 @@ TITLES = {
     "jax": "JAX",
     "paddle": "Paddle",
     "mxnet": "MXNet 1.9.1",
+    "mlx": "MLX",
     "numpy": "NumPy",
     "strict": "NumPy",
 }

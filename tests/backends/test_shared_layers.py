@@ -38,6 +38,18 @@ def test_blocks_keep_the_layer_itself(on, encoding):
     assert all(getattr(block, name) is layer for block in blocks_of(on, layer))
 
 
+def test_a_layer_that_is_an_empty_container_is_shared():
+    """In some frameworks a layer is a container of its parameters, and without parameters it is false."""
+    from posenc_backends import numpy
+
+    class Container(numpy.RotaryEmbedding):
+        def __len__(self):
+            return 0
+
+    layer = Container(ROTARY)
+    assert numpy.MultiHeadAttention(8, 2, position=layer).rotary is layer
+
+
 @pytest.mark.parametrize(("layer_name", "encoding"), LEARNED.items())
 def test_learned_layers_are_shared_or_rejected(on, layer_name, encoding):
     layer = getattr(on.backend, layer_name)(encoding)

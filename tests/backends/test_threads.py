@@ -89,8 +89,9 @@ def test_threads_that_share_compiled_code_get_right_rows(on, to_backend):
     arrays = [to_backend(given) for given in tokens]
     for array in arrays[:2]:
         compiled(array)  # compile before the threads start
-    for given, result in zip(tokens, in_threads(compiled, arrays), strict=True):
-        np.testing.assert_allclose(on.backend.to_numpy(result), rotated(given.astype(np.float64)), rtol=0, atol=6 * ULP)
+    results = in_threads(lambda array: on.backend.to_numpy(compiled(array)), arrays)  # lazy results run when read
+    for given, result in zip(tokens, results, strict=True):
+        np.testing.assert_allclose(result, rotated(given.astype(np.float64)), rtol=0, atol=6 * ULP)
 
 
 def test_a_slower_thread_does_not_shorten_the_table_of_others(on, to_backend, monkeypatch):
@@ -113,8 +114,9 @@ def test_threads_that_share_attention_agree_with_one_thread(on, to_backend):
     random = np.random.default_rng(0)
     tokens = [to_backend(random.uniform(-1, 1, (2, length, 16)).astype(np.float32)) for length in [3, 5] * 8]
     alone = [on.backend.to_numpy(attention(x, x, x, causal=True)) for x in tokens]
-    for got, expected in zip(in_threads(lambda x: attention(x, x, x, causal=True), tokens), alone, strict=True):
-        np.testing.assert_array_equal(on.backend.to_numpy(got), expected)
+    results = in_threads(lambda x: on.backend.to_numpy(attention(x, x, x, causal=True)), tokens)
+    for got, expected in zip(results, alone, strict=True):
+        np.testing.assert_array_equal(got, expected)
 
 
 def projections(width):

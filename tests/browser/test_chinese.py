@@ -14,7 +14,7 @@ BUILT = DOCS / "_build"
 PAGES = sorted(path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in CATALOGUES.rglob("*.po"))
 PAGES = [page for page in PAGES if page not in ("sphinx", "figures")]  # words of the theme, labels of figures
 HOWTO = {f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")}
-TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX"]
+TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX", "MLX"]
 KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead
 
 

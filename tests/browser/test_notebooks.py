@@ -13,7 +13,7 @@ from ..pages import blocks
 from .conftest import PAGES as BUILT
 
 ADDRESS = re.compile(r'href="http://127\.0\.0\.1:8050/\?([^"]*)"')
-FRAMEWORKS = ("torch", "keras", "paddle", "mxnet", "jax")
+FRAMEWORKS = ("torch", "keras", "paddle", "mxnet", "jax", "mlx")
 
 
 @pytest.mark.parametrize("page", TUTORIAL, ids=lambda page: page.stem)

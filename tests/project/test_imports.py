@@ -14,7 +14,7 @@ import posenc_core
 
 CORE = Path(posenc_core.__file__).parent
 BACKENDS = Path(posenc_backends.__file__).parent
-FRAMEWORKS = {"torch", "tensorflow", "keras", "paddle", "mxnet", "jax", "flax"}
+FRAMEWORKS = {*posenc_backends.NAMES, "tensorflow", "flax"}
 COMPANIONS = {"flax": "jax"}  # a library on a framework: its modules lie in the framework's folder
 CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
     "_array_api", "_values", "positions", "tables", "scaling", "rotation", "addition", "attention", "encodings",
@@ -23,7 +23,7 @@ CORE_LAYERS = [  # lowest first: each imports from itself and from those before 
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
     "_kernels", "adapters", "training", "conformance", "check", "verdict", "cli",
 ]  # fmt: skip
-ADAPTERS = ["numpy", "strict", "torch", "tensorflow", "jax", "keras", "paddle", "mxnet"]
+ADAPTERS = [*posenc_backends.HOST_NAMES, *posenc_backends.NAMES, "tensorflow"]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
 
 

@@ -62,12 +62,12 @@ def test_the_packages_are_typed_and_their_examples_run(package):
 
 def modules(package):
     """Import and yield the modules of a package that need no framework and no browser."""
+    frameworks = "|".join([*posenc_backends.NAMES, "tensorflow"])
     elsewhere = (
-        *posenc_backends.NAMES,
-        "tensorflow",
+        frameworks,
         "__main__",
-        r"conformance.(frameworks.(torch|jax|keras|paddle|mxnet|tensorflow).*|__main__)",
-        r"training.(torch|jax|paddle|mxnet|tensorflow)",
+        rf"conformance.(frameworks.({frameworks}).*|__main__)",
+        rf"training.({frameworks})",
         r"cli.explorer\.(app|figures|guard|page|server|style)",
         r"cli.golden.onnx_models",
     )

@@ -7,7 +7,14 @@ import pytest
 
 from ..pages import FOLDER, FRONT, PAGES, blocks, run
 
-TABS = [("PyTorch", "torch"), ("TensorFlow / Keras", "keras"), ("Paddle", "paddle"), ("MXNet", "mxnet"), ("JAX", "jax")]
+TABS = [
+    ("PyTorch", "torch"),
+    ("TensorFlow / Keras", "keras"),
+    ("Paddle", "paddle"),
+    ("MXNet", "mxnet"),
+    ("JAX", "jax"),
+    ("MLX", "mlx"),
+]
 DRAWINGS = FOLDER.parent / "drawings"
 
 

@@ -31,7 +31,7 @@ def tabs(sections):
 
 
 def test_the_matrix_has_every_encoding_on_every_framework(tabs):
-    assert list(tabs) == ["PyTorch", "Keras", "Paddle", "MXNet", "JAX"]
+    assert list(tabs) == ["PyTorch", "Keras", "Paddle", "MXNet", "JAX", "MLX"]
     for tab in tabs.values():
         header, *cells = rows(tab.partition("\n| column |")[0])
         assert header[:5] == ["encoding", "eager", "gradients", "half", "compiled"]
@@ -58,7 +58,7 @@ def test_every_mode_is_in_a_column():
 
 
 def test_each_mode_has_a_sentence(sections):
-    titles = ["PyTorch", "Keras", "Paddle", "MXNet", "JAX", "Keras on TensorFlow: further modes"]
+    titles = ["PyTorch", "Keras", "Paddle", "MXNet", "JAX", "MLX", "Keras on TensorFlow: further modes"]
     assert list(sections) == ["Encodings", *titles]
     for title in titles:
         _, *modes = rows(sections[title].partition("\n| known failure |")[0])
@@ -80,4 +80,4 @@ def test_every_known_failure_is_listed(sections):
 def test_no_framework_is_imported():
     code = f"import runpy, sys; runpy.run_path({str(PAGE)!r})['support'](); print(*sys.modules, sep='\\n')"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"torch", "jax", "paddle", "mxnet", "tensorflow"} & set(modules.split("\n"))
+    assert not {"torch", "jax", "paddle", "mxnet", "mlx", "tensorflow"} & set(modules.split("\n"))

@@ -62,6 +62,7 @@ TARGETS = tuple(
         Target("paddle", "paddle", "paddlepaddle"),
         Target("mxnet", "mxnet", "mxnet"),
         Target("jax", "jax", "jax"),
+        Target("mlx", "mlx", "mlx"),
     )
     if {target.backend, target.keras_backend or "numpy"} <= {*HOST_NAMES, *NAMES, "tensorflow"}
 )

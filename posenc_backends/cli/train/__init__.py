@@ -7,13 +7,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from posenc_backends import NAMES
 from posenc_core.encodings.notation import parse
 
 if TYPE_CHECKING:
     from ..parser import Parser, Subparsers
 
 TASKS = ("dates", "copy", "reverse", "addition")
-BACKENDS = ("torch", "tensorflow", "paddle", "mxnet", "jax", "keras")
+BACKENDS = (*NAMES, "tensorflow")
 
 
 def add_parser(subparsers: Subparsers) -> Parser:

@@ -1,0 +1,181 @@
+"""Test layers of MLX: helpers of the suite, and modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+from mlx import nn
+from mlx.utils import tree_flatten
+
+from posenc_backends.conformance.known_failures import known_failures
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, pickled, saved
+
+from ...mlx.layers import MultiHeadAttention
+from ...mlx.state import from_state, to_state
+
+KNOWN_FAILURES = known_failures("mlx")
+WARNINGS = ()
+CONTRACTS = False  # `compiled` never fuses a multiplication and an addition
+
+
+def cast(array: mx.array, dtype: str) -> mx.array:
+    """Return the array in the dtype of this name."""
+    return array.astype(getattr(mx, dtype))
+
+
+def gradient(function: Callable[[mx.array], mx.array], x: mx.array, weights: mx.array) -> mx.array:
+    """Return the gradient of `sum(function(x) * weights)` with respect to `x`."""
+    _, (result,) = mx.vjp(function, [x], [weights])
+    return result
+
+
+def compiled(layer: Any) -> Callable[..., Any]:
+    """Return the layer compiled; options that are not arrays are constants of the program."""
+
+    def call(*arrays: Any, **options: Any) -> Any:
+        traced = {name: option for name, option in options.items() if isinstance(option, mx.array)}
+        constant = {name: option for name, option in options.items() if name not in traced}
+        return mx.compile(partial(layer, **constant))(*arrays, **traced)
+
+    return call
+
+
+def eval_mode(layer: Any, dtype: str = "float32") -> Any:
+    """Return the layer in evaluation mode; cast attention to this dtype, as others use that of the tokens."""
+    if isinstance(layer, MultiHeadAttention):
+        layer.set_dtype(getattr(mx, dtype))
+    return layer.eval()
+
+
+def with_projections(layer: Any, matrices: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """Set the projections of an attention layer to these matrices (inputs × outputs), and return the layer."""
+    for name, matrix in matrices.items():
+        getattr(layer, name).weight = mx.array(matrix.T.copy())  # `mx.export_function` writes strided ones as they lie
+    return layer
+
+
+def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> Any:
+    """Set the layer's parameters of these names, and return the layer."""
+    for name, array in numbers.items():
+        setattr(layer, name, mx.array(array))
+    return layer
+
+
+def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
+    """Save the state of the layer, load it into a new one, and return that."""
+    path = str(folder / "layer.safetensors")
+    mx.save_safetensors(path, to_state(layer))
+    return from_state(make(), mx.load(path))
+
+
+def parameter_gradient(layer: Any, name: str, x: mx.array, weights: mx.array, **options: Any) -> mx.array:
+    """Return the gradient of `sum(layer(x, …) * weights)` with respect to the layer's parameter of this name."""
+    own = layer[name]
+
+    def call(numbers: mx.array) -> mx.array:
+        layer.update({name: numbers})
+        return layer(x, **options)
+
+    result = gradient(call, own, weights)
+    layer.update({name: own})
+    return result
+
+
+class Model(nn.Module):
+    """A model that contains a layer."""
+
+    def __init__(self, case: LayerCase) -> None:
+        super().__init__()
+        self.case = case
+        self.layer = case.layer()
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.case.call(self.layer, *arrays)
+
+
+def compile_layer(case: LayerCase, folder: Path) -> Run:
+    """Compile with `mx.compile`, the layer as a constant."""
+    return mx.compile(partial(case.call, case.layer()))
+
+
+def in_a_model(case: LayerCase, folder: Path) -> Run:
+    """Compile a model that contains the layer, its state as input and output."""
+    model = Model(case)
+    return mx.compile(model, inputs=model.state, outputs=model.state)
+
+
+def exported(case: LayerCase, folder: Path) -> Run:
+    """Export with `mx.exporter` for each length, and run the file without the layer."""
+    path = str(folder / "layer.mlxfn")
+    with mx.exporter(path, partial(case.call, case.layer())) as write:
+        for length in LENGTHS:
+            write(*case.arrays(length))
+    program = mx.import_function(path)
+    return lambda *arrays: program(*arrays)[0]
+
+
+def vmapped(case: LayerCase, folder: Path) -> Run:
+    """Apply `mx.vmap` over a new first axis of all arguments."""
+    call = mx.vmap(partial(case.call, case.layer()))
+    return lambda *arrays: call(*_doubled(arrays))[1]
+
+
+def cast_layer(case: LayerCase, folder: Path) -> Run:
+    """Cast the layer to float16, bfloat16 and back; its parameters fit into each of them."""
+    layer = case.layer()
+    dtypes = {name: parameter.dtype for name, parameter in tree_flatten(layer.parameters())}
+    layer.set_dtype(mx.float16)
+    layer.set_dtype(mx.bfloat16)
+    cast_back = [(name, parameter.astype(dtypes[name])) for name, parameter in tree_flatten(layer.parameters())]
+    return partial(case.call, layer.load_weights(cast_back))
+
+
+def pulled_back(transform: Callable[..., Any], case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient of a transformed call."""
+    call = transform(partial(case.call, case.layer()))
+
+    def run(weights: Any, x: Any, *arrays: Any) -> Any:
+        return gradient(lambda x: call(x, *arrays), x, weights)
+
+    return run
+
+
+def compiled_gradient(case: LayerCase, folder: Path) -> Run:
+    """Compile the gradient with `mx.compile`."""
+    return mx.compile(pulled_back(lambda call: call, case, folder))
+
+
+def vmapped_gradient(case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient under `mx.vmap` over a new first axis of all arguments."""
+    call = mx.vmap(pulled_back(lambda call: call, case, folder))
+    return lambda *arrays: call(*_doubled(arrays))[1]
+
+
+def _doubled(arrays: Any) -> list[mx.array]:
+    """Return each array behind another one, in reverse order."""
+    return [mx.stack([x[::-1], x]) for x in arrays]
+
+
+MODES: dict[str, Mode] = {
+    "compiled": compile_layer,
+    "in a model": in_a_model,
+    "exported": exported,
+    "vmapped": vmapped,
+    "cast": cast_layer,
+    "saved": saved,
+    "copied": copied,
+    "pickled": pickled,
+}
+GRADIENT_MODES: dict[str, Mode] = {
+    "grad": partial(pulled_back, lambda call: call),
+    "compiled": compiled_gradient,
+    "checkpointed": partial(pulled_back, mx.checkpoint),
+    "vmapped": vmapped_gradient,
+}
+LENGTHS = (48, 7)  # each is compiled anew, so there are only two

@@ -1,0 +1,26 @@
+"""The layers of the MLX backend."""
+
+from __future__ import annotations
+
+from posenc_core import layers
+
+from .base import Layer, Module
+
+
+class PositionalEncoding(layers.PositionalEncoding, Layer):
+    __call__ = layers.PositionalEncoding.add
+
+
+class RotaryEmbedding(layers.RotaryEmbedding, Layer):
+    __call__ = layers.RotaryEmbedding.rotate
+
+
+class AttentionBias(layers.AttentionBias, Layer):
+    __call__ = layers.AttentionBias.bias
+
+
+class MultiHeadAttention(layers.MultiHeadAttention, Module):
+    rotary_layer = RotaryEmbedding
+    scoring_layer = AttentionBias
+
+    __call__ = layers.MultiHeadAttention.attend
