@@ -2,8 +2,7 @@
 
 For float32, angles are reduced exactly, and cosine and sine are computed in float64 with an error bound; rows of
 consecutive positions come from the angle addition theorem. If both ends of the bound round to the same float32, this is
-the entry
-(Ziv's test); the few other entries are computed by big integers, and so are all entries of float64.
+the entry (Ziv's test); the few other entries are computed by big integers, and so are all entries of float64.
 """
 
 from __future__ import annotations
