@@ -1,11 +1,11 @@
 """Tokens of float64 meet tables of float64: golden numbers of mpmath, rounded once."""
 
+import mpmath
 import numpy as np
 import pytest
 
 from posenc_core import Placed, RandomFourierFeatures, Rotary, rotate
 
-mpmath = pytest.importorskip("mpmath")
 NEAR, FAR = [3, 4, 5, 6], [0, 9, 70000, 2**31 - 1]
 ROTARY = Rotary(head_dim=8, layout="half")
 
