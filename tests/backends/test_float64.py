@@ -103,3 +103,16 @@ def test_float32_tokens_keep_tables_of_float32(backend, to_backend):
     x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
     expected = rotate(x, *ROTARY.cos_sin(range(4)), layout="half")
     assert np.array_equal(backend.to_numpy(layer(to_backend(x))), expected)
+
+
+@pytest.mark.parametrize("positions", [FAR, [0.25, 1.5]], ids=["integers", "real"])
+def test_cos_sin_of_a_layer_follows_the_dtype_that_is_asked_for(in_float64, positions):
+    backend, options = in_float64
+    layer = backend.RotaryEmbedding(ROTARY, **options)
+    for given in (positions, backend.from_numpy(np.array(positions))):
+        for dtype in (np.float64, np.float32):
+            cos, sin = (backend.to_numpy(table) for table in layer.cos_sin(given, dtype=dtype.__name__))
+            expected_cos, expected_sin = ROTARY.cos_sin(positions, dtype=dtype)
+            assert cos.dtype == dtype
+            assert np.array_equal(cos, expected_cos)
+            assert np.array_equal(sin, expected_sin)
