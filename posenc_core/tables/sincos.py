@@ -63,7 +63,7 @@ def cos_sin(
         frequencies: radians per position, decimals that are not negative.
         factor: the attention factor, a decimal that is not negative.
         envelope: the growth of each column along the positions; None for none.
-        dtype: float32 or float64, which takes about a hundred times as long.
+        dtype: float32 or float64, which takes 30 to 80 times as long.
     Returns:
         Two arrays of this dtype, correctly rounded.
     Raises:
