@@ -69,6 +69,10 @@ class TorchBackend(Backend):
         """Return whether the tensor holds floating-point numbers."""
         return x.is_floating_point()
 
+    def is_float64(self, x: Any, /) -> bool:
+        """Return whether the tensor holds numbers of float64."""
+        return x.dtype is torch.float64
+
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
         """Return the rows from `start` to `stop` of each table."""
         return tuple([table[start:stop] for table in tables])

@@ -11,11 +11,12 @@ import numpy as np
 
 from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static, shown
 from .._array_api.lazy import tables_by_block
-from .._array_api.namespace import A, Array, aligned, namespace_of, shape_of
+from .._array_api.namespace import A, Array, aligned, dtype_name, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
 from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
+from ..tables.sincos import DType
 from .base import Encoding
 from .rotary.base import RotaryEncoding
 from .scoring.base import ContentScoring, PositionScoring, Scoring
@@ -139,7 +140,11 @@ class Placed:
         if encoding.computes_rows:
             return encoding.rows_of(self._weights(x), _to_library_of(positions, x))
         several = encoding.num_axes > 1
-        rows = encoding.cos_sin(positions) if several else tables_by_block(partial(_rows, encoding), positions)
+        dtype = np.float64 if dtype_name(x) == "float64" else np.float32
+        if several:
+            rows = encoding.cos_sin(positions, dtype=dtype)
+        else:
+            rows = tables_by_block(partial(_rows, encoding, dtype), positions)
         return tuple(_to_library_of(table, x) for table in rows)
 
     def _scores_by_offset(self, encoding: PositionScoring, queries: range, keys: range, x: Array) -> Array:
@@ -169,8 +174,8 @@ class Placed:
         return {**{name: _to_library_of(table, x) for name, table in constants}, **given}
 
 
-def _rows(encoding: RotaryEncoding, positions: Any) -> tuple[Any, ...]:
-    return tuple(encoding.rows(from_array(positions)).values())
+def _rows(encoding: RotaryEncoding, dtype: DType, positions: Any) -> tuple[Any, ...]:
+    return tuple(encoding.rows(from_array(positions), dtype).values())
 
 
 def _check_parameter(encoding: Encoding, name: str, shape: tuple[int, ...], given: Any) -> None:

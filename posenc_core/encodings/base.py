@@ -14,6 +14,7 @@ from .._array_api.checks import check_integer, shown
 from .._array_api.namespace import Array, dtype_name
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
+from ..tables.sincos import DType
 
 Tables = dict[str, npt.NDArray[Any]]
 
@@ -70,8 +71,8 @@ class Tabular(Encoding):
     offset: ClassVar[int] = 0
 
     @abstractmethod
-    def rows(self, positions: npt.NDArray[Any]) -> Tables:
-        """Return the rows of positions, by table, each `(..., length, columns)`."""
+    def rows(self, positions: npt.NDArray[Any], dtype: DType = np.float32) -> Tables:
+        """Return the rows of positions, by table, each `(..., length, columns)`, of float32 or float64."""
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
         """Compute the rows of positions from the constants and parameters of a layer, in its framework.

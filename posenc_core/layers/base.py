@@ -61,6 +61,10 @@ class Backend(ABC):
         """Return whether `x` holds floating-point numbers."""
         return is_floating(x)
 
+    def is_float64(self, x: Any, /) -> bool:
+        """Return whether `x` holds numbers of float64, which get tables of float64."""
+        return "float64" in str(x.dtype)
+
     def shape(self, x: Any, /) -> tuple[Any, ...]:
         """Return the sizes of `x`: integers, or integers of the framework for sizes unknown while tracing."""
         return x.shape

@@ -107,7 +107,8 @@ class PositionalEncoding(TableLayer):
             rows: tuple[Any, ...] = self.backend.eager(self.encoding.traced_rows, *by_axis)
             return rows
         host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))
-        row = self.to_backend(self.backend.eager(self.encoding.rows, host)["table"])
+        dtype = np.float64 if self._is_float64(x) else np.float32
+        row = self.to_backend(self.backend.eager(self.encoding.rows, host, dtype)["table"])
         if is_real(given) and self.backend.stop_gradient(given) is not given:
             derivatives = self.encoding.derivatives(host)["table"]
             row = self.follow_positions(row, by_axis, derivatives, self.encoding.angular_frequencies())

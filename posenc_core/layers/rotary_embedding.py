@@ -116,7 +116,7 @@ class RotaryEmbedding(TableLayer):
             positions: `(length,)` or `(batch, length)`, an array of the framework, of NumPy or a list; for an encoding
                 of several axes `(axes, length)` or `(axes, batch, length)`, or `(length,)` if they are the same on all.
             dtype: `"float32"`, `"float16"`, `"bfloat16"`, `"float64"`, or the framework's dtype of that name. The
-                tables are float32, rounded once to a narrower dtype; float64 has the same numbers.
+                tables are float32, rounded once to a narrower dtype; in float64 they are those of float64 tokens.
             columns: `"pairs"`, one column per pair that rotates; `"channels"`, one column per channel that rotates, in
                 the order of the layout: those of all pairs twice one after the other (half), or each one twice
                 (interleaved). With the placement `"spread"`, channels of the whole head: cosine 1 and sine 0 where
@@ -142,7 +142,10 @@ class RotaryEmbedding(TableLayer):
         wanted = self._floating(dtype)
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
         look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
-        rows = look_up(self._as_tokens(positions), 0, positions, -2, encoding)
+        tokens, xp = self._as_tokens(positions), self.backend.namespace
+        if self.backend.is_float64(tokens) != ("float64" in str(wanted)):  # tables have the precision of tokens
+            tokens = xp.astype(tokens, wanted if "float64" in str(wanted) else xp.float32)
+        rows = look_up(tokens, 0, positions, -2, encoding)
         if columns == "channels":
             stills = (1.0, 0.0) * (len(rows) // 2)
             each = zip(rows, stills, strict=True)

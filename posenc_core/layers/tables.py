@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..encodings import Tabular
+from ..encodings.base import Tables
 from ..positions.sequences import from_array, sequence
 from .base import BaseLayer
 from .inputs import (
@@ -24,6 +26,8 @@ from .inputs import (
     sequence_axis,
     traced_limit,
 )
+
+_NEAR = 2**12  # positions below are computed in tables of float64, from the first
 
 
 class TableLayer(BaseLayer):
@@ -81,7 +85,7 @@ class TableLayer(BaseLayer):
 
     def _rows_from(self, x: Any, start: int, length: int, other: Tabular | None) -> tuple[Any, ...]:
         """Return the rows of `length` positions from `start` on."""
-        stop, in_table = start + length, other is None and start >= 0
+        stop, in_table = start + length, other is None and start >= 0 and not self._is_float64(x)
         if in_table:
             tables = self._select_tables(self.arrays)
             if stop <= _num_rows(tables):
@@ -142,6 +146,7 @@ class TableLayer(BaseLayer):
         last = positions.max(initial=-1).item()
         self.warn_past_limit(x, last, other or self.encoding)
         in_table = other is None and positions.dtype.kind == "i" and positions.min(initial=0) >= 0
+        in_table = in_table and not self._is_float64(x)
         tables = self._reserve(x, int(last) + 1, positions.size) if in_table else None
         if tables is None:
             return self._computed(x, positions, other)
@@ -158,8 +163,13 @@ class TableLayer(BaseLayer):
         """Return rows for this call alone: exact for any position that the encoding has."""
         if other is not None and self.backend.is_recorded(x):
             raise ValueError(other_tables(other))
-        rows = self.backend.eager((other or self.encoding).rows, positions)
+        encoding = other or self.encoding
+        rows = self.backend.eager(float64_rows if self._is_float64(x) else _float32_rows, encoding, positions)
         return tuple([self.to_backend(table) for table in rows.values()])
+
+    def _is_float64(self, x: Any) -> bool:
+        """Return whether the rows of `x` are of float64: not where they are learned, nor in recorded programs."""
+        return self.backend.is_float64(x) and not self.backend.is_recorded(x) and not self.encoding.parameters()
 
     def _reserve(self, x: Any, stop: int, count: int) -> tuple[Any, ...] | None:
         """Return tables with the positions below `stop`, after growing in proportion; None if that would waste memory.
@@ -215,19 +225,42 @@ class TableLayer(BaseLayer):
             derivatives: with respect to each of them, `(axes, ..., length, columns)`.
             speeds: radians per position, `(axes, columns)`; 0 where a derivative is constant.
         """
-        zeros = [self._zero(given) for given in positions]
-        moved = row + sum(zero * self.to_backend(own) for zero, own in zip(zeros, derivatives, strict=True))
+        dtype = np.float64 if self.backend.is_float64(row) else np.float32
+        zeros = [self._zero(given, row) for given in positions]
+        moved = row + sum(
+            zero * self.to_backend(own.astype(dtype)) for zero, own in zip(zeros, derivatives, strict=True)
+        )
         if not speeds.any():
             return moved
         xp = namespace_of(row)
-        angle = sum(zero * self.to_backend(own.astype(np.float32)) for zero, own in zip(zeros, speeds, strict=True))
-        by_angle = self.to_backend(_by_angle(derivatives, speeds))
+        angle = sum(zero * self.to_backend(own.astype(dtype)) for zero, own in zip(zeros, speeds, strict=True))
+        by_angle = self.to_backend(_by_angle(derivatives, speeds).astype(dtype))
         return moved + row * (xp.cos(angle) - 1) + by_angle * (xp.sin(angle) - angle)
 
-    def _zero(self, positions: Any) -> Any:
-        """Return 0 for each position, through which its gradient flows."""
+    def _zero(self, positions: Any, row: Any) -> Any:
+        """Return 0 for each position, through which its gradient flows, in the dtype of `row`."""
         xp = namespace_of(positions)
-        return xp.expand_dims(xp.astype(positions - self.backend.stop_gradient(positions), xp.float32), axis=-1)
+        return xp.expand_dims(xp.astype(positions - self.backend.stop_gradient(positions), row.dtype), axis=-1)
+
+
+def float64_rows(encoding: Tabular, positions: Host) -> Tables:
+    """Return rows of float64, taken from a table where calls are likely to need its other rows."""
+    stop = int(positions.max(initial=-1)) + 1
+    is_near = positions.dtype.kind == "i" and positions.min(initial=0) >= 0 and stop <= max(4 * positions.size, _NEAR)
+    rows = min(1 << (stop - 1).bit_length(), encoding.max_table_len) if is_near and stop else 0
+    if not stop <= rows:
+        return encoding.rows(positions, np.float64)
+    return {name: table[positions] for name, table in _float64_tables(encoding, rows).items()}
+
+
+@lru_cache(maxsize=8)
+def _float64_tables(encoding: Tabular, rows: int) -> Tables:
+    """Return the first rows of float64; remembered, as they take about a microsecond for each entry."""
+    return encoding.rows(np.arange(rows), np.float64)
+
+
+def _float32_rows(encoding: Tabular, positions: Host) -> Tables:
+    return encoding.rows(positions)
 
 
 def _num_rows(tables: tuple[Any, ...]) -> int:
@@ -238,7 +271,7 @@ def _by_angle(derivatives: Host, speeds: Host) -> Host:
     """Return the derivative of rows with respect to their angle; those of all axes are multiples of it."""
     along = sum(own * np.sign(speed) for own, speed in zip(derivatives, speeds, strict=True))
     speed = np.abs(speeds).sum(axis=0)
-    return np.divide(along, speed, out=np.zeros_like(along, np.float64), where=speed > 0).astype(np.float32)
+    return np.divide(along, speed, out=np.zeros_like(along, np.float64), where=speed > 0)
 
 
 def _take(table: Array, positions: Array) -> Array:

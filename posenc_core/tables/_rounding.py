@@ -22,7 +22,7 @@ from ._fixed_point import (
 )
 
 Positions: TypeAlias = npt.NDArray[Any]
-Table: TypeAlias = npt.NDArray[np.float32]
+Table: TypeAlias = npt.NDArray[Any]  # float32 or float64
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from .._array_api.checks import check_decimals, check_rank, host_array, shown
 from ..positions.sequences import from_array
 from ._fixed_point import (
     TURN_BITS,
+    VALUE_BITS,
     Float64s,
     Frequencies,
     exact_cos_sin,
@@ -26,13 +27,18 @@ from ._fixed_point import (
     nearest_float32,
 )
 from ._rounding import Table, round_or_recompute
+from .sincos import DType, check_dtype
 
 MOST_TURNS = 2**64  # per position: products with positions are exact fractions of few bits
 _BLOCK = 2**14  # products: float64 temporaries of this size fit into the second-level cache
 
 
 def cos_sin_of_sums(
-    positions: npt.NDArray[Any], turns: Float64s, *, factors: Frequencies | None = None
+    positions: npt.NDArray[Any],
+    turns: Float64s,
+    *,
+    factors: Frequencies | None = None,
+    dtype: DType = np.float32,
 ) -> tuple[Table, Table]:
     """Compute cosine and sine of `sum(positions[a] * turns[a])` turns, each `(..., length, features)`.
 
@@ -40,8 +46,9 @@ def cos_sin_of_sums(
         positions: int64 or float64, shape `(axes, ..., length)`, below 2**31 in size.
         turns: turns per position, shape `(axes, features)`.
         factors: one for each feature, which multiplies its cosine and sine; the default is 1.
+        dtype: float32 or float64, which takes some 400 times as long.
     Returns:
-        Two float32 arrays, correctly rounded.
+        Two arrays of `dtype`, correctly rounded.
     Raises:
         TypeError: if positions or turns are not real numbers, or the factors are not decimals.
         ValueError: if one of them is out of range, or sizes do not fit each other.
@@ -62,11 +69,12 @@ def cos_sin_of_sums(
     if len(factors) != turns.shape[1]:
         raise ValueError(f"`factors` must be one for each of {turns.shape[1]} features, got {len(factors)}.")
     turns = turns.astype(np.float64, copy=False)
-    tables = np.empty((2, flat.shape[1], turns.shape[1]), np.float32)
+    tables = np.empty((2, flat.shape[1], turns.shape[1]), check_dtype(dtype))
     step = max(_BLOCK // max(turns.size, 1), 1)
     for first in range(0, flat.shape[1], step):
         rows = slice(first, first + step)
-        _write(tables[:, rows], flat[:, rows].astype(np.float64), turns, factors)
+        write = _write_float64 if tables.dtype == np.float64 else _write
+        write(tables[:, rows], flat[:, rows].astype(np.float64), turns, factors)
     cos, sin = tables.reshape(2, *positions.shape[1:], turns.shape[1])
     return cos, sin
 
@@ -84,15 +92,28 @@ def _write(tables: Table, flat: Float64s, turns: Float64s, factors: Frequencies)
         round_or_recompute(tables[index], function(angles) * scales, error * np.abs(scales), exact)
 
 
+def _write_float64(tables: Table, flat: Float64s, turns: Float64s, factors: Frequencies) -> None:
+    """Write as `_write`, all by big integers."""
+    with high_precision():
+        for row, column in np.ndindex(*tables.shape[1:]):
+            for index, value in enumerate(_cos_sin(flat[:, row], turns[:, column])):
+                tables[index, row, column] = float(value * factors[column] / 2**VALUE_BITS)
+
+
 def _exact(
     positions: Float64s, turns: Float64s, function_index: int, factors: Frequencies
 ) -> Callable[[int, int], np.float32]:
     """Return the function that computes an entry of the cosine (0) or the sine (1) by big integers."""
 
     def entry(row: int, column: int) -> np.float32:
-        pairs = zip(positions[:, row].tolist(), turns[:, column].tolist(), strict=True)
-        angle = sum((Fraction(position) * Fraction(turn) for position, turn in pairs), Fraction(0)) % 1
         with high_precision():
-            return nearest_float32(int(exact_cos_sin(1, int(angle * 2**TURN_BITS))[function_index] * factors[column]))
+            return nearest_float32(int(_cos_sin(positions[:, row], turns[:, column])[function_index] * factors[column]))
 
     return entry
+
+
+def _cos_sin(position: Float64s, turns: Float64s) -> tuple[int, int]:
+    """Return cosine and sine of one position, `(axes,)`, in units of 2**-200."""
+    pairs = zip(position.tolist(), turns.tolist(), strict=True)
+    angle = sum((Fraction(number) * Fraction(turn) for number, turn in pairs), Fraction(0)) % 1
+    return exact_cos_sin(1, int(angle * 2**TURN_BITS))

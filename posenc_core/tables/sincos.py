@@ -1,18 +1,18 @@
-"""Exact tables of cosine and sine: every float32 entry is the true real number, rounded once.
+"""Exact tables of cosine and sine: every entry is the true real number, rounded once.
 
-Angles are reduced exactly, and cosine and sine are computed in float64 with an error bound; rows of consecutive
-positions come from the angle addition theorem. If both ends of the bound round to the same float32, this is the entry
-(Ziv's test); the few other entries are computed by big integers.
+For float32, angles are reduced exactly, and cosine and sine are computed in float64 with an error bound; rows of
+consecutive positions come from the angle addition theorem. If both ends of the bound round to the same float32, this is
+the entry (Ziv's test); the few other entries are computed by big integers, and so are all entries of float64.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._array_api.checks import check_decimals, check_rank, check_type
+from .._array_api.checks import check_decimals, check_rank, check_type, shown
 from ..positions.sequences import from_array
 from ._angle_addition import are_consecutive, block_length, bounds_at_steps, write_consecutive
 from ._fixed_point import (
@@ -24,9 +24,12 @@ from ._fixed_point import (
     turns_of,
     wrapped_angles,
 )
+from ._float64 import write_float64
 from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth, round_or_recompute
 
 __all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
+
+DType: TypeAlias = type[np.float32] | type[np.float64]
 
 LARGEST_EXPONENT = 87  # of the growth of an envelope: float32 holds exp(88)
 _ONE = Decimal(1)
@@ -46,7 +49,12 @@ _SIN = _Function(1, np.sin, 0.0)
 
 
 def cos_sin(
-    positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE, envelope: Envelope | None = None
+    positions: Positions,
+    frequencies: Frequencies,
+    *,
+    factor: Decimal = _ONE,
+    envelope: Envelope | None = None,
+    dtype: DType = np.float32,
 ) -> tuple[Table, Table]:
     """Compute cosine and sine of positions × frequencies, times `factor`, each `(..., length, pairs)`.
 
@@ -55,8 +63,9 @@ def cos_sin(
         frequencies: radians per position, decimals that are not negative.
         factor: the attention factor, a decimal that is not negative.
         envelope: the growth of each column along the positions; None for none.
+        dtype: float32 or float64, which takes 30 to 80 times as long.
     Returns:
-        Two float32 arrays, correctly rounded.
+        Two arrays of this dtype, correctly rounded.
     Raises:
         TypeError: if positions are not real numbers, or frequencies or the factor are not decimals.
         ValueError: if one of them is out of range, or the envelope has not one rate for each frequency or grows beyond
@@ -71,19 +80,19 @@ def cos_sin(
     """
     positions, frequencies = from_array(positions), check_decimals("frequencies", frequencies, minimum=0)
     shape = (positions.size, len(frequencies))
-    cos, sin = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    cos, sin = np.empty(shape, check_dtype(dtype)), np.empty(shape, dtype)
     write_cos_sin(positions.ravel(), frequencies, cos=cos, sin=sin, factor=factor, envelope=envelope)
     shape = (*positions.shape, len(frequencies))
     return cos.reshape(shape), sin.reshape(shape)
 
 
 def cos_sin_of_float32(
-    positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE
+    positions: Positions, frequencies: Frequencies, *, factor: Decimal = _ONE, dtype: DType = np.float32
 ) -> tuple[Table, Table]:
     """Compute `cos_sin` with frequencies and angles rounded to float32, for models that were trained with them.
 
     Returns:
-        Two float32 arrays `(..., length, pairs)`: cosine and sine of the rounded angles, correctly rounded.
+        Two arrays of `dtype`, `(..., length, pairs)`: cosine and sine of the rounded angles, correctly rounded.
     Raises:
         TypeError, ValueError: as `cos_sin`; ValueError also if an angle is not below 2**31 radians in size.
 
@@ -95,7 +104,7 @@ def cos_sin_of_float32(
     angles = angles_of_float32(positions, frequencies).astype(np.float64)
     if np.abs(angles).max(initial=0) >= 2**31:
         raise ValueError(f"`positions` × frequencies must be below 2**31 radians, got {np.abs(angles).max():g}.")
-    cos, sin = cos_sin(angles, (_ONE,), factor=factor)
+    cos, sin = cos_sin(angles, (_ONE,), factor=factor, dtype=dtype)
     return cos[..., 0], sin[..., 0]
 
 
@@ -105,6 +114,14 @@ def angles_of_float32(positions: Positions, frequencies: Frequencies) -> Table:
         rounded = [nearest_float32(int(frequency * 2**VALUE_BITS), error=0) for frequency in frequencies]
     angles: Table = positions.astype(np.float32)[..., None] * np.array(rounded, np.float32)
     return angles
+
+
+def check_dtype(dtype: Any) -> DType:
+    """Return the dtype of tables as `numpy.float32` or `numpy.float64`; raise for others."""
+    for known in (np.float32, np.float64):
+        if dtype is known or (isinstance(dtype, str | np.dtype) and str(dtype) == known.__name__):
+            return known
+    raise TypeError(f"`dtype` must be numpy.float32 or numpy.float64, got {shown(dtype)}.")
 
 
 def write_cos_sin(
@@ -121,7 +138,7 @@ def write_cos_sin(
     Args:
         positions: int64 or float64, shape `(length,)`, below 2**31 in size.
         frequencies: radians per position; an array of fewer columns takes the first of them.
-        cos, sin: the arrays to write, float32.
+        cos, sin: the arrays to write, float32 or both float64.
         factor: one number, or one for each frequency; none is negative.
         envelope: the growth of each column along the positions; None for none.
     Raises:
@@ -136,6 +153,9 @@ def write_cos_sin(
     _check_tables(positions, frequencies, cos=cos, sin=sin)
     _check_envelope(envelope, positions, len(frequencies))
     spec = TableSpec(positions, cos, sin, turns_of(frequencies), factors, envelope)
+    if any(table is not None and table.dtype == np.float64 for table in (cos, sin)):
+        write_float64(spec)
+        return
     length = block_length(spec)
     if not length:
         _write(spec)
@@ -180,8 +200,9 @@ def _check_tables(positions: Positions, frequencies: Frequencies, **tables: Any)
         if table is None:
             continue
         check_rank(name, table, minimum=2, maximum=2, axes="(length, columns)")
-        if table.dtype != np.float32 or not table.flags.writeable:
-            raise TypeError(f"`{name}` must be float32 and writeable, got {table.dtype}.")
+        others = {other.dtype.name for other in tables.values() if isinstance(other, np.ndarray)}
+        if others not in ({"float32"}, {"float64"}) or not table.flags.writeable:
+            raise TypeError(f"`{name}` must be float32 (or both tables float64) and writeable, got {table.dtype}.")
         if len(table) != rows or table.shape[1] > columns:
             raise ValueError(f"`{name}` must have {rows} rows and at most {columns} columns, got shape {table.shape}.")
 

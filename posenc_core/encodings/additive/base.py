@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.angles import angles_of
 from ...tables.frequencies import as_float64
-from ...tables.sincos import write_cos_sin, write_derivatives
+from ...tables.sincos import DType, check_dtype, write_cos_sin, write_derivatives
 from ..base import Tables, Tabular
 
 NONE = slice(0)
@@ -56,19 +56,21 @@ class Additive(Tabular):
         """Whether a column depends on more than one axis."""
         return False
 
-    def table(self, positions: Any) -> npt.NDArray[np.float32]:
-        """Return the rows of positions, float32: `(..., length) -> (..., length, dim)`.
+    def table(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
+        """Return the rows of positions: `(..., length) -> (..., length, dim)`.
+
+        `dtype` is `numpy.float32`, or `numpy.float64` for tokens of float64.
 
         Positions on several axes are `(axes, ..., length)`, or `(length,)` if they are the same on all of them.
 
         Raises:
-            TypeError: if positions are not numbers.
+            TypeError: if positions are not numbers, or `dtype` is another.
             ValueError: if the encoding has no such position.
         """
-        return tables_by_block(self._table, positions)
+        return tables_by_block(partial(self._table, dtype=check_dtype(dtype)), positions)
 
-    def _table(self, positions: Any) -> npt.NDArray[np.float32]:
-        return self.rows(positions)["table"]
+    def _table(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
+        return self.rows(positions, dtype)["table"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -84,17 +86,17 @@ class SinusoidalColumns(Additive):
         """`_series()`, computed once: 160 frequencies in 110 digits take some ten milliseconds."""
         return self._series()
 
-    def _table(self, positions: Any) -> npt.NDArray[np.float32]:
+    def _table(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
         known = self._known(positions)
         if known.ndim == 1 or self.num_axes == 1:
-            return super()._table(known)
+            return super()._table(known, dtype)
         if len(known) != self.num_axes:
             raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
-        return self._table_by_axis(list(known), write_cos_sin)["table"]
+        return self._table_by_axis(list(known), write_cos_sin, dtype)["table"]
 
-    def rows(self, positions: Any) -> Tables:
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         """Return the rows of positions that are the same on all axes."""
-        return self._table_by_axis([self._known(positions)] * self.num_axes, write_cos_sin)
+        return self._table_by_axis([self._known(positions)] * self.num_axes, write_cos_sin, dtype)
 
     def derivatives(self, positions: Any) -> Tables:
         """Return the derivative of each column with respect to the position on its axis, the same on all axes."""
@@ -114,10 +116,12 @@ class SinusoidalColumns(Additive):
         tables = super().constants(max_len)
         return tables if self.num_axes == 1 else tables | {"turns_by": self._axis_mask()}
 
-    def _table_by_axis(self, positions: Sequence[npt.NDArray[Any]], write: Callable[..., None]) -> Tables:
+    def _table_by_axis(
+        self, positions: Sequence[npt.NDArray[Any]], write: Callable[..., None], dtype: DType = np.float32
+    ) -> Tables:
         """Write the table of positions on each axis."""
         shape = positions[0].shape
-        table = np.empty((positions[0].size, self.dim), np.float32)
+        table = np.empty((positions[0].size, self.dim), dtype)
         table[:, ~self._axis_mask().any(axis=0)] = 0
         for series in self._all_series:
             parts = {"sin": table[:, series.sin], "cos": table[:, series.cos]}

@@ -15,6 +15,7 @@ from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision
 from ...tables.angles import angles_of
 from ...tables.multi_axis import cos_sin_of_sums
+from ...tables.sincos import DType
 from ..base import Tables
 from .base import Additive, Series, SinusoidalColumns
 from .timestep import ORDERS, Order, check_scale
@@ -141,8 +142,8 @@ class RandomFourierFeatures(Additive):
     def constants(self, max_len: int) -> Tables:
         return {"mixture": self.mixture().astype(np.float32)} if self.mixes_axes else super().constants(max_len)
 
-    def rows(self, positions: Any) -> Tables:
-        return {"table": self._ordered(*cos_sin_of_sums(self._by_axis(positions), self.mixture().T))}
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
+        return {"table": self._ordered(*cos_sin_of_sums(self._by_axis(positions), self.mixture().T, dtype=dtype))}
 
     def derivatives(self, positions: Any) -> Tables:
         known, mixture = self._by_axis(positions), self.mixture()

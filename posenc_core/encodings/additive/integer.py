@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..._array_api.checks import check_integer, check_known
 from ..._array_api.namespace import Array, namespace_of
 from ...tables.angles import angles_of
+from ...tables.sincos import DType
 from ..base import Tables
 from .base import Additive
 
@@ -27,8 +28,8 @@ class Integer(Additive):
            [2., 2.]], dtype=float32)
     """
 
-    def rows(self, positions: Any) -> Tables:
-        return {"table": _repeated(self._known(positions), self.dim)}
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
+        return {"table": _repeated(self._known(positions), self.dim, dtype)}
 
     def derivatives(self, positions: Any) -> Tables:
         return {"table": _repeated(np.ones_like(self._known(positions)), self.dim)}
@@ -62,8 +63,8 @@ class Normalized(Additive):
     def limit(self) -> int:
         return self.length
 
-    def rows(self, positions: Any) -> Tables:
-        return {"table": _repeated(self._known(positions, minimum=0) / self.length, self.dim)}
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
+        return {"table": _repeated(self._known(positions, minimum=0) / self.length, self.dim, dtype)}
 
     def derivatives(self, positions: Any) -> Tables:
         return {"table": _repeated(np.ones_like(self._known(positions, minimum=0)) / self.length, self.dim)}
@@ -107,15 +108,15 @@ class Binary(Additive):
     def limit(self) -> int:
         return min(2 ** min(self.dim, 63) - self.start, super().limit)
 
-    def rows(self, positions: Any) -> Tables:
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         numbers = self._known(positions, minimum=0) + self.start
         if numbers.dtype.kind == "f":
             raise TypeError("`positions` of Binary must be integers, got real numbers.")
         places = np.minimum(np.arange(self.dim), 62)  # where all these numbers have a zero
         if self.bit_order == "most_significant_first":
             places = places[::-1]
-        return {"table": (numbers[..., None] >> places & 1).astype(np.float32)}
+        return {"table": (numbers[..., None] >> places & 1).astype(dtype)}
 
 
-def _repeated(column: npt.NDArray[Any], dim: int) -> npt.NDArray[np.float32]:
-    return np.repeat(column[..., None].astype(np.float32), dim, axis=-1)
+def _repeated(column: npt.NDArray[Any], dim: int, dtype: DType = np.float32) -> npt.NDArray[Any]:
+    return np.repeat(column[..., None].astype(dtype), dim, axis=-1)

@@ -12,6 +12,7 @@ from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables.angles import angles
 from ...tables.frequencies import as_float64
+from ...tables.sincos import DType
 from ..base import Parameter, Tables
 from .base import Additive, in_columns
 from .sinusoidal import Sinusoidal
@@ -55,7 +56,7 @@ class Learned(Additive):
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self.length + self.offset, self.dim), std=self.std)}
 
-    def rows(self, positions: Any) -> Tables:
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         self._known(positions, minimum=0)
         raise ValueError(f"Rows of {shown(self)} are learned: ask a layer that holds them, with integer `positions`.")
 

@@ -11,6 +11,7 @@ from ..._array_api.checks import check_integer, check_known, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies
+from ...tables.sincos import DType
 from ..base import Tables
 from .base import Series, SinusoidalColumns
 
@@ -107,8 +108,8 @@ class Sinusoidal(SinusoidalColumns):
         check_known("convention", self.convention, CONVENTIONS)
         check_integer("dim", self.dim, minimum=2 if self.convention in ("tensor2tensor", "timestep") else 1)
 
-    def rows(self, positions: Any) -> Tables:
-        return self._without_zero(positions, super().rows(positions))
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
+        return self._without_zero(positions, super().rows(positions, dtype))
 
     def derivatives(self, positions: Any) -> Tables:
         return self._without_zero(positions, super().derivatives(positions))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from ...rotation import Layout, Pairing, Placement, pairing_of
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies, high_precision
 from ...tables.angles import angles_of
-from ...tables.sincos import Table, cos_sin, cos_sin_of_float32, write_cos_sin
+from ...tables.sincos import DType, Table, check_dtype, cos_sin, cos_sin_of_float32, write_cos_sin
 from ..base import Tables, Tabular
 from .caches import CacheKind, cache_of
 
@@ -106,18 +107,19 @@ class RotaryEncoding(Tabular):
         """The factor of cos and sin."""
         return float(self._factor())
 
-    def cos_sin(self, positions: Any, seq_len: int | None = None) -> tuple[Table, Table]:
-        """Return the cosine and sine tables of positions, float32: `(..., length) -> (..., length, pairs)` each.
+    def cos_sin(self, positions: Any, seq_len: int | None = None, dtype: DType = np.float32) -> tuple[Table, Table]:
+        """Return the cosine and sine tables of positions: `(..., length) -> (..., length, pairs)` each.
 
         Args:
             positions: integers or real numbers, below 2**31 in size; for an encoding of several axes,
                 `(axes, ..., length)`, or `(length,)` if they are the same on all axes.
             seq_len: the length of the whole sequence, for scalings that depend on it.
+            dtype: `numpy.float32`, or `numpy.float64` for tokens of float64.
         Raises:
-            TypeError: if positions are not numbers.
+            TypeError: if positions are not numbers, or `dtype` is another.
             ValueError: if they are out of range, or there are not as many axes as the encoding has.
         """
-        return tables_by_block(self.at(seq_len)._tables, positions)
+        return tables_by_block(partial(self.at(seq_len)._tables, dtype=check_dtype(dtype)), positions)
 
     def as_cache(self, kind: CacheKind, max_len: int) -> dict[str, Any]:
         """Return the tables of positions 0 to `max_len - 1` as another program takes them: arguments by their names.
@@ -152,19 +154,21 @@ class RotaryEncoding(Tabular):
         """
         return cache_of(self, kind, max_len)
 
-    def _tables(self, positions: Any) -> tuple[Table, Table]:
+    def _tables(self, positions: Any, dtype: DType = np.float32) -> tuple[Table, Table]:
         known = self._known(positions)
         if known.ndim == 1 or self.num_axes == 1:
-            return self._cos_sin(known, self._frequencies())
+            return self._cos_sin(known, self._frequencies(), dtype)
         if len(known) != self.num_axes:
             raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
-        columns = (self._cos_sin(known[axis], (w,)) for axis, w in zip(self.axes, self._frequencies(), strict=True))
+        columns = (
+            self._cos_sin(known[axis], (w,), dtype) for axis, w in zip(self.axes, self._frequencies(), strict=True)
+        )
         cos, sin = zip(*columns, strict=True)
         return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
 
-    def rows(self, positions: Any) -> Tables:
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         """Return the columns of pairs that rotate; `cos_sin` also has those of pairs of frequency 0."""
-        cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs])
+        cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs], dtype)
         return {"cos": cos, "sin": sin}
 
     def derivatives(self, positions: Any) -> Tables:
@@ -202,7 +206,9 @@ class RotaryEncoding(Tabular):
     def _factor(self) -> Decimal:
         return Decimal(1)
 
-    def _cos_sin(self, positions: npt.NDArray[Any], frequencies: Frequencies) -> tuple[Table, Table]:
+    def _cos_sin(
+        self, positions: npt.NDArray[Any], frequencies: Frequencies, dtype: DType = np.float32
+    ) -> tuple[Table, Table]:
         tables = cos_sin_of_float32 if self.precision == "float32" else cos_sin
-        cos, sin = tables(positions, frequencies, factor=self._factor())
+        cos, sin = tables(positions, frequencies, factor=self._factor(), dtype=dtype)
         return cos, -sin if self.direction == "inverse" else sin

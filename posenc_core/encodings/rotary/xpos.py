@@ -14,7 +14,7 @@ from ..._array_api.checks import check_number, shown
 from ..._array_api.namespace import Array
 from ...positions.sequences import LIMIT
 from ...tables._fixed_point import high_precision
-from ...tables.sincos import LARGEST_EXPONENT, Envelope, cos_sin
+from ...tables.sincos import LARGEST_EXPONENT, DType, Envelope, cos_sin
 from ..base import Tables, Tabular
 from .rotary import Rotary
 
@@ -59,13 +59,13 @@ class XPos(Rotary):
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "key_cos", "key_sin")
     key_tables: ClassVar[bool] = True
 
-    def rows(self, positions: Any) -> Tables:
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         """Return tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""
         known = self._known(positions)
         return {
             name: table
             for prefix, sign in (("", 1), ("key_", -1))
-            for name, table in zip((f"{prefix}cos", f"{prefix}sin"), self._enveloped(known, sign), strict=True)
+            for name, table in zip((f"{prefix}cos", f"{prefix}sin"), self._enveloped(known, sign, dtype), strict=True)
         }
 
     def derivatives(self, positions: Any) -> Tables:
@@ -75,8 +75,8 @@ class XPos(Rotary):
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         return Tabular.traced_rows(self, positions)
 
-    def _cos_sin(self, positions: npt.NDArray[Any], *_: Any) -> tuple[Any, Any]:
-        return self._enveloped(positions, 1)
+    def _cos_sin(self, positions: npt.NDArray[Any], _: Any, dtype: DType = np.float32) -> tuple[Any, Any]:
+        return self._enveloped(positions, 1, dtype)
 
     @property
     def limit(self) -> int:
@@ -87,7 +87,7 @@ class XPos(Rotary):
         """The distance of a key from the center up to which float32 does not overflow."""
         return LARGEST_EXPONENT * self.scale_base / math.log(1.4 / 0.4)  # of the first pair, the fastest
 
-    def _enveloped(self, positions: npt.NDArray[Any], sign: int) -> tuple[Any, Any]:
+    def _enveloped(self, positions: npt.NDArray[Any], sign: int, dtype: DType = np.float32) -> tuple[Any, Any]:
         farthest = np.abs(positions - self.center).max(initial=0)
         if farthest > self.reach:
             raise ValueError(
@@ -96,7 +96,7 @@ class XPos(Rotary):
             )
         with high_precision():
             envelope = Envelope(tuple(sign * rate for rate in self._rates()), self.center)
-        cos, sin = cos_sin(positions, self._frequencies(), factor=self._factor(), envelope=envelope)
+        cos, sin = cos_sin(positions, self._frequencies(), factor=self._factor(), envelope=envelope, dtype=dtype)
         return cos, -sin if self.direction == "inverse" else sin
 
     def _rates(self) -> tuple[Decimal, ...]:
