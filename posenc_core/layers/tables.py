@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..encodings import Tabular
-from ..encodings.base import Tables
 from ..positions.sequences import from_array, sequence
 from .base import BaseLayer
 from .inputs import (
@@ -26,8 +24,6 @@ from .inputs import (
     sequence_axis,
     traced_limit,
 )
-
-_NEAR = 2**12  # positions below are computed in tables of float64, from the first
 
 
 class TableLayer(BaseLayer):
@@ -163,8 +159,8 @@ class TableLayer(BaseLayer):
         """Return rows for this call alone: exact for any position that the encoding has."""
         if other is not None and self.backend.is_recorded(x):
             raise ValueError(other_tables(other))
-        encoding = other or self.encoding
-        rows = self.backend.eager(float64_rows if self._is_float64(x) else _float32_rows, encoding, positions)
+        dtypes = (np.float64,) if self._is_float64(x) else ()  # encodings of users may know float32 alone
+        rows = self.backend.eager((other or self.encoding).rows, positions, *dtypes)
         return tuple([self.to_backend(table) for table in rows.values()])
 
     def _is_float64(self, x: Any) -> bool:
@@ -241,26 +237,6 @@ class TableLayer(BaseLayer):
         """Return 0 for each position, through which its gradient flows, in the dtype of `row`."""
         xp = namespace_of(positions)
         return xp.expand_dims(xp.astype(positions - self.backend.stop_gradient(positions), row.dtype), axis=-1)
-
-
-def float64_rows(encoding: Tabular, positions: Host) -> Tables:
-    """Return rows of float64, taken from a table where calls are likely to need its other rows."""
-    stop = int(positions.max(initial=-1)) + 1
-    is_near = positions.dtype.kind == "i" and positions.min(initial=0) >= 0 and stop <= max(4 * positions.size, _NEAR)
-    rows = min(1 << (stop - 1).bit_length(), encoding.max_table_len) if is_near and stop else 0
-    if not stop <= rows:
-        return encoding.rows(positions, np.float64)
-    return {name: table[positions] for name, table in _float64_tables(encoding, rows).items()}
-
-
-@lru_cache(maxsize=8)
-def _float64_tables(encoding: Tabular, rows: int) -> Tables:
-    """Return the first rows of float64; remembered, as they take about a microsecond for each entry."""
-    return encoding.rows(np.arange(rows), np.float64)
-
-
-def _float32_rows(encoding: Tabular, positions: Host) -> Tables:
-    return encoding.rows(positions)
 
 
 def _num_rows(tables: tuple[Any, ...]) -> int:
