@@ -53,13 +53,17 @@ class Case:
     def known_failure(self, known: dict[str, str]) -> str | None:
         """Return why the backend cannot pass, or None if it must.
 
-        A key of `known` is the name of a case, its label, a check, a dtype, an encoding, or a check with an encoding or
-        a layer: `"forward: Alibi"`, `"cast: MultiHeadAttention"`.
+        A key of `known` is the name of a case, its label, a check, a dtype, an encoding, or a check with an encoding,
+        with or without a dtype, or with a layer: `"forward: Alibi"`, `"cast: MultiHeadAttention"`.
         """
         label = self.name.removeprefix(f"{self.check}: ")
         layer = label.partition(",")[0]
         keys = [self.name, self.check, label, self.dtype, self.encoding]
-        keys += [f"{self.check}: {self.encoding}", f"{self.check}: {layer}"]
+        keys += [
+            f"{self.check}: {self.encoding}",
+            f"{self.check}: {self.encoding}, {self.dtype}",
+            f"{self.check}: {layer}",
+        ]
         return next((known[key] for key in keys if key in known), None)
 
 

@@ -113,8 +113,9 @@ def addition() -> Iterator[dict[str, Any]]:
         ({"kind": "Sinusoidal", "dim": 5}, NEAR, lambda p: sinusoidal_row(p, 5, 10000, "interleaved")),
         ({"kind": "Sinusoidal", "dim": 5}, FAR, lambda p: sinusoidal_row(p, 5, 10000, "interleaved")),
     ):
-        rows = [[rounded(value) for value in row(mp.mpf(p) if fields["kind"] == "Sine" else p)] for p in positions]
+        exact = [row(mp.mpf(p) if fields["kind"] == "Sine" else p) for p in positions]
         for dtype, bits in DTYPES.items():
+            rows = [[rounded(value, max(bits, 24)) for value in row] for row in exact]
             yield _sum(fields, positions, rows, dtype, bits, numbers)
 
 
@@ -166,12 +167,12 @@ def rotation() -> Iterator[dict[str, Any]]:
 
 
 def turn(row: list[float], p: int, sign: int, rotary_dim: int, layout: str, bits: int) -> list[float]:
-    """Return one row rotated by `sign` times its angles, in arithmetic of `bits` digits, with a float32 table."""
+    """Return one row rotated by `sign` times its angles, in arithmetic of `bits` digits, with a table of as many."""
     turned, pairs = list(row), rotary_dim // 2
     for i in range(pairs):
         first, second = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + pairs)
         angle = p * power(10000, i, pairs)
-        cos, sin = mp.mpf(rounded(mp.cos(angle))), mp.mpf(sign * rounded(mp.sin(angle)))
+        cos, sin = mp.mpf(rounded(mp.cos(angle), bits)), mp.mpf(sign * rounded(mp.sin(angle), bits))
         a, b = mp.mpf(row[first]), mp.mpf(row[second])
         turned[first] = rounded(mp.mpf(rounded(a * cos, bits)) - mp.mpf(rounded(b * sin, bits)), bits)
         turned[second] = rounded(mp.mpf(rounded(b * cos, bits)) + mp.mpf(rounded(a * sin, bits)), bits)

@@ -127,7 +127,7 @@ def publish(folder: Path) -> int:
 def _published(golden_set: GoldenSet) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each case after its name, which has neither spaces nor commas; repeated names get a number.
 
-    Left out is arithmetic in float64 with a float32 table: a right program in float64 has other numbers.
+    Left out is arithmetic in float64, which version 1 of the vectors does not have.
     """
     seen: dict[str, int] = {}
     for case in golden(golden_set.name):
