@@ -113,8 +113,10 @@ def check(  # noqa: PLR0913 - all that a check depends on
         session.run_random(random_calls(caller, end=end, dtypes=session.dtypes[1:]))
     if failure is None and caller.signature.has_tokens and gradient and chosen.has_gradients:
         session.check_gradients()
+    elif chosen is FRAMEWORK and caller.signature.has_tokens and gradient:
+        session.remarks.append("not asked: gradients of a program")
     if failure is None and session.has_precision_only:
-        session.check_surroundings()
+        session.check_surroundings(end)
     found = [*session.diagnosis.mistakes, *session.mistakes]
     precision = worst_class((one.precision for one in session.answers), names_of(found))
     first_off = None

@@ -255,3 +255,33 @@ def test_a_search_ends_and_shows_its_progress(monkeypatch):
     assert "the search for the mistake ended after 0.5 s" in result.remarks
     assert lines
     assert lines[0].startswith("searching for the mistake: ")
+
+
+@pytest.mark.parametrize("is_wrong", [lambda positions: len(positions) != 9, lambda positions: positions[0] > 60000])
+def test_compiled_code_is_asked_at_another_length_and_far(monkeypatch, is_wrong):
+    def compiled(function, framework):
+        return lambda x, positions: function(x, positions - int(is_wrong(positions)))
+
+    monkeypatch.setattr("posenc_backends.check.properties.compiled", compiled)
+    assert check(exact, HALF).names == ("wrong when compiled",)
+    assert check(exact, HALF, longest=100).names == ()
+
+
+def test_a_framework_whose_compiler_is_not_called_says_so(monkeypatch):
+    assert check(exact, HALF, longest=100).remarks == ()
+    monkeypatch.setattr("posenc_backends.check.properties.NOT_COMPILED", ("numpy",))
+    assert check(exact, HALF, longest=100).remarks == ("not asked: compiled code of numpy",)
+
+
+def test_compiled_code_may_return_nan_past_the_end_of_a_table_and_nothing_else(monkeypatch):
+    for value, names in ((np.nan, ()), (0.0, ("wrong when compiled",))):
+
+        def compiled(function, framework, value=value):
+            return lambda x, positions: function(x, positions) if positions[0] < 2048 else np.full_like(x, value)
+
+        monkeypatch.setattr("posenc_backends.check.properties.compiled", compiled)
+        result = check(exact, HALF)
+        assert result.names == names
+        assert any("it returns NaN at positions 4090 … 4102" in remark for remark in result.remarks) == (not names)
+    monkeypatch.setattr("posenc_backends.check.properties.compiled", lambda *_: lambda x, _: np.full_like(x, np.nan))
+    assert check(exact, HALF).names == ("wrong when compiled",)
