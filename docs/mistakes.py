@@ -50,6 +50,7 @@ MET = {  # a thread or a released library
     "scaling ignored": "mlx-vlm#1709, Megatron-Bridge#5097",
     "axes swapped": "pytorch-image-models#2692",
     "float32 angles": "transformers, torchtune, x-transformers, keras-hub",
+    "float32 positions": "transformers 5.23, past position 2^24",
     "bfloat16 positions": "rotary-embedding-torch 0.9",
     "float16 positions": "rotary-embedding-torch 0.9",
     "bfloat16 frequencies": "transformers 5.23, `model.to(bfloat16)`",

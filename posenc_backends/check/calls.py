@@ -14,7 +14,9 @@ from .candidates import Candidate, Float64s
 from .signatures import HEADS, Signature
 
 MAX_POSITION = 2**20
+LIMIT_OF_POSITIONS = 2**31  # of a check that asks for more
 FAR = (1000, 4090, 8200, 32760, 65531, 131065, 262139, 524283, 1048563)  # first positions, on both sides of powers of 2
+FARTHER = (2**22 - 6, 2**24 - 6, 3 * 2**24 + 5, 2**28 - 6, 2**31 - 13)  # float32 represents the integers to 2**24
 PREFILL = 600  # tokens from position 0: more than bfloat16 can count
 MAY_REFUSE = (
     "each row its own",
@@ -152,7 +154,7 @@ def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int
     for number in range(RANDOM_CALLS):
         kind, length = KINDS[number % len(KINDS)], int(generator.choice(SIZES))
         batch = int(generator.integers(1, 4))
-        reach = min(end, int(2 ** generator.uniform(5, 20)) + length)
+        reach = min(end, int(2 ** generator.uniform(5, max(20, np.log2(end)))) + length)
         positions = _random_positions(generator, kind, (batch, min(length, end)), reach)
         heads = MANY_HEADS[int(generator.integers(len(MANY_HEADS)))]
         dtype = str(generator.choice(("float32", *dtypes)))
@@ -202,7 +204,7 @@ def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         yield "one token", np.array([position])
     rows = np.stack([np.arange(near, near + 7), np.arange(elsewhere, elsewhere + 7)]) % end
     yield "each row its own", rows
-    for first in (first for first in FAR if first + 13 <= end):
+    for first in (first for first in (*FAR, *FARTHER) if first + 13 <= end):
         yield "far", np.arange(first, first + 13)
     yield "out of order", np.array([9, 2, 30, 4, 4, 77, 0, 51, 23, 1, 65]) % end
 

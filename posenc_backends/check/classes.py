@@ -16,6 +16,7 @@ MISTAKES_OF = {
     **{f"{dtype} {part}": HALF for dtype in ("bfloat16", "float16") for part in ("positions", "frequencies", "angles")},
     **{f"{dtype} tables": HALF for dtype in ("bfloat16", "float16")},
     FLOAT32: FLOAT32,
+    "float32 positions": FLOAT32,
 }
 
 

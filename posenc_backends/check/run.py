@@ -22,7 +22,7 @@ from posenc_core.encodings.notation import parse
 from posenc_core.scaling import AttentionFactor
 
 from .calling import CallError, Framework, call, framework_of, imported_frameworks
-from .calls import HALVES, MAX_POSITION, OTHER_POSITIONS, Caller, TestCall, calls_of, random_calls
+from .calls import HALVES, LIMIT_OF_POSITIONS, MAX_POSITION, OTHER_POSITIONS, Caller, TestCall, calls_of, random_calls
 from .candidates import Float64s
 from .classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
 from .diagnosis import Deadline
@@ -65,7 +65,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
             `positions -> table`, `"addition"` for `(x, positions) -> x + rows`, `"bias"` for
             `(query_positions, key_positions) -> bias`, `"scores"` for `(q, k, query_positions, key_positions) ->` what
             is added to the scores; by default it follows from the number of arguments.
-        longest: the first position that is not tested; by default 2**20, or where the encoding ends.
+        longest: the first position that is not tested; by default 2**20, or where the encoding ends; at most 2**31.
         takes: what the function must accept besides float32 and positions from 0: any of the dtypes `"bfloat16"` and
             `"float16"` and of the positions `"negative"` and `"real"`; by default both dtypes, which it may refuse.
         gradient: whether to check gradients, if the framework has them.
@@ -113,8 +113,10 @@ def check(  # noqa: PLR0913 - all that a check depends on
         session.run_random(random_calls(caller, end=end, dtypes=session.dtypes[1:]))
     if failure is None and caller.signature.has_tokens and gradient and chosen.has_gradients:
         session.check_gradients()
+    elif chosen is FRAMEWORK and caller.signature.has_tokens and gradient:
+        session.remarks.append("not asked: gradients of a program")
     if failure is None and session.has_precision_only:
-        session.check_surroundings()
+        session.check_surroundings(end)
     found = [*session.diagnosis.mistakes, *session.mistakes]
     precision = worst_class((one.precision for one in session.answers), names_of(found))
     first_off = None
@@ -167,8 +169,8 @@ def _with_learned_frequencies(encoding: LearnedRotary, alpha: Float64s) -> Rotar
 
 def _first_untested_position(encoding: Encoding, longest: int | None) -> int:
     if longest is not None:
-        longest = check_integer("longest", longest, minimum=MIN_POSITIONS)
-    end = min(longest or MAX_POSITION, getattr(encoding, "max_seq_len", None) or MAX_POSITION, encoding.limit)
+        longest = check_integer("longest", longest, minimum=MIN_POSITIONS, maximum=LIMIT_OF_POSITIONS)
+    end = min(longest or MAX_POSITION, getattr(encoding, "max_seq_len", None) or LIMIT_OF_POSITIONS, encoding.limit)
     if end < MIN_POSITIONS:
         raise ValueError(f"`spec` must have at least {MIN_POSITIONS} positions, got {end} of {shown(encoding)}.")
     return end

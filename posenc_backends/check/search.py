@@ -9,6 +9,7 @@ from posenc_core.encodings import Encoding
 
 from .calls import TestCall
 from .mistakes import (
+    POSITIONS_IN_FLOAT32,
     Mistake,
     combine,
     mistakes_at_the_end,
@@ -49,6 +50,7 @@ def mistakes_to_try(
         options: how far to search.
     """
     yield from known
+    yield from (combine(POSITIONS_IN_FLOAT32, one) for one in known if POSITIONS_IN_FLOAT32.name not in one.name)
     of_the_end = list(mistakes_at_the_end(call, right))
     yield from of_the_end
     single = list(mistakes_of_encoding(call.expected.encoding))

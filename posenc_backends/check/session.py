@@ -111,11 +111,11 @@ class Session:
         for one in gradient_mistakes(self.function, self.framework, self.caller, self.dtypes, causes):
             self._add(one)
 
-    def check_surroundings(self) -> None:
-        """Check calls from two threads, and the compiled function."""
+    def check_surroundings(self, end: int) -> None:
+        """Check calls from two threads, and the compiled function at positions before `end`."""
         for one in mistakes_of_threads(self.function, self.framework, self.caller):
             self._add(one)
-        found, remark = mistakes_of_compiling(self.function, self.framework, self.caller)
+        found, remark = mistakes_of_compiling(self.function, self.framework, self.caller, end)
         for one in found:
             self._add(one)
         self.remarks += [] if remark is None else [remark]

@@ -217,6 +217,7 @@ def test_positions_where_longrope_has_other_frequencies_are_not_tested():
         ),
         ((rope, ROTARY), {"longest": 3}, ValueError, "`longest` must be at least 20, got 3"),
         ((rope, ROTARY), {"longest": 0}, ValueError, "`longest` must be at least 20, got 0"),
+        ((rope, ROTARY), {"longest": 2**31 + 1}, ValueError, "`longest` must be at most 2147483648, got 2147483649"),
         ((rope, ROTARY), {"longest": 64.0}, TypeError, "`longest` must be an integer, got 64.0"),
         ((sinusoids, Binary(dim=4)), {}, ValueError, "`spec` must have at least 20 positions, got 16 of Binary(dim=4"),
         ((rope, 8), {}, TypeError, "`spec` must be a rotary, an additive or a scoring"),

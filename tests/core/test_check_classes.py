@@ -13,6 +13,8 @@ from posenc_backends.check import diagnosis as diagnosing
 from posenc_backends.check.classes import CLASSES, worst_class
 from posenc_core import Rotary
 
+from .corpus import bfloat16
+
 HALF = Rotary(head_dim=16, layout="half")
 FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)
 
@@ -69,6 +71,48 @@ def test_an_implementation_of_each_class_has_it(name):
     assert (result.precision, result.status) == (name, int(name in CLASSES[3:])), result
     assert result.to_dict()["class"] == name
     assert json.dumps(result.to_dict(), allow_nan=False)
+
+
+def at_positions_in(dtype, angles=np.float64):
+    """Return a rotation whose positions, and angles, are rounded to these dtypes; frequencies are exact."""
+
+    def rope(x, positions):
+        rounded = (
+            (positions.astype(dtype).astype(np.float64)[..., None] * FREQUENCIES).astype(angles).astype(np.float64)
+        )
+        rounded = rounded if positions.ndim == 1 else rounded[:, None]
+        return rotated(x, np.cos(rounded), np.sin(rounded))
+
+    return rope
+
+
+def test_float32_positions_are_right_up_to_two_to_the_24_and_named_past_it():
+    assert check(at_positions_in(np.float32), HALF, longest=2**24 + 1).precision == "exact"
+    result = check(at_positions_in(np.float32), HALF, longest=2**24 + 7)
+    assert (result.names, result.precision) == (("float32 positions",), "float32 angles"), result
+    result = check(at_positions_in(np.float32), HALF, longest=2**31)
+    assert result.names == ("float32 positions",), result
+
+
+def test_exact_positions_are_exact_up_to_two_to_the_31():
+    result = check(exact, HALF, longest=2**31)
+    assert result.precision == "exact", result
+    assert ("far", "float32") in {answer[:2] for answer in result.answers}
+
+
+def test_positions_and_angles_in_float32_are_both_named():
+    assert set(check(at_positions_in(np.float32, np.float32), HALF, longest=2**31).names) == {
+        "float32 angles",
+        "float32 positions",
+    }
+
+
+def test_positions_in_half_precision_keep_their_names_at_far_positions():
+    names = check(lambda x, positions: at_positions_in(np.float16)(x, positions % 2**15), HALF, longest=2**15).names
+    assert names == ("float16 positions",)
+    assert check(lambda x, positions: exact(x, bfloat16(positions)), HALF, longest=2**31).names == (
+        "bfloat16 positions",
+    )
 
 
 def test_a_class_is_allowed_with_those_above_it_alone():
@@ -211,3 +255,33 @@ def test_a_search_ends_and_shows_its_progress(monkeypatch):
     assert "the search for the mistake ended after 0.5 s" in result.remarks
     assert lines
     assert lines[0].startswith("searching for the mistake: ")
+
+
+@pytest.mark.parametrize("is_wrong", [lambda positions: len(positions) != 9, lambda positions: positions[0] > 60000])
+def test_compiled_code_is_asked_at_another_length_and_far(monkeypatch, is_wrong):
+    def compiled(function, framework):
+        return lambda x, positions: function(x, positions - int(is_wrong(positions)))
+
+    monkeypatch.setattr("posenc_backends.check.properties.compiled", compiled)
+    assert check(exact, HALF).names == ("wrong when compiled",)
+    assert check(exact, HALF, longest=100).names == ()
+
+
+def test_a_framework_whose_compiler_is_not_called_says_so(monkeypatch):
+    assert check(exact, HALF, longest=100).remarks == ()
+    monkeypatch.setattr("posenc_backends.check.properties.NOT_COMPILED", ("numpy",))
+    assert check(exact, HALF, longest=100).remarks == ("not asked: compiled code of numpy",)
+
+
+def test_compiled_code_may_return_nan_past_the_end_of_a_table_and_nothing_else(monkeypatch):
+    for value, names in ((np.nan, ()), (0.0, ("wrong when compiled",))):
+
+        def compiled(function, framework, value=value):
+            return lambda x, positions: function(x, positions) if positions[0] < 2048 else np.full_like(x, value)
+
+        monkeypatch.setattr("posenc_backends.check.properties.compiled", compiled)
+        result = check(exact, HALF)
+        assert result.names == names
+        assert any("it returns NaN at positions 4090 … 4102" in remark for remark in result.remarks) == (not names)
+    monkeypatch.setattr("posenc_backends.check.properties.compiled", lambda *_: lambda x, _: np.full_like(x, np.nan))
+    assert check(exact, HALF).names == ("wrong when compiled",)

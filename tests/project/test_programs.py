@@ -37,6 +37,7 @@ def test_a_program_in_another_language_conforms_or_is_named_wrong(language, tmp_
         command = ["check", "--exec", run.format(source=source, target=target), *([raw] if raw else [])]
         status, out = main(command), capsys.readouterr().out
         assert (status, wanted in out, f"calls in {dtypes}\n" in out) == (number, True, True), out
+        assert "not asked: gradients of a program" in out
 
 
 def python(code):

@@ -12,9 +12,10 @@ from .base import Mistake, combine
 from .bias import bias_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
 from .rotary import rotary_mistakes
-from .rounding import mistakes_of_rounding
+from .rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 
 __all__ = [
+    "POSITIONS_IN_FLOAT32",
     "Mistake",
     "combine",
     "mistakes_at_the_end",

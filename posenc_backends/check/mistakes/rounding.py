@@ -31,10 +31,14 @@ def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Ite
     float32 = Arithmetic(frequencies="float32", angles="float32")
     in_float32 = rounding("float32 angles", "angles are rounded to float32", float32)
     yield in_float32
+    description = "angles are rounded to float32, frequencies are not"
+    yield rounding("float32 angles", description, Arithmetic(angles="float32"))
+    yield POSITIONS_IN_FLOAT32
     for dtype in ("bfloat16", "float16"):
         name, description = f"{dtype} positions", f"positions are rounded to {dtype}"
         yield rounding(name, description, Arithmetic(positions=dtype))
         yield rounding(name, f"{description}, angles to float32", float32._replace(positions=dtype))
+        yield rounding(name, f"{description}, angles to float32", Arithmetic(positions=dtype, angles="float32"))
         description = f"an offset is rounded to {dtype} and added to a range in {dtype}"
         offset = Mistake(name, description, partial(_offset_plus_range, dtype=dtype))
         yield combine(offset, in_float32)._replace(name=name, description=description)
@@ -64,6 +68,18 @@ def _rounding_of(name: str, description: str, arithmetic: Arithmetic, *, with_po
                 yield replace(exact, arithmetic=variant)
 
     return Mistake(name, description, change)
+
+
+def _positions_in_float32(candidate: Candidate) -> list[Candidate]:
+    """Return the candidate at float32 positions, unless float32 represents them all; frequencies stay as they are."""
+    positions = ROUNDED["float32"](candidate.positions).astype(np.float64)
+    if np.array_equal(positions, candidate.positions):
+        return []
+    arithmetic = candidate.arithmetic._replace(positions=candidate.arithmetic.positions or "float32")
+    return [replace(one, arithmetic=arithmetic) for one in at_positions(candidate, positions)]  # may be past the last
+
+
+POSITIONS_IN_FLOAT32 = Mistake("float32 positions", "positions are rounded to float32", _positions_in_float32)
 
 
 def _offset_plus_range(candidate: Candidate, dtype: str) -> list[Candidate]:

@@ -6,11 +6,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import diffusers.models.embeddings as of_diffusers
+import mlx.core as mx
+import numpy as np
+import onnxruntime
 import rotary_embedding_torch
 import torch
 from keras_hub.layers import RotaryEmbedding as KerasRotary
 from keras_hub.layers import SinePositionEncoding
 from keras_hub.src.models.llama.llama_rotary_embedding import LlamaRotaryEmbedding as KerasLlama
+from onnx import TensorProto, helper
 from positional_encodings.torch_encodings import PositionalEncoding1D
 from transformers import AutoConfig
 from x_transformers import x_transformers
@@ -150,6 +154,44 @@ def x_sinusoid():
     return lambda positions: layer(torch.zeros(1, len(positions), 32), pos=positions).detach()
 
 
+def mlx(traditional, width):
+    def turn(x, positions):
+        first = first_of(positions)
+        return mx.fast.rope(x, width, traditional=traditional, base=10000.0, scale=1.0, offset=first)
+
+    return turn
+
+
+def onnx_operator(domain, opset):
+    """Return a rotation of NumPy arrays by an operator of ONNX Runtime, with exact tables of 4,096 rows."""
+    angles = np.outer(np.arange(4096), 10000.0 ** -(np.arange(32) / 32))
+    tables = [
+        helper.make_tensor(name, TensorProto.FLOAT, angles.shape, table.astype(np.float32).ravel())
+        for name, table in (("cos", np.cos(angles)), ("sin", np.sin(angles)))
+    ]
+    order = ["x", "positions", "cos", "sin"] if domain else ["x", "cos", "sin", "positions"]
+    float32, sizes = TensorProto.FLOAT, ["batch", "heads", "length", 64]
+    graph = helper.make_graph(
+        [helper.make_node("RotaryEmbedding", order, ["y"], domain=domain)],
+        "rope",
+        [
+            helper.make_tensor_value_info("x", float32, sizes),
+            helper.make_tensor_value_info("positions", TensorProto.INT64, ["batch", "length"]),
+        ],
+        [helper.make_tensor_value_info("y", float32, sizes)],
+        tables,
+    )
+    opsets = [helper.make_opsetid("", 23), *([helper.make_opsetid(domain, opset)] if domain else [])]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+    def turn(x, positions):
+        rows = np.ascontiguousarray(np.broadcast_to(positions, (len(x), positions.shape[-1])), np.int64)
+        return session.run(None, {"x": np.ascontiguousarray(x), "positions": rows})[0]
+
+    return turn
+
+
 OTHERS = (
     Peer("torchtune", "RotaryPositionalEmbeddings", lambda: torchtunes(torchtune.RotaryPositionalEmbeddings, dim=32),
          PAIRS, {"longest": 4096}),
@@ -169,6 +211,12 @@ OTHERS = (
         Rotary(head_dim=64, layout="half", scaling=LLAMA3), {"framework": "keras"}),
     Peer("keras-hub", "SinePositionEncoding", keras_sine, Sinusoidal(dim=8), {"framework": "keras", "longest": 5000}),
     Peer("positional-encodings", "PositionalEncoding1D", tatp22, Sinusoidal(dim=8), {"longest": 5000}),
+    Peer("mlx", "fast.rope", lambda: mlx(False, 64), HALF, {"framework": "mlx"}),
+    Peer("mlx", "fast.rope, traditional", lambda: mlx(True, 32), PAIRS, {"framework": "mlx"}),
+    Peer("onnxruntime", "RotaryEmbedding, opset 23, given tables", lambda: onnx_operator("", 23), HALF,
+         {"framework": "numpy", "longest": 4096}),
+    Peer("onnxruntime", "com.microsoft.RotaryEmbedding, given tables", lambda: onnx_operator("com.microsoft", 1), HALF,
+         {"framework": "numpy", "longest": 4096}),
 )  # fmt: skip
 
 
