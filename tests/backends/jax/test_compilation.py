@@ -58,7 +58,7 @@ def test_a_layer_of_another_encoding_is_compiled_again(other):
 def test_a_table_that_grew_compiles_nothing_again():
     (call, traced), layer = counting(), rope(max_len=8)
     call(layer, X)
-    layer(jnp.ones((1, 2, 33, WIDTH)))
+    layer(jnp.ones((1, 2, 33, WIDTH), jnp.float32))
     assert layer.tables[0].shape[0] >= 33
     call(layer, X)
     assert len(traced) == 1

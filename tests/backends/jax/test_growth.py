@@ -23,7 +23,7 @@ def short():
 
 def grown():
     layer = short()
-    layer(jnp.zeros((1, 16, 4)))
+    layer(jnp.zeros((1, 16, 4), jnp.float32))
     assert layer.P.shape == (1, 16, 4)
     return layer
 
@@ -42,7 +42,7 @@ def test_a_compiled_call_is_the_same_before_and_after_growth():
     for _ in range(2):
         for compiled in (call, new(at)):
             np.testing.assert_allclose(compiled(layer, NONE, POSITIONS), WANTED, rtol=0, atol=2.0**-24)
-        layer(jnp.zeros((1, 16, 4)))
+        layer(jnp.zeros((1, 16, 4), jnp.float32))
 
 
 @pytest.mark.parametrize("first", [short, grown])
@@ -56,7 +56,7 @@ def test_a_compiled_call_does_not_depend_on_which_layer_was_compiled_first(first
 @pytest.mark.parametrize("arguments", [{}, {"positions": range(16)}, {"start": 2}])
 def test_traced_code_ends_at_max_len(make, arguments):
     with pytest.raises(ValueError, match=r"`max_len` is 8, but position 1\d is asked for"):
-        new(lambda layer, x: layer(x, **arguments))(make(), jnp.zeros((1, 16, 4)))
+        new(lambda layer, x: layer(x, **arguments))(make(), jnp.zeros((1, 16, 4), jnp.float32))
 
 
 def test_traced_positions_of_an_eager_call_end_at_max_len():
@@ -80,7 +80,7 @@ def test_a_layer_returned_from_compiled_code_equals_its_input():
     """It does not matter which of the two had grown."""
     step = jax.jit(lambda layer: jax.tree.map(lambda leaf: 2 * leaf, layer))
     layers = [MultiHeadAttention(8, 2, position=ROTARY) for _ in range(2)]
-    layers[0].rotary(jnp.zeros((1, 1, 3000, 4)))
+    layers[0].rotary(jnp.zeros((1, 1, 3000, 4), jnp.float32))
     for layer in map(step, layers):
         with pytest.raises(ValueError, match="`max_len` is 2048"):
-            jax.jit(layer.rotary)(jnp.zeros((1, 2, 3000, 4)))
+            jax.jit(layer.rotary)(jnp.zeros((1, 2, 3000, 4), jnp.float32))

@@ -59,10 +59,10 @@ def test_dropout_needs_a_key():
 
 def test_a_layer_with_a_grown_table_has_the_same_tree_structure():
     """Otherwise the state of an optimizer would not fit it."""
-    layer, x = PositionalEncoding(4, max_len=3), jnp.zeros((1, 1, 4))
+    layer, x = PositionalEncoding(4, max_len=3), jnp.zeros((1, 1, 4), jnp.float32)
     row, before = jax.jit(lambda layer, start: layer(x, start=start)), jax.tree.structure(layer)
     assert np.isnan(row(layer, 4)).all()
-    layer(jnp.zeros((1, 6, 4)))
+    layer(jnp.zeros((1, 6, 4), jnp.float32))
     assert layer.P.shape == (1, 6, 4)
     assert jax.tree.structure(layer) == before
 

@@ -110,7 +110,7 @@ def test_copies_of_a_layer_keep_its_grown_table(again):
     assert jax.tree.structure(copied) == jax.tree.structure(layer)
     assert [table.shape for table in copied.tables] == [table.shape for table in layer.tables]
     np.testing.assert_allclose(copied(X), rotated(X, range(7)), rtol=0, atol=1e-6)
-    copied(jnp.ones((1, 2, 33, WIDTH)))
+    copied(jnp.ones((1, 2, 33, WIDTH), jnp.float32))
     assert copied.tables[0].shape != layer.tables[0].shape
 
 

@@ -56,7 +56,7 @@ def test_training_continues_after_a_table_grows():
     optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
     layer = jax.tree.map(lambda leaf: leaf, layer)
     step, state = jax.jit(trainer(optimizer)), optimizer.init(layer)
-    q = jnp.ones((1, 2, 2500, 8))
+    q = jnp.ones((1, 2, 2500, 8), jnp.float32)
     layer.rotary(q)
     assert layer.rotary.tables[0].shape[0] > 2048
     layer, state, _ = step(layer, state, X)
