@@ -181,6 +181,41 @@ def install_alone(session: nox.Session, extra: str) -> None:
 
 
 @nox.session(default=False)
+@nox.parametrize(
+    ("python", "name"),
+    [("3.11" if name == "mxnet" else "3.10", name) for name in ("numpy", *BACKEND_NAMES)],
+    ids=["numpy", *BACKEND_NAMES],
+)
+def oldest(session: nox.Session, name: str) -> None:
+    """Run `posenc report` on the oldest versions of a framework that `pyproject.toml` allows; Keras runs on JAX."""
+    names = ("keras", "jax") if name == "keras" else (name,)
+    bounds = [bound for each in names for bound in EXTRAS.get(each, ())]
+    core = [bound for bound in PROJECT["project"]["dependencies"] if name == "numpy" or not bound.startswith("numpy")]
+    others = ("absl-py", "flatbuffers") if "jax" in names else ()  # which `jax.export` of that time imports
+    report(session, *[bound.replace(">=", "==") for bound in (*core, *bounds)], *others)
+
+
+@nox.session(default=False)
+@nox.parametrize(
+    ("python", "name"),
+    [("3.11" if name == "mxnet" else None, name) for name in ("numpy", *BACKEND_NAMES)],
+    ids=["numpy", *BACKEND_NAMES],
+)
+def newest(session: nox.Session, name: str) -> None:
+    """Run `posenc report` on the newest versions of a framework that the package index has."""
+    others = KERAS_BACKENDS["tensorflow"] if name == "keras" else "numpy"
+    report(session, "--upgrade", *EXTRAS.get(name, ()), others)
+
+
+def report(session: nox.Session, *packages: str) -> None:
+    """Install packages and the project without constraints, and run `posenc report`, which fails if a case does."""
+    session.env["OMP_NUM_THREADS"] = "1"
+    session.install(".[report]", *packages, env={"POSENC_BUILD_KERNEL": "required"})
+    session.chdir(session.create_tmp())  # else the report would import the checkout, which has no kernel
+    session.run("posenc", "report", "--json", "report.json")
+
+
+@nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
     """Look for inputs that end in neither a result nor one sentence: `nox -s fuzz -- [--backend NAME] [--minutes N]`.
 

@@ -1,0 +1,26 @@
+"""The table of supported versions agrees with `pyproject.toml` and with the constraints of the tests."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import posenc_backends
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "explanation" / "versions.md").read_text(encoding="utf-8")
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[dependency-groups]")[0]
+ROWS = {row[0]: row for row in re.findall(r"^\| (\S+) \| (\S+) \| (\d\S+) \| (\S+) \| .+ \|$", PAGE, re.MULTILINE)}
+
+
+def test_each_framework_has_a_row():
+    assert {*ROWS} == {"–", *posenc_backends.NAMES}
+
+
+@pytest.mark.parametrize("extra", ["–", *posenc_backends.NAMES])
+def test_the_versions_are_those_of_the_requirements(extra):
+    _, package, oldest, newest = ROWS[extra]
+    bounds = re.findall(rf'"{package}(?:\[\w+\])?[>=]=([\d.]+)', PROJECT)
+    assert set(bounds) == {oldest}
+    file = ROOT / "constraints" / f"{'core' if extra == '–' else extra}.txt"
+    assert f"{package}=={newest}" in file.read_text(encoding="utf-8").splitlines()
