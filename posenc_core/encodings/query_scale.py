@@ -11,7 +11,8 @@ import numpy.typing as npt
 from .._array_api.checks import check_integer, check_known, check_number, shown
 from .._array_api.lazy import tables_by_block
 from ..positions.sequences import LIMIT
-from ..tables.query_factors import Growth, query_factors
+from ..tables.query_factors import Growth, float64_factors, query_factors
+from ..tables.sincos import DType
 from .base import Tables, Tabular
 
 LARGEST_SCALE = 2**16  # of a logarithm
@@ -85,12 +86,13 @@ class QueryScale(Tabular):
         column: npt.NDArray[np.float32] = tables_by_block(self._column, positions)
         return column[..., 0]
 
-    def rows(self, positions: Any) -> Tables:
-        return {"factors": self._column(positions)}
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
+        return {"factors": self._column(positions, dtype)}
 
-    def _column(self, positions: Any) -> npt.NDArray[np.float32]:
+    def _column(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
         known = self._known(positions, minimum=0)
         if known.dtype.kind == "f":
             raise TypeError("`positions` of QueryScale must be integers, got real numbers.")
-        factors = query_factors(known + self.start, growth=self.growth, length=self.length, scale=self.scale)
+        compute = query_factors if dtype == np.float32 else float64_factors
+        factors = compute(known + self.start, growth=self.growth, length=self.length, scale=self.scale)
         return factors[..., None]

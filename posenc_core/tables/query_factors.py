@@ -46,6 +46,11 @@ def query_factors(counts: npt.NDArray[np.int64], *, growth: Growth, length: int,
     return factors.reshape(counts.shape)
 
 
+def float64_factors(counts: npt.NDArray[np.int64], *, growth: Growth, length: int, scale: float | None) -> Float64s:
+    """Compute `query_factors` in float64, each off by at most 2**-48 of its size and of the scale."""
+    return _IN_FLOAT64[growth](counts // length if growth == "steps" else counts, length, scale)[0]
+
+
 def _steps(steps: npt.NDArray[np.int64], _: int, scale: Any) -> tuple[Float64s, float]:
     return 1 + scale * np.log(1.0 + steps), scale
 

@@ -124,3 +124,11 @@ def test_layers_that_multiply_queries():
 def test_wrong_configs_are_rejected(config, name):
     with rejects(ValueError, name):
         load_query_scale(config)
+
+
+def test_float64():
+    for growth in ("steps", "log", "power"):
+        scale, positions = QueryScale(length=100, scale=0.3, growth=growth), np.arange(10**4)
+        rows = scale.rows(positions, np.float64)["factors"]
+        assert rows.dtype == np.float64
+        np.testing.assert_array_equal(rows[:, 0].astype(np.float32), scale.factors(positions))
