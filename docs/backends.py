@@ -19,6 +19,7 @@ METHODS = {
     "PositionalEncoding": "add",
     "RotaryEmbedding": "rotate",
     "AttentionBias": "bias",
+    "QueryScaling": "scale",
     "MultiHeadAttention": "attend",
 }
 MORE = {"RotaryEmbedding": ("cos_sin",)}

@@ -21,6 +21,7 @@ __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",
@@ -68,9 +69,16 @@ class AttentionBias(_plain.AttentionBias):
     backend = BACKEND
 
 
+class QueryScaling(_plain.QueryScaling):
+    """`posenc_backends.numpy.QueryScaling` on array-api-strict."""
+
+    backend = BACKEND
+
+
 class MultiHeadAttention(_plain.MultiHeadAttention):
     """`posenc_backends.numpy.MultiHeadAttention` on array-api-strict."""
 
     backend = BACKEND
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         MultimodalRotary,
         Normalized,
         Placed,
+        QueryScale,
         RandomFourierFeatures,
         Rotary,
         ShawBias,
@@ -86,6 +87,7 @@ __all__ = [
     "Normalized",
     "Placed",
     "Proportional",
+    "QueryScale",
     "RandomFourierFeatures",
     "Rotary",
     "Scaling",
@@ -136,8 +138,8 @@ _MODULES = {
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
         "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed RandomFourierFeatures Rotary ShawBias Sine "
-        "Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures Rotary "
+        "ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

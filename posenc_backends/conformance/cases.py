@@ -113,6 +113,7 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("gradient", "learned", tables.learned_gradient),
     ("resized", "resizing", tables.resized),
     ("table", "additive_tables", additive.table),
+    ("table", "query_scale", tables.query_factors),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),
     ("compiled", "learned_sinusoidal", tables.compiled_learned_rotary),

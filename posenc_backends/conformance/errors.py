@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc_core.encodings import Additive, Encoding, RotaryEncoding
+from posenc_core.encodings import Additive, Encoding, QueryScale, RotaryEncoding
 from posenc_core.rotation import channel_pairs
 
 GoldenCase = dict[str, Any]
@@ -107,6 +107,8 @@ def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
     encoding = Encoding.from_dict(case["encoding"])
     if isinstance(encoding, Additive):
         return on.backend.PositionalEncoding(encoding.dim, encoding=encoding)
+    if isinstance(encoding, QueryScale):
+        return on.backend.QueryScaling(encoding)
     return (on.backend.RotaryEmbedding if isinstance(encoding, RotaryEncoding) else on.backend.AttentionBias)(encoding)
 
 

@@ -86,7 +86,9 @@ class LayerCase:
         """Return a new layer as initialized, in evaluation mode."""
         backend, encoding = self.on.backend, self.encoding
         if self.kind == "MultiHeadAttention":
-            layer = backend.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len)
+            scale = self.golden_case.get("query_scale")
+            scaled = {"query_scale": Encoding.from_dict(scale)} if scale else {}
+            layer = backend.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len, **scaled)
         elif self.kind == "AttentionBias":
             layer = backend.AttentionBias(encoding)
         elif isinstance(encoding, Additive):

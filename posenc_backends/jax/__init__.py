@@ -8,7 +8,7 @@ import jax
 
 from . import namespace
 from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 from .state import from_state, to_state
 
 if jax.__version_info__ >= (0, 7):  # before, a rule for lowering could not see what is around a call
@@ -18,6 +18,7 @@ __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "from_numpy",
     "from_state",

@@ -19,10 +19,15 @@ class AttentionBias(layers.AttentionBias, Layer):
     __call__ = layers.AttentionBias.bias
 
 
+class QueryScaling(layers.QueryScaling, Layer):
+    __call__ = layers.QueryScaling.scale
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
-    children = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")
+    children = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring", "scaling")
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
 
     __call__ = layers.MultiHeadAttention.attend
 

@@ -14,12 +14,13 @@ except ModuleNotFoundError as error:
     ) from error
 
 from .backend import from_numpy, is_traced, namespace, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",

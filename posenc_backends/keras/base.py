@@ -15,7 +15,7 @@ from posenc_core.encodings.base import Tables
 from .backend import BACKEND, from_numpy
 from .state import ENCODING_KEY, check_encoding, encoding_bytes
 
-ENCODINGS = ("encoding", "position")  # what a configuration calls the encoding of a layer
+ENCODINGS = ("encoding", "position", "query_scale")  # what a configuration calls the encoding of a layer
 _as_constant = getattr(BACKEND, "as_constant", lambda tensor: tensor)  # TensorFlow asks for gradients of constants
 
 register = keras.saving.register_keras_serializable(package="posenc")

@@ -47,9 +47,21 @@ class AttentionBias(layers.AttentionBias, Layer):
 
 
 @register
+class QueryScaling(layers.QueryScaling, Layer):
+    call = layers.QueryScaling.scale
+
+    def compute_output_shape(self, q_shape: Shape) -> Shape:
+        return q_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "max_len": self.max_len}
+
+
+@register
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
 
     def __init__(
         self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False, **options: Any
@@ -114,4 +126,5 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
             position = self.scoring if self.rotary is None else self.rotary  # which Keras saves once for all blocks
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
         sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len}
-        return {**super().get_config(), **sizes, "position": position}
+        scale = {} if self.query_scale is None else {"query_scale": self.query_scale.to_dict()}
+        return {**super().get_config(), **sizes, "position": position, **scale}

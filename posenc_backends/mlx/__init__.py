@@ -6,13 +6,14 @@ require("mlx", install="posenc[mlx]")
 
 from . import namespace
 from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 from .state import from_state, to_state
 
 __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "from_numpy",
     "from_state",

@@ -19,8 +19,13 @@ class AttentionBias(layers.AttentionBias, Layer):
     __call__ = layers.AttentionBias.bias
 
 
+class QueryScaling(layers.QueryScaling, Layer):
+    __call__ = layers.QueryScaling.scale
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
 
     __call__ = layers.MultiHeadAttention.attend

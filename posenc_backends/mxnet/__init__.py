@@ -7,12 +7,13 @@ require("mxnet", install="posenc[mxnet]", newest=(3, 11))
 from . import kernel as kernels
 from . import namespace, operator
 from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",

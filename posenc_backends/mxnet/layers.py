@@ -76,11 +76,23 @@ class AttentionBias(layers.AttentionBias, Layer):
         return self.view(self).run("values", {"attention": attention, "start": start, **positions})
 
 
+class QueryScaling(layers.QueryScaling, Layer):
+    view = views.QueryScalingView
+    method, inputs = "scale", ("q",)
+    __call__ = called(layers.QueryScaling.scale)
+
+    def graph_inputs(self, q: Any, **_: Any) -> tuple[Any, ...]:
+        """Return the queries, checked; grow the table for them."""
+        self.reserve(self.check_tokens("q", q, None))
+        return (q,)
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Block):
     view = views.MultiHeadAttentionView
     method, inputs = "attend", ("queries", "keys", "values", "valid_lens", "causal")
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
     rotary: Any
 
     __call__ = called(layers.MultiHeadAttention.attend)
@@ -99,6 +111,8 @@ class MultiHeadAttention(layers.MultiHeadAttention, Block):
         if self.rotary is not None:
             for tokens in (queries, keys):
                 self.rotary.reserve(tokens)
+        if self.query_scale is not None:
+            self.scaling.reserve(queries)
         sizes = (len(queries), queries.shape[1], keys.shape[1])
         lengths: Any = np.full(len(keys), sizes[2]) if valid_lens is None else host_values(valid_lens, self.backend)
         check_valid_lens(lengths.shape, lengths, sizes)

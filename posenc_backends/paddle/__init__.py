@@ -10,12 +10,13 @@ require("paddle", install="posenc[paddle]")
 
 from . import kernel, namespace, operator
 from .backend import from_numpy, is_traced, to_numpy
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 
 __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "from_numpy",
     "is_traced",

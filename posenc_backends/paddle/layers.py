@@ -29,9 +29,14 @@ class AttentionBias(layers.AttentionBias, Layer):
         return sized(x, {-3: self.encoding.num_heads}) if width is None else super().prepare(x, width)
 
 
+class QueryScaling(layers.QueryScaling, Layer):
+    forward = not_to_static(layers.QueryScaling.scale)
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
 
     def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call
         self,

@@ -11,7 +11,7 @@ from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .huggingface import rotation
 from .huggingface.rotation import apply_rotary_transformers, rotary_kernel
-from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 from .on_import import import_after
 from .rotary import apply_rotary
 
@@ -23,6 +23,7 @@ __all__ = [
     "AttentionBias",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "apply_rotary",
     "apply_rotary_transformers",

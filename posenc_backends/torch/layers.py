@@ -23,9 +23,14 @@ class AttentionBias(layers.AttentionBias, Layer):
     forward = layers.AttentionBias.bias
 
 
+class QueryScaling(layers.QueryScaling, Layer):
+    forward = layers.QueryScaling.scale
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
 
     forward = layers.MultiHeadAttention.attend
 

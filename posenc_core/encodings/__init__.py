@@ -12,6 +12,7 @@ from .additive.sinusoidal import Sine, Sinusoidal
 from .additive.timestep import Timestep
 from .at_positions import Placed
 from .base import Encoding, Parameter, Tabular
+from .query_scale import QueryScale
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
@@ -49,6 +50,7 @@ __all__ = [
     "Parameter",
     "Placed",
     "PositionScoring",
+    "QueryScale",
     "RandomFourierFeatures",
     "Rotary",
     "RotaryEncoding",

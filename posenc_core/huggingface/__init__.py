@@ -1,9 +1,10 @@
-"""Hugging Face configs: load the RoPE or all positional encodings that they describe, and write RoPE back."""
+"""Hugging Face configs: load RoPE, factors of queries or all positional encodings, and write RoPE back."""
 
 from .export import to_config
 from .layer_types import layer_types
 from .multimodal import multimodal_positions
 from .position import PositionEncodings, load_position
+from .query_scale import load_query_scale
 from .rope import load_rope
 from .vision import vision_positions
 
@@ -11,6 +12,7 @@ __all__ = [
     "PositionEncodings",
     "layer_types",
     "load_position",
+    "load_query_scale",
     "load_rope",
     "multimodal_positions",
     "to_config",

@@ -320,17 +320,14 @@ class Note(NamedTuple):
 
 _HEADS = "its positions are the numbers of the heads, not of the tokens."
 _HIDDEN = "it rotates the hidden states of each head, before they are projected to queries and keys."
+_QUERY_SCALE = "queries are multiplied by the factors of `load_query_scale`."
 NOTES = {
-    "beam": Note("queries are multiplied by (1 + (position + 1) / 2048) ** 0.1.", instead=True),
+    "beam": Note(_QUERY_SCALE, instead=True),
     "clvp_encoder": Note("it also rotates the values."),
     "inkling2": Note(
-        "queries and their bias are multiplied by 1 + `log_scaling_alpha` * ln(max(1, (position + 1) / "
-        "`log_scaling_n_floor`)).", instead=True,
+        "queries and their bias are multiplied by the factors of `load_query_scale`.", instead=True,
     ),
-    "llama4": Note(
-        "queries are multiplied by 1 + `attn_scale` * ln(1 + floor((position + 1) / `floor_scale`)).",
-        instead=True, flag="attn_temperature_tuning",
-    ),
+    "llama4": Note(_QUERY_SCALE, instead=True, flag="attn_temperature_tuning"),
     "mistral_large4": Note("queries are also multiplied by a * ln(position + 1) + b, learned for each head."),
     "neucodec": Note(_HEADS),
     "qwen2_5_omni_dit": Note("it rotates the first head only."),

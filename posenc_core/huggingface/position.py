@@ -9,6 +9,7 @@ from typing import Any
 from .._array_api.checks import shown
 from .._values import Value
 from ..encodings.additive.base import Additive
+from ..encodings.query_scale import QueryScale
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
@@ -33,7 +34,7 @@ class PositionEncodings(Value):
         rotary: pairs of a layer type, None for all layers, and the encoding; None for layers without one.
         scoring: pairs of the place where the bias is added, such as `"self-attention"`, and the encoding.
         layers_without: indices from 0 of layers without rotation, if other layers rotate.
-        query_scale: the factor of queries at each position, as a formula.
+        query_scale: the factor of queries as a function of their position; a note says it if only some layers have it.
         lacks: names of encodings that posenc does not have.
         notes: how the encodings are used, in sentences.
         parts: pairs of the name of a part, such as `"encoder"` or `"vision"`, and its encodings.
@@ -44,7 +45,7 @@ class PositionEncodings(Value):
     rotary: tuple[tuple[str | None, RotaryEncoding | None], ...] = ()
     scoring: tuple[tuple[str, Scoring], ...] = ()
     layers_without: tuple[int, ...] = ()
-    query_scale: str | None = None
+    query_scale: QueryScale | None = None
     lacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     parts: tuple[tuple[str, PositionEncodings], ...] = ()
@@ -65,7 +66,7 @@ class PositionEncodings(Value):
         if self.layers_without:
             yield f"layers without rotation: {', '.join(map(str, self.layers_without))}"
         if self.query_scale:
-            yield f"queries are multiplied by: {self.query_scale}"
+            yield f"multiplies queries: {self.query_scale!r}"
         yield from (f"lacks: {lack}" for lack in self.lacks)
         yield from (f"note: {note}" for note in self.notes)
         for name, part in self.parts:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from .._array_api.checks import shown
 from ..encodings import AxialRotary
-from .config import ROPES, read
+from .config import read
 from .layer_types import layer_types, types_of
 from .models import model_type
-from .position_facts import Config, Found, size
+from .position_facts import Config, Found, merged, size
+from .query_scale import only_some_layers, query_scale_of
 from .rope import load_rope, load_text, more_than
 from .towers import TOWERS
 
@@ -25,18 +26,25 @@ class Rope(NamedTuple):
         text_config = read(config)
         names: tuple[str | None, ...] = layer_types(config) or (None,)
         rotary = tuple((name, load_text(text_config, name, None)) for name in names)
-        scale = _query_scale(text_config)
+        factor = Scaled().read(text_config)
         more = {more_than(text_config, encoding) for _, encoding in rotary} - {None}
         if rotary == ((None, None),):
-            return {"notes": ("no RoPE: queries and keys are not rotated",)}
+            return merged((factor, {"notes": ("no RoPE: queries and keys are not rotated",)}))
         unrotated = {name for name, encoding in rotary if encoding is None}
         layers = {index for index, name in enumerate(types_of(text_config)) if name in unrotated}
-        return {
-            "rotary": rotary,
-            "layers_without": tuple(sorted(layers | set(_layers_by_index(text_config)))),
-            "query_scale": scale,
-            "notes": () if scale else tuple(more),
-        }
+        found = {"rotary": rotary, "layers_without": tuple(sorted(layers | set(_layers_by_index(text_config))))}
+        return merged((found, factor or {"notes": tuple(more)}))
+
+
+class Scaled(NamedTuple):
+    """The factor of queries, if there is one, as `load_query_scale` reads it."""
+
+    def read(self, config: Config) -> Found:
+        scale, some = query_scale_of(dict(config)), only_some_layers(config)
+        if scale is None:
+            return {}
+        notes = (f"queries are multiplied by `query_scale` in layers {some} alone",) if some else ()
+        return {"query_scale": (scale,), "notes": notes}
 
 
 class Axial(NamedTuple):
@@ -71,20 +79,3 @@ def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
         return ()
     interval, count = size(config, ("no_rope_layer_interval", FOURTH)), size(config, "num_hidden_layers")
     return tuple(range(interval - 1, count, interval))
-
-
-def _query_scale(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the factor of queries at each position, as a formula."""
-    if model_type(config) == "llama4" and config.get("attn_temperature_tuning"):
-        scale, length = config.get("attn_scale"), config.get("floor_scale")
-        if scale is None or length is None:
-            raise ValueError("`attn_scale` and `floor_scale` are missing: `attn_temperature_tuning` needs them.")
-        return (f"1 + {shown(scale)} * ln(1 + floor((position + 1) / {shown(length)})), in layers without RoPE",)
-    for name in ROPES:
-        rope = config.get(name)
-        if isinstance(rope, Mapping) and rope.get("llama_4_scaling_beta"):
-            beta, length = rope["llama_4_scaling_beta"], rope.get("original_max_position_embeddings")
-            if length is None:
-                raise ValueError("`original_max_position_embeddings` is missing: `llama_4_scaling_beta` needs it.")
-            return (f"1 + {shown(beta)} * ln(1 + floor(position / {shown(length)}))",)
-    return ()

@@ -17,7 +17,7 @@ from .position_facts import (
     both_parts,
     listed,
 )
-from .position_rotary import Rope
+from .position_rotary import Rope, Scaled
 from .position_scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
@@ -272,12 +272,7 @@ _TABLE: dict[str, Facts] = {
     "cpmant": (Lack("T5's buckets, with buckets of their own for tokens of other segments"),),
     "inkling_text inkling2_text": (
         Lack("learned relative logits: a projection of each token by the distance, up to a largest one"),
-        If(
-            "log_scaling_n_floor",
-            (None,),
-            (),
-            (Lack("queries and biases of global layers grow with the logarithm of the position"),),
-        ),
+        Scaled(),
     ),
     # Rotary encodings, and others with them.
     "esm": (

@@ -150,7 +150,7 @@ def _build(
     is_whole = isinstance(scaling, Proportional)
     rotary_dim = head_dim if is_whole else rotary_channels_of(config, parameters, model, head_dim)
     if parameters.get("llama_4_scaling_beta"):
-        warn("`llama_4_scaling_beta` is not a rotation: multiply queries by 1 + beta * ln(1 + floor(position / L0)).")
+        warn("`llama_4_scaling_beta` is not a rotation: multiply queries by the factors of `load_query_scale`.")
     if rotary_dim == 0:
         return None
     fields = {

@@ -1,9 +1,10 @@
-"""The four layers, written once for every framework; each adapter derives its own from them."""
+"""The layers, written once for every framework; each adapter derives its own from them."""
 
 from .attention_bias import AttentionBias
 from .base import Backend, BaseLayer
 from .multi_head_attention import AttentionOutput, MultiHeadAttention
 from .positional_encoding import PositionalEncoding
+from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding
 from .tables import TableLayer
 
@@ -14,6 +15,7 @@ __all__ = [
     "BaseLayer",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "QueryScaling",
     "RotaryEmbedding",
     "TableLayer",
 ]

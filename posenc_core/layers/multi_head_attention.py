@@ -12,6 +12,7 @@ from .._array_api.checks import (
     check_floating,
     check_integer,
     check_rank,
+    check_type,
     check_width,
     host_array,
     is_static,
@@ -20,7 +21,7 @@ from .._array_api.checks import (
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import all_of, causal, valid_lengths
-from ..encodings import ContentScoring, Encoding, RotaryEncoding, Scoring
+from ..encodings import ContentScoring, Encoding, QueryScale, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
 from .base import Documented
@@ -86,13 +87,16 @@ class MultiHeadAttention(Documented):
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
         position: a rotary or scoring encoding, or a layer with one; blocks with the same layer share its table.
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
-        max_len: number of positions in the tables of a rotary encoding at the start, as in `RotaryEmbedding`; eager
-            calls beyond it grow the tables.
+        query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
+            the terms that `position` adds to scores, those that use queries grow with it.
+        max_len: number of positions in the tables of a rotary encoding at the start, as in `RotaryEmbedding`, and of
+            `query_scale`; eager calls beyond it grow the tables.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
-        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework.
+        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, or `query_scale` is no
+            `QueryScale`.
         ValueError: if `num_heads` does not divide `num_hiddens`, `num_kv_heads` does not divide `num_heads`, or
-            `position` has other sizes than the heads.
+            `position` has other sizes than the heads, or several axes with a `query_scale`.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import MultiHeadAttention
@@ -108,14 +112,17 @@ class MultiHeadAttention(Documented):
     part_options: Any
     rotary_layer: Any
     scoring_layer: Any
+    scaling_layer: Any
     W_q: Any
     W_k: Any
     W_v: Any
     W_o: Any
     rotary: Any
     scoring: Any
+    scaling: Any
+    query_scale: Any = None  # layers that older versions pickled lack it
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,
         num_hiddens: int,
         num_heads: int,
@@ -125,6 +132,7 @@ class MultiHeadAttention(Documented):
         position: Any = None,
         num_kv_heads: int | None = None,
         max_len: int | None = None,
+        query_scale: QueryScale | None = None,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module
@@ -153,7 +161,12 @@ class MultiHeadAttention(Documented):
             rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
         elif isinstance(encoding, Scoring):
             scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
-        self.rotary, self.scoring = rotary, scoring
+        self.rotary, self.scoring, self.query_scale, scaling = rotary, scoring, query_scale, None
+        if query_scale is not None:
+            check_query_scale(query_scale, encoding)
+            rows = getattr(encoding, "longest", None) if max_len is None else max_len
+            scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("rotary", {}))
+        self.scaling = scaling
 
     def attend(  # noqa: PLR0913 - all that can be said of a call
         self,
@@ -199,6 +212,8 @@ class MultiHeadAttention(Documented):
             v = self._heads("W_v", values, self.num_kv_heads)
             at = self._token_positions(q, k, start, positions, key_positions, cache)
             q, k = self._rotate(q, k, at)
+            if self.query_scale is not None:
+                q = self.scaling(q, start=at.start, positions=at.positions)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
             scoring = self.scoring
@@ -326,3 +341,10 @@ def check_attention(
         divisors = ", ".join(str(n) for n in range(1, min(num_heads, 128) + 1) if num_heads % n == 0)
         raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
     return num_hiddens, num_heads, num_kv_heads
+
+
+def check_query_scale(query_scale: QueryScale, position: Encoding | None) -> None:
+    """Raise unless it is a `QueryScale`, and a position is one number."""
+    check_type("query_scale", query_scale, QueryScale, "a QueryScale or None")
+    if getattr(position, "num_axes", 1) > 1:
+        raise ValueError(f"`query_scale` needs positions of one axis, got {shown(position)}; leave one of them out.")

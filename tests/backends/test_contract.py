@@ -6,7 +6,7 @@ import pytest
 
 from posenc_core import Alibi, Backend, Rotary, layers
 
-LAYERS = ("PositionalEncoding", "RotaryEmbedding", "AttentionBias", "MultiHeadAttention")
+LAYERS = ("PositionalEncoding", "RotaryEmbedding", "AttentionBias", "QueryScaling", "MultiHeadAttention")
 HOOKS = ("arrays", "initial_arrays", "set_tables", "prepare", "active_dropout")
 OVERRIDDEN = {"mxnet": {"values", "cos_sin"}}  # second methods that a block inside a graph calls with symbols
 MORE = {"torch": ("score_mod",), "jax": ("to_state", "from_state"), "mlx": ("to_state", "from_state")}

@@ -97,12 +97,12 @@ def test_rows_and_columns_take_the_pairs_in_turn():
 
 
 NOTED = {
-    "beam": ({"model_type": "beam", **SMALL}, "full_attention", "2048) ** 0.1", False),
-    "llama4": ({"model_type": "llama4_text", **SMALL}, "full_attention", "`attn_scale` * ln(1 + floor(", False),
+    "beam": ({"model_type": "beam", **SMALL}, "full_attention", "`load_query_scale`", False),
+    "llama4": ({"model_type": "llama4_text", **SMALL}, "full_attention", "`load_query_scale`", False),
     "mistral_large4": (
         {"model_type": "mistral_large4", "head_dim": 64, "rope_parameters": ROPE}, None, "ln(position + 1) + b", True,
     ),
-    "inkling2": ({"model_type": "inkling2_text"}, None, "`log_scaling_alpha`", False),
+    "inkling2": ({"model_type": "inkling2_text"}, None, "`load_query_scale`", False),
     "xcodec2": ({"model_type": "xcodec2", **SMALL}, None, "numbers of the heads", True),
     "neucodec": ({"model_type": "neucodec", **SMALL}, None, "numbers of the heads", True),
     "first head": ({"model_type": "qwen2_5_omni_dit", **SMALL}, None, "first head", True),

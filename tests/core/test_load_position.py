@@ -10,6 +10,7 @@ from posenc_core import (
     AxialRotary,
     GridSinusoidal,
     Learned,
+    QueryScale,
     Rotary,
     ShawBias,
     Sinusoidal,
@@ -178,7 +179,8 @@ def test_sines_of_cells():
 def test_layers_without_rope():
     position = load_position(LLAMA4)
     assert position.layers_without == (3, 7)
-    assert position.query_scale == "1 + 0.1 * ln(1 + floor((position + 1) / 8192)), in layers without RoPE"
+    assert position.query_scale == QueryScale(length=8192, scale=0.1)
+    assert position.notes == ("queries are multiplied by `query_scale` in layers without RoPE alone",)
     assert dict(position.rotary)["full_attention"] is None
     assert load_position(SMOLLM3).layers_without == (3, 7)
     assert load_position({**SMOLLM3, "no_rope_layer_interval": 2}).layers_without == (1, 3, 5, 7)
@@ -196,7 +198,8 @@ def test_the_scale_of_queries():
     except ValueError:
         yarn = {**rope, "rope_type": "yarn", "factor": 16.0}
         position = load_position({**config, "max_position_embeddings": 262144, "rope_parameters": yarn})
-    assert position.query_scale == "1 + 0.1 * ln(1 + floor(position / 16384))"
+    assert position.query_scale == QueryScale(length=16384, scale=0.1, start=0)
+    assert f"multiplies queries: {position.query_scale!r}" in str(position)
 
 
 def test_what_is_lacking_has_a_name():

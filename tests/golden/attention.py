@@ -8,6 +8,7 @@ from typing import Any
 
 import mpmath as mp
 from numbers_of import DTYPES, power, rounded
+from query_scale import factor_of
 
 WIDTH, HEADS, HEAD_DIM = 8, 2, 4
 STEP = mp.mpf(10) ** -16  # of central differences: their error is its square, 1e-32; 34 of 50 digits remain
@@ -15,6 +16,7 @@ ROTARY = {"kind": "Rotary", "head_dim": HEAD_DIM, "layout": "half"}
 XPOS = {"kind": "XPos", "head_dim": HEAD_DIM, "layout": "interleaved", "scale_base": 4}
 ALIBI = {"kind": "Alibi", "num_heads": HEADS}
 T5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
+SCALE = {"kind": "QueryScale", "length": 2, "scale": 0.75}
 SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
 ROWS, QUERIES = [4, 0], [[1, 2, 5], [0, 3, 4]]
 FAR = {"positions": [[1048577, 5, 3], [0, -2, 7]], "key_positions": [[1048576, 1048577, 4, 0, 9], [1, 0, -2, 3, 7]]}
@@ -46,6 +48,10 @@ def attention() -> Iterator[GoldenCase]:
         yield _whole(name, position, kv_heads, options, numbers)
     for position in (ROTARY, XPOS, ALIBI, T5, SHAW):
         yield _cut(position, numbers)
+    yield _whole("no position, a query scale, from 2 on, causal", None, 1, {"start": 2, "causal": True}, numbers, SCALE)
+    logarithmic = SCALE | {"growth": "log"}
+    yield _whole("Rotary, a query scale, lengths of rows", ROTARY, 2, {"valid_lens": ROWS}, numbers, logarithmic)
+    yield _cut(ROTARY, numbers, SCALE)
 
 
 def attend() -> Iterator[GoldenCase]:
@@ -71,8 +77,15 @@ def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> Gold
     return tokens | {"result": _rounded(result, bits), "gradient": _rounded(gradient, bits) if smooth else None}
 
 
-def _whole(name: str, position: Any, kv_heads: int, options: GoldenCase, numbers: random.Random) -> GoldenCase:
-    made = made_of(position, kv_heads, numbers)
+def _whole(
+    name: str,
+    position: Any,
+    kv_heads: int,
+    options: GoldenCase,
+    numbers: random.Random,
+    scale: GoldenCase | None = None,
+) -> GoldenCase:
+    made = made_of(position, kv_heads, numbers) | ({"query_scale": scale} if scale else {})
     queries, keys, values, weights = (_drawn(numbers, 2, length, WIDTH) for length in (3, 5, 5, 3))
     if "mask" in options:
         options = options | {
@@ -84,13 +97,15 @@ def _whole(name: str, position: Any, kv_heads: int, options: GoldenCase, numbers
     return {"name": f"MultiHeadAttention, {name}"} | made | tokens | results
 
 
-def _cut(position: Any, numbers: random.Random) -> GoldenCase:
+def _cut(position: Any, numbers: random.Random, scale: GoldenCase | None = None) -> GoldenCase:
     """Yield causal self-attention that is computed piece by piece with a cache."""
     made, tokens = made_of(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
+    made |= {"query_scale": scale} if scale else {}
     result, _ = attended(made, tokens, tokens, tokens, {"causal": True}, None)
     names = {"queries": tokens, "keys": tokens, "values": tokens}
     results = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
-    return {"name": f"MultiHeadAttention, {position['kind']}, groups, a cache"} | made | names | results
+    name = f"MultiHeadAttention, {position['kind']}, {'a query scale, ' * bool(scale)}groups, a cache"
+    return {"name": name} | made | names | results
 
 
 def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:
@@ -119,7 +134,7 @@ def attended(
     made: GoldenCase, queries: Any, keys: Any, values: Any, options: GoldenCase, weights: Any
 ) -> tuple[Any, Any]:
     formula, w, heads = (
-        _Formula(made["position"], made["parameters"], options),
+        _Formula(made["position"], made["parameters"], options, scale=made.get("query_scale")),
         made["matrices"],
         made["kv_heads"],
     )
@@ -164,9 +179,17 @@ def _slope(function: Any, row: list[Any], weights: list[Any]) -> list[Any]:
 class _Formula:
     """The formula of attention for one query, with 50 digits."""
 
-    def __init__(self, position: Any, parameters: GoldenCase, options: GoldenCase, bits: int = 53) -> None:
+    def __init__(
+        self,
+        position: Any,
+        parameters: GoldenCase,
+        options: GoldenCase,
+        bits: int = 53,
+        scale: GoldenCase | None = None,
+    ) -> None:
         self.position, self.parameters, self.options, self.bits = position, parameters, options, bits
         self.kind = position and position["kind"]
+        self.scale = scale
 
     def mixed(self, q: list[Any], keys: Any, values: Any, at: tuple[int, int, int], kv_heads: int) -> list[Any]:
         """Return the result of query `i` of head `h` of row `b` for the values, `(batch, kv_heads, keys, width)`."""
@@ -177,6 +200,8 @@ class _Formula:
         places = [self.place("key_positions", b, j, 0) for j in range(len(k))]
         seen = [j for j in range(len(k)) if self.sees(at, j, p, places[j])]
         turned = self.turned(q, p, 1)
+        if self.scale:
+            turned = [factor_of(self.scale, p) * x for x in turned]
         scores = {j: self.score(turned, self.turned(k[j], places[j], -1), h, p, places[j]) for j in seen}
         total = mp.fsum(mp.exp(score) for score in scores.values())
         rows = {j: self.value(v[j], p, places[j]) for j in seen}

@@ -134,10 +134,16 @@ def attention_modes() -> Iterator[GoldenCase]:
         yield _attended(position, parameters)
     for position, dtype in ((rotary, HALF[0]), (alibi, HALF[1])):
         yield _attended(position, {}, dtype, LONG)
+    for position, growth in ((None, "steps"), (rotary, "power")):
+        yield _attended(position, {}, scale={"kind": "QueryScale", "length": 8, "scale": 0.5, "growth": growth})
 
 
 def _attended(
-    position: Any, parameters: GoldenCase, dtype: str = "float32", starts: list[int] | None = None
+    position: Any,
+    parameters: GoldenCase,
+    dtype: str = "float32",
+    starts: list[int] | None = None,
+    scale: GoldenCase | None = None,
 ) -> GoldenCase:
     """Yield attention at given starts, without gradients: each step is rounded."""
     shape = (2, LENGTH, WIDTH)
@@ -145,6 +151,7 @@ def _attended(
     quarters = [[[number / 4 for number in row] for row in arange_like(WIDTH, WIDTH, first=k)] for k in range(4)]
     matrices = dict(zip(("W_q", "W_k", "W_v", "W_o"), quarters, strict=True))
     made = {"position": position, "kv_heads": HEADS, "matrices": matrices, "parameters": parameters}
+    made |= {"query_scale": scale} if scale else {}
     first = starts or [0, 0]
     at = {"positions": [[b + i for i in ROWS] for b in first], "causal": True}
     at["key_positions"] = [[b + j for j in range(LENGTH)] for b in first]
@@ -154,5 +161,8 @@ def _attended(
     given = [[b + p for p in range(LENGTH)] for b in first]
     inputs = {"positions": given, "key_positions": given} if starts else None
     golden_case = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
+    if scale:
+        named = f"{golden_case['name']}, a query scale"
+        golden_case |= {"name": named, "query_scale": scale}
     results = {"matrices": matrices, "options": {"causal": True}, "result": result}
     return golden_case | results | {"gradient": None if starts else gradient}

@@ -65,7 +65,8 @@ def attend_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
 
 def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
     position = Encoding.from_dict(case["position"]) if case["position"] else None
-    layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=case["kv_heads"])
+    scale = {"query_scale": Encoding.from_dict(case["query_scale"])} if "query_scale" in case else {}
+    layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=case["kv_heads"], **scale)
     matrices = {name: np.array(matrix, np.float32) for name, matrix in case["matrices"].items()}
     layer = on.testing.with_projections(on.testing.eval_mode(layer), matrices)
     parameters = {name: np.array(array, np.float32) for name, array in case["parameters"].items()}

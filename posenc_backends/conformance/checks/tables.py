@@ -40,6 +40,13 @@ def additive_table(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     return Measurement(ulps(rows[0], np.array(case["table"]).astype(np.float32)), EXACT)
 
 
+def query_factors(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the factors by which a `QueryScaling` multiplies ones, bit for bit."""
+    ones = array_of(on, np.ones((1, len(case["positions"]), 1)))
+    factors = on.backend.to_numpy(layer_of(on, case)(ones, positions=np.array(case["positions"])))
+    return Measurement(ulps(factors[0], np.array(case["table"]).astype(np.float32)), EXACT)
+
+
 def rotary_table(on: BackendUnderTest, case: GoldenCase, layer: Any = None) -> Measurement:
     """Check cosine and sine, bit for bit, and the encoding's frequencies and attention factor.
 

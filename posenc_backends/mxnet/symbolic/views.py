@@ -146,6 +146,12 @@ class AttentionBiasView(View, layers.AttentionBias):
         return x if isinstance(x, SymbolArray) else _ranked(x, (None, heads, None, width), self.layer.dtype)
 
 
+class QueryScalingView(View, layers.QueryScaling):
+    """Of `QueryScaling`."""
+
+    __call__ = layers.QueryScaling.scale
+
+
 class MultiHeadAttentionView(View, layers.MultiHeadAttention):
     """Of `MultiHeadAttention`."""
 
@@ -155,6 +161,8 @@ class MultiHeadAttentionView(View, layers.MultiHeadAttention):
         self.W_q, self.W_k, self.W_v, self.W_o = (partial(_projected, dense) for dense in projections)
         self.rotary = None if layer.rotary is None else RotaryEmbeddingView(layer.rotary)
         self.scoring = None if layer.scoring is None else AttentionBiasView(layer.scoring)
+        self.query_scale = layer.query_scale
+        self.scaling = None if layer.query_scale is None else QueryScalingView(layer.scaling)
         self.width, self.axes = layer.num_hiddens, 1 if self.rotary is None else self.rotary.axes
 
     def prepare(self, x: Any, width: int | None) -> SymbolArray:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_core import Scaling, encodings, scaling
+from posenc_core import QueryScale, Scaling, encodings, scaling
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
@@ -15,7 +15,14 @@ from posenc_core.encodings.notation import parse
 from .rotary_strategies import FLOAT32, SCALINGS
 from .strategies import ADDITIVE, IN_ATTENTION
 
-KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32}
+QUERY_SCALES = st.builds(
+    QueryScale,
+    length=st.integers(2, 2**20),
+    scale=st.floats(2.0**-10, 0.5),
+    growth=st.sampled_from(["steps", "log", "power"]),
+    start=st.sampled_from([0, 1]),
+)
+KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32, "QueryScale": QUERY_SCALES}
 NAMES = vars(encodings) | vars(scaling)
 
 

@@ -1,0 +1,61 @@
+"""The layer that multiplies queries by a factor of their position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._array_api.checks import check_integer
+from .._array_api.namespace import aligned, in_float32
+from ..encodings import QueryScale
+from ..positions.sequences import LIMIT
+from .base import check_encoding
+from .rotary_embedding import MOST, USUAL
+from .tables import TableLayer
+
+LENGTHS = 4  # of the encoding, in a table of which no number of rows is given
+
+
+class QueryScaling(TableLayer):
+    """Multiplies queries by the factor of their position.
+
+    Args:
+        encoding: the factor as a function of the position.
+        max_len: number of positions in the table at the start; eager calls beyond it grow it. The default is four times
+            the `length` of the encoding, within 2,048 and 262,144.
+        native: options of the framework's layer, see `Layer` of the backend.
+    Raises:
+        TypeError: if `encoding` is no `QueryScale`.
+        ValueError: if `max_len` is not positive.
+
+    >>> import numpy as np
+    >>> from posenc_backends.numpy import QueryScaling
+    >>> from posenc_core import QueryScale
+    >>> QueryScaling(QueryScale(length=2, scale=1))(np.ones((3, 1), np.float32))
+    array([[1.       ],
+           [1.6931472],
+           [1.6931472]], dtype=float32)
+    """
+
+    encoding: Any  # QueryScale
+
+    def __init__(self, encoding: QueryScale, *, max_len: int | None = None, **native: Any) -> None:
+        check_encoding(encoding, QueryScale, "a `QueryScale`, the")
+        rows = min(max(LENGTHS * encoding.length, USUAL), MOST) if max_len is None else max_len
+        super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
+
+    def scale(self, q: Any, start: Any = 0, positions: Any = None) -> Any:
+        """Return queries times the factors of their positions.
+
+        Args:
+            q: queries, `(batch, heads, length, head_dim)`, or any shape `(..., length, head_dim)`; floating-point.
+            start: the first position, an integer, or one for each batch row.
+            positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; integers.
+        Returns:
+            An array of the shape and dtype of `q`; half precision is multiplied in float32, rounded once.
+        Raises:
+            TypeError: if `q` is not a floating-point array of the framework, or positions are not integers.
+            ValueError: if sizes do not match, or traced code exceeds the table.
+        """
+        q = self.check_tokens("q", q, None)
+        (factors,) = self.lookup(q, start, positions)
+        return in_float32(lambda wide, column: wide * column, q, aligned(factors, q, seq_axis=-2))
