@@ -30,7 +30,9 @@ ENVIRONMENTS = {  # the part of the common tests, and the variables to run it wi
     "keras": [
         (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/1", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
     ],
-    "mlx": [("1/2", {})],  # whose products of matrices are slow on processors
+    "mlx": [("1/2", {})],
+    "mxnet": [("2/2", {})],
+    "paddle": [("1/2", {})],
 }
 TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
