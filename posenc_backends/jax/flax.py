@@ -37,7 +37,7 @@ from . import base
 from .backend import JaxBackend
 from .module import normal
 
-__all__ = ["AttentionBias", "MultiHeadAttention", "PositionalEncoding", "RotaryEmbedding"]
+__all__ = ["AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding"]
 
 
 class FlaxBackend(JaxBackend):
@@ -124,9 +124,14 @@ class AttentionBias(layers.AttentionBias, Layer):
     __call__ = layers.AttentionBias.bias
 
 
+class QueryScaling(layers.QueryScaling, Layer):
+    __call__ = layers.QueryScaling.scale
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
+    scaling_layer = QueryScaling
 
     __init__ = _with_keys(layers.MultiHeadAttention.__init__)
     __call__ = layers.MultiHeadAttention.attend

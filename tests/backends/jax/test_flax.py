@@ -12,7 +12,7 @@ from jax import numpy as jnp
 
 from posenc_backends import jax as posenc
 from posenc_backends.jax import flax as modules
-from posenc_core import Alibi, Fire, Learned, LearnedRotary, LearnedSinusoidal, Rotary, Sinusoidal, T5Bias
+from posenc_core import Alibi, Fire, Learned, LearnedRotary, LearnedSinusoidal, QueryScale, Rotary, Sinusoidal, T5Bias
 
 from .plain import tokens
 
@@ -173,6 +173,18 @@ def test_numbers_are_those_of_the_layer_of_jax(name, arguments, options, inputs)
     half = [jnp.asarray(x, jnp.bfloat16) if x.dtype == np.float32 else x for x in inputs]
     assert nnx.eval_shape(lambda module, *given: module(*given), module, *half).dtype == jnp.bfloat16
     assert isinstance(module, nnx.Module)
+
+
+def test_queries_of_attention_are_scaled():
+    """A model that is split and merged has the factors as well."""
+    scale = QueryScale(length=2, scale=1.0)
+    layer = modules.MultiHeadAttention(16, 2, query_scale=scale)
+    plain = modules.MultiHeadAttention(16, 2)
+    same = nnx.merge(*nnx.split(layer))
+    np.testing.assert_array_equal(same(X, X, X), layer(X, X, X))
+    assert not np.allclose(layer(X, X, X)[:, 2:], plain(X, X, X)[:, 2:], atol=1e-4)
+    queries = np.ones((3, 1), np.float32)
+    np.testing.assert_array_equal(modules.QueryScaling(scale)(queries)[:, 0], scale.factors(range(3)))
 
 
 def test_a_table_grows_in_eager_calls_and_the_graph_stays():
