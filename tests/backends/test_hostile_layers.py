@@ -5,7 +5,7 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Rotary, ShawBias, Sinusoidal, layers
+from posenc_core import Alibi, QueryScale, Rotary, ShawBias, Sinusoidal, layers
 
 from ..hostile import VALUES, complaint
 
@@ -14,6 +14,7 @@ ROTARY, ALIBI, SHAW = (
     Alibi(num_heads=2),
     ShawBias(num_heads=2, head_dim=4, max_distance=2),
 )
+SCALE = QueryScale(length=2, scale=1.0)
 X, TOKENS, SCORES = np.ones((1, 2, 3, 4)), np.ones((1, 3, 8)), np.zeros((1, 2, 3, 3))
 ROW = np.arange(3)
 
@@ -23,15 +24,17 @@ MADE = {
         "num_hiddens": 8, "dropout": 0.0, "max_len": 9, "encoding": Sinusoidal(dim=8), "combine": "add",
     },
     "RotaryEmbedding": {"encoding": ROTARY, "max_len": 9},
+    "QueryScaling": {"encoding": SCALE, "max_len": 9},
     "AttentionBias": {"encoding": ALIBI},
     "MultiHeadAttention": {
         "num_hiddens": 8, "num_heads": 2, "dropout": 0.0, "bias": False, "position": ROTARY, "num_kv_heads": 1,
-        "max_len": 9,
+        "query_scale": SCALE, "max_len": 9,
     },
 }  # fmt: skip
 CALLED = {
     "PositionalEncoding": {"x": TOKENS, "start": 1, "positions": ROW},
     "RotaryEmbedding": {"q": X, "k": X, "start": 1, "positions": ROW, "seq_axis": -2, "seq_len": 8},
+    "QueryScaling": {"q": X, "start": 1, "positions": ROW},
     "AttentionBias": {"scores": SCORES, "start": 1, "query_positions": ROW, "key_positions": ROW, "q": X, "k": X},
     "MultiHeadAttention": {
         "queries": TOKENS, "keys": TOKENS, "values": TOKENS, "valid_lens": np.array([2]), "start": 0,
@@ -42,6 +45,7 @@ CALLED = {
 METHODS = {
     "PositionalEncoding": layers.PositionalEncoding.add,
     "RotaryEmbedding": layers.RotaryEmbedding.rotate,
+    "QueryScaling": layers.QueryScaling.scale,
     "AttentionBias": layers.AttentionBias.bias,
     "MultiHeadAttention": layers.MultiHeadAttention.attend,
 }
@@ -111,6 +115,8 @@ def framework_arrays(backend):
 
 
 def test_every_layer_and_argument_is_tried():
+    made = {name for name in layers.__all__ if "native" in signature(getattr(layers, name).__init__).parameters}
+    assert made == METHODS.keys()
     for layer, method in METHODS.items():
         cls = getattr(layers, layer)
         assert set(signature(cls.__init__).parameters) - {"self", "native"} == MADE[layer].keys()

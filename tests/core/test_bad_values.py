@@ -102,6 +102,16 @@ SWEEP = [
         },
     ),
     (
+        e.QueryScale,
+        {"length": 4, "scale": 0.25},
+        {
+            "length": COUNT,
+            "scale": (*(x for x in POSITIVE if x is not None), 2.0**17),
+            "growth": WORD,
+            "start": (*SIZE, 2),
+        },
+    ),
+    (
         e.Alibi,
         {"num_heads": 4},
         {"num_heads": COUNT, "slopes": WORD, "max_bias": POSITIVE, "sides": WORD},

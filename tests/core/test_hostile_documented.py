@@ -112,6 +112,7 @@ CALLS = {
     f.to_params: {"rotary": INTERLEAVED},
     h.layer_types: {"config": LLAMA},
     h.load_position: {"config": LLAMA},
+    h.load_query_scale: {"config": LLAMA, "layer_type": None},
     h.load_rope: {"config": LLAMA, "layer_type": None, "layout": "half", "part": None},
     h.multimodal_positions: {
         "config": QWEN, "input_ids": [1, 9, 9, 8], "image_grid_thw": [[1, 2, 4]], "video_grid_thw": [[1, 2, 2]],
@@ -128,8 +129,8 @@ CALLS = {
     timm.load_timm: {"config": TIMM},
     timm.timm_positions: {"config": TIMM, "height": 2, "width": 2},
     t.Envelope: {"rates": DECIMALS, "center": 0},
-    t.cos_sin: {"positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1), "envelope": None},
-    t.cos_sin_of_float32: {"positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1)},
+    t.cos_sin: {"positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1), "envelope": None, "dtype": np.float32},
+    t.cos_sin_of_float32: {"positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1), "dtype": np.float32},
     t.write_cos_sin: {
         "positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1), "envelope": t.Envelope(DECIMALS),
     } | EMPTY,
@@ -142,7 +143,7 @@ CALLS = {
     frequencies.geometric: {"dim": 4, "base": 100.0, "count": 2},
     frequencies.powers_of_two: {"count": 2},
     frequencies.spaced: {"count": 2, "spans": Fraction(1, 2), "base": 100.0},
-    multi_axis.cos_sin_of_sums: {"positions": np.ones((2, 3)), "turns": np.ones((2, 2)), "factors": DECIMALS},
+    multi_axis.cos_sin_of_sums: {"positions": np.ones((2, 3)), "turns": np.ones((2, 2)), "factors": DECIMALS, "dtype": np.float32},
     m.Transformer: {
         "vocabulary": 5, "max_len": 4, "position": None, "num_hiddens": 8, "ffn_hiddens": 8, "num_heads": 2,
         "num_blocks": 1,
@@ -183,7 +184,7 @@ OTHERS = {
     ROTARY.at: {"seq_len": 8},
     ROTARY.constants: {"max_len": 8},
     ROTARY.derivatives: {"positions": ROW},
-    ROTARY.rows: {"positions": ROW},
+    ROTARY.rows: {"positions": ROW, "dtype": np.float32},
     tasks.dates().batch: {"size": 2, "seed": (0, 1), "split": "train"},
     tasks.dates().pairs: {"size": 2, "seed": (0, 1), "split": "train"},
     tasks.dates().text: {"tokens": [3, 4]},
