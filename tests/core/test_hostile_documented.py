@@ -143,7 +143,9 @@ CALLS = {
     frequencies.geometric: {"dim": 4, "base": 100.0, "count": 2},
     frequencies.powers_of_two: {"count": 2},
     frequencies.spaced: {"count": 2, "spans": Fraction(1, 2), "base": 100.0},
-    multi_axis.cos_sin_of_sums: {"positions": np.ones((2, 3)), "turns": np.ones((2, 2)), "factors": DECIMALS, "dtype": np.float32},
+    multi_axis.cos_sin_of_sums: {
+        "positions": np.ones((2, 3)), "turns": np.ones((2, 2)), "factors": DECIMALS, "dtype": np.float32,
+    },
     m.Transformer: {
         "vocabulary": 5, "max_len": 4, "position": None, "num_hiddens": 8, "ffn_hiddens": 8, "num_heads": 2,
         "num_blocks": 1,
