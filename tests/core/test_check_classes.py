@@ -184,7 +184,7 @@ class Shared:
 
     def __call__(self, x, positions):
         self.scratch = tables(positions)
-        time.sleep(0.001)
+        time.sleep(0.005)
         return rotated(x, *self.scratch)
 
 
