@@ -1,8 +1,8 @@
 """Tokens of float64 meet tables of float64: golden numbers of mpmath, rounded once."""
 
-import mpmath
 import importlib
 
+import mpmath
 import numpy as np
 import pytest
 
