@@ -8,7 +8,8 @@ import pytest
 
 from posenc_core import Alibi, Rotary, Sinusoidal, XPos, YaRN
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
-from posenc_core.encodings import GridSinusoidal, Learned, Sine, T5Bias
+from posenc_core.encodings import FourierFeatures, GridSinusoidal, Learned, Sine, T5Bias
+from posenc_core.positions.grids import grid, normalized_grid
 
 from ..errors import rejects
 
@@ -23,6 +24,24 @@ def test_rows_of_a_rotary_encoding_are_rotated_unit_vectors():
     values = rows(Rotary(head_dim=6, layout="half", base=100), 40)
     wanted = [[f(p * w) for w in frequencies(6, 100) for f in (math.cos, math.sin)] for p in range(40)]
     np.testing.assert_allclose(values, wanted, atol=1e-7)
+
+
+def test_rows_of_several_axes_are_those_of_a_square():
+    mae = GridSinusoidal(dim=8, convention="mae")
+    np.testing.assert_array_equal(rows(mae, 9), mae.table(grid(3, 3)))
+    assert len(rows(mae, 1)) == 1
+    np.testing.assert_array_equal(rows(mae, 7), rows(mae, 9))  # about as many
+    line, plane = FourierFeatures(dim=8), FourierFeatures(dim=8, num_axes=2)
+    np.testing.assert_array_equal(rows(line, 5), line.table(normalized_grid(5)[0]))
+    np.testing.assert_array_equal(rows(plane, 16), plane.table(normalized_grid(4, 4)))
+
+
+def test_pictures_have_up_to_2_to_the_20_positions():
+    """The number that the docstrings promise."""
+    alibi = Alibi(num_heads=1)
+    assert scores_by_distance(alibi, 2**20).shape == (1, 2**20)
+    with rejects(ValueError, "length", 2**20 + 1):
+        scores_by_distance(alibi, 2**20 + 1)
 
 
 def test_learned_encodings_have_no_rows():

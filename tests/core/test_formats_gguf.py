@@ -400,6 +400,32 @@ def test_hostile_files_are_refused_without_memory(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model.gguf"]
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((1000, 0), "announces 1000 tensors in 88 bytes"),
+        ((0, 1000), "announces 1000 keys in 88 bytes"),
+        ((4, 0), "announces 4 tensors in 88 bytes"),  # of 24 bytes or more each
+        ((0, 7), "announces 7 keys in 88 bytes"),  # of 13
+    ],
+)
+def test_more_things_than_a_file_can_hold_are_counted_in_the_message(counts, words, tmp_path):
+    file = tmp_path / "model.gguf"
+    file.write_bytes(head(*counts, b"\0" * 64))
+    with rejects(ValueError, "config", words):
+        load_rope(file)
+
+
+@pytest.mark.parametrize(
+    ("num_keys", "words"), [(2**16, ("head_dim", "missing")), (2**16 + 1, ("config", "announces 65537 keys"))]
+)
+def test_a_file_has_at_most_65536_keys(num_keys, words, tmp_path):
+    file = tmp_path / "model.gguf"
+    file.write_bytes(head(0, num_keys, key("x", 0, b"1") * num_keys))
+    with rejects(ValueError, *words):
+        load_rope(file)
+
+
 def test_a_large_file_of_another_kind_is_not_read(tmp_path):
     file = tmp_path / "config.json"
     with file.open("wb") as opened:

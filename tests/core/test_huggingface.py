@@ -384,6 +384,19 @@ def test_the_layout_is_an_argument_a_key_or_that_of_the_model():
         load_rope(SMALL, layout="neox")
 
 
+def test_a_config_has_at_most_100_layer_types():
+    types = [f"type{index}" for index in range(100)]
+    assert len(layer_types({"head_dim": 64, "rope_parameters": {name: {"rope_theta": 1e4} for name in types}})) == 100
+    more = {name: {"rope_theta": 1e4} for name in [*types, "another"]}
+    with rejects(ValueError, "layer_types", 101):
+        layer_types({"head_dim": 64, "rope_parameters": more})
+
+
+def test_keys_that_are_not_text_mean_no_other_key():
+    config = {"model_type": "llama", "head_dim": 64}
+    assert load_rope({**config, 7: 1, None: 2, (1, 2): 3}) == load_rope(config)
+
+
 def test_layer_types_are_listed():
     rope = {"sliding_attention": {"rope_theta": 10000.0}, "full_attention": None}
     nested = {"head_dim": 64, "layer_types": ["sliding_attention", "conv", "full_attention"], "rope_parameters": rope}

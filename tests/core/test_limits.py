@@ -50,3 +50,17 @@ def test_mscales_of_zero_leave_the_default_attention_factor():
     for name in ("cos", "sin"):
         np.testing.assert_array_equal(one[name], other[name])
     assert one["cos"][0, -1] > 1.1  # 0.1 ln 4 + 1
+
+
+def test_the_positions_of_the_first_row_for_all_rows_do_not_conform():
+    """Rows of a batch that all ask for the same positions would not tell the two apart."""
+    rotary = Rotary(head_dim=8, layout="half")
+
+    def first_row(x, positions):
+        tables = rotary.rows(positions if positions.ndim == 1 else positions[0])
+        return rotate(x, tables["cos"], tables["sin"], layout="half")
+
+    found = check(first_row, rotary)
+    assert found.status == 1
+    assert str(found).startswith("does not conform: positions of the first row;")
+    assert [error > 1e3 for name, _, error in found.answers if name == "each row its own"] == [True]

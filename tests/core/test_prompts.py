@@ -37,6 +37,12 @@ def test_images_need_no_rate_of_videos():
     np.testing.assert_array_equal(found.positions, [[0, 1, 1, 3], [0, 1, 1, 3], [0, 1, 2, 3]])
 
 
+def test_a_token_of_images_may_be_0():
+    config = {"model_type": "qwen2_vl", **VIDEO, "image_token_id": 0}
+    found = multimodal_positions(config, [5, 0, 0, 5], image_grid_thw=[(1, 2, 4)])
+    np.testing.assert_array_equal(found.positions[2], [0, 1, 2, 3])
+
+
 def test_after_the_largest_position_as_in_transformers_4():
     config = {"model_type": "qwen2_vl", **VIDEO}
     arguments = {"video_grid_thw": [(4, 2, 2)], "after": "largest"}
@@ -59,6 +65,7 @@ def test_frames_between_timestamps():
     [
         ({"model_type": "llama"}, [5], {}, ValueError, ("model_type", "'llama'")),
         ({"image_token_id": None}, [5], {}, ValueError, ("image_token_id",)),
+        ({"image_token_id": -1}, [5], {}, ValueError, ("image_token_id", "-1")),
         ({"vision_config": {"spatial_merge_size": 0}}, [5], {}, ValueError, ("spatial_merge_size", "0")),
         ({"vision_config": {}}, [92], ONE_VIDEO, ValueError, ("tokens_per_second",)),
         ({}, [5], {"attention_mask": [[1, 2], [3]]}, ValueError, ("attention_mask", "[[1, 2], [3]]")),

@@ -115,6 +115,19 @@ def test_other_channels_differ_from_the_first_position_on_which_matrices_do():
     assert difference(a, b, positions=100, any_layout=True).same
 
 
+def properties(a, b):
+    return [(one.name, one.a, one.b) for one in difference(a, b, positions=9).properties]
+
+
+def test_placement_is_a_property_of_heads_that_rotate_in_part():
+    whole, part = Rotary(head_dim=8, layout="half"), Rotary(head_dim=8, layout="half", rotary_dim=6)
+    assert properties(part, replace(part, placement="trail")) == [("placement", "lead", "trail")]
+    assert properties(whole, replace(whole, placement="trail", layout="interleaved")) == [
+        ("layout", "half", "interleaved")
+    ]
+    assert ("rotated channels", 8, 6) in properties(whole, part)
+
+
 def test_inverse_rotation_differs():
     a = Rotary(head_dim=4, layout="half")
     found = difference(a, replace(a, direction="inverse"), positions=10)
@@ -266,6 +279,18 @@ def test_values_and_places_of_a_key():
     assert (cause.key, cause.b, cause.b_from) == ("head_dim", 64, "hidden_size / num_attention_heads")
     (cause,) = only(LLAMA, {"model_type": "llama", "head_dim": 128}).causes
     assert (cause.b, cause.b_from) == (10000, None)
+
+
+def test_other_keys_of_sliding_layers_do_not_come_from_the_key_of_their_base():
+    gemma = {"model_type": "gemma3_text", "head_dim": 8, "sliding_window": 4, "rope_local_base_freq": 10000.0}
+    for layers in compare_rope(gemma, gemma | {"head_dim": 16}).layers:
+        assert [(cause.key, cause.a_from, cause.b_from) for cause in layers.causes] == [
+            ("head_dim", "head_dim", "head_dim")
+        ]
+    layers = compare_rope(gemma, gemma | {"rope_local_base_freq": 500.0}).layers
+    assert [[(cause.key, cause.b_from) for cause in one.causes] for one in layers if not one.same] == [
+        [("rope_theta", "rope_local_base_freq")]
+    ]
 
 
 def test_the_text_of_a_comparison():

@@ -113,3 +113,16 @@ def test_what_cannot_be_is_told():
         copy().tokens("ak")
     with rejects(ValueError, "size", "0"):
         copy().batch(0, seed=(0,))
+
+
+@pytest.mark.parametrize(("last", "day"), [(False, "1900-01-01"), (True, "2099-12-31")])
+def test_dates_lie_in_two_centuries(last, day):
+    class Extreme:
+        """Draws the first or the last number."""
+
+        def randint(self, end):
+            return end - 1 if last else 0
+
+    question, answer, _ = dates().draw(Extreme())
+    assert answer == day
+    assert question == ("12/31/2099" if last else "一九〇〇年一月一日")

@@ -1,0 +1,111 @@
+"""The bounds that decide which entries of a table are computed again by big integers: they hold, and are close.
+
+Each leaves room for a library whose cosine and sine err by 4 ulp. The true numbers are mpmath's, at 220 bits.
+"""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from posenc_core.tables import _angle_addition, multi_axis, sincos
+from posenc_core.tables._fixed_point import exact_angle, exact_cos_sin, nearest_float32, turns_of
+from posenc_core.tables.frequencies import chosen, geometric
+
+MP = mpmath.mp.clone()
+MP.prec = 320
+POSITIONS = [0, 1, -1, 7, 2**20 + 1, 2**31 - 1, -(2**31) + 1, 0.5, -1e-3, 123456.789, 1e-30]
+
+
+def mpf(number):
+    fraction = Fraction(number)
+    return MP.mpf(fraction.numerator) / fraction.denominator
+
+
+def true_cos_sin(position, frequency):
+    return MP.cos_sin(mpf(position) * mpf(frequency))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_big_integers_are_within_their_bound(position):
+    """In units of 2**-200, below 2**20, in all eighths of a turn."""
+    frequencies = geometric(16, base=100) + chosen([0.0, 3.0, 100.0])
+    for turn, frequency in zip(turns_of(frequencies).exact, frequencies, strict=True):
+        for found, true in zip(exact_cos_sin(position, turn), true_cos_sin(position, frequency), strict=True):
+            assert abs(found - true * 2**200) < 2**20
+        angle = mpf(position) * mpf(frequency)
+        turned = angle - 2 * MP.pi * MP.nint(angle / (2 * MP.pi))
+        assert abs(exact_angle(position, turn) - turned * 2**200) < 2**20
+        assert abs(exact_angle(position, turn)) <= MP.pi * 2**200
+
+
+def test_an_entry_is_rounded_unless_its_error_leaves_two_numbers():
+    """A unit is 2**-200; half an ulp of 1 is 2**-24, and that of subnormal numbers 2**-150."""
+    for size, ulp, even in ((1 << 200, 1 << 177, 1.0), (1 << 74, 1 << 51, 2.0**-126), (0, 1 << 51, 0.0)):
+        tie, after = size + ulp // 2, np.nextafter(np.float32(even), np.float32(2))
+        for sign in (1, -1):
+            assert nearest_float32(sign * (tie - 9), error=9) == sign * np.float32(even)
+            assert nearest_float32(sign * (tie + 9), error=9) == sign * after
+            assert nearest_float32(sign * tie, error=0) == sign * np.float32(even)
+            assert nearest_float32(sign * (tie + ulp), error=0) == sign * np.nextafter(after, np.float32(2))
+            for near in (tie - 8, tie, tie + 8):
+                with pytest.raises(ArithmeticError, match="between two float32"):
+                    nearest_float32(sign * near, error=9)
+
+
+def entries(module, monkeypatch, make):
+    """Return value and error of each block that goes to `round_or_recompute`, and how many entries it recomputes."""
+    blocks, again = [], []
+    rounding = module.round_or_recompute
+
+    def noted(out, value, error, exact):
+        blocks.append((value.copy(), np.broadcast_to(error, value.shape).copy()))
+        rounding(out, value, error, lambda row, column: (again.append(1), exact(row, column))[1])
+
+    monkeypatch.setattr(module, "round_or_recompute", noted)
+    make()
+    return blocks, len(again)
+
+
+def check(value, error, true, most=2.0**-40):
+    """Raise unless the error covers that of the value, and 3 ulp more of a library; and is small."""
+    off = np.array(
+        [[abs(float(mpf(v) - t)) for v, t in zip(*rows, strict=True)] for rows in zip(value, true, strict=True)]
+    )
+    is_computed = (value != 0) & (error != 0)  # 0 and a factor are exact at position 0
+    assert np.all(off + 3 * np.spacing(np.nextafter(np.abs(value), 0)) * is_computed <= error)
+    assert np.all(error <= most)
+
+
+@pytest.mark.parametrize("factor", ["1", "12.5"])
+@pytest.mark.parametrize("positions", [[1, 9, 2**20 + 3], [2**31 - 1, -(2**31) + 1], [0.37, 1e5 + 0.1, 2.0**31 - 0.5]])
+def test_bounds_of_any_positions(positions, factor, monkeypatch):
+    frequencies, positions = geometric(24, base=1e6) + chosen([1e-12, 3.0]), np.array(positions)
+    factor = sincos.Decimal(factor)
+    blocks, again = entries(sincos, monkeypatch, lambda: sincos.cos_sin(positions, frequencies, factor=factor))
+    for (value, error), index in zip(blocks, (0, 1), strict=True):
+        true = [[true_cos_sin(p, f)[index] * mpf(factor) for f in frequencies] for p in positions.tolist()]
+        check(value, error, true, most=2.0**-40 * float(factor))
+    assert again == 0
+
+
+def test_bounds_of_blocks_of_consecutive_positions():
+    frequencies = geometric(16, base=1e6) + chosen([1e-12, 3.0])
+    positions = np.array([0, 1, 1000, 2**31 - 1])
+    spec = sincos.TableSpec(positions, None, None, turns_of(frequencies), (sincos._ONE,) * len(frequencies), None)
+    bounds = _angle_addition.bounds_at_positions(spec)
+    for index, (value, error) in enumerate(((bounds.cos, bounds.cos_error), (bounds.sin, bounds.sin_error))):
+        check(value, error, [[true_cos_sin(p, f)[index] for f in frequencies] for p in positions.tolist()])
+
+
+def test_bounds_of_sums(monkeypatch):
+    generator = np.random.default_rng(0)
+    positions, turns = generator.normal(size=(3, 5)) * 1e4, generator.normal(size=(3, 6))
+    blocks, again = entries(multi_axis, monkeypatch, lambda: multi_axis.cos_sin_of_sums(positions, turns))
+    exact = [
+        [sum(mpf(p) * mpf(t) for p, t in zip(row, column, strict=True)) for column in turns.T] for row in positions.T
+    ]
+    for (value, error), index in zip(blocks, (0, 1), strict=True):
+        check(value, error, [[MP.cos_sin(2 * MP.pi * sum_)[index] for sum_ in row] for row in exact], most=2.0**-28)
+    assert again <= 1
