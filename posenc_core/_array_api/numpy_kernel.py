@@ -64,7 +64,7 @@ def _parts(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
         return
     rows_axis = len(shape) - 2
     axis = next((axis for axis in range(rows_axis) if math.prod(shape[axis + 1 :]) <= PART), rows_axis)
-    rows = max(1, PART // max(1, math.prod(shape[axis + 1 :])))
+    rows = max(1, PART // math.prod(shape[axis + 1 :]))
     for index in np.ndindex(*shape[:axis]):
         for start in range(0, shape[axis], rows):
             yield (*index, slice(start, start + rows))

@@ -15,10 +15,10 @@ from .._array_api.checks import shown
 from .values import SHOWN, Config, choice, flag, integer, number, numbers, refuse
 
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
-FLAGS = {
-    "use_rotary_position_embeddings": True, "rotary_interleaved": True, "use_rope_scaling": True,
-    "multi_latent_attention": True, "yarn_correction_range_round_to_int": True,
-}  # fmt: skip
+FLAGS = (
+    "use_rotary_position_embeddings", "rotary_interleaved", "use_rope_scaling", "multi_latent_attention",
+    "yarn_correction_range_round_to_int",
+)  # fmt: skip
 SIZES = ("hidden_size", "num_attention_heads", "kv_channels", "qk_pos_emb_head_dim", "num_layers")
 LINEAR = "rotary_seq_len_interpolation_factor"
 YARN = {  # with ordinary attention and with multi-head latent attention

@@ -1,11 +1,14 @@
 """Numbers just inside and just outside of the limits that the code has."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from posenc_backends.check import check
 from posenc_core import Rotary, Sinusoidal, YaRN, attend, attend_by_block, causal, rotate
 from posenc_core.attention import blockwise
+from posenc_core.layers.inputs import traced_limit
 
 
 def test_a_last_block_of_one_query_sees_its_own_key():
@@ -64,3 +67,10 @@ def test_the_positions_of_the_first_row_for_all_rows_do_not_conform():
     assert found.status == 1
     assert str(found).startswith("does not conform: positions of the first row;")
     assert [error > 1e3 for name, _, error in found.answers if name == "each row its own"] == [True]
+
+
+@pytest.mark.parametrize(("rows", "advice"), [(63, "max_len=65"), (64, "at(seq_len)"), (128, "at(seq_len)")])
+def test_traced_code_is_told_of_longer_tables_only_where_they_help(rows, advice):
+    limit, message = traced_limit(rows, SimpleNamespace(max_seq_len=64))
+    assert limit == min(rows, 64)
+    assert advice in message(65)

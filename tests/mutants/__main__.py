@@ -1,6 +1,9 @@
 """Change the core in small ways, and print the changes that no test notices: `nox -s mutants`.
 
-Each mutant runs the tests that run the changed line, fastest first, until one fails, in a copy of the project.
+Each mutant runs the tests that run the changed line, until one fails, in a copy of the project. What is printed last is
+the score: the share of mutants that a test noticed. The exit status is 1 if it is below 90 %.
+
+Lines of `equivalent.txt` say which mutants no test can notice, and why; a line that fits no mutant is an error.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +23,8 @@ from .operators import Mutant, mutants_of
 from .running import Suite, forget, passes, preload, recorded
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = "posenc_core"
+LEAST = 0.9  # of the mutants are noticed
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 
 
@@ -27,13 +33,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--count", type=int, default=200, help="how many mutants are tested")
-    parser.add_argument("--only", default="posenc_core", help="a file or a folder of the core")
-    parser.add_argument("--seconds", type=float, default=10, help="of tests, for each mutant")
+    parser.add_argument("--only", default=PACKAGE, help="a file or a folder of the core")
+    parser.add_argument("--seconds", type=float, default=20, help="of tests, for each mutant")
     parser.add_argument("--recorded", type=Path, help="a file that keeps which tests run which lines, for the next run")
     options = parser.parse_args()
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / options.only).rglob("*.py")) or [options.only]
-    equivalent = equivalent_mutants()
-    mutants = [mutant for file in files for mutant in mutants_of(ROOT, file) if mutant.name not in equivalent]
+    mutants = [mutant for file in files for mutant in mutants_of(ROOT, file)]
+    mutants = noticeable(mutants, is_whole=options.only == PACKAGE)
     sample = random.Random(options.seed).sample(mutants, min(options.count, len(mutants)))
     record = options.recorded.absolute() if options.recorded else None
     with tempfile.TemporaryDirectory() as folder:
@@ -45,13 +51,23 @@ def main() -> None:
         print(f"{len(sample)} of {len(mutants)} mutants", flush=True)
         suite = recorded(Path(folder), record or Path(folder, "recorded.json"))
         survivors = [mutant for mutant in sample if survives(Path(folder), mutant, suite, options.seconds)]
-    print_score(sample, survivors)
+    sys.exit(int(print_score(sample, survivors) < LEAST))
 
 
-def equivalent_mutants() -> dict[str, str]:
-    """Return the names of the mutants that no test can notice, each with the reason."""
-    lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
-    return dict(line.split(" # ", 1) for line in lines if line)
+def noticeable(mutants: list[Mutant], *, is_whole: bool) -> list[Mutant]:
+    """Return the mutants that a test can notice: those that no line of `equivalent.txt` fits.
+
+    Raises:
+        SystemExit: if a line fits none of the mutants of the whole core.
+    """
+    lines = [line for line in EQUIVALENT.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    for line in lines:
+        name = re.compile(re.escape(line.split(" # ")[0]).replace(r"\*", ".*"))
+        others = [mutant for mutant in mutants if not name.fullmatch(mutant.name)]
+        if is_whole and len(others) == len(mutants):
+            raise SystemExit(f"{EQUIVALENT.name} has a line that fits no mutant: {line}")
+        mutants = others
+    return mutants
 
 
 def copy_project(folder: Path) -> None:
@@ -87,13 +103,15 @@ def survives(folder: Path, mutant: Mutant, suite: Suite, budget: float) -> bool:
     return survived
 
 
-def print_score(sample: list[Mutant], survivors: list[Mutant]) -> None:
-    """Print for each file how many mutants were killed, and the score over all."""
+def print_score(sample: list[Mutant], survivors: list[Mutant]) -> float:
+    """Print for each file how many mutants were killed, and the score over all; return the score."""
     tested, alive = (Counter(mutant.path for mutant in some) for some in (sample, survivors))
     for path, count in sorted(alive.items(), key=lambda item: -item[1]):
         print(f"{tested[path] - count:4} of {tested[path]:4} killed in {path}")
     killed = len(sample) - len(survivors)
-    print(f"{killed} of {len(sample)} mutants killed: {killed / max(len(sample), 1):.1%}")
+    score = killed / max(len(sample), 1)
+    print(f"{killed} of {len(sample)} mutants killed: {score:.1%}")
+    return score
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ NAMES = {"min": "max", "max": "min", "sin": "cos", "cos": "sin", "any": "all", "
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One change of one file; `lines` are those whose tests can notice it."""
+    """One change of one file; `lines` are those whose tests can notice it, `text` is the first that it changes."""
 
     path: str
     function: str
     lines: tuple[int, ...]
+    text: str
     start: int
     end: int
     old: str
@@ -33,8 +35,9 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """The file, the function and the change, which stay the same when lines move."""
-        return f"{self.path} {self.function}: {' '.join(self.old.split())} -> {' '.join(self.new.split())}"
+        """The file, the names of function and variable, the change, and its line: they stay when lines move."""
+        old, new = (" ".join(part.split()) for part in (self.old, self.new))
+        return f"{self.path} {self.function}: {old} -> {new} in {self.text}"
 
     def apply(self, source: bytes) -> bytes:
         """Return the changed source."""
@@ -44,36 +47,52 @@ class Mutant:
 def mutants_of(root: Path, path: str) -> Iterator[Mutant]:
     """Yield all mutants of a file."""
     source = (root / path).read_bytes()
-    firsts = [0]  # where lines begin, in bytes like the columns of `ast`
-    for line in source.splitlines(keepends=True):
-        firsts.append(firsts[-1] + len(line))
+    texts = source.splitlines(keepends=True)
+    firsts = [0, *itertools.accumulate(map(len, texts))]  # where lines begin, in bytes like the columns of `ast`
     for function, statement, node in _expressions(ast.parse(source), ""):
         start, end = firsts[node.lineno - 1] + node.col_offset, firsts[node.end_lineno - 1] + node.end_col_offset
-        old = source[start:end].decode()
-        lines = tuple(sorted({statement.lineno, *range(node.lineno, node.end_lineno + 1)}))
+        place = {
+            "path": path,
+            "function": function,
+            "lines": tuple(sorted({statement.lineno, *range(node.lineno, node.end_lineno + 1)})),
+            "text": texts[node.lineno - 1].decode().strip(),
+        }
         for new in _changed(node):
-            yield Mutant(path=path, function=function, lines=lines, start=start, end=end, old=old, new=ast.unparse(new))
+            yield Mutant(**place, start=start, end=end, old=source[start:end].decode(), new=ast.unparse(new))
 
 
 def _expressions(
     node: ast.AST, function: str, statement: ast.AST | None = None
 ) -> Iterator[tuple[str, ast.AST, ast.AST]]:
-    """Yield the expressions that run, each with the names of its functions and its statement."""
+    """Yield the expressions that run, each with the names around it and its statement."""
     if isinstance(node, ast.expr) and statement is not None:
         yield function, statement, node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr) or _is_for_types(child):
-                continue  # a message may say what it likes
-            named = isinstance(child, (ast.FunctionDef, ast.ClassDef))
-            inside = f"{function}.{child.name}".strip(".") if named else function
-            yield from _expressions(child, inside, child if isinstance(child, ast.stmt) else statement)
+            if isinstance(child, ast.AST) and not _has_no_effect(child):
+                named = isinstance(child, (ast.FunctionDef, ast.ClassDef))
+                inside = f"{function}.{child.name}".strip(".") if named else function or _variable(child)
+                yield from _expressions(child, inside, child if isinstance(child, ast.stmt) else statement)
 
 
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+def _has_no_effect(node: ast.AST) -> bool:
+    """Return whether a part of the program is a message, for types alone, or the `strict` of a `zip`."""
+    match node:
+        case ast.JoinedStr() | ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.keyword(arg="strict"):
+            return True
+    return False
+
+
+def _variable(node: ast.AST) -> str:
+    """Return the name of the first variable that a statement sets; else nothing."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name), *_]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *_]), *_]):
+            return name
+    return ""
 
 
 def _changed(node: ast.AST) -> Iterator[ast.AST]:
