@@ -36,6 +36,11 @@ def test_rows_of_several_axes_are_those_of_a_square():
     np.testing.assert_array_equal(rows(plane, 16), plane.table(normalized_grid(4, 4)))
 
 
+def test_rows_of_a_sequence_are_those_of_its_first_positions():
+    sinusoidal = Sinusoidal(dim=4)
+    np.testing.assert_array_equal(rows(sinusoidal, 5), sinusoidal.table(range(5)))
+
+
 def test_pictures_have_up_to_2_to_the_20_positions():
     """The number that the docstrings promise."""
     alibi = Alibi(num_heads=1)

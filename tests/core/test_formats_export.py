@@ -148,3 +148,9 @@ def test_what_the_target_cannot_say_is_named(name):
     write, encoding, error, argument = REFUSALS[name]
     with rejects(error, argument):
         write(encoding)
+
+
+def test_the_ramp_of_the_paper_needs_no_key_of_gguf():
+    """From 1 to 32 turns: llama.cpp's default, in architectures that read no other."""
+    keys = to_gguf(rotary(scaling=replace(YARN, beta_fast=32, beta_slow=1)), architecture="qwen2")
+    assert not [key for key in keys if "beta" in key]
