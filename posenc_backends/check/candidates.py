@@ -114,9 +114,12 @@ class Candidate:
         return self if rows is None else replace(self, positions=self.positions[..., rows])
 
     def _unchanged_tables(self) -> tuple[Any, ...]:
-        encoding, positions = self.encoding, self.positions
+        encoding: Any = self.encoding
+        positions = self.positions
         if isinstance(encoding, PositionScoring):
             return (self._bias(encoding),)
+        if self.arithmetic == UNROUNDED and not encoding.parameters() and np.max(np.abs(positions), initial=0) > 2**20:
+            return tuple(encoding.rows(positions, np.float64).values())  # as a float64 angle is off by 2e-7 at 2**31
         if self.arithmetic != EXACT:
             return self._rounded_tables()
         if encoding.parameters():
