@@ -94,7 +94,8 @@ def _check_terms(distance: Array, **terms: Array) -> None:
     for name, x in terms.items():
         check_numbers(name, x)
         check_meet(name, x, "distance", distance)
-    check_libraries(distance, **terms)
+    if not hasattr(namespace_of(distance), "apply_gufunc"):  # dask, which takes arrays of NumPy
+        check_libraries(distance, **terms)
 
 
 def per_head(x: Array) -> Array:

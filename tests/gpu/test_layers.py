@@ -36,7 +36,12 @@ def test_tables_of_models_have_the_golden_numbers(on, launches, case):
     assert launches == [1]
 
 
-FROM_ZERO = [case for case in golden("rotation") if np.ndim(case["positions"]) == 1 and np.min(case["positions"]) >= 0]
+FROM_ZERO = [
+    case
+    for case in golden("rotation")
+    if np.ndim(case["positions"]) == 1 and np.min(case["positions"]) >= 0
+    if case["dtype"] != "float64"  # whose tables are float64, and no part of `layer.tables`
+]
 
 
 @pytest.mark.parametrize("case", FROM_ZERO, ids=described)
