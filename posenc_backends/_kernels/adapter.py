@@ -37,9 +37,8 @@ class CpuKernel:
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
-        by_operators: `(x, cos, sin, pairing, made) -> array`: the rotation where the library is missing, or None for
-            calls that it does not support. It raises if sizes do not fit. In `made`, a dictionary, it may keep what it
-            makes of the tables for other tokens that the same rows rotate.
+        by_operators: `(tokens, cos, sin, pairing) -> list`: the rotation of arrays by the same rows where the library
+            is missing, or None for calls that it does not support. It raises if sizes do not fit.
     """
 
     dtypes: Mapping[Any, str]
@@ -113,6 +112,12 @@ class CpuKernel:
             rows: the first of their rows, and their number, the length of all tokens.
             pairing: which channels are pairs.
         """
+        rotate = self._rows_by_operators if library.LIBRARY is None else self._rows_by_library
+        return rotate(q, k, cos, sin, rows, pairing)
+
+    def _rows_by_library(
+        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
+    ) -> tuple[Any, ...] | None:
         at_q, at_k = self.memory(q), None if k is None else self.memory(k)
         at_cos, at_sin, (start, length) = self.memory(cos), self.memory(sin), rows
         if at_q is None or (at_k is None and k is not None) or at_cos is None or at_sin is None:
@@ -121,8 +126,8 @@ class CpuKernel:
         if start < 0 or stop > cos_lies[0][0] or stop > sin_lies[0][0] or not cos.dtype == sin.dtype == self.float32:
             return None
         followed = self.is_followed(q, cos, sin) if k is None else self.is_followed(q, k, cos, sin)
-        if library.LIBRARY is None or (followed and not self._is_differentiable(q, k, cos, sin)):
-            return None if followed else self._plain_rows(q, k, cos[start:stop], sin[start:stop], pairing)
+        if followed and not self._is_differentiable(q, k, cos, sin):
+            return None
         names = self.in_float32
         of_q, of_k = (names.get(q.dtype), at_q[1]), None if at_k is None else (names.get(k.dtype), at_k[1])
         plans = plans_of(of_q, of_k, None, cos_lies, sin_lies, pairing, length)
@@ -136,9 +141,21 @@ class CpuKernel:
         library.run(plans, places, cosines, sines, self.threads)
         return (made[0],) if other is None else (made[0], other[0])
 
+    def _rows_by_operators(
+        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
+    ) -> tuple[Any, ...] | None:
+        tokens, start, stop = (q,) if k is None else (q, k), rows[0], sum(rows)
+        if start < 0 or stop > len(cos) or stop > len(sin) or self.is_followed(*tokens, cos, sin):
+            return None
+        for array in (cos, *tokens):
+            if array.dtype not in self.in_float32 or self.memory(array) is None:
+                return None
+        operators = self.by_operators
+        return operators and operators(tokens, cos[start:stop], sin[start:stop], pairing)
+
     def _is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
         """Return whether one function rotates tokens that all have a gradient, by tables that have none."""
-        have_function = self.differentiable_rows is not None and library.LIBRARY is not None
+        have_function = self.differentiable_rows is not None
         have_gradient = have_function and self.is_followed(q) and (k is None or self.is_followed(k))
         return have_gradient and not (self.is_learned(cos) or self.is_learned(sin))
 
@@ -154,17 +171,8 @@ class CpuKernel:
             return None
         if out is not None:
             check_alike("out", out, x)
-        rotated = self.by_operators(x, cos, sin, pairing, {})
+        (rotated,) = self.by_operators((x,), cos, sin, pairing) or (None,)
         return rotated if out is None or rotated is None else write("out", out, rotated)
-
-    def _plain_rows(self, q: Any, k: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
-        """Rotate plain tokens by the same rows, where operators can; return None otherwise."""
-        made: dict[str, Any] = {}
-        tokens = (q,) if k is None else (q, k)
-        if self.by_operators is None or not all(x.dtype in self.in_float32 for x in tokens):
-            return None
-        rotated = tuple([self.by_operators(x, cos, sin, pairing, made) for x in tokens])
-        return None if any(each is None for each in rotated) else rotated
 
     def _to(self, out: Any, x: Any, memory: tuple[Memory, Memory, Memory], pairing: Pairing) -> Any:
         """Rotate `x` to `out`, given where it and the tables lie; return None if that may not be written to."""

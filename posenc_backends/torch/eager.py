@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
 PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
+FEW = 1 << 15  # numbers of queries and keys that are rotated together
 SERIAL = 1 << 15  # an operator on fewer numbers runs in one thread
 STEP = 16  # complex numbers in one step of a vectorized loop, at most
 CAST = {  # faster than `Tensor.to`
@@ -23,18 +25,47 @@ CAST = {  # faster than `Tensor.to`
 }
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: dict[str, Any]) -> Tensor | None:
-    """Return `x` rotated, with the bits of `rotate_reference`; None for what is left to it.
+def rotate(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: Pairing) -> Any:
+    """Return a list of the tokens rotated, with the bits of `rotate_reference`; None for what is left to it.
 
     That is: several blocks, channels between the halves, another layout of the output, and float64 that is
     interleaved, unless complex products round as the formula does.
 
     Args:
-        x: tokens, shape `(..., length, width)`, a plain tensor on the CPU, of which no gradient is recorded.
-        cos, sin: tables that broadcast to `x`, but for the last axis; the same kind of tensor.
+        tokens: queries, or queries and keys, each `(..., length, width)`: plain tensors on the CPU, of which no
+            gradient is recorded.
+        cos, sin: tables that broadcast to `tokens`, but for the last axis; the same kind of tensor.
         pairing: which channels are pairs.
-        made: keeps the factors of half layout, for other tokens that the same tables rotate.
     """
+    if len(tokens) == 2 and tokens[0].dtype is tokens[1].dtype:
+        few = _few(tokens[0].shape, tokens[1].shape, cos.shape, sin.shape, pairing)
+        if few is not None:
+            x = torch.cat(tokens, -3)
+            rotated = _rotate_part(x, cos, sin, pairing.split, few.channels, {})
+            return _cast(rotated, x.dtype).unsafe_split_with_sizes(few.heads, -3)
+    made: dict[str, Tensor] = {}
+    results = [_rotate(x, cos, sin, pairing, made) for x in tokens]
+    return None if any(result is None for result in results) else results
+
+
+class _Few(NamedTuple):
+    """How queries and keys of few numbers are rotated together, where calls take longer than numbers."""
+
+    heads: tuple[int, int]
+    channels: slice
+
+
+@lru_cache(maxsize=256)
+def _few(q: Sizes, k: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> _Few | None:
+    if len(q) != len(k) or len(q) < 3 or math.prod(q[:-3]) != 1 or math.prod(q) + math.prod(k) > FEW:
+        return None
+    channels = _channels(q, cos, sin, pairing)
+    fits = k[:-3] == q[:-3] and k[-2:] == q[-2:] and len(cos) == len(sin) == 2
+    return _Few((q[-3], k[-3]), channels) if fits and channels is not None else None
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: dict[str, Tensor]) -> Tensor | None:
+    """Rotate one tensor; `made` keeps the factors of half layout, for other tokens that the same tables rotate."""
     channels = _channels(x.shape, cos.shape, sin.shape, pairing)
     layout, pairs = pairing.split, cos.shape[-1]
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
@@ -75,7 +106,7 @@ def _parts(x: Tensor, cos: Tensor, sin: Tensor, result: Tensor) -> Iterator[tupl
     yield from zip(x.split(count, axis), split(cos), split(sin), result.split(count, axis), strict=False)
 
 
-def _rotate_part(x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice, made: dict[str, Any]) -> Tensor:
+def _rotate_part(x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice, made: dict[str, Tensor]) -> Tensor:
     """Return `x` rotated, in the dtype of the tables if all channels are."""
     if 2 * cos.shape[-1] == x.shape[-1]:
         return _rotate_wide(_cast(x, cos.dtype), cos, sin, layout, made)
@@ -87,7 +118,7 @@ def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype is dtype else CAST[dtype](x)
 
 
-def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: dict[str, Any]) -> Tensor:
+def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: dict[str, Tensor]) -> Tensor:
     """Rotate all channels of float32 or float64."""
     if layout == "half":
         if not made:  # the factors of `x`, and of `x` with its halves swapped

@@ -225,3 +225,31 @@ def test_tables_that_users_change_are_read_anew():
     for _ in range(2):
         assert_bits(rotate_checked(x, cos, sin, pairing_of("half")), formula(x, cos, sin, "half"))
         memory += 1
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(4, 1, 32), (1, 4, 1, 32), (1, 1, 4, 3, 32), (2, 4, 1, 32)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=str)
+def test_few_queries_and_keys_are_rotated_together(parts, layout, shape, dtype):
+    layer = RotaryEmbedding(Rotary(head_dim=32, layout=layout, rotary_dim=24))
+    q = tokens(*shape, special=True).to(dtype)
+    k = tokens(*shape[:-3], 2, *shape[-2:]).transpose(-1, -2).contiguous().transpose(-1, -2).to(dtype)
+    found = layer(q, k, start=1000)
+    assert len(parts) == (1 if shape[0] != 2 else 2)
+    for x, got in zip((q, k), found, strict=True):
+        cos, sin = (table[1000 : 1000 + shape[-2]] for table in layer.tables)
+        assert_bits(got, rotate_reference(x, cos, sin, pairing_of(layout)))
+    kept = found[1].clone()
+    found[0].zero_()
+    assert torch.equal(found[1], kept)
+    assert found[1]._version == 0
+
+
+def test_queries_and_keys_that_differ_in_more_than_heads_are_rotated_apart(parts):
+    layer = RotaryEmbedding(Rotary(head_dim=32, layout="half"))
+    for q, k in (((1, 4, 1, 32), (4, 1, 32)), ((2, 4, 1, 32), (1, 4, 1, 32))):
+        a, b = layer(tokens(*q), tokens(*k), start=5)
+        assert_bits(a, layer(tokens(*q), start=5))
+        assert_bits(b, layer(tokens(*k), start=5))
+    with pytest.raises(ValueError, match="`k` must be 32 wide"):
+        layer(tokens(1, 4, 1, 32), tokens(1, 4, 1, 16))
