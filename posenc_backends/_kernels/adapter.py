@@ -144,11 +144,12 @@ class CpuKernel:
     def _rows_by_operators(
         self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
     ) -> tuple[Any, ...] | None:
-        tokens, start, stop = (q,) if k is None else (q, k), rows[0], sum(rows)
-        if start < 0 or stop > len(cos) or stop > len(sin) or self.is_followed(*tokens, cos, sin):
+        tokens, (start, length), names = (q,) if k is None else (q, k), rows, self.in_float32
+        stop = start + length
+        if start < 0 or stop > cos.shape[0] or stop > sin.shape[0] or self.is_followed(*tokens, cos, sin):
             return None
-        for array in (cos, *tokens):
-            if array.dtype not in self.in_float32 or self.memory(array) is None:
+        for x in tokens:
+            if x.dtype not in names or self.memory(x) is None:
                 return None
         operators = self.by_operators
         return operators and operators(tokens, cos[start:stop], sin[start:stop], pairing)
