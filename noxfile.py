@@ -38,7 +38,7 @@ TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
 ONCE = (  # in one environment only
     "test_book", "test_training", "test_resizing", "test_properties",
-    "jax/test_equinox", "jax/test_flax", "jax/test_modes",
+    "jax/test_equinox", "jax/test_flax", "jax/test_modes", "jax/test_scoreboard",
 )  # fmt: skip
 CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
 CHECKS = "tests/backends/test_check.py"

@@ -74,7 +74,8 @@ def _rows() -> Iterator[tuple[str, str, str]]:
     meanings: dict[str, str] = {}
     for encoding in ENCODINGS:
         for one in (*mistakes_of_encoding(encoding), *mistakes_of_rounding(encoding)):
-            meanings.setdefault(one.name, one.description)
+            if ", " not in one.name:
+                meanings.setdefault(one.name, one.description)
     caller = Caller(ENCODINGS[0], signature_of(lambda q, k, positions: (q, k), ENCODINGS[0], None), {})
     near, far = (caller.call("", "float32", np.arange(first, first + 4)) for first in (0, 4096))
     for one in (*mistakes_at_the_end(far, [near]), *mistakes_of_views()):

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from drawn import table
 
-RESULTS = Path(__file__).parents[1] / "tests" / "peers" / "scoreboard" / "scoreboard.json"
+FOLDER = Path(__file__).parents[1] / "tests" / "peers" / "scoreboard"
 
 
 def scoreboard() -> str:
     """Return the class and the named defects of each implementation, as Markdown."""
-    result = json.loads(RESULTS.read_text(encoding="utf-8"))
-    versions, rows = result["versions"], result["rows"]
+    boards = [json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in ("peers", "jax")]
+    versions = {package: number for board in boards for package, number in board["versions"].items()}
+    rows = [row for board in boards for row in board["rows"]]
     heads = ("library", "implementation", "encoding", "class", "off by 1e-3 from", "named defects")
     lines = [
         (
@@ -26,4 +27,5 @@ def scoreboard() -> str:
         )
         for row in rows
     ]
-    return f"{len(rows)} implementations, with torch {versions['torch']}.\n\n{table(heads, lines)}"
+    with_versions = f"torch {versions['torch']} and jax {versions['jax']}"
+    return f"{len(rows)} implementations, with {with_versions}.\n\n{table(heads, lines)}"

@@ -27,7 +27,6 @@ class Arithmetic(NamedTuple):
         positions, frequencies, angles: the dtype that each is rounded to, by name.
         ulps: by how many ulp every frequency is off, as with other ways to compute a power.
         divides: whether positions are divided by wavelengths instead of multiplied by frequencies.
-        tables: the dtype that cosine and sine are rounded to, if all else is exact.
     """
 
     positions: str | None = None
@@ -35,11 +34,9 @@ class Arithmetic(NamedTuple):
     angles: str | None = None
     ulps: int = 0
     divides: bool = False
-    tables: str | None = "float32"
 
 
 EXACT = Arithmetic()
-UNROUNDED = Arithmetic(tables=None)
 Apply = Callable[[Float64s, Float64s, Float64s, Any], Float64s]
 Outcome = Callable[[Float64s, Float64s], Float64s]
 
@@ -62,6 +59,7 @@ class Candidate:
     Attributes:
         encoding: the encoding, possibly with another field.
         positions: `(..., length)`; for a scoring encoding, the query positions followed by the key positions.
+        dtype: of exact tables, which are rounded once.
         num_queries: for a scoring encoding, how many of the positions belong to queries.
         arithmetic: the precision of the angles.
         changes: functions from tables to tables, applied in order at the end; keys of XPos have tables of their own.
@@ -74,6 +72,7 @@ class Candidate:
     positions: npt.NDArray[Any]
     num_queries: int = 0
     arithmetic: Arithmetic = EXACT
+    dtype: type[np.floating[Any]] = np.float32
     changes: tuple[Callable[..., Tables] | StillFrom, ...] = ()
     apply: Apply | None = None
     outcomes: tuple[Outcome, ...] = ()
@@ -94,7 +93,7 @@ class Candidate:
     @property
     def unrounded(self) -> Candidate:
         """This candidate with tables that are not rounded to float32, where the encoding has angles."""
-        return replace(self, arithmetic=UNROUNDED) if has_angles(self.encoding) else self
+        return replace(self, dtype=np.float64) if has_angles(self.encoding) else self
 
     def with_fields(self, **fields: Any) -> Candidate:
         """Return this candidate with other fields of the encoding.
@@ -114,17 +113,14 @@ class Candidate:
         return self if rows is None else replace(self, positions=self.positions[..., rows])
 
     def _unchanged_tables(self) -> tuple[Any, ...]:
-        encoding: Any = self.encoding
-        positions = self.positions
+        encoding, positions = self.encoding, self.positions
         if isinstance(encoding, PositionScoring):
             return (self._bias(encoding),)
-        if self.arithmetic == UNROUNDED and not encoding.parameters() and np.max(np.abs(positions), initial=0) > 2**20:
-            return tuple(encoding.rows(positions, np.float64).values())  # as a float64 angle is off by 2e-7 at 2**31
         if self.arithmetic != EXACT:
             return self._rounded_tables()
         if encoding.parameters():
             return (_learned_table(encoding, self.weights, positions),)
-        return _exact_tables(encoding, positions)
+        return _exact_tables(encoding, positions, self.dtype)
 
     def added_scores(self, q: Float64s, k: Float64s) -> Tables:
         """Compute what an encoding that looks at queries and keys adds to their scores; 0 at keys that are hidden."""
@@ -170,13 +166,15 @@ def arithmetic_within(arithmetic: Arithmetic, ulps: int) -> Iterator[Arithmetic]
         yield arithmetic._replace(ulps=-count)
 
 
-def _exact_tables(encoding: Encoding, positions: npt.NDArray[Any]) -> tuple[Any, ...]:
+def _exact_tables(
+    encoding: Encoding, positions: npt.NDArray[Any], dtype: type[np.floating[Any]] = np.float32
+) -> tuple[Any, ...]:
     if isinstance(encoding, XPos):
         return tuple(encoding.rows(positions).values())
     if isinstance(encoding, RotaryEncoding):
-        return encoding.cos_sin(positions)
+        return encoding.cos_sin(positions, dtype=dtype)
     if isinstance(encoding, Additive):
-        return (encoding.table(positions),)
+        return (encoding.table(positions, dtype),)
     raise TypeError(f"`encoding` must have a table, got {encoding!r}.")
 
 

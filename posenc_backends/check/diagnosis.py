@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from posenc_backends.conformance.errors import ulp_of
 
+from .budget import Budget
 from .calls import TestCall
 from .candidates import Candidate, Float64s
 from .classes import EXACT, UNKNOWN, class_of_call
@@ -26,7 +26,6 @@ MATCH_LIMIT = 8.0  # how closely a mistake must be reproduced: frameworks' own s
 SMALL_POSITION = 128  # up to here, float32 angles beside another mistake add at most as many ulp as the position
 SHOULD_BE_ZERO = 2.0**64  # an error of more ulp means that the right number is 0
 SMALLEST_FLOAT16 = 2.0**-24
-SHOWN_EVERY = 2.0  # seconds between two lines of progress
 SAMPLE_ROWS = (3, 13)  # a mistake is compared at 3 rows first, then at 13
 
 
@@ -54,30 +53,6 @@ class CallResult(NamedTuple):
     def worst(self) -> float:
         """The worst error of all outputs in ulp."""
         return max(self.errors)
-
-
-class Deadline:
-    """The time that a search may take, and who is shown how far it is.
-
-    Args:
-        seconds: the time.
-        progress: a function that takes a line of text, or None.
-    """
-
-    def __init__(self, seconds: float, progress: Callable[[str], None] | None = None):
-        self.seconds, self.progress = seconds, progress
-        self.start = self.shown = time.monotonic()
-        self.tried = 0
-
-    def is_over(self) -> bool:
-        """Return whether the time is over; show the progress every two seconds."""
-        self.tried += 1
-        now = time.monotonic()
-        if self.progress is not None and now - self.shown >= SHOWN_EVERY:
-            self.shown = now
-            text = f"{self.tried} hypotheses tried in {now - self.start:.0f} s, of at most {self.seconds:.0f} s"
-            self.progress(f"searching for the mistake: {text}")
-        return now - self.start > self.seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +112,8 @@ Causes = list[tuple[Mistake | None, tuple[str, ...]]]
 class Diagnosis:
     """The mistakes that reproduce the results seen so far, each with the calls that show it."""
 
-    def __init__(self, signature: Signature, deadline: Deadline):
-        self.signature, self.deadline = signature, deadline
+    def __init__(self, signature: Signature, budget: Budget):
+        self.signature, self.budget = signature, budget
         self.found: dict[str, FoundMistake] = {}
         self.causes: list[Causes] = []  # of each result
         self._known: list[Mistake] = []
@@ -163,9 +138,9 @@ class Diagnosis:
         earlier = [one.call for one in self._earlier]
         explained = zip(self._earlier, self.causes, strict=True)
         right = [one.call for one, causes in explained if all(cause and not cause.is_of_the_end for cause, _ in causes)]
-        causes = list(
-            _causes(self.signature, result, mistakes_to_try(call, earlier, right, known, options), self.deadline)
-        )
+        with self.budget:
+            mistakes = mistakes_to_try(call, earlier, right, known, options)
+            causes = list(_causes(self.signature, result, mistakes, self.budget))
         for cause, outputs in causes:
             mistake = _or_stale_cache(cause, call, self._earlier, self._always)
             one = _found(self.signature, result, mistake, outputs)
@@ -206,13 +181,13 @@ def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
 
 
 def _causes(
-    signature: Signature, result: CallResult, mistakes: Iterable[Mistake], deadline: Deadline
+    signature: Signature, result: CallResult, mistakes: Iterable[Mistake], budget: Budget
 ) -> Iterator[tuple[Mistake | None, tuple[str, ...]]]:
     """Yield the simplest mistake of all wrong outputs, or one for each of them; None means unknown."""
     wrong = [number for number, error in enumerate(result.errors) if not error <= LIMIT]
     causes: dict[int, Mistake | None] = dict.fromkeys(wrong)
     for mistake in mistakes:
-        if deadline.is_over():
+        if budget.is_over():
             break
         reproduced = _reproduced(signature, mistake, result, wrong)
         if len(reproduced) == len(wrong):

@@ -56,10 +56,11 @@ def mistakes_of_threads(function: Callable[..., Any], framework: Framework, call
     if any(_is_wrong(function, framework, caller, one) for one in calls):
         return
     threads = [threading.Thread(target=run, args=(one,)) for one in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with warnings.catch_warnings():  # each call restores the filters that it found, which may be those of the other
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     if failures and not any(_is_wrong(function, framework, caller, one) for one in calls):
         yield _found("not thread-safe", "called from two threads at once, it gives other numbers", failures[0], ())
 

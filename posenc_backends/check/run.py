@@ -21,11 +21,11 @@ from posenc_core.encodings import Encoding, LearnedRotary, Rotary
 from posenc_core.encodings.notation import parse
 from posenc_core.scaling import AttentionFactor
 
+from .budget import Budget
 from .calling import CallError, Framework, call, framework_of, imported_frameworks
 from .calls import HALVES, LIMIT_OF_POSITIONS, MAX_POSITION, OTHER_POSITIONS, Caller, TestCall, calls_of, random_calls
 from .candidates import Float64s
 from .classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
-from .diagnosis import Deadline
 from .program import FRAMEWORK, Program
 from .properties import first_position_off
 from .result import CheckResult
@@ -34,7 +34,7 @@ from .signatures import signature_of
 
 DEFAULT = Rotary(head_dim=64, layout="half")
 MIN_POSITIONS = 20  # that test calls need
-SEARCH_SECONDS = 30.0  # for the names of mistakes
+SEARCH_SECONDS, MOST_HYPOTHESES = 30.0, 50_000  # for the names of mistakes; 4,000 are usually all
 
 
 def check(  # noqa: PLR0913 - all that a check depends on
@@ -106,7 +106,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     optional, takes = HALVES if takes is None else (), _checked_takes(chosen, takes)
     calls = tuple(calls_of(caller, end=end, takes=takes, optional=optional))
     _check_positions_exist(calls)
-    session = Session(function, chosen, caller, Deadline(SEARCH_SECONDS, progress))
+    session = Session(function, chosen, caller, Budget(SEARCH_SECONDS, MOST_HYPOTHESES, progress))
     if failure is None:
         failure = session.run(calls)
     if failure is None and session.has_precision_only:
@@ -117,6 +117,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
         session.remarks.append("not asked: gradients of a program")
     if failure is None and session.has_precision_only:
         session.check_surroundings(end)
+    if session.diagnosis.budget.ended:
+        session.remarks.append(f"the search for the mistake ended after {session.diagnosis.budget.ended}")
     found = [*session.diagnosis.mistakes, *session.mistakes]
     precision = worst_class((one.precision for one in session.answers), names_of(found))
     first_off = None

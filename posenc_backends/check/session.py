@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from .budget import Budget
 from .calling import CallError, Framework, NotFiniteError, call, check_results
-from .calls import Caller, TestCall
+from .calls import RANDOM_CALLS, Caller, TestCall
 from .classes import MISTAKES_OF, names_of
-from .diagnosis import LIMIT, CallResult, Deadline, Diagnosis, FoundMistake, measure
+from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, measure
 from .gradients import gradient_mistakes
 from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
 from .shrink import program_of, shrink
@@ -25,12 +25,12 @@ class Session:
         function: the function.
         framework: whose arrays it takes.
         caller: what all calls have in common.
-        deadline: of the search for mistakes.
+        budget: of the search for mistakes.
     """
 
-    def __init__(self, function: Callable[..., Any], framework: Framework, caller: Caller, deadline: Deadline):
+    def __init__(self, function: Callable[..., Any], framework: Framework, caller: Caller, budget: Budget):
         self.function, self.framework, self.caller = function, framework, caller
-        self.diagnosis = Diagnosis(caller.signature, deadline)
+        self.diagnosis = Diagnosis(caller.signature, budget)
         self.answers: list[CallResult] = []
         self.remarks: list[str] = []
         self.smallest: str | None = None
@@ -69,16 +69,19 @@ class Session:
         if self.smallest is None:
             first = next((answer for answer in self.answers if answer.worst > LIMIT), None)
             self.smallest = None if first is None else self._smallest(first)
-        if self.diagnosis.deadline.is_over():
-            self.remarks.append(f"the search for the mistake ended after {self.diagnosis.deadline.seconds:g} s")
         return None
 
     def run_random(self, calls: Iterable[TestCall]) -> None:
         """Make these calls until the time is over or one of them fails."""
-        end, refused = time.monotonic() + RANDOM_SECONDS, {remark.partition(":")[0] for remark in self.remarks}
+        refused, budget = {remark.partition(":")[0] for remark in self.remarks}, Budget(RANDOM_SECONDS, RANDOM_CALLS)
+        with budget:
+            self._run_random(calls, refused, budget)
+        if budget.ended:
+            self.remarks.append(f"random calls ended after {budget.ended}")
+
+    def _run_random(self, calls: Iterable[TestCall], refused: set[str], budget: Budget) -> None:
         for test_call in calls:
-            if time.monotonic() > end:
-                self.remarks.append(f"random calls ended after {RANDOM_SECONDS:.0f} s")
+            if budget.is_over():
                 return
             if f"not checked, {test_call.name}" in refused:
                 continue

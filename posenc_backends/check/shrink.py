@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from .budget import Budget
 from .calls import Caller, TestCall
 
 MOST_CALLS, SECONDS = 60, 3.0
@@ -22,17 +22,16 @@ def shrink(failing: TestCall, caller: Caller, fails: Callable[[TestCall], bool])
         caller: what all calls have in common.
         fails: whether a call fails.
     """
-    end, left = time.monotonic() + SECONDS, MOST_CALLS
-    smallest, found = failing, True
-    while found:
-        found = False
-        for smaller in _smaller(smallest, caller):
-            left -= 1
-            if left < 0 or time.monotonic() > end:
-                return smallest
-            if fails(smaller):
-                smallest, found = smaller, True
-                break
+    smallest, found, budget = failing, True, Budget(SECONDS, MOST_CALLS)
+    with budget:
+        while found:
+            found = False
+            for smaller in _smaller(smallest, caller):
+                if budget.is_over():
+                    return smallest
+                if fails(smaller):
+                    smallest, found = smaller, True
+                    break
     return smallest
 
 

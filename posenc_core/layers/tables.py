@@ -107,8 +107,9 @@ class TableLayer(BaseLayer):
 
     def _select_by_axis(self, rows: tuple[Any, ...]) -> Any:
         """Return from the rows of each axis the columns that it rotates."""
-        xp, axis_mask, selected = namespace_of(rows[0]), self.arrays["turns_by"], rows[0]
-        for axis, others in enumerate(rows[1:], start=1):
+        selected, *of_others = rows
+        xp, axis_mask = namespace_of(selected), self.arrays["turns_by"]
+        for axis, others in enumerate(of_others, start=1):
             selected = xp.where(axis_mask[axis, ...] > 0, others, selected)
         return selected
 

@@ -53,7 +53,9 @@ class Memory(NamedTuple):
     @property
     def length(self) -> int:
         """The number of previous tokens."""
-        return self.past[0][0].shape[2] if self.past else 0
+        if not self.past:
+            return 0
+        return self.past[0][0].shape[2]
 
 
 def loss(model: Transformer, weights: Weights, source: Array, target: Array) -> Array:

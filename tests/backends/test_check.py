@@ -11,8 +11,8 @@ from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
 
 @pytest.fixture(autouse=True)
 def few_random_calls(monkeypatch):
-    """Make fewer random calls: a framework that compiles each shape takes long for them."""
-    monkeypatch.setattr("posenc_backends.check.session.RANDOM_SECONDS", 0.5)
+    """Make fewer random calls, one of each kind: a framework that compiles each shape takes long for them."""
+    monkeypatch.setattr("posenc_backends.check.calls.RANDOM_CALLS", 6)
 
 
 @pytest.fixture

@@ -70,11 +70,13 @@ MISTAKES = {  # name: knobs
 def pairs_of_mistakes():
     """Return every two names whose knobs differ, but for those that together are a single other mistake.
 
-    A base with another denominator is another base; whoever ignores positions has no end of a table.
+    A base with another denominator is another base; whoever ignores positions has no end of a table, and rotates
+    one token alone by 0.
     """
     of_the_end = [name for name, knobs in MISTAKES.items() if "table_end" in knobs]
     alone = [{"base ignored", "wrong denominator"}, {"wrong base", "wrong denominator"}]
     alone += [{"positions ignored", name} for name in (*of_the_end, "positions reversed", "bfloat16 positions")]
+    alone += [{"positions ignored", "only the first row of the batch"}]
     return [
         (one, other)
         for one, other in itertools.combinations(MISTAKES, 2)

@@ -3,13 +3,14 @@
 import json
 import threading
 import time
+import warnings
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 
-from posenc_backends.check import check
-from posenc_backends.check import diagnosis as diagnosing
+from posenc_backends.check import budget, check
 from posenc_backends.check.classes import CLASSES, worst_class
 from posenc_core import Rotary
 
@@ -94,14 +95,16 @@ def test_float32_positions_are_right_up_to_two_to_the_24_and_named_past_it():
     assert result.names == ("float32 positions",), result
 
 
-def test_exact_positions_are_exact_up_to_two_to_the_31():
-    def right(x, positions):  # as the angles of float64 are off by 2e-7 there
-        frequencies = np.longdouble(10000) ** (-np.arange(8, dtype=np.longdouble) / 8)
-        angles = positions.astype(np.longdouble)[..., None] * frequencies
-        angles = angles if positions.ndim == 1 else angles[:, None]
-        return rotated(x, np.cos(angles), np.sin(angles))
+def exact_however_far(x, positions):
+    with mpmath.workdps(50):
+        turns = [int(2**96 * mpmath.mpf(10000) ** (-mpmath.mpf(i) / 8) / (2 * mpmath.pi)) for i in range(8)]
+    angles = (positions.astype(object)[..., None] * turns % 2**96).astype(np.float64) * (2 * np.pi / 2**96)
+    angles = angles if positions.ndim == 1 else angles[:, None]
+    return rotated(x, np.cos(angles), np.sin(angles))
 
-    result = check(right, HALF, longest=2**31)
+
+def test_exact_positions_are_exact_up_to_two_to_the_31():
+    result = check(exact_however_far, HALF, longest=2**31)
     assert result.precision == "exact", result
     assert ("far", "float32") in {answer[:2] for answer in result.answers}
 
@@ -249,8 +252,9 @@ def test_a_right_implementation_is_checked_in_time():
 
 def test_a_search_ends_and_shows_its_progress(monkeypatch):
     lines = []
-    monkeypatch.setattr(diagnosing, "SHOWN_EVERY", 0.05)
-    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.5)
+    monkeypatch.setattr(budget, "SHOWN_EVERY", 0.05)
+    monkeypatch.setattr(budget, "TIMED", True)
+    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.2)
     generator = np.random.default_rng(0)
     began = time.monotonic()
     result = check(
@@ -258,9 +262,47 @@ def test_a_search_ends_and_shows_its_progress(monkeypatch):
     )
     assert time.monotonic() - began < 20
     assert "differs, cause unknown" in result.names
-    assert "the search for the mistake ended after 0.5 s" in result.remarks
+    assert result.remarks == ("the search for the mistake ended after 0.2 s",)
     assert lines
     assert lines[0].startswith("searching for the mistake: ")
+
+
+def test_a_search_ends_after_as_many_tries_on_any_machine(monkeypatch):
+    monkeypatch.setattr("posenc_backends.check.run.MOST_HYPOTHESES", 40)
+    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.0)
+    result = check(lambda x, positions: exact(x, positions) + 1, HALF)
+    assert result.names == ("differs, cause unknown",)
+    assert result.remarks == ("the search for the mistake ended after 40 tries",)
+
+
+def test_the_time_of_a_search_is_not_that_of_the_calls(monkeypatch):
+    monkeypatch.setattr(budget, "TIMED", True)
+    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 5.0)
+    clock = {"now": 0.0}
+
+    def slow(x, positions):
+        clock["now"] += 10
+        return wrong(x, positions)
+
+    monkeypatch.setattr(budget.time, "monotonic", lambda: clock["now"])
+    result = check(slow, HALF)
+    assert (result.names, result.remarks) == (("positions off by one",), ())
+
+
+def test_random_calls_end_in_time_and_say_so(monkeypatch):
+    monkeypatch.setattr(budget, "TIMED", True)
+    monkeypatch.setattr("posenc_backends.check.session.RANDOM_SECONDS", 0.0)
+    assert check(exact, HALF).remarks == ("random calls ended after 0 s",)
+
+
+def test_filters_of_warnings_are_as_before():
+    def slow(x, positions):
+        time.sleep(0.002 * len(positions) * (threading.current_thread() is not threading.main_thread()))
+        return exact(x, positions)
+
+    before = list(warnings.filters)
+    assert check(slow, HALF).status == 0
+    assert warnings.filters == before
 
 
 @pytest.mark.parametrize("is_wrong", [lambda positions: len(positions) != 9, lambda positions: positions[0] > 60000])

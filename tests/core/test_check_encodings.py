@@ -48,10 +48,11 @@ ROTARY = [
     XPos(head_dim=8, layout="half"),
     AxialRotary(head_dim=8, layout="interleaved", axes_dims=(4, 4)),
     MultimodalRotary(head_dim=16, layout="half", sections=(4, 2, 2)),
+    MultimodalRotary(head_dim=16, layout="half", sections=(2, 1, 1), rotary_dim=8),
 ]
 
 
-@pytest.mark.parametrize("encoding", ROTARY, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("encoding", ROTARY, ids=["XPos", "AxialRotary", "MultimodalRotary", "partial"])
 def test_rotations_with_tables_of_keys_or_several_axes(encoding):
     result = check(rotation(encoding), encoding)
     assert (result.status, result.precision) == (0, "rounded once"), result

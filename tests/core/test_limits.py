@@ -1,14 +1,20 @@
 """Numbers just inside and just outside of the limits that the code has."""
 
+import struct
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_core import Rotary, Sinusoidal, YaRN, attend, attend_by_block, causal, rotate
+from posenc_core import MultimodalRotary, Rotary, Sinusoidal, YaRN, attend, attend_by_block, causal, rotate
 from posenc_core.attention import blockwise
-from posenc_core.layers.inputs import traced_limit
+from posenc_core.formats.export import to_gguf
+from posenc_core.formats.gguf_file import read_gguf
+from posenc_core.formats.params import from_params
+from posenc_core.huggingface.position_facts import Patches
+from posenc_core.layers.inputs import end_of, is_real, traced_limit
+from posenc_core.scaling import Proportional
 
 
 def test_a_last_block_of_one_query_sees_its_own_key():
@@ -74,3 +80,63 @@ def test_traced_code_is_told_of_longer_tables_only_where_they_help(rows, advice)
     limit, message = traced_limit(rows, SimpleNamespace(max_seq_len=64))
     assert limit == min(rows, 64)
     assert advice in message(65)
+
+
+@pytest.mark.parametrize("sections", [(0, 4, 4), (4, 0, 4), (0, 0, 8)])
+def test_sections_of_gguf_are_above_0(sections):
+    rotary = MultimodalRotary(head_dim=16, layout="half", sections=sections)
+    with pytest.raises(ValueError, match="three numbers above 0 for GGUF"):
+        to_gguf(rotary, architecture="qwen2vl")
+    assert to_gguf(MultimodalRotary(head_dim=16, layout="half", sections=(4, 4, 0)), architecture="qwen2vl")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("keys", 40), ("tensors", 40)])
+def test_a_file_of_the_shortest_entries_is_not_taken_as_damaged(tmp_path, kind, count):
+    """A key without a name and of one byte has 13 bytes, a tensor without a name and axes 24."""
+    counts = (0, count) if kind == "keys" else (count, 0)
+    entry = struct.pack("<QIB", 0, 7, 0) if kind == "keys" else struct.pack("<QIIQ", 0, 0, 0, 0)
+    path = tmp_path / "short.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, *counts) + count * entry)
+    assert read_gguf(path) == {}
+
+
+def test_no_pair_with_axes_stands_still():
+    scaling = Proportional(partial_rotary_factor=0.75)
+    with pytest.raises(ValueError, match="leave no pair standing still"):
+        MultimodalRotary(head_dim=16, layout="half", sections=(2, 2, 2), scaling=scaling)
+
+
+@pytest.mark.parametrize(("keys", "factor", "high"), [({}, 8, 4), ({"use_qk_norm": True}, 16, 1)])
+def test_the_numbers_of_meta_where_params_lack_them(keys, factor, high):
+    params = {"dim": 64, "n_heads": 4, "n_layers": 1, "rope_theta": 500000.0, "use_scaled_rope": True, **keys}
+    with pytest.warns(UserWarning, match=f"{factor}, that of Meta's code"):
+        scaling = from_params(params)["rope_parameters"]
+    assert (scaling["factor"], scaling["high_freq_factor"], scaling["low_freq_factor"]) == (factor, high, 1)
+
+
+def test_other_tokens_come_before_the_patches():
+    config = {"image_size": 32, "patch_size": 16, "hidden_size": 8}
+    assert Patches().read(config)["notes"] == ("the rows are 1 other token, then a grid of 2 x 2 patches, row by row",)
+
+
+def test_tables_in_traced_code_have_the_attention_factor():
+    scaling = YaRN(factor=4.0, original_max_position_embeddings=64, attention_factor=1.5)
+    for direction in ("forward", "inverse"):
+        rotary = Rotary(head_dim=8, layout="half", scaling=scaling, direction=direction)
+        for found, expected in zip(rotary.traced_rows(np.arange(9)), rotary.cos_sin(np.arange(9)), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_an_array_has_a_shape_and_items():
+    assert not is_real(SimpleNamespace(shape=(2,), dtype="float32"))
+    assert not is_real([1.0, 2.0])
+    assert not is_real(np.ones(2))
+
+
+def test_the_end_of_no_positions_is_the_length():
+    assert end_of(None, np.zeros(0, np.int64), 4) == 4
+    assert end_of(None, np.array([2, 5]), 4) == 9
+    assert end_of(None, 3, 4) == 7
+    assert end_of(np.array([2.5]), 0, 1) == 4
+    assert end_of(object(), 0, 4) == 0
+    assert end_of(np.zeros(0, np.int64), 0, 4) == 0

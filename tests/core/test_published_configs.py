@@ -72,6 +72,47 @@ def test_positions_of_the_patches_of_each_tower(name):
     np.testing.assert_array_equal(found, TOWERS[name]["positions"])
 
 
+@pytest.mark.parametrize("name", TOWERS)
+def test_a_tower_is_that_of_its_default_config_where_a_config_lacks_all(name):
+    bare, whole = {"model_type": name}, MODELS[name]["config"]
+    for options in ({}, {"layer_type": "full_attention"}, {"layer_type": "window_attention"}):
+        assert np.array_equal(*(rows_of(config, TOWERS[name]["options"] | options) for config in (bare, whole)))
+    assert load_rope(bare) == load_rope(whole)
+    for key in set(whole) - {"model_type", "rope_parameters"}:
+        less_one = {other: value for other, value in whole.items() if other != key}
+        assert np.array_equal(rows_of(less_one, TOWERS[name]["options"]), rows_of(whole, TOWERS[name]["options"])), key
+
+
+def rows_of(config, options):
+    """Return the positions of the patches and of a window, or the error."""
+    try:
+        return vision_positions(config, [(4, 20)], part=None, **options)
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
+def test_the_base_is_that_of_the_default_config_where_a_config_lacks_it():
+    count = 0
+    for name, one in MODELS.items():
+        rope = one["config"].get("rope_parameters", {})
+        sizes = {"hidden_size": 512, "num_attention_heads": 4} if "num_heads" not in one["config"] else {}
+        config = sizes | {key: value for key, value in one["config"].items() if not isinstance(value, dict)}
+        others = {key: value for key, value in rope.items() if key != "rope_theta"}
+        try:
+            found = load_rope(config | {"rope_parameters": others})
+        except (TypeError, ValueError):
+            continue
+        if "rope_theta" in rope and found is not None:
+            assert found.base == rope["rope_theta"], name
+            count += 1
+    assert count > 150
+
+
+@pytest.mark.parametrize(("layer_type", "base"), [("main", 10000), ("compress", 160000)])
+def test_the_bases_of_deepseek_v4_where_its_config_lacks_them(layer_type, base):
+    assert load_rope({"model_type": "deepseek_v4"}, layer_type=layer_type).base == base
+
+
 @pytest.mark.parametrize("name", DIFFUSERS)
 def test_each_class_of_diffusers_and_what_its_config_leaves_out(name):
     case = DIFFUSERS[name]

@@ -19,6 +19,7 @@ import pytest
 PRELOADED = ("mpmath", "numpy.testing", "decimal")  # not what is mutated
 SUITE = ("tests/core", "tests/backends", "posenc_core")
 LEFT_OUT = ("test_check_command", "test_benchmarks", "test_book", "test_readme", "test_reference", "test_threads")
+FAST = 0.05  # seconds of a test
 ONE_RUN = ("-q", "-p", "no:cacheprovider", "-n", "0")
 
 
@@ -47,13 +48,13 @@ class Suite(NamedTuple):
         return chosen
 
     def _in_turn(self, tests: Iterable[str]) -> list[str]:
-        """Sort tests: a fast case of each function, then all of the files that run these lines most of the time."""
+        """Sort tests: a fast case of each function, then all fast ones of the files that run these lines most often."""
         ranks: Counter[str] = Counter()
         running, all_tests = (Counter(test.partition("::")[0] for test in some) for some in (tests, self.seconds))
         keys = {}
         for test in sorted(tests, key=lambda test: (self.seconds.get(test, 0), test)):
             file, function, seconds = test.partition("::")[0], test.partition("[")[0], self.seconds.get(test, 0)
-            keys[test] = ranks[function] > 0 or seconds > 1, -running[file] / all_tests[file], seconds
+            keys[test] = ranks[function] > 0 or seconds > 1, seconds > FAST, -running[file] / all_tests[file], seconds
             ranks[function] += 1
         return sorted(keys, key=lambda test: (keys[test], test))
 

@@ -11,16 +11,18 @@ import numpy as np
 
 from posenc_core.rotation import channel_pairs, rotate_pairs
 
-from ..candidates import Candidate, Float64s, Outcome, Tables
-from .base import Mistake, with_tables
+from ..candidates import Apply, Candidate, Float64s, Outcome, Tables
+from .base import Mistake
 
 
-def application_mistakes() -> Iterator[Mistake]:
-    """Yield the mistakes in the application of right tables."""
+def application_mistakes(layout: str) -> Iterator[Mistake]:
+    """Yield the mistakes in the application of right tables, of an encoding of this layout."""
     for columns in ("half", "interleaved"):
         description = f"columns of cosine and sine are those of layout {columns!r}, but pairs are of the other layout"
-        yield Mistake("table and rotation of different layouts", description, partial(_mix_layouts, columns=columns))
-    yield Mistake("rotated twice", "the result is rotated a second time", with_tables(_double))
+        name = "table and rotation of different layouts"
+        name = f"{name}, layout swapped" if columns == layout else name
+        yield Mistake(name, description, partial(_mix_layouts, columns=columns))
+    yield Mistake("rotated twice", "the result is rotated a second time", _twice)
     description = "with one token, only the first row of the batch is rotated"
     for others, kept in (("unchanged", True), ("0", False)):
         outcome = partial(_one_of, axis=0, is_kept=kept)
@@ -59,6 +61,17 @@ def _one_of(x: Float64s, rotated: Float64s, *, axis: int, is_kept: bool) -> Floa
     first = (slice(None),) * axis + (slice(1),)
     result[first] = rotated[first]
     return result
+
+
+def _twice(candidate: Candidate) -> list[Candidate]:
+    """Return the rotation by twice the angle, or if tables are applied in another way, that applied twice."""
+    if candidate.apply is None:
+        return [candidate.with_change(_double)]
+    return [replace(candidate, apply=partial(_apply_twice, apply=candidate.apply))]
+
+
+def _apply_twice(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, apply: Apply) -> Float64s:
+    return apply(apply(x, cos, sin, encoding), cos, sin, encoding)
 
 
 def _double(cos: Any, sin: Any) -> Tables:

@@ -30,7 +30,8 @@ def position_mistakes(num_axes: int = 1) -> Iterator[Mistake]:
         description = f"positions are {'larger' if step > 0 else 'smaller'} by 1"
         yield Mistake("positions off by one", description, partial(_move, step=step))
     yield Mistake("positions ignored", "positions are counted from 0", partial(_count, first=0))
-    yield Mistake("positions ignored", "positions are counted from 1", partial(_count, first=1))
+    name = "positions ignored, positions off by one"
+    yield Mistake(name, "positions are counted from 1", partial(_count, first=1))
     yield Mistake("positions taken as consecutive", "only the first position is used", _consecutive)
     yield Mistake("positions of the first row", "all rows have the positions of the first", _first_row)
     yield Mistake("positions reversed", "positions are counted from the end", _reverse)

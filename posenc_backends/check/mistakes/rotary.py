@@ -28,7 +28,7 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(_swap_cos_and_sin))
     yield from _factor_mistakes(encoding.attention_factor)
     yield Mistake("not rotated", "the function returns its input", with_tables(_identity))
-    yield from application_mistakes()
+    yield from application_mistakes(encoding.layout)
     if isinstance(encoding, Rotary):
         yield from _frequency_mistakes(encoding)
 
@@ -65,7 +65,8 @@ def _denominator_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     channels, head_dim, name = encoding.rotary_channels, encoding.head_dim, "wrong denominator"
     i = np.arange(channels // 2)
     if channels != head_dim:
-        whole = replace(encoding, rotary_dim=None, placement="lead")
+        names = ("head_dim", "layout", "base", "scaling", "precision")  # and no sections, which count pairs that rotate
+        whole = Rotary(**{field: getattr(encoding, field) for field in names})
         description = f"exponents are 2i / {head_dim} with `head_dim`, not 2i / {channels} with `rotary_dim`"
         yield _with_frequencies(name, description, encoding, whole.frequencies()[: channels // 2])
     slowdown = encoding.frequencies() / replace(encoding, scaling=None).frequencies()

@@ -11,10 +11,11 @@ import numpy as np
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import Encoding, Rotary
 
-from ..candidates import Arithmetic, Candidate, arithmetic_within, has_angles
+from ..candidates import EXACT, Arithmetic, Candidate, arithmetic_within, has_angles
 from .base import Mistake, combine, round_tables, with_fields, with_tables
 from .positions import at_positions
 
+ROUNDED_PARTS = ("positions", "frequencies", "angles")
 FREQUENCY_ULPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to compute a power are off
 
 
@@ -58,10 +59,17 @@ def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Ite
 
 
 def _rounding_of(name: str, description: str, arithmetic: Arithmetic, *, with_powers: bool) -> Mistake:
-    """Return the mistake of this arithmetic; frequencies may also be off as other ways to compute a power are."""
+    """Return the mistake of this arithmetic; frequencies may also be off as other ways to compute a power are.
+
+    Beside another mistake of low precision, each number has the rounding of the later one that rounds it.
+    """
 
     def change(candidate: Candidate) -> Iterator[Candidate]:
         exact = candidate.with_fields(precision="exact") if isinstance(candidate.encoding, Rotary) else candidate
+        if candidate.arithmetic != EXACT:
+            dtypes = {name: getattr(arithmetic, name) or getattr(candidate.arithmetic, name) for name in ROUNDED_PARTS}
+            yield replace(exact, arithmetic=candidate.arithmetic._replace(**dtypes))
+            return
         ulps = FREQUENCY_ULPS[arithmetic.frequencies] if arithmetic.frequencies and with_powers else 0
         for divides in (False, True) if ulps else (False,):
             for variant in arithmetic_within(arithmetic._replace(divides=divides), ulps):

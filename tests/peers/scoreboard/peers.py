@@ -1,10 +1,5 @@
 """The implementations of the scoreboard: how each is called, and the encoding that it promises."""
 
-import importlib
-import warnings
-from dataclasses import replace
-from typing import Any, NamedTuple
-
 import diffusers.models.embeddings as of_diffusers
 import mlx.core as mx
 import numpy as np
@@ -16,28 +11,19 @@ from keras_hub.layers import SinePositionEncoding
 from keras_hub.src.models.llama.llama_rotary_embedding import LlamaRotaryEmbedding as KerasLlama
 from onnx import TensorProto, helper
 from positional_encodings.torch_encodings import PositionalEncoding1D
-from transformers import AutoConfig
 from x_transformers import x_transformers
 
 from posenc_core import Llama3, Rotary, Sinusoidal
-from posenc_core.huggingface import load_rope
 
 from ..importing import lone
+from .boards import Peer
+from .bodies import of_transformers
 
 torchtune = lone("torchtune.modules.position_embeddings")
 of_timm = lone("timm.layers.pos_embed_sincos")
 HALF, PAIRS = Rotary(head_dim=64, layout="half"), Rotary(head_dim=32, layout="interleaved")
+FRAMEWORK = "torch"
 LLAMA3 = Llama3(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)
-
-
-class Peer(NamedTuple):
-    """An implementation as a callable, and the encoding it promises."""
-
-    package: str
-    name: str
-    make: Any
-    spec: Any
-    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 def first_of(positions):
@@ -45,37 +31,6 @@ def first_of(positions):
     if positions.ndim > 1 or (len(positions) > 1 and (positions[1:] - positions[:-1] != 1).any()):
         raise ValueError("only an offset is taken")
     return int(positions[0])
-
-
-# A folder of transformers for each body of `apply_rotary_pos_emb` that runs on a default config.
-FOLDERS = (
-    *("llama", "bamba", "gpt_neox", "olmo", "cohere", "glm", "ernie4_5", "gpt_oss", "phi3", "helium", "nanochat"),
-    *("nemotron", "moonshine", "chameleon"),
-)
-
-
-def transformer(folder):
-    """Return a rotation by the rotary class and the function of a folder, from its default config."""
-    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
-    cls = next(
-        value for name, value in vars(module).items() if name.endswith("RotaryEmbedding") and isinstance(value, type)
-    )
-    rope = cls(AutoConfig.for_model(folder))
-
-    def rotate(q, k, positions):
-        cos, sin = rope(q, positions if positions.ndim > 1 else positions[None])
-        return module.apply_rotary_pos_emb(q, k, cos, sin)
-
-    return rotate
-
-
-def transformers_peers():
-    """Yield a peer for each folder whose default config describes a rotation of one axis."""
-    for folder in FOLDERS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            spec = replace(load_rope(AutoConfig.for_model(folder)), max_len=None)  # a length of tables, no number
-        yield Peer("transformers", folder, lambda folder=folder: transformer(folder), spec)
 
 
 def torchtunes(cls, **fields):
@@ -222,4 +177,4 @@ OTHERS = (
 
 def peers():
     """Return all peers."""
-    return [*transformers_peers(), *OTHERS]
+    return [*(Peer("transformers", *one) for one in of_transformers()), *OTHERS]
