@@ -60,7 +60,8 @@ def pairs_of(rotary: Rotary, *, original: int | None = None, longest: int | None
     )
     plain, scaled = replace(rotary, scaling=None).frequencies().tolist(), rotary.frequencies().tolist()
     first, second = channel_pairs(rotary.head_dim, len(scaled), rotary.pairing, rotary.pairing.split).tolist()
-    axes = [AXES[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(scaled)
+    names = AXES if rotary.num_axes == len(AXES) else [f"axis {axis}" for axis in range(rotary.num_axes)]
+    axes = [names[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(scaled)
     return tuple(
         Pair(
             index=i,

@@ -44,7 +44,9 @@ READERS = {  # the models whose code reads a key
     "rotary_embedding_base": {"seamless_m4t", "wav2vec2-bert", "wav2vec2-conformer"},
     "global_rope_theta": {"modernbert", "modernbert-decoder"},
 }  # fmt: skip
-ELSEWHERE = {"chatglm", "fuyu", "kimi_k2", "mimo_v2"}  # not in transformers, or read by another model within
+ELSEWHERE = {  # not in transformers, or read by another model within
+    "bailing_moe_v2", "chatglm", "fuyu", "hunyuan_image_3_moe", "kimi_k2", "mimo_v2", "openpangu_vl",
+}  # fmt: skip
 WHOLE_DICTS = {  # whose default of `rope_parameters` stands, if there is none, against keys outside
     "cosmos3_edge", "moonshine_streaming", "muse_spark", "nemotron3_5_transcribe_asr_audio",
     "nemotron3_5_transcribe_word_timestamp",

@@ -2,14 +2,14 @@
 
 Models of sequences are listed, of text or of audio; `"name"` also stands for `"name_text"` and `"name_text_model"`.
 
-Source: defaults of the config classes and the code of the models in transformers 5.23. chatglm and kimi_k2 are not in
-transformers; they follow vLLM 0.33.
+Source: defaults of the config classes and the code of the models in transformers 5.23. Those not in transformers follow
+vLLM 0.33 (chatglm, kimi_k2, openpangu_vl), vLLM-Omni 0.14 (bailing_moe_v2) and their authors (hunyuan_image_3_moe).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..encodings.rotary.base import Direction
 from ..encodings.rotary.multimodal import Sections
@@ -25,7 +25,7 @@ class Model(NamedTuple):
         share: the partial rotary factor.
         head_dim: the width of a head; None if it is the hidden size divided by the number of heads.
         heads: pairs of a layer type and its width of a head, if layer types differ.
-        sections, arrangement: as in `MultimodalRotary`.
+        sections, arrangement: as in `MultimodalRotary`; or `"openpangu"`, see `sections.spread`.
         scheme: the entry of `SCHEMES` for configs without `rope_parameters`, if layer types have different bases.
         only: the layer types with RoPE, if others have none.
         position_embedding_type: the value of that key which turns RoPE on, if the model reads it.
@@ -41,7 +41,7 @@ class Model(NamedTuple):
     head_dim: int | None = None
     heads: tuple[tuple[str, int], ...] = ()
     sections: tuple[int, ...] = ()
-    arrangement: Sections = "chunked"
+    arrangement: Sections | Literal["openpangu"] = "chunked"
     scheme: str | None = None
     only: tuple[str, ...] = ()
     position_embedding_type: str | None = None
@@ -169,7 +169,9 @@ MODELS = {
     "qwen3_vl": _multimodal("qwen3", base=500_000, head_dim=128),
     "qwen3_vl_moe": _multimodal("qwen3", base=500_000),
     "qwen4_exp": _multimodal("qwen3_5", head_dim=256),
+    "openpangu_vl": Model(arrangement="openpangu"),
     # Two axes: rows and columns.
+    "hunyuan_image_3_moe": Model(dealt=2),
     "neomme": Model(head_dim=64, dealt=2),
     # A base for each layer type.
     "gemma3": Model(head_dim=256, scheme="rope_local_base_freq"),
@@ -189,6 +191,7 @@ MODELS = {
     "kolibri1": Model(head_dim=128, only=_SLIDING),
     # Another partial rotary factor, base or width of a head.
     "apertus": Model(base=12_000_000),
+    "bailing_moe_v2": Model(share=0.5),
     "bamba": Model(share=0.5),
     "bitnet": Model(base=500_000),
     "csm": Model(base=500_000),
@@ -270,8 +273,8 @@ _USUAL = (
     "arcee", "aria", "chameleon", "clvp_encoder", "dbrx", "deepseek_ocr2", "deepseek_ocr2_encoder", "diffllama",
     "doge", "dots1", "esmc", "eurobert", "falcon", "falcon_h1", "gpt_neox_japanese", "gradium_phonon_tts", "granite",
     "granite4_vision", "granite_docling", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared",
-    "hunyuan_v1_dense", "hunyuan_v1_moe", "hyperclovax", "idefics", "jais2", "kyutai_speech_to_text", "lasr_encoder",
-    "llama", "mimi", "mimi_decoder", "mimi_encoder", "minicpm3", "ministral", "mistral", "moshi",
+    "hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hyperclovax", "idefics", "jais2",
+    "kyutai_speech_to_text", "lasr_encoder", "llama", "mimi", "mimi_decoder", "mimi_encoder", "minicpm3", "ministral", "mistral", "moshi",
     "nemotron3_diarization_audio", "olmo", "olmo2", "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "pocket_tts",
     "pocket_tts_audio_tokenizer", "pocket_tts_audio_tokenizer_decoder", "pocket_tts_audio_tokenizer_encoder",
     "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2", "ultrabert", "unlimited_ocr", "voxtral_realtime",
@@ -300,7 +303,8 @@ NEVER = {  # no RoPE, although the config may have keys for it
     "glm5_next", "inkling2", "kimi_linear", "nemotron_h",
 }  # fmt: skip
 REFUSED = {
-    "hunyuan_vl": "the two channels of a pair have the angles of different axes, which is not a rotation",
+    "hunyuan_vl": "in transformers, the two channels of a pair have the angles of different axes, which is not a "
+    "rotation; write `xdrope_section`, not `mrope_section`, for that of its authors",
 }
 
 

@@ -12,7 +12,7 @@ from .layer_types import layer_types, types_of
 from .models import model_type
 from .position_facts import Config, Found, merged, size
 from .query_scale import only_some_layers, query_scale_of
-from .rope import load_rope, load_text, more_than
+from .rope import is_xdrope, load_rope, load_text, more_than
 from .towers import TOWERS
 
 INTERVALS = {"llama4", "smollm3"}  # models that leave every fourth layer without RoPE unless a key says another
@@ -45,6 +45,16 @@ class Scaled(NamedTuple):
             return {}
         notes = (f"queries are multiplied by `query_scale` in layers {some} alone",) if some else ()
         return {"query_scale": (scale,), "notes": notes}
+
+
+class FourAxes(NamedTuple):
+    """RoPE by four axes, if the config has the keys of the authors of HunYuan-VL."""
+
+    def read(self, config: Config) -> Found:
+        if is_xdrope(config):
+            return Rope().read(config)
+        lack = "RoPE whose two channels of a pair have the angles of different axes, which is not a rotation"
+        return {"lacks": (lack,)}
 
 
 class Axial(NamedTuple):

@@ -17,7 +17,7 @@ from .position_facts import (
     both_parts,
     listed,
 )
-from .position_rotary import Rope, Scaled
+from .position_rotary import FourAxes, Rope, Scaled
 from .position_scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
@@ -299,9 +299,7 @@ _TABLE: dict[str, Facts] = {
     "clvp_encoder": (
         Lack("RoPE of queries, keys and values, as wide as `projection_dim // (2 * num_attention_heads)`, at least 32"),
     ),
-    "hunyuan_vl_text": (
-        Lack("RoPE whose two channels of a pair have the angles of different axes, which is not a rotation"),
-    ),
+    "hunyuan_vl_text": (FourAxes(),),
     # Queries whose order does not matter.
     "blip_2_qformer": (
         If(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
-from ..encodings import AxialRotary, MultimodalRotary, Rotary
+from ..encodings import AxialRotary, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
@@ -14,12 +14,13 @@ from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
-from .keys import check_keys, check_size, is_rotary
+from .keys import check_keys, is_rotary
 from .layer_types import attention_types, listed, parameters_of
 from .models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
 from .parts import has_no_rope, is_tower, part_of
 from .scalings import LENGTH, rope_type_of, warn
+from .sections import with_axes
 from .timm import load_timm
 from .vision import load_tower
 from .written import written
@@ -49,8 +50,8 @@ def load_rope(
             without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`. The default is the
             text model.
     Returns:
-        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section`, or `AxialRotary` if tokens have rows and
-        columns, in a vision tower those of `vision_positions`; None if these layers have no RoPE.
+        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `AxialRotary` if
+        tokens have rows and columns, in a vision tower those of `vision_positions`; None if these layers have no RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
             chosen, there is no such part, or its rotation is unknown.
@@ -163,7 +164,7 @@ def _build(
         "scaling": scaling,
         "max_len": _max_len(parameters),
     }
-    return _dealt(fields, model.dealt) if model.dealt > 1 else _with_axes(fields, parameters, model)
+    return _dealt(fields, model.dealt) if model.dealt > 1 else with_axes(fields, parameters, model)
 
 
 def _max_len(parameters: Mapping[str, Any]) -> int | None:
@@ -175,8 +176,15 @@ def _max_len(parameters: Mapping[str, Any]) -> int | None:
 def _check_one_axis(config: Mapping[str, Any]) -> None:
     """Raise if the model is known to have a rotation that is not one of a sequence."""
     name = model_type(config)
-    if name in REFUSED:
+    if name in REFUSED and not (name == "hunyuan_vl" and is_xdrope(config)):
         raise ValueError(f"`model_type` {shown(name)} cannot be loaded: {REFUSED[name]}.")
+
+
+def is_xdrope(config: Mapping[str, Any]) -> bool:
+    """Return whether the config has the keys of the model's authors, and not those of transformers."""
+    ropes = [rope for rope in values_of(config, ROPES).values() if isinstance(rope, Mapping)]
+    names = [rope.get(key) for rope in ropes for key in ("rope_type", "type")]
+    return "xdrope" in names or any(rope.get("xdrope_section") is not None for rope in ropes)
 
 
 def _check_written(config: Mapping[str, Any]) -> None:
@@ -208,26 +216,6 @@ def _layout(config: Mapping[str, Any], model: Model) -> Layout:
     return "half" if config.get("use_mla") is False else model.layout
 
 
-def _with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Model) -> Rotary:
-    """Return the encoding, with its pairs divided among three axes if the config or the model does so."""
-    sections, interleaved = parameters.get("mrope_section"), parameters.get("mrope_interleaved")
-    sections = model.sections if sections is None else sections
-    if sections == ():
-        _check_no_axes(parameters)
-        return Rotary(**fields)
-    if interleaved is False and model.arrangement == "interleaved":
-        raise ValueError("`mrope_interleaved` must be True or left out, as the model interleaves the axes, got False.")
-    if not isinstance(sections, list | tuple) or len(sections) != 3:
-        raise ValueError(f"`mrope_section` must be three numbers, for time, height and width, got {shown(sections)}.")
-    for section in sections:
-        check_size("mrope_section", section, minimum=0)
-    arrangement = "interleaved" if interleaved else model.arrangement
-    try:
-        return MultimodalRotary(**fields, sections=tuple(sections), arrangement=arrangement)
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("`sections`", "`mrope_section`")) from error
-
-
 def _dealt(fields: dict[str, Any], axes: int) -> AxialRotary:
     """Return the encoding of a model that deals the pairs to several axes in turn, with the frequencies of one axis."""
     if fields["scaling"] is not None:
@@ -243,10 +231,3 @@ def _dealt(fields: dict[str, Any], axes: int) -> AxialRotary:
         arrangement="alternating",
         series="dealt",
     )
-
-
-def _check_no_axes(parameters: Mapping[str, Any]) -> None:
-    """Raise if a key requires sections."""
-    key = "`mrope_interleaved`" if parameters.get("mrope_interleaved") else "`rope_type` 'mrope'"
-    if parameters.get("mrope_interleaved") or "mrope" in (parameters.get("rope_type"), parameters.get("type")):
-        raise ValueError(f"`mrope_section` is missing: {key} needs it.")

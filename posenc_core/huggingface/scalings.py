@@ -20,14 +20,13 @@ MOST_FACTORS = 2**15  # of a head of 65,536 channels
 MSCALES = ("mscale", "mscale_all_dim")
 COMMON = {
     "rope_type", "type", "rope_theta", "partial_rotary_factor", "rotary_dim", "rope_dim", LENGTH, L0, "mrope_section",
-    "mrope_interleaved", "llama_4_scaling_beta",
+    "mrope_interleaved", "xdrope_section", "llama_4_scaling_beta",
 }  # fmt: skip
 FACTORS = {"factor", "alpha", "attention_factor", "attn_factor", "extrapolation_factor", *MSCALES}
 WITH_ALPHA = "dynamic with alpha"
-ALIASES = {"su": "longrope", "mrope": "default"}
+ALIASES = {"su": "longrope", "mrope": "default", "openpangu": "default", "video_rope": "default"}
 REFUSED = {
     "ntk": "it stands for three different formulas; make an `NTK` or an `NTKAlpha`",
-    "xdrope": "no encoding has its four axes",
     "axial": "it belongs to a vision tower; make an `AxialRotary`",
 }
 Parameters = Mapping[str, Any]
@@ -216,6 +215,7 @@ ROPE_TYPES = {
     "linear": RopeType(_linear, ("factor",)),
     "dynamic": RopeType(_dynamic, ("factor",)),
     WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan: keys of YaRN without effect
+    "xdrope": RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),
     "yarn": RopeType(_yarn, (L0,), (*_YARN, *MSCALES, "attn_factor")),
     "deepseek_yarn": RopeType(_deepseek_yarn, (L0,), (*_YARN, *MSCALES)),
     "telechat3-yarn": RopeType(_telechat_yarn, (L0,), _YARN),

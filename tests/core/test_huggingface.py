@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_core import MultimodalRotary, Rotary
+from posenc_core import AxialRotary, MultimodalRotary, Rotary
 from posenc_core.huggingface import layer_types, load_rope, to_config
 from posenc_core.scaling import (
     NTK,
@@ -42,6 +42,7 @@ MISTRAL4 = {"type": "yarn", "partial_rotary_factor": 0.5, "max_position_embeddin
 SCOUT = {"factor": 16.0, "high_freq_factor": 1.0}
 DEEPSEEK = {"factor": 40, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 1.0}
 HUNYUAN = {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+XDROPE = {"type": "xdrope", "alpha": 1000.0}
 GPT_OSS = {"factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
 GEMMA4 = {
     "full_attention": {"factor": 1.0, "partial_rotary_factor": 0.25, "rope_theta": 1e6, "rope_type": "proportional"},
@@ -110,6 +111,23 @@ PUBLISHED = {
         {"model_type": "ernie4_5_vl_moe_text", "head_dim": 128,
          "rope_parameters": {"mrope_section": [22, 22, 20]}}, None,
         MultimodalRotary(head_dim=128, layout="interleaved", base=5e5, sections=(22, 22, 20), arrangement="ernie"),
+    ),
+    "HunyuanImage-3.0": (
+        {"model_type": "hunyuan_image_3_moe", "attention_head_dim": 128, "rope_theta": 10000.0, "use_mla": False,
+         "qk_rope_head_dim": 64}, None,
+        AxialRotary(head_dim=128, layout="half", axes_dims=(64, 64), arrangement="alternating", series="dealt"),
+    ),
+    "Ming-flash-omni-2.0": (
+        {"model_type": "bailing_moe_v2", "head_dim": 128, "rope_theta": 2400000,
+         "rope_scaling": {"factor": None, "type": "video_rope"}}, None,
+        MultimodalRotary(head_dim=128, layout="half", base=2400000, rotary_dim=64,
+                         sections=(12, 12, 8), arrangement="ernie"),
+    ),
+    "openPangu-VL": (
+        {"model_type": "openpangu_vl", "head_dim": 32, "rope_theta": 16e6,
+         "rope_parameters": {"mrope_section": [6, 5, 5], "mrope_interleaved": True}}, None,
+        MultimodalRotary(head_dim=32, layout="half", base=16e6,
+                         arrangement=(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0)),
     ),
     "Gemma 3, full": (
         {"model_type": "gemma3", "text_config": {
@@ -641,7 +659,16 @@ def test_the_value_named_in_a_warning_is_used():
 
 REFUSED = [
     ({"rope_scaling": {"type": "ntk", "factor": 2.0}}, "`rope_type` 'ntk' cannot be loaded: .*`NTK`"),
-    ({"rope_scaling": {"type": "xdrope", "alpha": 2.0}}, "`rope_type` 'xdrope' cannot be loaded"),
+    ({"rope_scaling": {"type": "xdrope", "alpha": 2.0}}, "`xdrope_section` is missing: `rope_type` 'xdrope' needs it"),
+    ({"rope_scaling": {"type": "xdrope", "xdrope_section": [8] * 4}}, "`alpha` is missing"),
+    ({"rope_scaling": {**XDROPE, "xdrope_section": [32]}}, r"`xdrope_section` must be 2 to 64 numbers, got \[32\]"),
+    ({"rope_scaling": {**XDROPE, "mrope_section": [8] * 3}}, "`mrope_section` must add up to the 32 pairs"),
+    ({"rope_scaling": {**XDROPE, "mrope_section": [16] * 2, "xdrope_section": [8] * 4}}, "`rope_parameters.mrope_sect"),
+    ({"rope_scaling": {"type": "video_rope", "mrope_section": [8, 11, 13]}}, "must be equal for height"),
+    ({"rope_scaling": {"type": "openpangu"}}, "`mrope_section` is missing: `rope_type` 'openpangu' needs it"),
+    ({"rope_scaling": {"type": "openpangu", "mrope_section": [0, 16, 16]}}, "`mrope_section` .*at least 1, got 0"),
+    ({"model_type": "openpangu_vl", "rope_scaling": {"mrope_section": [32], "mrope_interleaved": True}},
+     "`mrope_section` must be 2 to 3 numbers"),
     ({"rope_parameters": {"rope_type": "axial"}}, "`rope_type` 'axial' cannot be loaded"),
     ({"rope_parameters": {"rope_type": "fope"}}, "`rope_type` must be one of 'default', 'linear', .*, got 'fope'"),
     ({"rope_parameters": {"rope_type": ["yarn"]}}, r"`rope_type` must be one of .*, got \['yarn'\]"),

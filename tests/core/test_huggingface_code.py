@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary, MultimodalRotary, Rotary
-from posenc_core.huggingface import layer_types, load_rope
+from posenc_core import AxialRotary, MultimodalRotary, NTKAlpha, Rotary
+from posenc_core.huggingface import layer_types, load_position, load_rope
+from posenc_core.huggingface.sections import spread
 
 from ..errors import rejects
 
@@ -63,6 +64,30 @@ def test_a_table_that_is_no_rotation_is_refused():
         for rope in ({}, sections):
             with rejects(ValueError, "model_type", "'hunyuan_vl'"):
                 load_rope({"model_type": name, "head_dim": 128, **rope})
+
+
+def test_the_four_axes_of_hunyuan_are_read_from_the_keys_of_its_authors():
+    rope = {"type": "xdrope", "alpha": 1000.0, "beta_fast": 32, "factor": 1.0, "xdrope_section": [16, 16, 16, 16]}
+    config = {"model_type": "hunyuan_vl", "head_dim": 128, "rope_theta": 10000.0, "rope_scaling": rope}
+    encoding, (message,) = warned(config)
+    axes = [axis for axis in range(4) for _ in range(16)]
+    fields = {"head_dim": 128, "layout": "half", "scaling": NTKAlpha(alpha=1000)}
+    assert encoding == MultimodalRotary(**fields, arrangement=axes)
+    assert "`xdrope_section`" in message
+    assert "transformers 5.23" in message
+    text = Rotary(**fields)
+    np.testing.assert_array_equal(encoding.cos_sin([5, 7]), text.cos_sin([5, 7]))
+    assert warned(config | {"rope_scaling": {**rope, "xdrope_section": [63, 1, 0, 0]}})[0].num_axes == 4
+    with pytest.warns(UserWarning, match="xdrope_section"):
+        assert load_position(config | {"model_type": "hunyuan_vl_text"}).rotary == ((None, encoding),)
+
+
+def test_pairs_are_spread_over_the_axes_as_in_openpangu():
+    # `get_mrope_interleaved_id_list(a, b, c, force_last=True)` of vLLM 0.33, and of two sections, without it.
+    assert "".join(map(str, spread((16, 24, 24)))) == "0121201212012012120120121201212012012120120121201212012012120120"
+    assert spread((3, 5)) == (0, 1, 0, 1, 0, 1, 1, 1)
+    assert spread((1, 3, 2)) == (1, 2, 1, 2, 1, 0)
+    assert spread((3, 2, 2)) == (0, 1, 2, 0, 1, 2, 0)
 
 
 @pytest.mark.parametrize("name", ["wav2vec2-bert", "wav2vec2-conformer"])

@@ -226,6 +226,9 @@ def turns() -> Iterator[dict[str, Any]]:
     rotary = {"kind": "Rotary", "head_dim": 12, "layout": "half"}
     text_and_images = {"kind": "MultimodalRotary", "head_dim": 12, "layout": "half", "sections": [2, 2, 2]}
     axial = {"kind": "AxialRotary", "head_dim": 12, "layout": "half", "axes_dims": [4, 4, 4]}
+    four_axes = {key: text_and_images[key] for key in ("kind", "head_dim", "layout")} | {
+        "arrangement": [0, 0, 1, 1, 2, 3]
+    }
     for encoding, positions in (
         (rotary | {"layout": "interleaved_to_half"}, line),
         (rotary | {"layout": "interleaved_to_half", "rotary_dim": 8}, list(range(7))),
@@ -252,6 +255,9 @@ def turns() -> Iterator[dict[str, Any]]:
         (axial | {"series": "dealt", "base": 100}, grid),
         (axial | {"axes_dims": [2, 4, 4], "placement": "trail"}, near),
         (axial | {"axes_dims": [6, 6], "unit": "turn", "base": 100}, real),
+        (four_axes, [[7, 1, 70000, 3, 2], *near]),
+        (four_axes | {"arrangement": [3, 0, 1, 2, 1, 0], "layout": "interleaved"}, [[5, 0, -3, 1048576, 0], *grid]),
+        (axial | {"axes_dims": [6, 4, 2], "arrangement": [1, 0, 2, 0, 0, 1], "base": [100, 1000, 10000]}, near),
     ):
         for dtype in ("float32", "bfloat16"):
             yield _turned(encoding, positions, dtype, numbers)
@@ -304,6 +310,9 @@ def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
     if encoding.get("series") == "dealt":
         f = [power(base, i, sum(dims) // 2) for i in range(sum(dims) // 2)]
         own = [[(frequency, a) for frequency in f[a :: len(dims)]] for a in range(len(dims))]
+    if isinstance(encoding.get("arrangement"), list):
+        series = [iter(one) for one in own]
+        return [next(series[axis]) for axis in encoding["arrangement"]]
     if encoding.get("arrangement") == "alternating":
         return [pair for together in zip(*own, strict=True) for pair in together]
     return [pair for series in own for pair in series]
@@ -312,6 +321,8 @@ def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
 def _axes(encoding: dict[str, Any], pairs: int) -> list[int]:
     """Return for each pair whether its position is time (0), height (1) or width (2)."""
     arrangement, sections = encoding.get("arrangement", "chunked"), encoding.get("sections", [pairs])
+    if isinstance(arrangement, list):
+        return arrangement
     if arrangement == "chunked":
         return [axis for axis, section in enumerate(sections) for _ in range(section)]
     if arrangement == "ernie":

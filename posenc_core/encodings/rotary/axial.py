@@ -9,6 +9,7 @@ from ..._array_api.checks import check_even, check_known, check_number, shown
 from ...rotation import pairing_of
 from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
 from ...tables.frequencies import geometric
+from .axes import counted
 from .base import RotaryEncoding
 
 Arrangement: TypeAlias = Literal["concat", "alternating", "blocks"]
@@ -27,13 +28,13 @@ class AxialRotary(RotaryEncoding):
         base: the geometric base of the frequencies, one for all axes or one per axis.
         arrangement: `"concat"`, the pairs of one axis after those of the other; `"alternating"`, one pair of each axis
             in turn; `"blocks"`, as concat, but the channels of an axis are a block with a layout of its own (Gemma 4
-            vision).
+            vision); or the axis of each pair, from 0, such as `(0, 0, 1, 0)` for `axes_dims=(6, 2)`.
         series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the axes take the
             frequencies of all channels together in turn (Pixtral).
         unit: of positions: a `"radian"`, or a `"turn"` of 2π radians, for coordinates from -1 to 1 (DINOv3).
     Raises:
-        TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, or axes that alternate have
-            different sizes.
+        TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, axes that alternate have
+            different sizes, or the arrangement has not one axis for each pair, in the numbers of `axes_dims`.
     Source: Heo et al. 2024 (arXiv:2403.13298); the arrangements as in the models named.
 
     >>> AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).frequencies()
@@ -42,13 +43,14 @@ class AxialRotary(RotaryEncoding):
 
     axes_dims: tuple[int, ...]
     base: float | tuple[float, ...] = 10000
-    arrangement: Arrangement = "concat"
+    arrangement: Arrangement | tuple[int, ...] = "concat"
     series: Series = "own"
     unit: Unit = "radian"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_known("arrangement", self.arrangement, ("concat", "alternating", "blocks"))
+        if not isinstance(self.arrangement, tuple):
+            check_known("arrangement", self.arrangement, ("concat", "alternating", "blocks"))
         check_known("series", self.series, ("own", "dealt"))
         check_known("unit", self.unit, ("radian", "turn"))
         if not isinstance(self.axes_dims, tuple):
@@ -65,12 +67,24 @@ class AxialRotary(RotaryEncoding):
             )
         for base in self._bases():
             check_number("base", base, above=1)
+        self._check_arrangement()
         self._check_alternating()
         self._set_pairing(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
 
+    def _check_arrangement(self) -> None:
+        """Raise unless the axes of pairs, if they are given, are as many as the channels of each axis."""
+        if not isinstance(self.arrangement, tuple):
+            return
+        counted(self.arrangement, self.pairs, "axes_dims / 2", tuple(channels // 2 for channels in self.axes_dims))
+        if self.series == "dealt":
+            raise ValueError(
+                "`series` must be 'own' where `arrangement` is the axis of each pair, got 'dealt': MultimodalRotary "
+                "gives pair k of such an arrangement frequency k."
+            )
+
     def _check_alternating(self) -> None:
         """Raise unless axes that alternate have one size and one base."""
-        alternating = self.arrangement != "concat" or self.series == "dealt"
+        alternating = self.arrangement in ("alternating", "blocks") or self.series == "dealt"
         if alternating and len(set(self.axes_dims)) > 1:
             raise ValueError(f"`axes_dims` must all be equal where axes take turns, got {shown(self.axes_dims)}.")
         if self.series == "dealt" and len(set(self._bases())) > 1:
@@ -90,6 +104,8 @@ class AxialRotary(RotaryEncoding):
 
     @property
     def axes(self) -> tuple[int, ...]:
+        if isinstance(self.arrangement, tuple):
+            return self.arrangement
         if self.arrangement == "alternating":
             return tuple(range(self.num_axes)) * (self.axes_dims[0] // 2)
         return tuple(axis for axis, channels in enumerate(self.axes_dims) for _ in range(channels // 2))

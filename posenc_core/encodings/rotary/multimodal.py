@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..._array_api.checks import check_integer, check_known, shown
+from .axes import counted
 from .rotary import Rotary
 
 Sections: TypeAlias = Literal["chunked", "interleaved", "ernie"]
@@ -16,28 +17,34 @@ class MultimodalRotary(Rotary):
     """`Rotary` for text, images and video: the time, the height or the width of a token rotates each pair (M-RoPE).
 
     Positions are `(3, length)` or `(3, batch, length)`, in the order time, height, width; text has the same position
-    on all axes.
+    on all axes. With an arrangement of your own, there may be other axes: one row of positions for each.
 
     Args:
         sections: the number of pairs for each axis, in the order of the model's `mrope_section`: time, height, width;
-            for `"ernie"` height, width, time. They add up to the pairs.
+            for `"ernie"` height, width, time. They add up to the pairs. Leave them out for an arrangement of your own,
+            unless the last axes have no pairs.
         arrangement: the order of the axes: `"chunked"`, one section after the other (Qwen2-VL); `"interleaved"`, t, h,
             w, t, h, w, …, and time for the remaining pairs (Qwen3-VL); `"ernie"`, h, w, h, w, …, then time (Ernie
-            4.5 VL).
+            4.5 VL, VideoRoPE); or the axis of each pair, from 0, such as `(0, 1, 2, 3)` for four pairs.
     Raises:
-        ValueError: if the sections do not add up to the pairs, or the arrangement does not allow them.
-    Source: Wang et al. 2024, section 2.1 (arXiv:2409.12191); the arrangements as in the models named.
+        TypeError, ValueError: if the sections do not add up to the pairs, the arrangement does not allow them or has
+            not one axis for each pair, or there are neither sections nor the axes of pairs.
+    Source: Wang et al. 2024, section 2.1 (arXiv:2409.12191); Wei et al. 2025 (arXiv:2502.05173); the arrangements as
+        in the models named.
 
     >>> MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1)).axes
     (0, 0, 1, 2)
+    >>> MultimodalRotary(head_dim=8, layout="half", arrangement=(1, 2, 1, 0)).sections
+    (1, 2, 1)
     """
 
-    sections: tuple[int, ...]
-    arrangement: Sections = "chunked"
+    sections: tuple[int, ...] = ()
+    arrangement: Sections | tuple[int, ...] = "chunked"
 
     def __post_init__(self, frequencies: Any) -> None:
         super().__post_init__(frequencies)
-        check_known("arrangement", self.arrangement, ("chunked", "interleaved", "ernie"))
+        if not isinstance(self.arrangement, tuple):
+            check_known("arrangement", self.arrangement, ("chunked", "interleaved", "ernie"))
         if not isinstance(self.sections, tuple):
             raise TypeError(f"`sections` must be a list of numbers of pairs, got {shown(self.sections)}.")
         for section in self.sections:
@@ -46,9 +53,14 @@ class MultimodalRotary(Rotary):
             raise ValueError(
                 f"`scaling` must leave no pair standing still where pairs have axes, got {shown(self.scaling)}."
             )
-        self._check_sections()
+        if isinstance(self.arrangement, tuple):
+            object.__setattr__(self, "sections", counted(self.arrangement, self.pairs, "sections", self.sections))
+        else:
+            self._check_sections()
 
     def _check_sections(self) -> None:
+        if not self.sections:
+            raise TypeError("`sections` must be given unless `arrangement` is the axis of each pair, got none.")
         if sum(self.sections) != self.pairs:
             raise ValueError(f"`sections` must add up to the {self.pairs} pairs that turn, got {shown(self.sections)}.")
         if self.arrangement == "chunked":
@@ -62,10 +74,12 @@ class MultimodalRotary(Rotary):
 
     @property
     def num_axes(self) -> int:
-        return 3
+        return len(self.sections) if isinstance(self.arrangement, tuple) else 3
 
     @property
     def axes(self) -> tuple[int, ...]:
+        if isinstance(self.arrangement, tuple):
+            return self.arrangement
         if self.arrangement == "chunked":
             return tuple(k % 3 for k, section in enumerate(self.sections) for _ in range(section))
         if self.arrangement == "ernie":

@@ -1,8 +1,12 @@
+import json
+
 import mpmath as mp
 import numpy as np
 import pytest
 
 from posenc_core import AxialRotary, DynamicNTK, LearnedRotary, MultimodalRotary, Proportional, XPos
+from posenc_core.analysis.pairs import pairs_of
+from posenc_core.encodings.notation import parse
 
 from ...errors import rejects
 
@@ -19,10 +23,41 @@ XPOS = {"head_dim": 8, "layout": "half"}
         ({"sections": (2, 2, 2), "arrangement": "interleaved"}, (0, 1, 2, 0, 1, 2)),
         ({"sections": (4, 1, 1), "arrangement": "interleaved"}, (0, 1, 2, 0, 0, 0)),
         ({"sections": (2, 2, 2), "arrangement": "ernie"}, (1, 2, 1, 2, 0, 0)),
+        ({"arrangement": [3, 0, 1, 2, 1, 0]}, (3, 0, 1, 2, 1, 0)),
     ],
 )
 def test_sections_deal_pairs_to_axes(fields, axes):
     assert MultimodalRotary(**MULTIMODAL | fields).axes == axes
+
+
+def test_axes_of_pairs_that_are_given_count_the_sections():
+    encoding = MultimodalRotary(**MULTIMODAL, arrangement=(3, 0, 1, 1, 1, 0))
+    assert (encoding.sections, encoding.num_axes) == ((2, 3, 0, 1), 4)
+    assert encoding == MultimodalRotary(**MULTIMODAL, sections=(2, 3, 0, 1), arrangement=(3, 0, 1, 1, 1, 0))
+    assert MultimodalRotary(**MULTIMODAL, sections=(3, 3, 0), arrangement=(0, 1) * 3).num_axes == 3
+    for one in (encoding, AxialRotary(**AXIAL | {"axes_dims": (6, 4, 2)}, arrangement=(1, 0, 2, 0, 0, 1))):
+        assert parse(repr(one)) == type(one).from_dict(json.loads(json.dumps(one.to_dict()))) == one
+
+
+def test_axes_of_pairs_in_order_are_the_named_arrangements():
+    positions = np.arange(15).reshape(3, 5)
+    for sections, arrangement in (((2, 2, 2), "ernie"), ((3, 2, 1), "chunked"), ((2, 2, 2), "interleaved")):
+        named = MultimodalRotary(**MULTIMODAL, sections=sections, arrangement=arrangement)
+        given = MultimodalRotary(**MULTIMODAL, arrangement=named.axes)
+        np.testing.assert_array_equal(named.cos_sin(positions), given.cos_sin(positions))
+    for arrangement in ("concat", "alternating"):
+        named = AxialRotary(**AXIAL, arrangement=arrangement, base=(10, 100, 1000))
+        given = AxialRotary(**AXIAL, arrangement=named.axes, base=(10, 100, 1000))
+        np.testing.assert_array_equal(named.cos_sin(positions), given.cos_sin(positions))
+
+
+def test_pairs_of_other_axes_are_numbered():
+    assert [pair.axis for pair in pairs_of(MultimodalRotary(**MULTIMODAL, sections=(4, 1, 1)))][-2:] == [
+        "height",
+        "width",
+    ]
+    four = MultimodalRotary(**MULTIMODAL, arrangement=(3, 0, 1, 1, 1, 0))
+    assert [pair.axis for pair in pairs_of(four)][:3] == ["axis 3", "axis 0", "axis 1"]
 
 
 def test_published_sections_are_dealt_as_their_models_do():
@@ -44,6 +79,26 @@ def test_published_sections_are_dealt_as_their_models_do():
             ("sections", "(2, 2, 1)"),
         ),
         (MultimodalRotary, {"sections": 6}, TypeError, ("sections", "6")),
+        (MultimodalRotary, {}, TypeError, ("sections", "arrangement", "none")),
+        (MultimodalRotary, {"arrangement": (0, 1, 2)}, ValueError, ("arrangement", "6 pairs", "3 axes")),
+        (MultimodalRotary, {"arrangement": ()}, ValueError, ("arrangement", "0 axes")),
+        (MultimodalRotary, {"arrangement": (0, 1, 2, 0, 1, 64)}, ValueError, ("arrangement", "64")),
+        (MultimodalRotary, {"arrangement": (0, 1, 2, 0, 1, -1)}, ValueError, ("arrangement", "-1")),
+        (MultimodalRotary, {"arrangement": (0, 1, 2, 0, 1, 1.5)}, TypeError, ("arrangement", "1.5")),
+        (
+            MultimodalRotary,
+            {"sections": (3, 2, 1), "arrangement": (0, 1) * 3},
+            ValueError,
+            ("sections", "arrangement", "(3, 3, 0)", "(3, 2, 1)"),
+        ),
+        (AxialRotary, AXIAL | {"arrangement": (0, 1, 2)}, ValueError, ("arrangement", "6 pairs", "3 axes")),
+        (AxialRotary, AXIAL | {"arrangement": (0, 1) * 3}, ValueError, ("axes_dims / 2", "(3, 3, 0)", "(2, 2, 2)")),
+        (
+            AxialRotary,
+            AXIAL | {"arrangement": (0, 1, 2) * 2, "series": "dealt"},
+            ValueError,
+            ("series", "'dealt'", "MultimodalRotary"),
+        ),
         (
             MultimodalRotary,
             {"sections": (3, 3), "arrangement": "interleaved"},

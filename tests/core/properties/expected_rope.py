@@ -59,6 +59,8 @@ def axial(rotary):
 
 def multimodal(rotary):
     """Return the axis of each pair: time, height or width."""
+    if isinstance(rotary.arrangement, tuple):
+        return list(rotary.arrangement)
     left = list(rotary.sections)
     if rotary.arrangement == "chunked":
         return [axis for axis in range(3) for _ in range(left[axis])]

@@ -1,5 +1,7 @@
 """Strategies for rotary encodings and scalings."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from posenc_core import (
@@ -105,7 +107,7 @@ def proportional(draw):
 
 @st.composite
 def multimodal(draw):
-    """Draw rotary encodings of time, height and width, of each arrangement."""
+    """Draw rotary encodings of time, height and width, of each arrangement, also given by pairs."""
     arrangement = draw(st.sampled_from(["chunked", "interleaved", "ernie"]))
     each, more = draw(st.integers(1, 3)), draw(st.integers(0, 2))
     sections = {
@@ -114,9 +116,12 @@ def multimodal(draw):
         "ernie": (each, each, more),
     }[arrangement]
     layout = draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"]))
-    return MultimodalRotary(
+    named = MultimodalRotary(
         head_dim=2 * sum(sections), layout=layout, sections=sections, arrangement=arrangement, base=draw(BASES)
     )
+    if not draw(st.booleans()):
+        return named
+    return replace(named, sections=(), arrangement=draw(st.permutations(named.axes)))
 
 
 @st.composite
