@@ -70,6 +70,7 @@ def _scoring(heads: int) -> dict[str, Any]:
         "T5Bias": p.T5Bias(num_heads=heads),
         "Kerple": p.Kerple(num_heads=heads),
         "Fire": p.Fire(num_heads=heads),
+        "Sandwich": p.Sandwich(num_heads=heads, max_distance=2 * 2**11),
         "ShawBias": p.ShawBias(num_heads=heads, head_dim=WIDTH, max_distance=16),
         "TransformerXLBias": p.TransformerXLBias(num_heads=heads, head_dim=WIDTH, max_distance=2 * 2**11),
         "Cope": p.Cope(num_heads=heads, head_dim=WIDTH, max_position=16),

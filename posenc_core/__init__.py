@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         QueryScale,
         RandomFourierFeatures,
         Rotary,
+        Sandwich,
         ShawBias,
         Sine,
         Sinusoidal,
@@ -90,6 +91,7 @@ __all__ = [
     "QueryScale",
     "RandomFourierFeatures",
     "Rotary",
+    "Sandwich",
     "Scaling",
     "ShawBias",
     "Sine",
@@ -139,7 +141,7 @@ _MODULES = {
     "encodings": (
         "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
         "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures Rotary "
-        "ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+        "Sandwich ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

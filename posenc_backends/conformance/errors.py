@@ -14,7 +14,7 @@ GoldenCase = dict[str, Any]
 
 DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 ROTARY_KINDS = ("Rotary", "XPos", "MultimodalRotary", "AxialRotary", "LearnedRotary")
-LOOKED_UP = ("Alibi", "T5Bias", "SwinBias")  # one product, or none: exact
+LOOKED_UP = ("Alibi", "Sandwich", "T5Bias", "SwinBias")  # one product, or none: exact
 
 # Limits in ulp
 EXACT = 0.0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
-from ..encodings import Additive, Alibi, Encoding
+from ..encodings import Additive, Alibi, Encoding, Sandwich
 from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
 from .pairs import Pair
@@ -55,7 +55,7 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     A table is drawn as a heat map, columns as curves, rows as points, and as the dot products with the middle row.
 
     Args:
-        encoding: an additive or rotary encoding with a fixed table, or `Alibi`.
+        encoding: an additive or rotary encoding with a fixed table, `Alibi` or `Sandwich`.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
             cells of a square or cube, row by row. Coordinates of Fourier features go from -1 to 1.
     Returns:
@@ -72,7 +72,7 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     figure = _figure(11, 8)
     figure.suptitle(repr(encoding))
     panels = figure.subplots(2, 2).ravel()
-    if isinstance(encoding, Alibi):
+    if isinstance(encoding, Alibi | Sandwich):
         _plot_bias(panels, encoding, length)
     else:
         _plot_table(panels, rows(encoding, length))
@@ -182,7 +182,7 @@ def _plot_square(axes: Axes, table: npt.NDArray[np.float32]) -> None:
     axes.set_title(f"dot product with row {middle}, in the middle")
 
 
-def _plot_bias(panels: Any, encoding: Alibi, length: int) -> None:
+def _plot_bias(panels: Any, encoding: Alibi | Sandwich, length: int) -> None:
     heat, curves, slopes, middle = panels
     bias = encoding.bias(np.arange(length), np.arange(length))
     _heat_map(heat, bias[0], "key", "query")
@@ -192,8 +192,9 @@ def _plot_bias(panels: Any, encoding: Alibi, length: int) -> None:
         middle.plot(bias[head, length // 2], label=f"head {head}")
     curves.set(title="bias by distance", xlabel="distance", ylabel="bias")
     curves.legend(loc="lower left")
-    slopes.semilogy(encoding.constants(1)["slopes"], "o-")
-    slopes.set(title="slopes", xlabel="head", ylabel="slope")
+    by_head = "slope" if isinstance(encoding, Alibi) else "factor"
+    slopes.semilogy(encoding.constants(1)[f"{by_head}s"], "o-")
+    slopes.set(title=f"{by_head}s", xlabel="head", ylabel=by_head)
     middle.set(title=f"bias of query {length // 2}", xlabel="key", ylabel="bias")
 
 

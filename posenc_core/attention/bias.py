@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import (
     WIDEST,
+    check_even,
     check_integer,
     check_known,
     check_libraries,
@@ -22,11 +23,15 @@ from .._array_api.checks import (
 )
 from .._array_api.namespace import Array, distance, namespace_of, paired
 from ..tables._fixed_point import VALUE_BITS, VALUE_ERROR, high_precision, nearest_float32
+from ..tables.cosine_sums import cosine_sums
+from ..tables.frequencies import geometric
 
 SlopeOrder: TypeAlias = Literal["press", "geometric"]
 Sides: TypeAlias = Literal["both", "past"]
 SLOPE_ORDERS = ("press", "geometric")
 SIDES = ("both", "past")
+FARTHEST_SANDWICH = 2**16  # distance: with the widest rows, the sums take some seconds
+WIDEST_SANDWICH = 2**12  # rows
 _LOG_OF_ZERO = -1e5  # of distance 0, finite, so that it has a gradient; times 0.01 its exponential is still 0
 
 
@@ -62,6 +67,32 @@ def _power_of_two(exponent: Fraction) -> np.float32:
         power = Decimal(2) ** (Decimal(exponent.numerator) / exponent.denominator)
         error = 0 if exponent.denominator == 1 else VALUE_ERROR  # of what is whole and lies between two numbers, none
         return nearest_float32(round(power * 2**VALUE_BITS), error=error)
+
+
+def sandwich_sums(max_distance: int, *, dim: int = 128, base: float = 10000) -> npt.NDArray[np.float32]:
+    """Return the products of two sinusoidal rows by their offset: sums of cosines of the distance.
+
+    The sum is `cos(distance * base ** (-2 * i / dim))` over `i = 1 … dim / 2`.
+
+    Args:
+        max_distance: the last distance.
+        dim: the width of the sinusoidal rows, even.
+        base: their base.
+    Returns:
+        Correctly rounded, for the offsets (key less query) from `-max_distance` on, `(2 * max_distance + 1,)`.
+    Raises:
+        TypeError, ValueError: as in `Sandwich`.
+    Source: Chi et al. 2022, "Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis"
+        (arXiv:2212.10356). NeMo subtracts `dim / 2`, which softmax cancels.
+
+    >>> sandwich_sums(1, dim=4)
+    array([1.99995, 2.     , 1.99995], dtype=float32)
+    """
+    max_distance = check_integer("max_distance", max_distance, maximum=FARTHEST_SANDWICH)
+    dim = check_integer("dim", check_even("dim", dim), maximum=WIDEST_SANDWICH)
+    check_number("base", base, above=1)
+    sums = cosine_sums(np.arange(max_distance + 1), geometric(dim, base=base, count=dim // 2 + 1)[1:])
+    return np.concatenate([sums[:0:-1], sums])
 
 
 def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "both") -> Array:

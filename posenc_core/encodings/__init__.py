@@ -24,6 +24,7 @@ from .scoring.base import ContentScoring, PositionScoring, Scoring
 from .scoring.cope import Cope
 from .scoring.fire import Fire
 from .scoring.kerple import Kerple
+from .scoring.sandwich import Sandwich
 from .scoring.shaw import ShawBias
 from .scoring.swin import SwinBias
 from .scoring.t5 import T5Bias
@@ -54,6 +55,7 @@ __all__ = [
     "RandomFourierFeatures",
     "Rotary",
     "RotaryEncoding",
+    "Sandwich",
     "Scoring",
     "ShawBias",
     "Sine",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Rotary, Sinusoidal
+from posenc_core import Alibi, Rotary, Sandwich, Sinusoidal
 from posenc_core.encodings import Cope, Fire, Kerple, ShawBias, SwinBias, TransformerXLBias
 
 RNG = np.random.default_rng(23)
@@ -18,6 +18,7 @@ ONE_OF_EACH = [
 CACHED = [  # the others are in `test_attention.py`
     Kerple(**HEADS),
     Fire(**HEADS, threshold=2),
+    Sandwich(**HEADS, max_distance=5),
     SwinBias(**HEADS, window=(3, 3)),
     TransformerXLBias(**HEADS, head_dim=4, max_distance=5),
     Cope(**HEADS, head_dim=4, max_position=4),

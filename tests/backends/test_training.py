@@ -31,6 +31,7 @@ POSITIONS = [
     encodings.T5Bias(num_heads=2, num_buckets=6, max_distance=4, std=0.5),
     encodings.Kerple(num_heads=2),
     encodings.Fire(num_heads=2, hidden=4),
+    encodings.Sandwich(num_heads=2, max_distance=9, dim=6),
     encodings.SwinBias(num_heads=2, window=(2, 4), std=0.5),
     encodings.ShawBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
     encodings.TransformerXLBias(num_heads=2, head_dim=8, max_distance=8, std=0.5),

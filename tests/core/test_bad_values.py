@@ -134,6 +134,11 @@ SWEEP = [
         {"num_heads": COUNT, "hidden": COUNT, "rate": POSITIVE, "threshold": POSITIVE},
     ),
     (
+        e.Sandwich,
+        {"num_heads": 4, "max_distance": 9},
+        {"num_heads": COUNT, "max_distance": COUNT, "dim": EVEN, "base": ABOVE_1},
+    ),
+    (
         e.SwinBias,
         {"num_heads": 4, "window": (7, 7)},
         {"num_heads": COUNT, "window": CELLS, "prefix_tokens": (*SIZE, 2), "std": NOT_NEGATIVE},

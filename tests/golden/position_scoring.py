@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import mpmath as mp
-from numbers_of import DTYPES, rounded
+from numbers_of import DTYPES, power, rounded
 
 OFFSETS = [*range(-300, 301), *(s * d for d in (399, 400, 401, 800, 801, 4096, 65537, 2**20) for s in (-1, 1))]
 FAR = 2**20  # the position of the query
@@ -37,6 +37,8 @@ def scoring_constants() -> Iterator[dict[str, Any]]:
         yield _buckets(buckets, farthest, sides)
     for window, prefix in (((2, 3), 0), ((3, 2), 1), ((7, 7), 0), ((1, 1), 1)):
         yield _index(window, prefix)
+    for heads, settings in ((3, {}), (12, {"dim": 6, "base": 500.5})):
+        yield _cosines(heads, settings)
 
 
 def _slopes(heads: int, settings: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +56,21 @@ def _exponents(heads: int, *, slopes: str = "press", max_bias: float = 8, **_: A
     whole = heads if slopes == "geometric" else 2 ** (heads - 1).bit_length()
     exponents = [mp.mpf(max_bias) * i / whole for i in range(1, whole + 1)]
     return exponents if whole == heads else [*exponents[1::2], *exponents[::2]][:heads]
+
+
+def _cosines(heads: int, settings: dict[str, Any]) -> dict[str, Any]:
+    encoding = {"kind": "Sandwich", "num_heads": heads, "max_distance": 5000, **settings}
+    offsets = [d for d in OFFSETS if abs(d) <= 4096] + [5000, -5001, 2**20]
+    bias = [[[sandwich(head, d, encoding) for d in offsets]] for head in range(heads)]
+    name = ", ".join(["Sandwich", f"{heads} heads", *(f"{name} {value}" for name, value in settings.items())])
+    return _entry(name, encoding, {}, bias, [FAR], [FAR + d for d in offsets])
+
+
+def sandwich(head: int, offset: int, encoding: dict[str, Any]) -> float:
+    """Return a bias of Sandwich: the sum of cosines and the factor of the head, each rounded once."""
+    far, dim = min(abs(offset), encoding["max_distance"]), encoding.get("dim", 128)
+    sums = mp.fsum(mp.cos(far * power(encoding.get("base", 10000), i, dim // 2)) for i in range(1, dim // 2 + 1))
+    return rounded(mp.mpf(rounded(sums)) * rounded(mp.mpf(encoding["num_heads"]) / (8 * (head + 1))))
 
 
 def _buckets(num_buckets: int, max_distance: int, sides: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from attention import HEAD_DIM, HEADS, WIDTH, attended
 from content_scoring import contextual, dot, projected
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded
-from position_scoring import bucket, logarithmic, perceived, sided, window_row
+from position_scoring import bucket, logarithmic, perceived, sandwich, sided, window_row
 
 
 def scoring_modes() -> Iterator[GoldenCase]:
@@ -47,6 +47,8 @@ def scoring_modes() -> Iterator[GoldenCase]:
     ):
         yield _biased(fields, bias, parameters)
         yield _biased(fields, bias, parameters, dtype, {"start": start} if start else None)
+    cosines = {"kind": "Sandwich", "num_heads": 2, "max_distance": 2**10, "dim": 6}
+    yield _biased(cosines, lambda h, i, j: sandwich(h, j - i, cosines), {}, HALF[0], {"start": FAR})
     yield from _content()
 
 
@@ -106,7 +108,7 @@ def _scored(
     """Return scores of two heads plus their bias, in float32 or the dtype of the scores."""
     bits, shape = DTYPES[dtype], (2, 2, LENGTH, LENGTH)
     scores = arange_like(*shape)
-    kept = rounded if fields["kind"] in ("Alibi", "T5Bias", "SwinBias") else mp.mpf
+    kept = rounded if fields["kind"] in ("Alibi", "Sandwich", "T5Bias", "SwinBias") else mp.mpf
 
     def golden_case(b: int, h: int, i: int, j: int) -> float | None:
         added = bias(b, h, i, j)

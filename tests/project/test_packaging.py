@@ -124,7 +124,7 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
         "AxialRotary", "LearnedRotary", "MultimodalRotary", "QueryScale", "XPos",
         "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
-        "Fire", "Kerple", "SwinBias", "T5Bias",
+        "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias",
         "Cope", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
     assert f"\nkernel: {_kernels.describe()}\n" in done.stdout

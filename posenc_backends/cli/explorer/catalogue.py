@@ -24,6 +24,7 @@ from posenc_core.encodings import (
     Normalized,
     RandomFourierFeatures,
     Rotary,
+    Sandwich,
     Sine,
     Sinusoidal,
     SwinBias,
@@ -51,7 +52,7 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     ),
     "rotary": (Rotary, XPos),
     "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
-    "added to scores": (Alibi,),
+    "added to scores": (Alibi, Sandwich),
     "learned, with initial parameters": (
         Learned, LearnedSinusoidal, LearnedRotary, T5Bias, Kerple, Fire, SwinBias,
     ),

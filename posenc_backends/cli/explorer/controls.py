@@ -213,6 +213,8 @@ DEFAULTS = {
     ("FourierFeatures", "dim"): 20,
     ("RandomFourierFeatures", "scale"): 1,
     ("RandomFourierFeatures", "num_axes"): 2,
+    ("Sandwich", "dim"): 128,
+    ("Sandwich", "max_distance"): 1024,
 }
 LENGTH = Number(name="length", lowest=2, highest=1024, default=128, help="the number of positions that are drawn")
 PAIR = Number(name="pair", lowest=0, highest=255, default=4, help="the pair of channels that is marked and rotated")

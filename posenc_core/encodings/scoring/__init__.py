@@ -4,6 +4,7 @@ from .alibi import Alibi
 from .cope import Cope
 from .fire import Fire
 from .kerple import Kerple, Variant
+from .sandwich import Sandwich
 from .shaw import AppliesTo, ShawBias
 from .swin import SwinBias
 from .t5 import T5Bias
@@ -15,6 +16,7 @@ __all__ = [
     "Cope",
     "Fire",
     "Kerple",
+    "Sandwich",
     "ShawBias",
     "SwinBias",
     "T5Bias",

@@ -12,7 +12,7 @@ from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.checks.scoring import COMPUTED
 from posenc_backends.conformance.errors import LOOKED_UP, ulps
 from posenc_backends.torch import AttentionBias, score_mod
-from posenc_core import Alibi, Cope, Fire, Kerple, ShawBias, SwinBias, T5Bias, TransformerXLBias
+from posenc_core import Alibi, Cope, Fire, Kerple, Sandwich, ShawBias, SwinBias, T5Bias, TransformerXLBias
 from posenc_core.encodings import Encoding, PositionScoring
 
 GOLDEN_CASES = [
@@ -27,6 +27,7 @@ ENCODINGS = [
     Kerple(num_heads=2),
     Kerple(num_heads=2, variant="power"),
     Fire(num_heads=2, hidden=4, threshold=8),
+    Sandwich(num_heads=2, max_distance=9, dim=6),
     SwinBias(num_heads=2, window=(4, 5)),
 ]
 

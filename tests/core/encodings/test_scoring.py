@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.numpy import AttentionBias
-from posenc_core import Alibi, Fire, Kerple, SwinBias, T5Bias, attend, from_mask
+from posenc_core import Alibi, Fire, Kerple, Sandwich, SwinBias, T5Bias, attend, from_mask
 from posenc_core.encodings import Placed
 
 from ...errors import rejects
@@ -66,6 +66,7 @@ def test_padded_rows_are_told_by_positions_from_a_mask():
         Kerple(num_heads=3),
         Kerple(num_heads=3, variant="power"),
         Fire(num_heads=3),
+        Sandwich(num_heads=3, max_distance=250, dim=6),
     ],
     ids=str,
 )
@@ -88,6 +89,7 @@ def test_given_positions_have_the_biases_of_plain_ones(encoding):
         Kerple(num_heads=3, sides="past"),
         Kerple(num_heads=3, variant="power"),
         Fire(num_heads=3, hidden=5, threshold=20),
+        Sandwich(num_heads=3, max_distance=9, dim=6),
         SwinBias(num_heads=3, window=(3, 4)),
         SwinBias(num_heads=3, window=(2, 3), prefix_tokens=1),
     ],
@@ -124,6 +126,17 @@ def test_fire_is_its_formula():
     units = np.maximum(shares[..., None] * w["hidden_weight"] + w["hidden_bias"], 0)
     expected = (units @ w["head_weight"].T + w["head_bias"]).transpose(2, 0, 1)
     np.testing.assert_allclose(layer(np.zeros((3, 90, 120), np.float32)), expected, rtol=0, atol=4e-6)
+
+
+def test_sandwich_is_that_of_nemo():
+    """Numbers of `SandwichRelativePositionEmbedding` (NVIDIA/NeMo, 2023), computed in float64, whose sums are less."""
+    wanted = [
+        [-16.645476316026205, -15.953370003764993, -6.744529391072752, -0.5424819232454701, 0],
+        [-8.322738158013102, -7.976685001882497, -3.372264695536376, -0.27124096162273503, 0],
+        [-5.548492270700018, -5.3177901597374895, -2.248176530691797, -0.18082731313756373, 0],
+    ]
+    bias = Sandwich(num_heads=3, max_distance=400).bias([399], [0, 100, 390, 398, 399])[:, 0]
+    np.testing.assert_allclose(bias - bias[:, -1:], wanted, rtol=0, atol=2.0**-19)
 
 
 def test_learned_numbers_of_kerple_stay_positive():
@@ -167,6 +180,7 @@ def test_tokens_of_no_window_that_nobody_can_look_at_give_nan(xp):
         (Kerple(num_heads=HEADS), 1.25),
         (Kerple(num_heads=HEADS, variant="power"), 1.25),
         (Fire(num_heads=HEADS), 2.1),
+        (Sandwich(num_heads=HEADS, max_distance=2 * LONG), 1.25),
     ],
     ids=str,
 )
@@ -207,6 +221,11 @@ def test_a_bias_costs_little_more_memory_than_itself(encoding, results):
         (lambda: Fire(num_heads=2, rate=0), ("rate", 0)),
         (lambda: Fire(num_heads=2, threshold=-5), ("threshold", -5)),
         (lambda: SwinBias(num_heads=2, window=(7,)), ("window", (7,))),
+        (lambda: Sandwich(num_heads=2, max_distance=0), ("max_distance", 0)),
+        (lambda: Sandwich(num_heads=2, max_distance=2**16 + 1), ("max_distance", 65537)),
+        (lambda: Sandwich(num_heads=2, max_distance=9, dim=5), ("dim", 5)),
+        (lambda: Sandwich(num_heads=2, max_distance=9, dim=2**13), ("dim", 8192)),
+        (lambda: Sandwich(num_heads=2, max_distance=9, base=1), ("base", 1)),
         (lambda: SwinBias(num_heads=2, window=7), ("window", 7)),
         (lambda: SwinBias(num_heads=2, window=(0, 7)), ("window", 0)),
         (lambda: SwinBias(num_heads=2, window=(7, 7), prefix_tokens=2), ("prefix_tokens", 2)),

@@ -13,6 +13,7 @@ from posenc_core.encodings import (
     Learned,
     LearnedSinusoidal,
     Normalized,
+    Sandwich,
     ShawBias,
     Sine,
     SwinBias,
@@ -143,6 +144,9 @@ SCORING = {
     "Kerple": st.builds(Kerple, num_heads=HEADS, variant=st.sampled_from(["logarithmic", "power"]), sides=SIDES),
     "Fire": st.builds(
         Fire, num_heads=HEADS, hidden=st.integers(1, 8), rate=st.floats(0.01, 1), threshold=st.floats(1, 9)
+    ),
+    "Sandwich": st.builds(
+        Sandwich, num_heads=HEADS, max_distance=st.integers(1, 40), dim=WIDTHS, base=st.floats(2, 1e5)
     ),
     "SwinBias": st.builds(SwinBias, num_heads=HEADS, window=WINDOWS, prefix_tokens=st.integers(0, 1), std=FRACTIONS),
     "ShawBias": st.builds(

@@ -21,6 +21,7 @@ from posenc_core.encodings import (
     Placed,
     Rotary,
     RotaryEncoding,
+    Sandwich,
     Scoring,
     ShawBias,
     SwinBias,
@@ -153,6 +154,7 @@ ORDERED = [
     T5Bias(num_heads=2, num_buckets=8, max_distance=16),
     Kerple(num_heads=2),
     Fire(num_heads=2),
+    Sandwich(num_heads=2, max_distance=9, dim=4, base=4),
     SwinBias(num_heads=2, window=(3, 3)),
     ShawBias(num_heads=2, head_dim=4, max_distance=2),
     TransformerXLBias(num_heads=2, head_dim=4, max_distance=8),
@@ -179,7 +181,7 @@ def test_heads_of_a_group_share_their_keys(rng, shared, groups, length):
     close(attend(q, k, v), attend(q, *repeated))
 
 
-RELATIVE = ("Alibi", "T5Bias", "Kerple", "ShawBias", "TransformerXLBias")
+RELATIVE = ("Alibi", "T5Bias", "Kerple", "Sandwich", "ShawBias", "TransformerXLBias")
 
 
 @pytest.mark.parametrize("kind", RELATIVE)
