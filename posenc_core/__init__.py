@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Integer,
         Kerple,
         Learned,
+        LearnedQueryScale,
         LearnedRotary,
         LearnedSinusoidal,
         MultimodalRotary,
@@ -77,6 +78,7 @@ __all__ = [
     "Integer",
     "Kerple",
     "Learned",
+    "LearnedQueryScale",
     "LearnedRotary",
     "LearnedSinusoidal",
     "Linear",
@@ -140,8 +142,8 @@ _MODULES = {
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
         "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures Rotary "
-        "Sandwich ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+        "LearnedQueryScale LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale "
+        "RandomFourierFeatures Rotary Sandwich ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

@@ -114,6 +114,8 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("resized", "resizing", tables.resized),
     ("table", "additive_tables", additive.table),
     ("table", "query_scale", tables.query_factors),
+    ("forward", "learned_query_scale", tables.learned_query_factors),
+    ("gradient", "learned_query_scale", tables.learned_query_gradients),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),
     ("compiled", "learned_sinusoidal", tables.compiled_learned_rotary),

@@ -113,7 +113,8 @@ class LayerCase:
         if not matrices:
             return testing.with_parameters(layer, parameters) if parameters else layer
         layer = testing.eval_mode(testing.with_projections(layer, matrices), self.dtype)
-        if parameters and testing.with_parameters(layer.scoring, parameters) is not layer.scoring:
+        part = layer.scaling if layer.scoring is None else layer.scoring
+        if parameters and testing.with_parameters(part, parameters) is not part:
             return testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
         return layer
 

@@ -12,7 +12,7 @@ from .additive.sinusoidal import Sine, Sinusoidal
 from .additive.timestep import Timestep
 from .at_positions import Placed
 from .base import Encoding, Parameter, Tabular
-from .query_scale import QueryScale
+from .query_scale import LearnedQueryScale, QueryEncoding, QueryScale
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
@@ -44,6 +44,7 @@ __all__ = [
     "Integer",
     "Kerple",
     "Learned",
+    "LearnedQueryScale",
     "LearnedRotary",
     "LearnedSinusoidal",
     "MultimodalRotary",
@@ -51,6 +52,7 @@ __all__ = [
     "Parameter",
     "Placed",
     "PositionScoring",
+    "QueryEncoding",
     "QueryScale",
     "RandomFourierFeatures",
     "Rotary",

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from operator import mul
+from typing import Any, cast
 
 import numpy as np
 
-from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static, shown
+from .._array_api.checks import check_positions_shape, check_rank, check_type, check_width, is_static, shown
 from .._array_api.lazy import tables_by_block
-from .._array_api.namespace import A, Array, aligned, dtype_name, namespace_of, shape_of
+from .._array_api.namespace import A, Array, aligned, dtype_name, in_float32, namespace_of, shape_of
 from ..attention.attend import AttentionInputs
 from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from ..tables.sincos import DType
-from .base import Encoding
+from .base import Encoding, Tabular
+from .query_scale import QueryEncoding
 from .rotary.base import RotaryEncoding
 from .scoring.base import ContentScoring, PositionScoring, Scoring
 
@@ -27,16 +29,20 @@ class Placed:
     """A rotary or scoring encoding with the positions of queries and keys, for `attend`.
 
     Args:
-        encoding: the encoding.
+        encoding: the encoding; None for a `query_scale` alone, as in layers without RoPE.
         query_positions: shape `(queries,)` or `(batch, queries)`; preceded by an axis for rotary encodings
             of several axes.
         key_positions: shape `(keys,)` or `(batch, keys)`.
         weights: the parameters of the encoding, by name, if it has any; with all of its constants or with none of
             them.
+        query_scale: the factor of queries as a function of their position, which multiplies them after any rotation.
+        scale_weights: the parameters of `query_scale`, by name, if it has any.
     Raises:
-        TypeError: if the encoding works before attention, as additive ones do, or positions are not numbers.
-        ValueError: if `weights` lack a parameter or have it in another shape, or the encoding has no such position;
-            in `attend`, if positions, heads or widths do not fit the queries and keys.
+        TypeError: if the encoding works before attention, as additive ones do, `query_scale` is no factor of queries,
+            or positions are not numbers.
+        ValueError: if `weights` lack a parameter or have it in another shape, the encoding has no such position, or
+            `query_scale` meets positions on several axes; in `attend`, if positions, heads or widths do not fit the
+            queries and keys.
 
     >>> from posenc_core import Placed, Rotary, attend
     >>> x = np.ones((1, 2, 3, 4), np.float32)
@@ -44,23 +50,29 @@ class Placed:
     (1, 2, 3, 4)
     """
 
-    encoding: RotaryEncoding | Scoring
+    encoding: RotaryEncoding | Scoring | None
     query_positions: Any
     key_positions: Any
     weights: Mapping[str, Array] | None = None
+    query_scale: QueryEncoding | None = None
+    scale_weights: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.encoding, RotaryEncoding | Scoring):
+        check_type("query_scale", self.query_scale, QueryEncoding | None, "a QueryScale, a LearnedQueryScale or None")
+        is_alone = self.encoding is None and self.query_scale is not None
+        if not is_alone and not isinstance(self.encoding, RotaryEncoding | Scoring):
             raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {shown(self.encoding)}.")
-        for name, parameter in self.encoding.parameters().items():
-            _check_parameter(self.encoding, name, parameter.shape, (self.weights or {}).get(name))
+        _check_parameters("weights", self.encoding, self.weights)
+        _check_parameters("scale_weights", self.query_scale, self.scale_weights)
         for name in ("query_positions", "key_positions"):
             object.__setattr__(self, name, _checked_positions(self.encoding, name, getattr(self, name)))
+        if self.query_scale is not None and self._num_axes > 1:
+            raise ValueError(f"`query_scale` needs positions of one axis, got {shown(self.encoding)}; leave it out.")
 
     @property
     def needs_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights, which a fused kernel does not return."""
-        return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
+        return not isinstance(self.encoding, RotaryEncoding | PositionScoring | None)
 
     @property
     def needs_all_keys(self) -> bool:
@@ -70,9 +82,14 @@ class Placed:
     @property
     def has_points(self) -> bool:
         """Whether a token has a position on each of several axes."""
-        several = isinstance(self.encoding, RotaryEncoding) and self.encoding.num_axes > 1
         both = (self.query_positions, self.key_positions)
-        return several and any(len(positions.shape) > 1 for positions in both if not isinstance(positions, range))
+        return self._num_axes > 1 and any(
+            len(positions.shape) > 1 for positions in both if not isinstance(positions, range)
+        )
+
+    @property
+    def _num_axes(self) -> int:
+        return self.encoding.num_axes if isinstance(self.encoding, RotaryEncoding) else 1
 
     def with_weights(self, x: Array) -> Placed:
         """Return the same with all arrays that scores are computed from, in the library of `x`."""
@@ -89,13 +106,25 @@ class Placed:
         )
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Check that queries and keys fit, and return them, rotated if the encoding rotates."""
+        """Check that queries and keys fit, and return them, rotated if the encoding rotates, queries scaled."""
         self._check(q, k)
+        q, k = self._rotate(q, k)
+        return (q if self.query_scale is None else self._scale(self.query_scale, q)), k
+
+    def _rotate(self, q: A, k: A) -> tuple[A, A]:
         if not isinstance(self.encoding, RotaryEncoding):
             return q, k
         for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
         for_keys = self._tables(self.encoding, k, self.key_positions)[-2:]
         return _rotate(q, for_queries, self.encoding.pairing), _rotate(k, for_keys, self.encoding.pairing)
+
+    def _scale(self, query_scale: QueryEncoding, q: A) -> A:
+        query_scale.check_queries(q)
+        dtype = np.float64 if dtype_name(q) == "float64" and not query_scale.parameters() else np.float32
+        (column,) = tables_by_block(partial(_rows, query_scale, dtype), self.query_positions)
+        rows = aligned(_to_library_of(column, q), q, seq_axis=-2)
+        scaled: A = in_float32(mul, q, query_scale.factors_of(self.scale_weights or {}, rows))
+        return scaled
 
     def _check(self, q: Array, k: Array) -> None:
         self._check_sizes("query_positions", self.query_positions, q)
@@ -111,9 +140,8 @@ class Placed:
                 )
 
     def _check_sizes(self, name: str, positions: Any, x: Array) -> None:
-        several = isinstance(self.encoding, RotaryEncoding) and self.encoding.num_axes > 1
         sizes = (len(positions),) if isinstance(positions, range) else tuple(positions.shape)
-        if several and len(sizes) > 1:
+        if self._num_axes > 1 and len(sizes) > 1:
             sizes = sizes[1:]
         check_positions_shape(name, sizes, (x.shape[-2],), shape_of(x)[0] if len(x.shape) > 3 else None)
 
@@ -167,27 +195,30 @@ class Placed:
 
     def _weights(self, x: Array) -> Mapping[str, Array]:
         """Return all constants and parameters: those given, with the constants if only parameters were given."""
-        given = self.weights or {}
-        if len(given) > len(self.encoding.parameters()):
+        given, encoding = self.weights or {}, cast("Encoding", self.encoding)
+        if len(given) > len(encoding.parameters()):
             return given
-        constants = self.encoding.constants(0).items()
+        constants = encoding.constants(0).items()
         return {**{name: _to_library_of(table, x) for name, table in constants}, **given}
 
 
-def _rows(encoding: RotaryEncoding, dtype: DType, positions: Any) -> tuple[Any, ...]:
+def _rows(encoding: Tabular, dtype: DType, positions: Any) -> tuple[Any, ...]:
     return tuple(encoding.rows(from_array(positions), dtype).values())
 
 
-def _check_parameter(encoding: Encoding, name: str, shape: tuple[int, ...], given: Any) -> None:
-    if given is None:
-        raise ValueError(f"`weights` must have what {shown(encoding)} learns, got none called {shown(name)}.")
-    if hasattr(given, "shape") and tuple(given.shape) != shape:  # symbols have none
-        raise ValueError(
-            f"`weights` must have {shown(name)} in shape {shape} for {shown(encoding)}, got {tuple(given.shape)}."
-        )
+def _check_parameters(argument: str, encoding: Encoding | None, weights: Mapping[str, Array] | None) -> None:
+    """Raise unless `weights` have what the encoding learns."""
+    for name, parameter in ({} if encoding is None else encoding.parameters()).items():
+        given, shape, of = (weights or {}).get(name), parameter.shape, shown(encoding)
+        if given is None:
+            raise ValueError(f"`{argument}` must have what {of} learns, got none called {shown(name)}.")
+        if hasattr(given, "shape") and tuple(given.shape) != shape:  # symbols have none
+            raise ValueError(
+                f"`{argument}` must have {shown(name)} in shape {shape} for {of}, got {tuple(given.shape)}."
+            )
 
 
-def _checked_positions(encoding: Encoding, name: str, positions: Any) -> Any:
+def _checked_positions(encoding: Encoding | None, name: str, positions: Any) -> Any:
     """Return positions as a range of step 1 or an array, checked where their numbers are known."""
     if hasattr(positions, "shape") and not isinstance(positions, np.ndarray):
         return positions

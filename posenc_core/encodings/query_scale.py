@@ -1,26 +1,53 @@
-"""The factor of queries that depends on their position."""
+"""Factors of queries that depend on their position."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, check_known, check_number, shown
+from .._array_api.checks import WIDEST, check_integer, check_known, check_number, check_rank, is_static, shown
 from .._array_api.lazy import tables_by_block
+from .._array_api.namespace import Array, namespace_of
+from ..attention.bias import per_head
 from ..positions.sequences import LIMIT
-from ..tables.query_factors import Growth, float64_factors, query_factors
+from ..tables.query_factors import Growth, float64_factors, logarithms, query_factors
 from ..tables.sincos import DType
-from .base import Tables, Tabular
+from .base import Parameter, Tables, Tabular
 
 LARGEST_SCALE = 2**16  # of a logarithm
 LARGEST_POWER = 0.5  # up to which no power of a ratio lies halfway between two float32 numbers
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class QueryScale(Tabular):
+class QueryEncoding(Tabular):
+    """An encoding that multiplies each query by a factor of its position."""
+
+    @abstractmethod
+    def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
+        """Return the factors of queries, `(..., length, 1)`, which broadcast against `(..., heads, length, head_dim)`.
+
+        Args:
+            weights: the constants and parameters of a layer, by name.
+            rows: the rows of the table for the queries, `(..., length, 1)`.
+        """
+
+    def check_queries(self, q: Array) -> None:
+        """Raise unless the encoding is for queries of this shape."""
+
+    def _integers(self, positions: Any) -> npt.NDArray[np.int64]:
+        known = self._known(positions, minimum=0)
+        if known.dtype.kind == "f":
+            raise TypeError(f"`positions` of {type(self).__name__} must be integers, got real numbers.")
+        return known
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class QueryScale(QueryEncoding):
     """A factor of each query that grows with its position, so that attention stays sharp over long contexts.
 
     Also called attention temperature tuning or LogN. With n = position + `start`, L = `length` and s = `scale`, the
@@ -89,10 +116,57 @@ class QueryScale(Tabular):
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         return {"factors": self._column(positions, dtype)}
 
+    def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
+        return rows
+
     def _column(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
-        known = self._known(positions, minimum=0)
-        if known.dtype.kind == "f":
-            raise TypeError("`positions` of QueryScale must be integers, got real numbers.")
         compute = query_factors if dtype == np.float32 else float64_factors
-        factors = compute(known + self.start, growth=self.growth, length=self.length, scale=self.scale)
-        return factors[..., None]
+        counts = self._integers(positions) + self.start
+        return compute(counts, growth=self.growth, length=self.length, scale=self.scale)[..., None]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LearnedQueryScale(QueryEncoding):
+    """A learned factor of each query: slope * ln(position + 1) + intercept, with two numbers for each head.
+
+    Slopes start at 0 and intercepts at 1, where the factor is 1. The logarithms are a table, correctly rounded; a layer
+    multiplies and adds in float32. Mistral Large 4 learns a pair in each layer, `softmax_scaling.scale` and
+    `softmax_scaling.bias` of its checkpoints.
+
+    Args:
+        num_heads: number of heads of the queries.
+    Raises:
+        TypeError: if `num_heads` is not an integer.
+        ValueError: if it is out of range.
+    Source: Mistral Large 4: its code in transformers 5.23.
+
+    >>> LearnedQueryScale(num_heads=2).parameters()["slope"]
+    Parameter(shape=(2,), std=0.0, mean=0.0)
+    """
+
+    num_heads: int
+
+    table_names: ClassVar[tuple[str, ...]] = ("logarithms",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("num_heads", self.num_heads, maximum=WIDEST)
+
+    def parameters(self) -> dict[str, Parameter]:
+        return {
+            "slope": Parameter(shape=(self.num_heads,), std=0.0),
+            "intercept": Parameter(shape=(self.num_heads,), std=0.0, mean=1.0),
+        }
+
+    def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
+        return {"logarithms": logarithms(self._integers(positions) + 1, dtype)[..., None]}
+
+    def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
+        xp = namespace_of(rows)
+        slope, intercept = (per_head(xp.astype(weights[name], xp.float32)) for name in ("slope", "intercept"))
+        return slope * rows + intercept
+
+    def check_queries(self, q: Array) -> None:
+        check_rank("q", q, minimum=3, axes="(..., heads, length, head_dim)")
+        if is_static(q.shape[-3]) and q.shape[-3] != self.num_heads:
+            raise ValueError(f"`q` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")

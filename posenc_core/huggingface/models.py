@@ -332,7 +332,9 @@ NOTES = {
         "queries and their bias are multiplied by the factors of `load_query_scale`.", instead=True,
     ),
     "llama4": Note(_QUERY_SCALE, instead=True, flag="attn_temperature_tuning"),
-    "mistral_large4": Note("queries are also multiplied by a * ln(position + 1) + b, learned for each head."),
+    "mistral_large4": Note(
+        "queries are multiplied by a * ln(position + 1) + b, learned for each head, as `load_query_scale` says.",
+    ),
     "neucodec": Note(_HEADS),
     "qwen2_5_omni_dit": Note("it rotates the first head only."),
     "seamless_m4t": Note(_HIDDEN),

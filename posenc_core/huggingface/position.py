@@ -9,7 +9,7 @@ from typing import Any
 from .._array_api.checks import shown
 from .._values import Value
 from ..encodings.additive.base import Additive
-from ..encodings.query_scale import QueryScale
+from ..encodings.query_scale import QueryEncoding
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
@@ -45,7 +45,7 @@ class PositionEncodings(Value):
     rotary: tuple[tuple[str | None, RotaryEncoding | None], ...] = ()
     scoring: tuple[tuple[str, Scoring], ...] = ()
     layers_without: tuple[int, ...] = ()
-    query_scale: QueryScale | None = None
+    query_scale: QueryEncoding | None = None
     lacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     parts: tuple[tuple[str, PositionEncodings], ...] = ()

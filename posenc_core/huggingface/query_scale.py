@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._array_api.checks import check_type, shown
-from ..encodings import QueryScale
+from .._array_api.checks import check_integer, check_type, shown
+from ..encodings import LearnedQueryScale, QueryEncoding, QueryScale
 from ..tables.query_factors import Growth
 from .config import ROPES, is_foreign, read
 from .layer_types import layer_types, listed, parameters_of, types_of
@@ -17,16 +17,18 @@ INKLING = {"inkling", "inkling2"}  # multiply queries in layers without a slidin
 BEAM = QueryScale(length=2048, scale=0.1, growth="power")  # numbers in its code
 
 
-def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryScale | None:
-    """Load the factor of queries that a Hugging Face config describes: Llama 4, Ministral 3, Mistral 4, Beam, Qwen.
+def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEncoding | None:
+    """Load the factor of queries that a Hugging Face config describes.
+
+    Of Llama 4, Ministral 3, Mistral 4, Mistral Large 4 (learned), Beam, Inkling 2 and Qwen (LogN).
 
     Args:
         config: as in `load_rope`; the factor is that of the text model.
         layer_type: the layers to load, such as `"full_attention"`: Llama 4 and Beam multiply queries in layers without
             RoPE alone, Inkling 2 in those of type `"hybrid"`.
     Returns:
-        The factor as a function of the position; without a `layer_type`, that of the layers that have one. None if
-        these layers have none, or a learned one (Mistral Large 4).
+        A `QueryScale`, or a `LearnedQueryScale` whose parameters are in the checkpoint; without a `layer_type`, that of
+        the layers that have one. None if these layers have none.
     Raises:
         TypeError, ValueError: if a key is missing or out of range, or there is no such layer type.
         OSError: if there is no such file.
@@ -45,11 +47,13 @@ def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryScal
     return query_scale_of(text_config) if layer_type is None or _is_scaled(text_config, layer_type) else None
 
 
-def query_scale_of(config: dict[str, Any]) -> QueryScale | None:
+def query_scale_of(config: dict[str, Any]) -> QueryEncoding | None:
     """Return the factor of queries in those layers of a text model that have one."""
     name = model_type(config)
     if name == "beam":
         return BEAM
+    if name == "mistral_large4":
+        return LearnedQueryScale(num_heads=check_integer("num_attention_heads", config.get("num_attention_heads", 64)))
     if name == "llama4":
         llama = {"attn_scale": 0.1, "floor_scale": 8192, **config}  # the defaults of transformers
         return _built(llama, "attn_scale", "floor_scale") if config.get("attn_temperature_tuning", True) else None
@@ -63,6 +67,10 @@ def query_scale_of(config: dict[str, Any]) -> QueryScale | None:
         return _built(inkling, "log_scaling_alpha", "log_scaling_n_floor", "log") if is_scaled else None
     if name == "qwen" and config.get("use_logn_attn"):
         return _built(config, None, "seq_length", "log")
+    return _of_rope_parameters(config)
+
+
+def _of_rope_parameters(config: dict[str, Any]) -> QueryScale | None:
     for key in ROPES:
         rope = config.get(key)
         if isinstance(rope, Mapping) and rope.get("llama_4_scaling_beta"):

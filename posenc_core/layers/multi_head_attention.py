@@ -21,7 +21,7 @@ from .._array_api.checks import (
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import all_of, causal, valid_lengths
-from ..encodings import ContentScoring, Encoding, QueryScale, RotaryEncoding, Scoring
+from ..encodings import ContentScoring, Encoding, QueryEncoding, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
 from .base import Documented
@@ -93,10 +93,10 @@ class MultiHeadAttention(Documented):
             `query_scale`; eager calls beyond it grow the tables.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
-        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, or `query_scale` is no
-            `QueryScale`.
+        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, or `query_scale` is
+            neither a `QueryScale` nor a `LearnedQueryScale`.
         ValueError: if `num_heads` does not divide `num_hiddens`, `num_kv_heads` does not divide `num_heads`, or
-            `position` has other sizes than the heads, or several axes with a `query_scale`.
+            `position` or `query_scale` has other sizes than the heads, or `position` several axes with a `query_scale`.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import MultiHeadAttention
@@ -132,7 +132,7 @@ class MultiHeadAttention(Documented):
         position: Any = None,
         num_kv_heads: int | None = None,
         max_len: int | None = None,
-        query_scale: QueryScale | None = None,
+        query_scale: QueryEncoding | None = None,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module
@@ -163,7 +163,7 @@ class MultiHeadAttention(Documented):
             scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
         self.rotary, self.scoring, self.query_scale, scaling = rotary, scoring, query_scale, None
         if query_scale is not None:
-            check_query_scale(query_scale, encoding)
+            check_query_scale(query_scale, encoding, num_heads)
             rows = getattr(encoding, "longest", None) if max_len is None else max_len
             scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("rotary", {}))
         self.scaling = scaling
@@ -343,8 +343,10 @@ def check_attention(
     return num_hiddens, num_heads, num_kv_heads
 
 
-def check_query_scale(query_scale: QueryScale, position: Encoding | None) -> None:
-    """Raise unless it is a `QueryScale`, and a position is one number."""
-    check_type("query_scale", query_scale, QueryScale, "a QueryScale or None")
+def check_query_scale(query_scale: QueryEncoding, position: Encoding | None, num_heads: int) -> None:
+    """Raise unless it multiplies queries of so many heads, and a position is one number."""
+    check_type("query_scale", query_scale, QueryEncoding, "a QueryScale, a LearnedQueryScale or None")
+    if getattr(query_scale, "num_heads", num_heads) != num_heads:
+        raise ValueError(f"`query_scale` must have `num_heads` {num_heads}, got {shown(query_scale)}.")
     if getattr(position, "num_axes", 1) > 1:
         raise ValueError(f"`query_scale` needs positions of one axis, got {shown(position)}; leave one of them out.")

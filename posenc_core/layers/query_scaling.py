@@ -6,7 +6,7 @@ from typing import Any
 
 from .._array_api.checks import check_integer
 from .._array_api.namespace import aligned, in_float32
-from ..encodings import QueryScale
+from ..encodings import QueryEncoding
 from ..positions.sequences import LIMIT
 from .base import check_encoding
 from .rotary_embedding import MOST, USUAL
@@ -21,10 +21,10 @@ class QueryScaling(TableLayer):
     Args:
         encoding: the factor as a function of the position.
         max_len: number of positions in the table at the start; eager calls beyond it grow it. The default is four times
-            the `length` of the encoding, within 2,048 and 262,144.
+            the `length` of the encoding, within 2,048 and 262,144; 2,048 for a `LearnedQueryScale`.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
-        TypeError: if `encoding` is no `QueryScale`.
+        TypeError: if `encoding` is neither `QueryScale` nor `LearnedQueryScale`.
         ValueError: if `max_len` is not positive.
 
     >>> import numpy as np
@@ -36,18 +36,20 @@ class QueryScaling(TableLayer):
            [1.6931472]], dtype=float32)
     """
 
-    encoding: Any  # QueryScale
+    encoding: Any  # QueryEncoding
 
-    def __init__(self, encoding: QueryScale, *, max_len: int | None = None, **native: Any) -> None:
-        check_encoding(encoding, QueryScale, "a `QueryScale`, the")
-        rows = min(max(LENGTHS * encoding.length, USUAL), MOST) if max_len is None else max_len
+    def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
+        check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")
+        usual = min(max(LENGTHS * getattr(encoding, "length", 0), USUAL), MOST)
+        rows = usual if max_len is None else max_len
         super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
 
     def scale(self, q: Any, start: Any = 0, positions: Any = None) -> Any:
         """Return queries times the factors of their positions.
 
         Args:
-            q: queries, `(batch, heads, length, head_dim)`, or any shape `(..., length, head_dim)`; floating-point.
+            q: queries, `(batch, heads, length, head_dim)`, or any shape `(..., length, head_dim)` unless each head has
+                a factor of its own; floating-point.
             start: the first position, an integer, or one for each batch row.
             positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; integers.
         Returns:
@@ -57,5 +59,7 @@ class QueryScaling(TableLayer):
             ValueError: if sizes do not match, or traced code exceeds the table.
         """
         q = self.check_tokens("q", q, None)
-        (factors,) = self.lookup(q, start, positions)
-        return in_float32(lambda wide, column: wide * column, q, aligned(factors, q, seq_axis=-2))
+        self.encoding.check_queries(q)
+        (rows,) = self.lookup(q, start, positions)
+        factors = self.encoding.factors_of(self.arrays, aligned(rows, q, seq_axis=-2))
+        return in_float32(lambda wide, column: wide * column, q, factors)

@@ -1,4 +1,4 @@
-"""Exact factors of queries: the formulas of `QueryScale`, every float32 entry rounded once."""
+"""Exact factors of queries: the formulas of `QueryScale` and logarithms, every float32 entry rounded once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ._fixed_point import VALUE_BITS, VALUE_ERROR, Float64s, high_precision, nearest_float32
 from ._rounding import Table, round_or_recompute
+from .sincos import DType
 
 Growth: TypeAlias = Literal["steps", "log", "power"]
 
@@ -49,6 +50,26 @@ def query_factors(counts: npt.NDArray[np.int64], *, growth: Growth, length: int,
 def float64_factors(counts: npt.NDArray[np.int64], *, growth: Growth, length: int, scale: float | None) -> Float64s:
     """Compute `query_factors` in float64, each off by at most 2**-48 of its size and of the scale."""
     return _IN_FLOAT64[growth](counts // length if growth == "steps" else counts, length, scale)[0]
+
+
+def logarithms(counts: npt.NDArray[np.int64], dtype: DType = np.float32) -> Table:
+    """Compute the natural logarithms of positive integers, any shape: float32 correctly rounded, or float64.
+
+    >>> logarithms(np.array([1, 2]))
+    array([0.        , 0.6931472], dtype=float32)
+    """
+    given = counts.ravel()
+    values = np.log(given.astype(np.float64))
+    if dtype != np.float32:
+        return values.reshape(counts.shape)
+    rounded = np.empty((values.size, 1), np.float32)
+
+    def exact(row: int, _: int) -> np.float32:
+        with high_precision():
+            return nearest_float32(int(Decimal(int(given[row])).ln() * 2**VALUE_BITS), error=VALUE_ERROR)
+
+    round_or_recompute(rounded, values[:, None], values[:, None] * 2.0**-48, exact)
+    return rounded.reshape(counts.shape)
 
 
 def _steps(steps: npt.NDArray[np.int64], _: int, scale: Any) -> tuple[Float64s, float]:

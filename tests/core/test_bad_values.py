@@ -111,6 +111,7 @@ SWEEP = [
             "start": (*SIZE, 2),
         },
     ),
+    (e.LearnedQueryScale, {"num_heads": 4}, {"num_heads": COUNT}),
     (
         e.Alibi,
         {"num_heads": 4},

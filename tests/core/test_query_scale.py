@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from posenc_backends.conformance.cases import golden
-from posenc_core import Encoding, QueryScale
+from posenc_core import (
+    Alibi,
+    AxialRotary,
+    Encoding,
+    LearnedQueryScale,
+    Placed,
+    QueryScale,
+    Rotary,
+    ShawBias,
+    attend,
+    attend_by_block,
+    attention_weights,
+    causal,
+)
 from posenc_core.huggingface import load_position, load_query_scale
 
 from ..errors import rejects
@@ -14,6 +27,7 @@ from ..errors import rejects
 BETA = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "llama_4_scaling_beta": 0.1}
 MINISTRAL = {"model_type": "ministral3", "head_dim": 128, "max_position_embeddings": 262144}
 LENGTH = {"original_max_position_embeddings": 16384}
+LEARNED = LearnedQueryScale(num_heads=64)
 CONFIGS = {
     "llama4": ({"model_type": "llama4_text"}, QueryScale(length=8192, scale=0.1)),
     "llama4, other numbers": (
@@ -26,6 +40,11 @@ CONFIGS = {
     "beam": ({"model_type": "beam"}, QueryScale(length=2048, scale=0.1, growth="power")),
     "inkling": ({"model_type": "inkling_text"}, None),
     "inkling2": ({"model_type": "inkling2_text"}, QueryScale(length=128000, scale=0.1, growth="log")),
+    "mistral_large4": ({"model_type": "mistral_large4", "text_config": {"model_type": "mistral_large4_text"}}, LEARNED),
+    "mistral_large4, heads": (
+        {"model_type": "mistral_large4_text", "num_attention_heads": 8},
+        LearnedQueryScale(num_heads=8),
+    ),
     "qwen": ({"model_type": "qwen", "use_logn_attn": True, "seq_length": 2048}, QueryScale(length=2048, growth="log")),
     "qwen, off": ({"model_type": "qwen", "use_logn_attn": False, "seq_length": 2048}, None),
     "llama": ({"model_type": "llama"}, None),
@@ -119,6 +138,7 @@ def test_layers_that_multiply_queries():
         ({"model_type": "llama4_text", "floor_scale": 0}, "floor_scale"),
         ({**MINISTRAL, "rope_parameters": BETA}, "original_max_position_embeddings"),
         ({"model_type": "qwen", "use_logn_attn": True, "seq_length": 1}, "seq_length"),
+        ({"model_type": "mistral_large4_text", "num_attention_heads": 0}, "num_attention_heads"),
     ],
 )
 def test_wrong_configs_are_rejected(config, name):
@@ -132,3 +152,77 @@ def test_float64():
         rows = scale.rows(positions, np.float64)["factors"]
         assert rows.dtype == np.float64
         np.testing.assert_array_equal(rows[:, 0].astype(np.float32), scale.factors(positions))
+
+
+def test_logarithms_of_learned_factors_are_rounded_once():
+    positions = [0, 1, 2, 12345, 2**24, 2**31 - 2]
+    (rows,) = LEARNED.rows(np.array(positions)).values()
+    assert rows.tolist() == [[float(np.float32(Decimal(p + 1).ln()))] for p in positions]
+    (wide,) = LEARNED.rows(np.array(positions), np.float64).values()
+    np.testing.assert_allclose(wide[:, 0], [float(Decimal(p + 1).ln()) for p in positions], rtol=2**-50)
+    with rejects(TypeError, "positions", "real"):
+        LEARNED.rows(np.array([0.5]))
+
+
+RNG = np.random.default_rng(4)
+Q, K, V = (RNG.normal(size=(2, 2, length, 8)) for length in (5, 7, 7))
+PLACES = (range(2, 7), range(7))
+SCALE, BY_HEAD = QueryScale(length=2, scale=0.75), LearnedQueryScale(num_heads=2)
+NUMBERS = {"slope": np.float32([0.25, -0.5]), "intercept": np.float32([1, 1.5])}
+IN_ATTENTION = [
+    None,
+    Rotary(head_dim=8, layout="half"),
+    Alibi(num_heads=2),
+    ShawBias(num_heads=2, head_dim=8, max_distance=2),
+]
+
+
+@pytest.mark.parametrize("encoding", IN_ATTENTION, ids=lambda encoding: type(encoding).__name__)
+@pytest.mark.parametrize("learned", [False, True])
+def test_attention_multiplies_queries(encoding, learned):
+    """By hand: the rotated queries times the factors, then the scores of the encoding."""
+    weights = {} if encoding is None else {n: RNG.normal(size=p.shape) for n, p in encoding.parameters().items()}
+    scaled = (BY_HEAD, NUMBERS) if learned else (SCALE, None)
+    position = Placed(encoding, *PLACES, weights or None, *scaled)
+    factors = SCALE.rows(np.arange(2, 7), np.float64)["factors"]
+    if learned:
+        (logarithms,) = BY_HEAD.rows(np.arange(2, 7)).values()
+        factors = NUMBERS["slope"][:, None, None] * logarithms + NUMBERS["intercept"][:, None, None]
+    plain = None if encoding is None else Placed(encoding, *PLACES, weights or None)
+    q, k = (Q, K) if plain is None else plain.rotate(Q, K)
+    scoring = None if isinstance(encoding, Rotary) else plain
+    mask = causal(np.arange(2, 7), np.arange(7))
+    wanted = attend(q * factors, k, V, position=scoring, mask=mask)
+    np.testing.assert_allclose(attend(Q, K, V, position=position, mask=mask), wanted, atol=1e-14)
+    np.testing.assert_allclose(attend_by_block(Q, K, V, position=position, mask=causal, block=3), wanted, atol=1e-14)
+    shares = attention_weights(q * factors, k, position=scoring, mask=mask)
+    np.testing.assert_allclose(attention_weights(Q, K, position=position, mask=mask), shares, atol=1e-14)
+
+
+def test_rows_have_factors_of_their_own_positions():
+    at = RNG.integers(0, 9, (2, 5))
+    got = attend(Q, K, V, position=Placed(None, at, range(7), query_scale=SCALE))
+    factors = SCALE.rows(at, np.float64)["factors"][:, None]
+    np.testing.assert_allclose(got, attend(Q * factors, K, V), atol=1e-14)
+
+
+def test_what_cannot_be_placed_is_rejected():
+    with rejects(TypeError, "query_scale", "0.1"):
+        Placed(None, *PLACES, query_scale=0.1)
+    with rejects(TypeError, "encoding", "None"):
+        Placed(None, *PLACES)
+    with rejects(TypeError, "encoding", "QueryScale"):
+        Placed(SCALE, *PLACES, query_scale=SCALE)
+    with rejects(ValueError, "scale_weights", "'slope'"):
+        Placed(None, *PLACES, query_scale=BY_HEAD)
+    with rejects(ValueError, "scale_weights", "(2,)"):
+        Placed(None, *PLACES, query_scale=BY_HEAD, scale_weights=NUMBERS | {"slope": np.ones(3)})
+    with rejects(ValueError, "query_scale", "AxialRotary"):
+        Placed(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)), *PLACES, query_scale=SCALE)
+    three = Placed(
+        None, *PLACES, query_scale=LearnedQueryScale(num_heads=3), scale_weights=dict.fromkeys(NUMBERS, np.ones(3))
+    )
+    with rejects(ValueError, "q", "3 heads"):
+        attend(Q, K, V, position=three)
+    with rejects(ValueError, "query_positions"):
+        attend(Q, K, V, position=Placed(None, range(6), range(7), query_scale=SCALE))

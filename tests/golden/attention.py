@@ -52,6 +52,8 @@ def attention() -> Iterator[GoldenCase]:
     logarithmic = SCALE | {"growth": "log"}
     yield _whole("Rotary, a query scale, lengths of rows", ROTARY, 2, {"valid_lens": ROWS}, numbers, logarithmic)
     yield _cut(ROTARY, numbers, SCALE)
+    learned = {"kind": "LearnedQueryScale", "num_heads": HEADS}
+    yield _whole("Rotary, a learned query scale, groups, causal", ROTARY, 1, {"causal": True}, numbers, learned)
 
 
 def attend() -> Iterator[GoldenCase]:
@@ -86,6 +88,8 @@ def _whole(
     scale: GoldenCase | None = None,
 ) -> GoldenCase:
     made = made_of(position, kv_heads, numbers) | ({"query_scale": scale} if scale else {})
+    if scale and scale["kind"] == "LearnedQueryScale":
+        made["parameters"] = {name: _drawn(numbers, HEADS) for name in ("slope", "intercept")}
     queries, keys, values, weights = (_drawn(numbers, 2, length, WIDTH) for length in (3, 5, 5, 3))
     if "mask" in options:
         options = options | {
@@ -201,7 +205,7 @@ class _Formula:
         seen = [j for j in range(len(k)) if self.sees(at, j, p, places[j])]
         turned = self.turned(q, p, 1)
         if self.scale:
-            turned = [factor_of(self.scale, p) * x for x in turned]
+            turned = [factor_of(self.scale, p, self.parameters, h) * x for x in turned]
         scores = {j: self.score(turned, self.turned(k[j], places[j], -1), h, p, places[j]) for j in seen}
         total = mp.fsum(mp.exp(score) for score in scores.values())
         rows = {j: self.value(v[j], p, places[j]) for j in seen}

@@ -25,7 +25,7 @@ from kernels import kernels
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from position_scoring import position_scoring, scoring_constants
-from query_scale import query_scale
+from query_scale import learned_query_scale, query_scale
 from resizing import resizing
 from rope import learned_rotary, rope_models, scalings, turns
 from vision import vision_models
@@ -251,6 +251,7 @@ MAKERS = (
     scoring_constants,
     position_scoring,
     query_scale,
+    learned_query_scale,
     saved,
     modes,
     vision_models,

@@ -138,6 +138,8 @@ def attention_modes() -> Iterator[GoldenCase]:
         yield _attended(position, {}, dtype, LONG)
     for position, growth in ((None, "steps"), (rotary, "power")):
         yield _attended(position, {}, scale={"kind": "QueryScale", "length": 8, "scale": 0.5, "growth": growth})
+    learned = {"slope": [0.25, -0.5], "intercept": [0.75, 1.5]}
+    yield _attended(rotary, learned, scale={"kind": "LearnedQueryScale", "num_heads": HEADS})
 
 
 def _attended(
@@ -164,7 +166,7 @@ def _attended(
     inputs = {"positions": given, "key_positions": given} if starts else None
     golden_case = described("MultiHeadAttention", position, dtype, arrays, inputs, parameters=parameters)
     if scale:
-        named = f"{golden_case['name']}, a query scale"
+        named = f"{golden_case['name']}, a {'learned ' * (scale['kind'] == 'LearnedQueryScale')}query scale"
         golden_case |= {"name": named, "query_scale": scale}
     results = {"matrices": matrices, "options": {"causal": True}, "result": result}
     return golden_case | results | {"gradient": None if starts else gradient}

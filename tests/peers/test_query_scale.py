@@ -3,12 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from transformers import BeamConfig, Inkling2TextConfig, Llama4TextConfig, Ministral3Config, Mistral4Config
+from transformers import (
+    BeamConfig,
+    Inkling2TextConfig,
+    Llama4TextConfig,
+    Ministral3Config,
+    Mistral4Config,
+    MistralLarge4TextConfig,
+)
 from transformers.models.beam.modeling_beam import compute_attention_scaling
 from transformers.models.llama4.modeling_llama4 import Llama4TextAttention
 from transformers.models.ministral3.modeling_ministral3 import get_llama_4_attn_scale as of_ministral
 from transformers.models.mistral4.modeling_mistral4 import get_llama_4_attn_scale as of_mistral
+from transformers.models.mistral_large4.modeling_mistral_large4 import MistralLarge4TextSoftmaxScaling
 
+from posenc_backends.torch import QueryScaling
 from posenc_core.huggingface import load_query_scale
 
 POSITIONS = np.array([0, 1, 2047, 8190, 8191, 8192, 16383, 16384, 65535, 127999, 128000, 2**20, 2**23 + 1])
@@ -69,3 +78,19 @@ def test_attention_of_llama_4_multiplies_queries_of_layers_without_rope(tuned):
         wanted = torch.softmax(q @ k.transpose(-1, -2) * attention.scaling, dim=-1)
     np.testing.assert_allclose(weights, wanted, rtol=1e-5)
     assert (scale is not None) is tuned
+
+
+def test_learned_factors_of_mistral_large_4():
+    """With the parameters of its checkpoint; at positions to 2**24, where the model's float32 counts every token."""
+    config = MistralLarge4TextConfig(num_attention_heads=4)
+    theirs, ours = MistralLarge4TextSoftmaxScaling(4), QueryScaling(load_query_scale(config))
+    torch.manual_seed(0)
+    positions = torch.tensor(POSITIONS)
+    queries = torch.randn(1, 4, len(POSITIONS), 8)
+    with torch.no_grad():
+        for numbers in (theirs.scale, theirs.bias):
+            numbers.normal_()
+        ours.slope.copy_(theirs.scale)
+        ours.intercept.copy_(theirs.bias)
+        wanted = theirs(queries, positions[None], head_dim_first=True)
+        np.testing.assert_allclose(ours(queries, positions=positions), wanted, rtol=1e-6, atol=1e-5)

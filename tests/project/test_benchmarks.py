@@ -164,7 +164,7 @@ def test_sequence_layers_compute_their_formulas():
     np.testing.assert_allclose(self_attention(x), weights / weights.sum(-1, keepdims=True) @ x, rtol=1e-6)
 
 
-SMALL = {"QueryScale"}  # one number for each token
+SMALL = {"LearnedQueryScale", "QueryScale"}  # one number for each token
 
 
 def test_every_encoding_is_measured():

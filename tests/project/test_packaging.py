@@ -122,7 +122,7 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
     kinds = {row["encoding"] for row in rows if row["backend"] == "numpy"}
     assert kinds == {
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
-        "AxialRotary", "LearnedRotary", "MultimodalRotary", "QueryScale", "XPos",
+        "AxialRotary", "LearnedQueryScale", "LearnedRotary", "MultimodalRotary", "QueryScale", "XPos",
         "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
         "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias",
         "Cope", "ShawBias", "TransformerXLBias",

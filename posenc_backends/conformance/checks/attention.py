@@ -70,7 +70,8 @@ def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
     matrices = {name: np.array(matrix, np.float32) for name, matrix in case["matrices"].items()}
     layer = on.testing.with_projections(on.testing.eval_mode(layer), matrices)
     parameters = {name: np.array(array, np.float32) for name, array in case["parameters"].items()}
-    if parameters and on.testing.with_parameters(layer.scoring, parameters) is not layer.scoring:
+    part = layer.scaling if layer.scoring is None else layer.scoring
+    if parameters and on.testing.with_parameters(part, parameters) is not part:
         return on.testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
     return layer
 

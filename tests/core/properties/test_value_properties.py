@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_core import QueryScale, Scaling, encodings, scaling
+from posenc_core import LearnedQueryScale, QueryScale, Scaling, encodings, scaling
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
@@ -22,7 +22,8 @@ QUERY_SCALES = st.builds(
     growth=st.sampled_from(["steps", "log", "power"]),
     start=st.sampled_from([0, 1]),
 )
-KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32, "QueryScale": QUERY_SCALES}
+FACTORS = {"QueryScale": QUERY_SCALES, "LearnedQueryScale": st.builds(LearnedQueryScale, num_heads=st.integers(1, 64))}
+KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32} | FACTORS
 NAMES = vars(encodings) | vars(scaling)
 
 
