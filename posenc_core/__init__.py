@@ -14,12 +14,14 @@ if TYPE_CHECKING:
         AxialRotary,
         Binary,
         Cope,
+        DualChunk,
         Encoding,
         Fire,
         FourierFeatures,
         GridSinusoidal,
         Integer,
         Kerple,
+        LeakyReRoPE,
         Learned,
         LearnedRotary,
         LearnedSinusoidal,
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
         Placed,
         QueryScale,
         RandomFourierFeatures,
+        ReRoPE,
         Rotary,
+        SelfExtend,
         ShawBias,
         Sine,
         Sinusoidal,
@@ -68,6 +72,7 @@ __all__ = [
     "Backend",
     "Binary",
     "Cope",
+    "DualChunk",
     "DynamicNTK",
     "Encoding",
     "Fire",
@@ -75,6 +80,7 @@ __all__ = [
     "GridSinusoidal",
     "Integer",
     "Kerple",
+    "LeakyReRoPE",
     "Learned",
     "LearnedRotary",
     "LearnedSinusoidal",
@@ -89,8 +95,10 @@ __all__ = [
     "Proportional",
     "QueryScale",
     "RandomFourierFeatures",
+    "ReRoPE",
     "Rotary",
     "Scaling",
+    "SelfExtend",
     "ShawBias",
     "Sine",
     "Sinusoidal",
@@ -137,9 +145,10 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures Rotary "
-        "ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+        "Alibi AxialRotary Binary Cope DualChunk Encoding Fire FourierFeatures GridSinusoidal Integer Kerple "
+        "LeakyReRoPE Learned LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale "
+        "RandomFourierFeatures ReRoPE Rotary SelfExtend ShawBias Sine Sinusoidal SwinBias T5Bias Timestep "
+        "TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

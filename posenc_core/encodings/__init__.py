@@ -13,6 +13,7 @@ from .additive.timestep import Timestep
 from .at_positions import Placed
 from .base import Encoding, Parameter, Tabular
 from .query_scale import QueryScale
+from .remapping import DualChunk, LeakyReRoPE, RemappedRotary, ReRoPE, SelfExtend
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
@@ -36,12 +37,14 @@ __all__ = [
     "Binary",
     "ContentScoring",
     "Cope",
+    "DualChunk",
     "Encoding",
     "Fire",
     "FourierFeatures",
     "GridSinusoidal",
     "Integer",
     "Kerple",
+    "LeakyReRoPE",
     "Learned",
     "LearnedRotary",
     "LearnedSinusoidal",
@@ -52,9 +55,12 @@ __all__ = [
     "PositionScoring",
     "QueryScale",
     "RandomFourierFeatures",
+    "ReRoPE",
+    "RemappedRotary",
     "Rotary",
     "RotaryEncoding",
     "Scoring",
+    "SelfExtend",
     "ShawBias",
     "Sine",
     "Sinusoidal",

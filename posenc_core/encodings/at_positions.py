@@ -12,12 +12,13 @@ import numpy as np
 from .._array_api.checks import check_positions_shape, check_rank, check_width, is_static, shown
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, dtype_name, namespace_of, shape_of
-from ..attention.attend import AttentionInputs
+from ..attention.attend import AttentionInputs, products
 from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from ..tables.sincos import DType
 from .base import Encoding
+from .remapping import RemappedRotary
 from .rotary.base import RotaryEncoding
 from .scoring.base import ContentScoring, PositionScoring, Scoring
 
@@ -44,13 +45,13 @@ class Placed:
     (1, 2, 3, 4)
     """
 
-    encoding: RotaryEncoding | Scoring
+    encoding: RotaryEncoding | RemappedRotary | Scoring
     query_positions: Any
     key_positions: Any
     weights: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.encoding, RotaryEncoding | Scoring):
+        if not isinstance(self.encoding, RotaryEncoding | RemappedRotary | Scoring):
             raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {shown(self.encoding)}.")
         for name, parameter in self.encoding.parameters().items():
             _check_parameter(self.encoding, name, parameter.shape, (self.weights or {}).get(name))
@@ -61,6 +62,11 @@ class Placed:
     def needs_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights, which a fused kernel does not return."""
         return not isinstance(self.encoding, RotaryEncoding | PositionScoring)
+
+    @property
+    def query_rotations(self) -> int:
+        """The number of rotations of each query: one for each region of a remapping, otherwise 1."""
+        return len(self.encoding.regions) if isinstance(self.encoding, RemappedRotary) else 1
 
     @property
     def needs_all_keys(self) -> bool:
@@ -91,16 +97,28 @@ class Placed:
     def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Check that queries and keys fit, and return them, rotated if the encoding rotates."""
         self._check(q, k)
+        if isinstance(self.encoding, RemappedRotary):
+            return self._rotated(self.encoding, q, keys=False), self._rotated(self.encoding, k, keys=True)
         if not isinstance(self.encoding, RotaryEncoding):
             return q, k
         for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
         for_keys = self._tables(self.encoding, k, self.key_positions)[-2:]
         return _rotate(q, for_queries, self.encoding.pairing), _rotate(k, for_keys, self.encoding.pairing)
 
+    def _rotated(self, encoding: RemappedRotary, x: Any, *, keys: bool) -> Any:
+        rows = self._tables(encoding, x, self.key_positions if keys else self.query_positions)
+        return encoding.join(x, rows, lambda x, *tables: _rotate(x, tables, encoding.pairing), keys=keys)
+
+    def products(self, q: Array, k: Array) -> Array:
+        """Return the product of each query and key, from the region of each pair if positions are remapped."""
+        if isinstance(self.encoding, RemappedRotary):
+            return self.encoding.products(q, k, *self._as_arrays(q))
+        return products(q, k)
+
     def _check(self, q: Array, k: Array) -> None:
         self._check_sizes("query_positions", self.query_positions, q)
         self._check_sizes("key_positions", self.key_positions, k)
-        if isinstance(self.encoding, RotaryEncoding | ContentScoring):
+        if isinstance(self.encoding, RotaryEncoding | RemappedRotary | ContentScoring):
             check_width("q", q, self.encoding.head_dim)
         if isinstance(self.encoding, Scoring):
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
@@ -135,13 +153,12 @@ class Placed:
             return None
         return self.encoding.values(self._weights(attention), *self._positions(attention), attention)
 
-    def _tables(self, encoding: RotaryEncoding, x: Array, positions: Any) -> tuple[Array, ...]:
+    def _tables(self, encoding: RotaryEncoding | RemappedRotary, x: Array, positions: Any) -> tuple[Array, ...]:
         """Return cosine and sine, and those of keys after those of queries where they differ."""
         if encoding.computes_rows:
             return encoding.rows_of(self._weights(x), _to_library_of(positions, x))
-        several = encoding.num_axes > 1
         dtype = np.float64 if dtype_name(x) == "float64" else np.float32
-        if several:
+        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1:
             rows = encoding.cos_sin(positions, dtype=dtype)
         else:
             rows = tables_by_block(partial(_rows, encoding, dtype), positions)
@@ -174,7 +191,7 @@ class Placed:
         return {**{name: _to_library_of(table, x) for name, table in constants}, **given}
 
 
-def _rows(encoding: RotaryEncoding, dtype: DType, positions: Any) -> tuple[Any, ...]:
+def _rows(encoding: RotaryEncoding | RemappedRotary, dtype: DType, positions: Any) -> tuple[Any, ...]:
     return tuple(encoding.rows(from_array(positions), dtype).values())
 
 

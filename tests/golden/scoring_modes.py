@@ -136,6 +136,7 @@ def attention_modes() -> Iterator[GoldenCase]:
         yield _attended(position, {}, dtype, LONG)
     for position, growth in ((None, "steps"), (rotary, "power")):
         yield _attended(position, {}, scale={"kind": "QueryScale", "length": 8, "scale": 0.5, "growth": growth})
+    yield _attended({"kind": "DualChunk", "rotary": rotary, "chunk_size": 11, "local_size": 3}, {})
 
 
 def _attended(
