@@ -14,12 +14,14 @@ if TYPE_CHECKING:
         AxialRotary,
         Binary,
         Cope,
+        DualChunk,
         Encoding,
         Fire,
         FourierFeatures,
         GridSinusoidal,
         Integer,
         Kerple,
+        LeakyReRoPE,
         Learned,
         LearnedQueryScale,
         LearnedRotary,
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
         Placed,
         QueryScale,
         RandomFourierFeatures,
+        ReRoPE,
         Rotary,
         Sandwich,
+        SelfExtend,
         ShawBias,
         Sine,
         Sinusoidal,
@@ -70,6 +74,7 @@ __all__ = [
     "Backend",
     "Binary",
     "Cope",
+    "DualChunk",
     "DynamicNTK",
     "Encoding",
     "Fire",
@@ -77,6 +82,7 @@ __all__ = [
     "GridSinusoidal",
     "Integer",
     "Kerple",
+    "LeakyReRoPE",
     "Learned",
     "LearnedQueryScale",
     "LearnedRotary",
@@ -92,9 +98,11 @@ __all__ = [
     "Proportional",
     "QueryScale",
     "RandomFourierFeatures",
+    "ReRoPE",
     "Rotary",
     "Sandwich",
     "Scaling",
+    "SelfExtend",
     "ShawBias",
     "Sine",
     "Sinusoidal",
@@ -141,9 +149,10 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
-        "LearnedQueryScale LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale "
-        "RandomFourierFeatures Rotary Sandwich ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+        "Alibi AxialRotary Binary Cope DualChunk Encoding Fire FourierFeatures GridSinusoidal Integer Kerple "
+        "LeakyReRoPE Learned LearnedQueryScale LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed "
+        "QueryScale RandomFourierFeatures ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias T5Bias "
+        "Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

@@ -45,8 +45,15 @@ class Position(Protocol):
     def needs_scores(self) -> bool:
         """Whether it needs the scores or the weights, which a fused kernel does not return."""
 
+    @property
+    def query_rotations(self) -> int:
+        """The number of rotations of each query that `rotate` returns one after the other; usually 1."""
+
     def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Return queries and keys, rotated if the encoding rotates."""
+
+    def products(self, q: Array, k: Array) -> Array:
+        """Return the product of each query and key, as `rotate` returned them, `(..., queries, keys)`."""
 
     def scores(self, content: AttentionInputs) -> Array | None:
         """Return what is added to the scores, or None."""
@@ -119,7 +126,7 @@ def attention_weights(
     array([[0.5, 0.5]])
     """
     q, k = fitted(q, k, position, bias, mask)
-    weights = partial(weigh, scale=1 / math.sqrt(q.shape[-1]), position=position, bias=bias, mask=mask)
+    weights = partial(weigh, scale=scale_of(q, position), position=position, bias=bias, mask=mask)
     operation = _unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights
     return computed(operation, q, {"k": grouped(k, q)}, bias=bias, mask=mask)
 
@@ -235,7 +242,7 @@ def _attended(
     xp = namespace_of(q)
     if 0 in (q.shape[-2], k.shape[-2]):
         return xp.matmul(_unweighted(q, k), v)
-    weights = weigh(q, k, scale=1 / math.sqrt(q.shape[-1]), position=position, bias=bias, mask=mask)
+    weights = weigh(q, k, scale=scale_of(q, position), position=position, bias=bias, mask=mask)
     weights = weights if dropout is None else dropout(weights)
     added = None if position is None else position.values(weights)
     if added is None:
@@ -246,7 +253,14 @@ def _attended(
 
 def _unweighted(q: Array, k: Array) -> Array:
     """Return the empty weights of no queries or no keys, which have no maximum to subtract."""
-    return namespace_of(q).matmul(q, namespace_of(k).matrix_transpose(k))
+    width = min(q.shape[-1], k.shape[-1])  # there may be more rotations of one than of the other
+    return products(q[..., :width], k[..., :width])
+
+
+def scale_of(q: Array, position: Position | None) -> float:
+    """Return 1 / √width, for queries that were rotated."""
+    width: int = q.shape[-1]
+    return 1 / math.sqrt(width if position is None else width // position.query_rotations)
 
 
 def weigh(
@@ -270,13 +284,19 @@ def scored(
 ) -> Array:
     """Return the scores with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
     xp = namespace_of(q)
-    scores: Array = xp.matmul(q, xp.matrix_transpose(k)) * scale
+    scores: Array = (products(q, k) if position is None else position.products(q, k)) * scale
     if bias is not None:
         scores = scores + xp.astype(bias, dtype_of(scores))
     if mask is not None:
         scores = xp.where(mask, scores, xp.full_like(scores, -math.inf))
     added = None if position is None else position.scores(AttentionInputs(q, k, scores))
     return scores if added is None else scores + xp.astype(added, dtype_of(scores))
+
+
+def products(q: A, k: A) -> A:
+    """Return the product of each query and key, q kᵀ: `(..., queries, keys)`."""
+    result: A = namespace_of(q).matmul(q, namespace_of(k).matrix_transpose(k))
+    return result
 
 
 def split_heads(x: A, num_heads: int) -> A:

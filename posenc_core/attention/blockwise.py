@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -12,7 +11,7 @@ import numpy as np
 from .._array_api.checks import check_floating, check_integer, check_rank, check_width, is_specialized, shown
 from .._array_api.namespace import A, Array, namespace_of
 from ..positions.sequences import arange_like
-from .attend import Position, attend, check_mask, check_values, computed, fitted, grouped, scored
+from .attend import Position, attend, check_mask, check_values, computed, fitted, grouped, scale_of, scored
 from .masks import causal
 from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
 
@@ -226,7 +225,7 @@ def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _
 def _attend_block(q: Array, k: Array, v: Array, *, additions: _Additions) -> tuple[Array, Array, Array]:
     """Return the fields of the `OnlineSoftmaxState` of one block."""
     xp = namespace_of(q)
-    max_score, weights = partial_softmax(scored(q, k, 1 / math.sqrt(q.shape[-1]), **additions._asdict()))
+    max_score, weights = partial_softmax(scored(q, k, scale_of(q, additions.position), **additions._asdict()))
     values = xp.matmul(weights, v)
     added = None if additions.position is None else additions.position.values(weights)
     if added is not None:

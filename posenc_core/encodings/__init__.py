@@ -13,6 +13,7 @@ from .additive.timestep import Timestep
 from .at_positions import Placed
 from .base import Encoding, Parameter, Tabular
 from .query_scale import LearnedQueryScale, QueryEncoding, QueryScale
+from .remapping import DualChunk, LeakyReRoPE, RemappedRotary, ReRoPE, SelfExtend
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
@@ -37,12 +38,14 @@ __all__ = [
     "Binary",
     "ContentScoring",
     "Cope",
+    "DualChunk",
     "Encoding",
     "Fire",
     "FourierFeatures",
     "GridSinusoidal",
     "Integer",
     "Kerple",
+    "LeakyReRoPE",
     "Learned",
     "LearnedQueryScale",
     "LearnedRotary",
@@ -55,10 +58,13 @@ __all__ = [
     "QueryEncoding",
     "QueryScale",
     "RandomFourierFeatures",
+    "ReRoPE",
+    "RemappedRotary",
     "Rotary",
     "RotaryEncoding",
     "Sandwich",
     "Scoring",
+    "SelfExtend",
     "ShawBias",
     "Sine",
     "Sinusoidal",

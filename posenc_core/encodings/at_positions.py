@@ -13,13 +13,14 @@ import numpy as np
 from .._array_api.checks import check_positions_shape, check_rank, check_type, check_width, is_static, shown
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, aligned, dtype_name, in_float32, namespace_of, shape_of
-from ..attention.attend import AttentionInputs
+from ..attention.attend import AttentionInputs, products
 from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import Pairing, rotate_pairs
 from ..tables.sincos import DType
 from .base import Encoding, Tabular
 from .query_scale import QueryEncoding
+from .remapping import RemappedRotary
 from .rotary.base import RotaryEncoding
 from .scoring.base import ContentScoring, PositionScoring, Scoring
 
@@ -50,7 +51,7 @@ class Placed:
     (1, 2, 3, 4)
     """
 
-    encoding: RotaryEncoding | Scoring | None
+    encoding: RotaryEncoding | RemappedRotary | Scoring | None
     query_positions: Any
     key_positions: Any
     weights: Mapping[str, Array] | None = None
@@ -60,7 +61,7 @@ class Placed:
     def __post_init__(self) -> None:
         check_type("query_scale", self.query_scale, QueryEncoding | None, "a QueryScale, a LearnedQueryScale or None")
         is_alone = self.encoding is None and self.query_scale is not None
-        if not is_alone and not isinstance(self.encoding, RotaryEncoding | Scoring):
+        if not is_alone and not isinstance(self.encoding, RotaryEncoding | RemappedRotary | Scoring):
             raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {shown(self.encoding)}.")
         _check_parameters("weights", self.encoding, self.weights)
         _check_parameters("scale_weights", self.query_scale, self.scale_weights)
@@ -73,6 +74,11 @@ class Placed:
     def needs_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights, which a fused kernel does not return."""
         return not isinstance(self.encoding, RotaryEncoding | PositionScoring | None)
+
+    @property
+    def query_rotations(self) -> int:
+        """The number of rotations of each query: one for each region of a remapping, otherwise 1."""
+        return len(self.encoding.regions) if isinstance(self.encoding, RemappedRotary) else 1
 
     @property
     def needs_all_keys(self) -> bool:
@@ -112,6 +118,8 @@ class Placed:
         return (q if self.query_scale is None else self._scale(self.query_scale, q)), k
 
     def _rotate(self, q: A, k: A) -> tuple[A, A]:
+        if isinstance(self.encoding, RemappedRotary):
+            return self._rotated(self.encoding, q, keys=False), self._rotated(self.encoding, k, keys=True)
         if not isinstance(self.encoding, RotaryEncoding):
             return q, k
         for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
@@ -126,10 +134,20 @@ class Placed:
         scaled: A = in_float32(mul, q, query_scale.factors_of(self.scale_weights or {}, rows))
         return scaled
 
+    def _rotated(self, encoding: RemappedRotary, x: Any, *, keys: bool) -> Any:
+        rows = self._tables(encoding, x, self.key_positions if keys else self.query_positions)
+        return encoding.join(x, rows, lambda x, *tables: _rotate(x, tables, encoding.pairing), keys=keys)
+
+    def products(self, q: Array, k: Array) -> Array:
+        """Return the product of each query and key, from the region of each pair if positions are remapped."""
+        if isinstance(self.encoding, RemappedRotary):
+            return self.encoding.products(q, k, *self._as_arrays(q))
+        return products(q, k)
+
     def _check(self, q: Array, k: Array) -> None:
         self._check_sizes("query_positions", self.query_positions, q)
         self._check_sizes("key_positions", self.key_positions, k)
-        if isinstance(self.encoding, RotaryEncoding | ContentScoring):
+        if isinstance(self.encoding, RotaryEncoding | RemappedRotary | ContentScoring):
             check_width("q", q, self.encoding.head_dim)
         if isinstance(self.encoding, Scoring):
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
@@ -163,13 +181,12 @@ class Placed:
             return None
         return self.encoding.values(self._weights(attention), *self._positions(attention), attention)
 
-    def _tables(self, encoding: RotaryEncoding, x: Array, positions: Any) -> tuple[Array, ...]:
+    def _tables(self, encoding: RotaryEncoding | RemappedRotary, x: Array, positions: Any) -> tuple[Array, ...]:
         """Return cosine and sine, and those of keys after those of queries where they differ."""
         if encoding.computes_rows:
             return encoding.rows_of(self._weights(x), _to_library_of(positions, x))
-        several = encoding.num_axes > 1
         dtype = np.float64 if dtype_name(x) == "float64" else np.float32
-        if several:
+        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1:
             rows = encoding.cos_sin(positions, dtype=dtype)
         else:
             rows = tables_by_block(partial(_rows, encoding, dtype), positions)

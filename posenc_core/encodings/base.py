@@ -64,6 +64,9 @@ class Tabular(Encoding):
     #: Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table.
     computes_rows: ClassVar[bool] = False
 
+    #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
+    needs_attention: ClassVar[bool] = False
+
     #: Whether keys have tables of their own, which come after those of queries.
     key_tables: ClassVar[bool] = False
 

@@ -21,12 +21,13 @@ from .._array_api.checks import (
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import all_of, causal, valid_lengths
-from ..encodings import ContentScoring, Encoding, QueryEncoding, RotaryEncoding, Scoring
+from ..encodings import ContentScoring, Encoding, QueryEncoding, RemappedRotary, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
 from .base import Documented
 from .inputs import as_integers, cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
 from .positional_encoding import check_dropout
+from .remapping import RemappedRows
 from .rotary_embedding import RotaryEmbedding
 
 
@@ -36,8 +37,8 @@ class AttentionOutput(NamedTuple):
     Attributes:
         result: shape `(batch, queries, num_hiddens)`.
         weights: attention weights before dropout, `(batch, num_heads, queries, keys)`; () if not requested.
-        cache: keys (rotated by a rotary encoding) and values of all tokens so far, each of shape
-            `(batch, num_kv_heads, length, head_dim)`; () if not requested.
+        cache: keys (rotated by a rotary encoding, unless it remaps positions) and values of all tokens so far, each of
+            shape `(batch, num_kv_heads, length, head_dim)`; () if not requested.
     """
 
     result: Any
@@ -86,6 +87,7 @@ class MultiHeadAttention(Documented):
         dropout: probability of dropping an attention weight in training.
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
         position: a rotary or scoring encoding, or a layer with one; blocks with the same layer share its table.
+            With one that remaps positions, like `SelfExtend`, calls need `causal=True`.
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
             the terms that `position` adds to scores, those that use queries grow with it.
@@ -156,8 +158,8 @@ class MultiHeadAttention(Documented):
         self.dropout = self.backend.dropout(dropout)
         rotary = scoring = None
         if shared is not None:  # it may be an empty container, which is false
-            rotary, scoring = (shared, None) if isinstance(encoding, RotaryEncoding) else (None, shared)
-        elif isinstance(encoding, RotaryEncoding):
+            rotary, scoring = (None, shared) if isinstance(encoding, Scoring) else (shared, None)
+        elif isinstance(encoding, RotaryEncoding | RemappedRotary):
             rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
         elif isinstance(encoding, Scoring):
             scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
@@ -211,22 +213,19 @@ class MultiHeadAttention(Documented):
             k = self._heads("W_k", keys, self.num_kv_heads)
             v = self._heads("W_v", values, self.num_kv_heads)
             at = self._token_positions(q, k, start, positions, key_positions, cache)
+            self._check_order(causal)
             q, k = self._rotate(q, k, at)
             if self.query_scale is not None:
                 q = self.scaling(q, start=at.start, positions=at.positions)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
-            scoring = self.scoring
-            if scoring is not None:
-                batch, length, count = at.sizes
-                scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
-                scoring = scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
+            position = self._position(q, k, at)
             visible = self._visible(q, at, valid_lens, mask, causal, native.pop("keys_mask", None))
             dropout = self.active_dropout(**native)
-            result = self.W_o(merge_heads(attend(q, k, v, position=scoring, mask=visible, dropout=dropout)))
+            result = self.W_o(merge_heads(attend(q, k, v, position=position, mask=visible, dropout=dropout)))
             if cache is None and not weights:
                 return result
-            shares = attention_weights(q, k, position=scoring, mask=visible) if weights else ()
+            shares = attention_weights(q, k, position=position, mask=visible) if weights else ()
             return AttentionOutput(result, shares, () if cache is None else (k, v))
 
     def check_tokens(self, queries: Any, keys: Any, values: Any) -> None:
@@ -261,7 +260,7 @@ class MultiHeadAttention(Documented):
 
     def _rotate(self, q: Any, k: Any, at: TokenPositions) -> tuple[Any, Any]:
         """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
-        if self.rotary is None:
+        if self.rotary is None or self.rotary.encoding.needs_attention:
             return q, k
         limit = self.rotary.encoding.max_seq_len
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
@@ -270,6 +269,27 @@ class MultiHeadAttention(Documented):
         if self.rotary.encoding.key_tables:
             return rotated, self.rotary(k, k, **of_keys)[1]
         return rotated, self.rotary(k, **of_keys)
+
+    def _check_order(self, is_causal: bool) -> None:
+        """Raise if positions are remapped, which hides keys after their query, and the call does not ask for that."""
+        if self.rotary is not None and self.rotary.encoding.needs_attention and not is_causal:
+            raise ValueError(
+                f"`causal` must be True for {shown(self.position)}, which is for causal attention, got False."
+            )
+
+    def _position(self, q: Any, k: Any, at: TokenPositions) -> Any:
+        """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
+        batch, length, count = at.sizes
+        if self.scoring is not None:
+            self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
+            return self.scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
+        if self.rotary is None or not self.rotary.encoding.needs_attention:
+            return None
+        layer, encoding = self.rotary, self.rotary.encoding
+        layer.prepare(q, None)
+        encoding = encoding.at(at.seq_len) if encoding.max_seq_len and at.seq_len > encoding.max_seq_len else encoding
+        rows = layer.rows(q, at.start, at.positions, -2, encoding), layer.rows(k, 0, at.key_positions, -2, encoding)
+        return RemappedRows(layer, encoding, *rows, *self._arrays_of(at, at.positions, at.key_positions, q))
 
     def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
         """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None."""
@@ -301,6 +321,10 @@ class MultiHeadAttention(Documented):
         given = [x for x in (at.positions, at.key_positions) if x is not None]
         are_points = at.axes > 1 and any(len(x.shape) > 1 for x in given)
         positions, key_positions = (None, None) if are_points else (at.positions, at.key_positions)
+        return causal(*self._arrays_of(at, positions, key_positions, q))
+
+    def _arrays_of(self, at: TokenPositions, positions: Any, key_positions: Any, q: Any) -> tuple[Array, Array]:
+        """Return the positions of queries and keys as arrays of the framework; counted where they are None."""
         _, queries, keys = at.sizes
         if positions is not None:
             at_queries = self._like("positions", positions, q)
@@ -309,7 +333,7 @@ class MultiHeadAttention(Documented):
         else:
             at_queries = counted_from(self._like("start", at.start, q), queries)
         at_keys = arange_like(keys, like=q) if key_positions is None else self._like("key_positions", key_positions, q)
-        return causal(at_queries, at_keys)
+        return at_queries, at_keys
 
     def _like(self, name: str, given: Any, q: Any) -> Any:
         """Return a list or a NumPy array as an array of the framework; others as they are."""
@@ -325,14 +349,14 @@ def check_attention(
     if num_hiddens % num_heads:
         raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
     head_dim = num_hiddens // num_heads
-    if not isinstance(position, RotaryEncoding | Scoring | None):
+    if not isinstance(position, RotaryEncoding | RemappedRotary | Scoring | None):
         raise TypeError(
             f"`position` must be a rotary or scoring encoding or None, got {shown(position)}; "
             "PositionalEncoding adds the others to tokens."
         )
     if isinstance(position, Scoring) and position.num_heads != num_heads:
         raise ValueError(f"`position` must have `num_heads` {num_heads}, got {shown(position)}.")
-    if isinstance(position, RotaryEncoding | ContentScoring) and position.head_dim != head_dim:
+    if isinstance(position, RotaryEncoding | RemappedRotary | ContentScoring) and position.head_dim != head_dim:
         raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {shown(position)}.")
     if num_kv_heads is None:
         return num_hiddens, num_heads, num_heads

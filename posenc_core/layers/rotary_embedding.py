@@ -10,7 +10,7 @@ import numpy as np
 from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned, name_of_dtype, namespace_of
-from ..encodings import RotaryEncoding
+from ..encodings import RemappedRotary, RotaryEncoding
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
 from .base import check_encoding
@@ -44,10 +44,10 @@ class RotaryEmbedding(TableLayer):
              [-0.3012,  1.3818]]]], dtype=float32)
     """
 
-    encoding: Any  # RotaryEncoding
+    encoding: Any  # RotaryEncoding, or RemappedRotary for attention alone
 
-    def __init__(self, encoding: RotaryEncoding, *, max_len: int | None = None, **native: Any) -> None:
-        check_encoding(encoding, RotaryEncoding, "a rotary")
+    def __init__(self, encoding: RotaryEncoding | RemappedRotary, *, max_len: int | None = None, **native: Any) -> None:
+        check_encoding(encoding, (RotaryEncoding, RemappedRotary), "a rotary")
         super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
 
     def rotate(
@@ -84,6 +84,8 @@ class RotaryEmbedding(TableLayer):
             rotated = self._rotated_by_kernel(q, k, start)
             if rotated is not None:
                 return rotated[0] if k is None else rotated
+        if encoding.needs_attention:
+            raise TypeError(rotates_in_attention(encoding))
         self.check_prepared("q", q, encoding.head_dim)
         if not is_usual:
             sequence_axis(q, seq_axis, name="q")
@@ -93,10 +95,7 @@ class RotaryEmbedding(TableLayer):
             raise ValueError(
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
-        if encoding.computes_rows:
-            rows = self._rows_of_parameters(q, start, positions, seq_axis, encoding)
-        else:
-            rows = self.lookup(q, start, positions, seq_axis, encoding)
+        rows = self.rows(q, start, positions, seq_axis, encoding)
         if k is not None and len(rows) == 2:
             both = self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
             if both is not None:
@@ -141,11 +140,12 @@ class RotaryEmbedding(TableLayer):
         check_known("columns", columns, COLUMNS)
         wanted = self._floating(dtype)
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
-        look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
+        if encoding.needs_attention:
+            raise TypeError(rotates_in_attention(encoding))
         tokens, xp = self._as_tokens(positions), self.backend.namespace
         if self.backend.is_float64(tokens) != ("float64" in str(wanted)):  # tables have the precision of tokens
             tokens = xp.astype(tokens, wanted if "float64" in str(wanted) else xp.float32)
-        rows = look_up(tokens, 0, positions, -2, encoding)
+        rows = self.rows(tokens, 0, positions, -2, encoding)
         if columns == "channels":
             stills = (1.0, 0.0) * (len(rows) // 2)
             each = zip(rows, stills, strict=True)
@@ -211,6 +211,11 @@ class RotaryEmbedding(TableLayer):
             cos, sin = aligned(cos, x, seq_axis=seq_axis), aligned(sin, x, seq_axis=seq_axis)
         return self.backend.rotate(x, cos, sin, self.encoding.pairing)
 
+    def rows(self, x: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
+        """Return the rows of the tokens in `x`: of the tables, or computed from learned frequencies."""
+        look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
+        return look_up(x, start, positions, seq_axis, encoding)
+
     def _rows_of_parameters(self, q: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
         """Return rows that the framework computes from learned frequencies."""
         if encoding is not self.encoding and encoding != self.encoding:
@@ -230,7 +235,15 @@ class RotaryEmbedding(TableLayer):
         )
 
 
-def _num_positions(encoding: RotaryEncoding, max_len: int | None) -> int:
+def rotates_in_attention(encoding: RemappedRotary) -> str:
+    """Return the message that a layer alone cannot rotate by these positions."""
+    return (
+        f"`encoding` rotates each token several times, in attention alone, got {shown(encoding)}; give it to "
+        "`MultiHeadAttention(position=…)`, or to `attend` as `Placed`."
+    )
+
+
+def _num_positions(encoding: RotaryEncoding | RemappedRotary, max_len: int | None) -> int:
     """Return the number of positions in the tables: `max_len`, or what the encoding is known to be for.
 
     Warns if the tables are shorter than the encoding was loaded for.

@@ -20,6 +20,7 @@ from ..attention.attend import (
     attention_weights,
     check_mask,
     merge_heads,
+    products,
     split_heads,
 )
 from ..attention.masks import causal, padding
@@ -302,11 +303,16 @@ class RotaryRows:
     query_rows: Rows
     key_rows: Rows
     needs_scores: ClassVar[bool] = False
+    query_rotations: ClassVar[int] = 1
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Return the rotated queries and keys."""
         q_rotated = rotate_pairs(q, *self.query_rows, pairing=self.pairing)
         return q_rotated, rotate_pairs(k, *self.key_rows, pairing=self.pairing)
+
+    def products(self, q: Array, k: Array) -> Array:
+        """Return the product of each query and key."""
+        return products(q, k)
 
     def scores(self, content: AttentionInputs) -> None:
         """Return None: nothing is added to the scores."""

@@ -424,7 +424,13 @@ def test_gradients_agree_with_finite_differences(on, to_backend, position, kerne
 
 @pytest.mark.parametrize(
     "case",
-    [case for case in cases() if case.label.startswith(("MultiHeadAttention", "attend")) and case.check != "compiled"],
+    [
+        case
+        for case in cases()
+        if case.label.startswith(("MultiHeadAttention", "attend"))
+        and case.check != "compiled"
+        and not any(name in case.label for name in ("SelfExtend", "ReRoPE", "DualChunk"))  # which no kernel computes
+    ],
     ids=lambda case: case.name,
 )
 def test_golden_numbers_without_the_fused_kernel(on, monkeypatch, case):

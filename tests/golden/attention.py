@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import mpmath as mp
+import remapping
 from numbers_of import DTYPES, power, rounded
 from query_scale import factor_of
 
@@ -18,8 +19,13 @@ ALIBI = {"kind": "Alibi", "num_heads": HEADS}
 T5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
 SCALE = {"kind": "QueryScale", "length": 2, "scale": 0.75}
 SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
+SELF_EXTEND = {"kind": "SelfExtend", "rotary": ROTARY, "window": 2, "group_size": 2}
+RE_ROPE = {"kind": "ReRoPE", "rotary": XPOS, "window": 2}
+LEAKY = {"kind": "LeakyReRoPE", "rotary": ROTARY, "window": 2, "factor": 1.5}
+DUAL_CHUNK = {"kind": "DualChunk", "rotary": ROTARY, "chunk_size": 3, "local_size": 1}
 ROWS, QUERIES = [4, 0], [[1, 2, 5], [0, 3, 4]]
 FAR = {"positions": [[1048577, 5, 3], [0, -2, 7]], "key_positions": [[1048576, 1048577, 4, 0, 9], [1, 0, -2, 3, 7]]}
+CLOSE = {"positions": [[2, 3, 4], [5, 4, 6]], "key_positions": [[0, 1, 2, 3, 4], [2, 3, 4, 5, 6]]}
 
 GoldenCase = dict[str, Any]
 
@@ -54,6 +60,15 @@ def attention() -> Iterator[GoldenCase]:
     yield _cut(ROTARY, numbers, SCALE)
     learned = {"kind": "LearnedQueryScale", "num_heads": HEADS}
     yield _whole("Rotary, a learned query scale, groups, causal", ROTARY, 1, {"causal": True}, numbers, learned)
+    for name, position, kv_heads, options in (
+        ("SelfExtend, groups, given positions, causal", SELF_EXTEND, 1, FAR),
+        ("ReRoPE, given positions, lengths of queries, causal", RE_ROPE, 2, {"valid_lens": QUERIES, **CLOSE}),
+        ("LeakyReRoPE, given positions, causal", LEAKY, 2, FAR),
+        ("DualChunk, groups, from 2 on, causal", DUAL_CHUNK, 1, {"start": 2}),
+    ):
+        yield _whole(name, position, kv_heads, options | {"causal": True}, numbers)
+    yield _cut(SELF_EXTEND, numbers, SCALE)
+    yield _cut(DUAL_CHUNK, numbers)
 
 
 def attend() -> Iterator[GoldenCase]:
@@ -63,6 +78,9 @@ def attend() -> Iterator[GoldenCase]:
         for dtype, bits in DTYPES.items():
             if dtype != "float64" or position is not ROTARY:  # its table is float32
                 yield {"name": f"attend, {name}, {dtype}", "dtype": dtype} | _alone(position, heads, bits, numbers)
+    for position in (SELF_EXTEND, DUAL_CHUNK):
+        name = f"attend, {position['kind']}, groups, float32"
+        yield {"name": name, "dtype": "float32"} | _alone(position, 1, DTYPES["float32"], numbers)
 
 
 def _alone(position: Any, heads: int, bits: int, numbers: random.Random) -> GoldenCase:
@@ -193,6 +211,9 @@ class _Formula:
     ) -> None:
         self.position, self.parameters, self.options, self.bits = position, parameters, options, bits
         self.kind = position and position["kind"]
+        self.remapping = position if self.kind in remapping.KINDS else None
+        if self.remapping:
+            self.position, self.kind = position["rotary"], position["rotary"]["kind"]
         self.scale = scale
 
     def mixed(self, q: list[Any], keys: Any, values: Any, at: tuple[int, int, int], kv_heads: int) -> list[Any]:
@@ -203,13 +224,24 @@ class _Formula:
         p = self.place("positions", b, at[2], self.options.get("start", 0))
         places = [self.place("key_positions", b, j, 0) for j in range(len(k))]
         seen = [j for j in range(len(k)) if self.sees(at, j, p, places[j])]
-        turned = self.turned(q, p, 1)
         if self.scale:
-            turned = [factor_of(self.scale, p, self.parameters, h) * x for x in turned]
-        scores = {j: self.score(turned, self.turned(k[j], places[j], -1), h, p, places[j]) for j in seen}
+            q = [factor_of(self.scale, p, self.parameters, h) * x for x in q]
+        pairs = self._pairs(q, p, k, [(j, places[j]) for j in seen])
+        scores = {j: self.score(*pair, h, p, places[j]) for j, pair in zip(seen, pairs, strict=True)}
         total = mp.fsum(mp.exp(score) for score in scores.values())
         rows = {j: self.value(v[j], p, places[j]) for j in seen}
         return [mp.fsum(mp.exp(scores[j]) / total * rows[j][c] for j in seen) for c in range(HEAD_DIM)]
+
+    def _pairs(
+        self, q: list[Any], p: int, k: Any, keys: list[tuple[int, int]]
+    ) -> Iterator[tuple[list[Any], list[Any]]]:
+        """Yield the rotated query and key of each pair; remapped ones with the whole distance in the query."""
+        if not self.remapping:
+            turned = self.turned(q, p, 1)
+            yield from ((turned, self.turned(k[j], place, -1)) for j, place in keys)
+            return
+        for j, place in keys:
+            yield self.turned(q, remapping.of(self.remapping, p, place), 1), self.turned(k[j], 0, -1)
 
     def place(self, name: str, b: int, i: int, start: int) -> int:
         given = self.options.get(name)

@@ -26,6 +26,7 @@ from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from position_scoring import position_scoring, scoring_constants
 from query_scale import learned_query_scale, query_scale
+from remapping import remapping
 from resizing import resizing
 from rope import learned_rotary, rope_models, scalings, turns
 from vision import vision_models
@@ -252,6 +253,7 @@ MAKERS = (
     position_scoring,
     query_scale,
     learned_query_scale,
+    remapping,
     saved,
     modes,
     vision_models,

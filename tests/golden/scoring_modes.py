@@ -140,6 +140,7 @@ def attention_modes() -> Iterator[GoldenCase]:
         yield _attended(position, {}, scale={"kind": "QueryScale", "length": 8, "scale": 0.5, "growth": growth})
     learned = {"slope": [0.25, -0.5], "intercept": [0.75, 1.5]}
     yield _attended(rotary, learned, scale={"kind": "LearnedQueryScale", "num_heads": HEADS})
+    yield _attended({"kind": "DualChunk", "rotary": rotary, "chunk_size": 11, "local_size": 3}, {})
 
 
 def _attended(
