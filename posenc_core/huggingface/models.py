@@ -275,7 +275,8 @@ _USUAL = (
     "granite4_vision", "granite_docling", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared",
     "hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hyperclovax", "idefics", "jais2",
     "kyutai_speech_to_text", "lasr_encoder", "llama", "mimi", "mimi_decoder", "mimi_encoder", "minicpm3",
-    "ministral", "mistral", "moshi", "nemotron3_diarization_audio", "olmo", "olmo2", "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "pocket_tts",
+    "ministral", "mistral", "moshi", "nemotron3_diarization_audio", "olmo", "olmo2", "olmo_hybrid", "olmoe",
+    "phi3", "phi4_multimodal", "pocket_tts",
     "pocket_tts_audio_tokenizer", "pocket_tts_audio_tokenizer_decoder", "pocket_tts_audio_tokenizer_encoder",
     "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2", "ultrabert", "unlimited_ocr", "voxtral_realtime",
 )  # fmt: skip
