@@ -7,11 +7,25 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_core import MultimodalRotary, Rotary, Sinusoidal, YaRN, attend, attend_by_block, causal, rotate
+from posenc_backends.numpy import MultiHeadAttention, RotaryEmbedding
+from posenc_core import (
+    AxialRotary,
+    MultimodalRotary,
+    Rotary,
+    Sinusoidal,
+    YaRN,
+    attend,
+    attend_by_block,
+    causal,
+    padding,
+    rotate,
+)
+from posenc_core.analysis.differences import difference
 from posenc_core.attention import blockwise
 from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
 from posenc_core.formats.params import from_params
+from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.position_facts import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
 from posenc_core.scaling import Proportional
@@ -140,3 +154,44 @@ def test_the_end_of_no_positions_is_the_length():
     assert end_of(np.array([2.5]), 0, 1) == 4
     assert end_of(object(), 0, 4) == 0
     assert end_of(np.zeros(0, np.int64), 0, 4) == 0
+
+
+def test_the_least_number_of_padding_is_that_of_int64():
+    tokens = np.array([[3, -(2**63)]])
+    np.testing.assert_array_equal(padding(tokens, pad=-(2**63)), [[[[True, False]]]])
+    with pytest.raises(ValueError, match="pad"):
+        padding(tokens, pad=-(2**63) - 1)
+
+
+def test_frames_of_cosmos_are_counted_as_24_per_second():
+    config = {"_class_name": "CosmosTransformer3DModel"}
+    slow, usual = (diffusers_positions(config, height=4, width=4, frames=3, fps=fps) for fps in (12, 24))
+    np.testing.assert_array_equal(slow, usual * [[2], [1], [1]])
+
+
+def test_the_difference_of_axes_counts_them():
+    one, two = Rotary(head_dim=8, layout="half"), AxialRotary(head_dim=8, layout="half", axes_dims=(2, 6))
+    (axes,) = (each for each in difference(one, two, positions=9).properties if each.name == "axes")
+    assert (axes.a, axes.b) == ("one", "2, with 1, 3 pairs")
+
+
+def test_zeros_with_a_gradient_have_an_axis_for_columns():
+    layer = RotaryEmbedding(Rotary(head_dim=4, layout="half"))
+    zeros = layer._zero(np.arange(3.0), np.zeros((3, 2), np.float32))
+    np.testing.assert_array_equal(zeros, np.zeros((3, 1)))
+
+
+def test_a_shared_layer_is_checked_and_an_encoding_is_not(monkeypatch):
+    rotary = Rotary(head_dim=4, layout="half")
+    layer, checked = RotaryEmbedding(rotary), []
+    monkeypatch.setattr(type(layer.backend), "check_shared", lambda self, shared: checked.append(shared))
+    for position in (rotary, layer, None):
+        MultiHeadAttention(8, 2, position=position)
+    assert checked == [layer]
+
+
+def test_a_base_of_params_is_above_1():
+    sizes = {"dim": 64, "n_heads": 4, "n_layers": 1}
+    assert from_params(sizes | {"rope_theta": 1.5})["rope_parameters"]["rope_theta"] == 1.5
+    with pytest.raises(ValueError, match="rope_theta"):
+        from_params(sizes | {"rope_theta": 1.0})

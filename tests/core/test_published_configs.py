@@ -78,34 +78,62 @@ def test_a_tower_is_that_of_its_default_config_where_a_config_lacks_all(name):
     for options in ({}, {"layer_type": "full_attention"}, {"layer_type": "window_attention"}):
         assert np.array_equal(*(rows_of(config, TOWERS[name]["options"] | options) for config in (bare, whole)))
     assert load_rope(bare) == load_rope(whole)
+    of_image = TOWERS[name]["options"] | {"grid_thw": None}
+    assert np.array_equal(*(rows_of(config | {"image_size": 336}, of_image) for config in (bare, whole)))
     for key in set(whole) - {"model_type", "rope_parameters"}:
         less_one = {other: value for other, value in whole.items() if other != key}
         assert np.array_equal(rows_of(less_one, TOWERS[name]["options"]), rows_of(whole, TOWERS[name]["options"])), key
 
 
 def rows_of(config, options):
-    """Return the positions of the patches and of a window, or the error."""
+    """Return the positions of the patches of one grid, or the error."""
     try:
-        return vision_positions(config, [(4, 20)], part=None, **options)
+        return vision_positions(config, **{"grid_thw": [(4, 20)], "part": None} | options)
     except (TypeError, ValueError) as error:
         return str(error)
 
 
-def test_the_base_is_that_of_the_default_config_where_a_config_lacks_it():
+SIZES = ({}, {"hidden_size": 512, "num_attention_heads": 4}, {"head_dim": 128})
+
+
+@pytest.mark.parametrize("key", ["rope_theta", "partial_rotary_factor"])
+def test_base_and_share_are_those_of_the_default_config_where_a_config_lacks_them(key):
     count = 0
     for name, one in MODELS.items():
         rope = one["config"].get("rope_parameters", {})
-        sizes = {"hidden_size": 512, "num_attention_heads": 4} if "num_heads" not in one["config"] else {}
-        config = sizes | {key: value for key, value in one["config"].items() if not isinstance(value, dict)}
-        others = {key: value for key, value in rope.items() if key != "rope_theta"}
-        try:
-            found = load_rope(config | {"rope_parameters": others})
-        except (TypeError, ValueError):
-            continue
-        if "rope_theta" in rope and found is not None:
-            assert found.base == rope["rope_theta"], name
+        flat = {other: value for other, value in one["config"].items() if not isinstance(value, dict)}
+        configs = [sizes | flat | {"rope_parameters": rope} for sizes in SIZES]
+        whole, found = next(((config, load_rope(config)) for config in configs if is_readable(config)), (None, None))
+        if key in rope and whole is not None:
+            less_one = {other: value for other, value in whole.items() if other != key}
+            inner = {other: value for other, value in rope.items() if other != key}
+            assert load_rope(less_one | {"rope_parameters": inner}) == found, name
             count += 1
-    assert count > 150
+    assert count > (150 if key == "rope_theta" else 20)
+
+
+def is_readable(config):
+    try:
+        return load_rope(config) is not None
+    except (TypeError, ValueError):
+        return False
+
+
+@pytest.mark.parametrize(
+    ("name", "layer_type", "base", "channels"),
+    [
+        ("chatglm", None, 10000, 64),
+        ("mimo_v2", "sliding_attention", 10000, 64),
+        ("llama4_text", "chunked_attention", 500000, 128),
+        ("kimi_k2", None, 10000, 64),
+        ("fuyu", None, 25000, 64),
+    ],
+)
+def test_models_without_a_default_config(name, layer_type, base, channels):
+    """Sources: the code beside the weights of ChatGLM2, Fuyu, MiMo-V2 and Kimi K2; Meta's of Llama 4."""
+    sizes = {"hidden_size": 512, "num_attention_heads": 4} | ({"qk_rope_head_dim": 64} if name == "kimi_k2" else {})
+    found = load_rope({"model_type": name} | sizes, layer_type=layer_type)
+    assert (found.base, found.rotary_channels) == (base, channels)
 
 
 @pytest.mark.parametrize(("layer_type", "base"), [("main", 10000), ("compress", 160000)])
