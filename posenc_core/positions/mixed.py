@@ -41,7 +41,12 @@ def with_audio(
     """
     chunk = check_integer("chunk", chunk, maximum=LIMIT)
     sound = sequence(check_integer("audio", audio, maximum=LIMIT))
-    video = cells_of((frames, height, width, interval))
+    for name, size in (("frames", frames), ("height", height), ("width", width)):
+        check_integer(name, size, maximum=LIMIT)
+    try:
+        video = cells_of((frames, height, width, interval))
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("`segments`", "`interval`")) from error
     parts = [part for _, part in alternating(video, np.tile(sound, (3, 1)), chunk)]
     return Block(np.concatenate(parts, axis=1), int(parts[-1].max()) + 1)
 
@@ -95,6 +100,8 @@ def diagonal(segments: Iterable[int | tuple[int, int, int]], *, spacing: float =
     for sizes in _checked(segments, 3):
         cells: npt.NDArray[Any] = grid(*sizes) if len(sizes) > 1 else np.tile(sequence(*sizes), (3, 1))
         if len(sizes) > 1:
+            if (sizes[0] - 1) * step >= LIMIT:
+                raise ValueError(f"`spacing` must keep positions below 2**31, got {shown(spacing)}.")
             time, middle = cells[0] * step, [[(size - 1) // 2] for size in sizes[1:]]
             cells = np.concatenate([time[None], cells[1:] - middle + time])
         parts.append(cells + start)
