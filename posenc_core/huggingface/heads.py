@@ -52,9 +52,12 @@ def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | N
     name = BY_LAYER.get(layer_type or "", "")
     if config.get(name) is not None:
         return {name: config[name]}
-    for index, one in enumerate(types_of(config)):
-        if one == layer_type and index in (widths := _by_index(config)):
+    widths, types = _by_index(config), types_of(config)
+    for index, one in enumerate(types):
+        if one == layer_type and index in widths:
             return widths[index]
+    if config.get("per_layer_config") is not None and (types or not widths):
+        return {}  # transformers writes it for layers whose width differs, so that these have that of all
     default = dict(model.heads).get(layer_type or "")
     return {"head_dim": default} if default else {}
 
@@ -106,6 +109,10 @@ def rotary_channels_of(config: Mapping[str, Any], parameters: Mapping[str, Any],
     if latent:  # the share may refer to the whole head, of which the rotated tensor is a part
         widths |= {config.get("head_dim") or head, latent + (config.get("qk_nope_head_dim") or 0)}
     shares = {int(width * (model.share if share is None else share)) for width in widths}
+    if rotary_dim is None and share is None and model.rotary_dim:
+        if "rotary_dim" in config:
+            raise ValueError("`rotary_dim` must be a number of channels, got None: without it, the model fails.")
+        rotary_dim = model.rotary_dim
     if rotary_dim is None:
         (rotary_dim,) = shares
     elif share is not None and rotary_dim not in shares:

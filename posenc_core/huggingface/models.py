@@ -23,6 +23,7 @@ class Model(NamedTuple):
         layout, placement, direction: as in `Rotary`.
         base: the base of the frequencies.
         share: the partial rotary factor.
+        rotary_dim: the number of rotated channels; None if it is the share of the head.
         head_dim: the width of a head; None if it is the hidden size divided by the number of heads.
         heads: pairs of a layer type and its width of a head, if layer types differ.
         sections, arrangement: as in `MultimodalRotary`; or `"openpangu"`, see `sections.spread`.
@@ -38,6 +39,7 @@ class Model(NamedTuple):
     direction: Direction = "forward"
     base: float = 10000
     share: float = 1.0
+    rotary_dim: int | None = None
     head_dim: int | None = None
     heads: tuple[tuple[str, int], ...] = ()
     sections: tuple[int, ...] = ()
@@ -110,7 +112,7 @@ MODELS = {
     "blt_local_encoder": Model(layout="interleaved", base=500_000),
     "blt_patcher": Model(layout="interleaved"),
     "chatglm": Model(layout="interleaved", share=0.5),
-    "codegen": Model(layout="interleaved"),
+    "codegen": Model(layout="interleaved", rotary_dim=64),
     "cohere": Model(layout="interleaved", base=500_000),
     "cohere2": Model(layout="interleaved", only=_SLIDING),
     "cohere2_moe": Model(layout="interleaved", head_dim=128, only=_SLIDING),
@@ -125,7 +127,7 @@ MODELS = {
     "glm4": Model(layout="interleaved", share=0.5, head_dim=128),
     "glm4v": _multimodal("glm", layout="interleaved"),
     "glm_ocr": _multimodal("glm", layout="interleaved"),
-    "gptj": Model(layout="interleaved"),
+    "gptj": Model(layout="interleaved", rotary_dim=64),
     "helium": Model(layout="interleaved", base=100_000, head_dim=128),
     "llama4": Model(layout="interleaved", base=500_000, head_dim=128, only=("chunked_attention",)),
     "moonshine": Model(layout="interleaved", share=0.9),
@@ -273,12 +275,11 @@ _USUAL = (
     "arcee", "aria", "chameleon", "clvp_encoder", "dbrx", "deepseek_ocr2", "deepseek_ocr2_encoder", "diffllama",
     "doge", "dots1", "esmc", "eurobert", "falcon", "falcon_h1", "gpt_neox_japanese", "gradium_phonon_tts", "granite",
     "granite4_vision", "granite_docling", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared",
-    "hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hyperclovax", "idefics", "jais2",
-    "kyutai_speech_to_text", "lasr_encoder", "llama", "mimi", "mimi_decoder", "mimi_encoder", "minicpm3",
-    "ministral", "mistral", "moshi", "nemotron3_diarization_audio", "olmo", "olmo2", "olmo_hybrid", "olmoe",
-    "phi3", "phi4_multimodal", "pocket_tts",
-    "pocket_tts_audio_tokenizer", "pocket_tts_audio_tokenizer_decoder", "pocket_tts_audio_tokenizer_encoder",
-    "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2", "ultrabert", "unlimited_ocr", "voxtral_realtime",
+    "hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hyperclovax", "idefics", "jais2", "kyutai_speech_to_text",
+    "lasr_encoder", "llama", "mimi", "mimi_decoder", "mimi_encoder", "minicpm3", "ministral", "mistral", "moshi",
+    "nemotron3_diarization_audio", "olmo", "olmo2", "olmo_hybrid", "olmoe", "phi3", "phi4_multimodal", "pocket_tts",
+    "pocket_tts_audio_tokenizer", "pocket_tts_audio_tokenizer_decoder", "pocket_tts_audio_tokenizer_encoder", "qwen2",
+    "qwen2_moe", "qwen3_moe", "starcoder2", "ultrabert", "unlimited_ocr", "voxtral_realtime",
 )  # fmt: skip
 MODELS |= dict.fromkeys(_USUAL, Model())
 _WITHIN = {  # models of several parts: the type of their text model, for configs that leave it out
@@ -300,6 +301,15 @@ WRITTEN = {  # with a scaling, or different layer types, that no other key stand
     "gemma4_unified", "gpt_oss", "higgs_audio_v2", "laguna", "lfm3", "lfm3_vl", "mellum", "ministral3", "mistral4",
     "mistral_large4", "neomme", "openai_privacy_filter", "step3p5", "step3p7", "ultrabert", "ultravbert", "zaya",
 }  # fmt: skip
+WITHOUT_BASE = {  # whose parameters of a layer type have no default base: transformers fails without it
+    "diffusion_gemma", "embedding_gemma2", "gemma4", "gemma4_unified", "laguna", "mellum", "zaya",
+}  # fmt: skip
+LAYER_DEFAULTS = {  # of the parameters of a layer type
+    "neomme": {
+        "full_attention": {"rope_theta": 1_000_000.0, "partial_rotary_factor": 0.25},
+        "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 1.0},
+    },
+}
 NEVER = {  # no RoPE, although the config may have keys for it
     "glm5_next", "inkling2", "kimi_linear", "nemotron_h",
 }  # fmt: skip

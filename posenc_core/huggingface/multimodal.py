@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_known, check_number, shown
-from ..positions import After, Multimodal, Segment, multimodal
-from .config import contents
+from ..positions import After, Block, Multimodal, Segment, indexed, multimodal, with_audio
+from ..positions.grids import cells_of
+from ..positions.mixed import alternating
+from .config import ROPES, contents, text_of, values_of
 from .parts import is_tower, part_of
+from .sections import KEYS as SECTIONS
 from .sizes import array_of, grids_of, integers_of, size_of
 from .towers import TOWERS
 
@@ -27,6 +30,8 @@ class Family(NamedTuple):
         rate: the key of the positions per second of videos.
         seconds_first: whether the number of a frame is multiplied by the seconds first, and rounded to float32, before
             it is multiplied by the rate.
+        audio: the key of the seconds in a chunk of a video with its audio.
+        newlines: whether each row of an image ends with a token for a new line, and the axes are those of `indexed`.
         merged: the key of the number of frames that are merged.
         after: as in `multimodal`.
     """
@@ -35,12 +40,14 @@ class Family(NamedTuple):
     shared: bool = False
     rate: str | None = None
     seconds_first: bool = False
+    audio: str | None = None
+    newlines: bool = False
     merged: str | None = None
     after: After = "spatial"
 
 
 _SPLIT, _GLM = Family(split=True), Family(split=True, shared=True)
-_OMNI = Family(rate="position_id_per_seconds", seconds_first=True, after="largest")
+_OMNI = Family(rate="position_id_per_seconds", seconds_first=True, audio="seconds_per_chunk", after="largest")
 FAMILIES = {
     "cohere_compass": _SPLIT,
     "cosmos3_edge": _SPLIT,
@@ -50,6 +57,7 @@ FAMILIES = {
     "glm4v": _GLM,
     "glm4v_moe": _GLM,
     "glm_ocr": _GLM,
+    "hunyuan_vl": Family(newlines=True),
     "paddleocr_vl": Family(),
     "qwen2_5_omni": _OMNI,
     "qwen2_5_omni_thinker": _OMNI,
@@ -61,7 +69,7 @@ FAMILIES = {
     "qwen3_vl_moe": _SPLIT,
     "qwen4_exp": _SPLIT,
 }
-TEXT, IMAGE, VIDEO = 0, 1, 2
+TEXT, IMAGE, VIDEO, AUDIO = 0, 1, 2, 3
 
 
 def multimodal_positions(
@@ -76,6 +84,9 @@ def multimodal_positions(
 ) -> Multimodal:
     """Return the positions (time, height, width) of the tokens of prompts with images and videos, for `load_rope`.
 
+    Audio counts as text. In Qwen2.5-Omni, the audio of a video alternates with it by time (TMRoPE). HunYuan-VL has the
+    axes of `indexed`.
+
     Args:
         config: the whole config, as in `load_rope`: it has the tokens of images and videos.
         input_ids: token ids, shape `(length,)` or `(batch, length)`; a list, or an array that NumPy can read.
@@ -87,13 +98,13 @@ def multimodal_positions(
         after: as in `multimodal`. The default is what transformers 5.23 does for this model: `"spatial"`, and
             `"largest"` for Qwen2.5-Omni. transformers 4 had `"largest"` for all.
     Returns:
-        Positions, int64, shape `(3, length)` or `(3, batch, length)`, and one delta for each row: the position of the
-        next token is the number of tokens before it, padding included, plus the delta. In `rope_deltas` of transformers
-        5, padding is not included.
+        Positions, int64, shape `(axes, length)` or `(axes, batch, length)`, and one delta for each row: the position of
+        the next token is the number of tokens before it, padding included, plus the delta. In `rope_deltas` of
+        transformers 5, padding is not included. Each row of HunYuan-VL counts its images from 0; transformers 5.23
+        counts those of the whole batch.
     Raises:
         TypeError: if ids or grids are not integers.
-        ValueError: if the model is unknown, a key is missing, or tokens and grids do not belong together, as with audio
-            between the frames of a video.
+        ValueError: if the model is unknown, a key is missing, or tokens and grids do not belong together.
         OSError: if there is no such file.
     Source: `get_rope_index` of the models in transformers 5.23.
 
@@ -132,13 +143,11 @@ def multimodal_positions(
         VIDEO: iter(_videos(content | vision, family, video_grid_thw, second_per_grid_ts)),
     }
     kinds = _kinds(content, family, ids)
-    rows = []
-    for row, real in zip(np.atleast_2d(kinds), np.atleast_2d(is_real), strict=True):
-        found = multimodal(_segments(row[real].tolist(), grids), after=after or family.after)
-        positions = np.zeros((3, row.size), np.int64)
-        positions[:, real] = found.positions
-        rows.append(Multimodal(positions, found.delta + found.positions.shape[1] - row.size))
-    for kind, key in ((IMAGE, "image_grid_thw"), (VIDEO, "video_grid_thw")):
+    rows = [
+        _row(content, family, row, real, grids, after)
+        for row, real in zip(np.atleast_2d(kinds), np.atleast_2d(is_real), strict=True)
+    ]
+    for kind, key in _KEYS.items():
         if next(grids[kind], None) is not None:
             raise ValueError(f"`{key}` must have one grid for each image or video in `input_ids`, got more of them.")
     if ids.ndim == 1:
@@ -147,32 +156,123 @@ def multimodal_positions(
     return Multimodal(positions, np.array([row.delta for row in rows], np.int64))
 
 
-def _segments(kinds: list[int], grids: Mapping[int, Iterator[Vision]]) -> Iterator[Segment]:
-    """Yield the segments of one prompt: the lengths of its text, and the grids between them."""
+def _row(
+    config: dict[str, Any],
+    family: Family,
+    kinds: npt.NDArray[np.int64],
+    is_real: npt.NDArray[np.bool_],
+    grids: Mapping[int, Iterator[Vision]],
+    after: After | None,
+) -> Multimodal:
+    """Return the positions of one row, whose padding has position 0."""
+    real = kinds[is_real].tolist()
+    if family.newlines:
+        found = indexed(_with_newlines(real, grids[IMAGE]), num_axes=_num_axes(config))
+    else:
+        found = multimodal(_segments(real, grids, _chunk(config, family)), after=after or family.after)
+    positions = np.zeros((len(found.positions), kinds.size), np.int64)
+    positions[:, is_real] = found.positions
+    return Multimodal(positions, found.delta + len(real) - kinds.size)
+
+
+def _segments(kinds: list[int], grids: Mapping[int, Iterator[Vision]], chunk: int) -> Iterator[Segment]:
+    """Yield the segments of one prompt: the lengths of its text and audio, and the grids between them."""
     at = 0
     while at < len(kinds):
-        length = 0
-        while at + length < len(kinds) and kinds[at + length] == TEXT:
-            length += 1
+        length = _run(kinds, at, (TEXT, AUDIO))
         if length:
-            yield length
+            before_sound = AUDIO in kinds[at + length : at + length + _run(kinds, at + length, (VIDEO, AUDIO))]
+            yield from (length - 2, _SHARED) if before_sound and length > 1 else (length,)
         else:
-            key = "image_grid_thw" if kinds[at] == IMAGE else "video_grid_thw"
-            grid = next(grids[kinds[at]], None)
-            if grid is None:
-                raise ValueError(f"`{key}` must have one grid for each image or video in `input_ids`, got fewer.")
-            length = int(np.prod(grid[:3]))
-            if kinds[at : at + length] != [kinds[at]] * length:
-                raise ValueError(f"`{key}` must be that of the tokens in `input_ids`, which are not {length} in a row.")
-            yield grid
+            grid = _next(grids, kinds[at])
+            length = _run(kinds, at, (kinds[at], AUDIO))
+            if kinds[at] == VIDEO and AUDIO in kinds[at : at + length]:
+                yield from _sounding(kinds[at : at + length], grid, chunk)
+                length += 2
+            else:
+                length = int(np.prod(grid[:3]))
+                _check_alike(kinds[at : at + length], [kinds[at]] * length)
+                yield grid
         at += length
+
+
+_SHARED = Block(np.zeros((3, 2), np.int64), 1)  # two tokens that begin or end a video with audio have one position
+
+
+def _sounding(kinds: list[int], grid: Vision, chunk: int) -> Iterator[Block]:
+    """Yield the segments of a video with its audio, and of the two tokens after it."""
+    audio = kinds.count(AUDIO)
+    block = with_audio(*grid[:3], interval=grid[-1] if len(grid) == 4 else 1, audio=audio, chunk=chunk)
+    parts = alternating(cells_of(grid), cells_of(audio), chunk)
+    _check_alike(kinds, [AUDIO if is_audio else VIDEO for is_audio, part in parts for _ in range(part.shape[1])])
+    yield block
+    yield _SHARED
+
+
+def _with_newlines(kinds: list[int], grids: Iterator[Vision]) -> Iterator[int | tuple[int, int]]:
+    """Yield the segments of one prompt of HunYuan-VL, where two tokens around an image may be of its kind."""
+    at = 0
+    while at < len(kinds):
+        length = _run(kinds, at, (kinds[at],))
+        if kinds[at] == IMAGE:
+            _, height, width = _next({IMAGE: grids}, IMAGE)[:3]
+            around = length - height * (width + 1)
+            if around not in (0, 2):
+                _check_alike([], [IMAGE] * (length - around))
+            yield from ((height, width),) if not around else (1, (height, width), 1)
+        else:
+            yield length
+        at += length
+
+
+def _run(kinds: list[int], at: int, alike: tuple[int, ...]) -> int:
+    """Return the number of tokens of these kinds in a row."""
+    return next((index for index, kind in enumerate(kinds[at:]) if kind not in alike), len(kinds) - at)
+
+
+def _next(grids: Mapping[int, Iterator[Vision]], kind: int) -> Vision:
+    grid = next(grids[kind], None)
+    if grid is None:
+        raise ValueError(f"`{_KEYS[kind]}` must have one grid for each image or video in `input_ids`, got fewer.")
+    return grid
+
+
+def _check_alike(found: list[int], wanted: list[int]) -> None:
+    """Raise unless the tokens are those of the grid."""
+    if found != wanted:
+        key, sound = _KEYS[wanted[0]], " with audio between its chunks of time" if AUDIO in wanted else ""
+        raise ValueError(
+            f"`{key}` must be that of the tokens in `input_ids`, which are not {len(wanted)} in a row{sound}."
+        )
+
+
+_KEYS = {IMAGE: "image_grid_thw", VIDEO: "video_grid_thw"}
+
+
+def _chunk(config: Mapping[str, Any], family: Family) -> int:
+    """Return the positions in a chunk of a video with its audio."""
+    if family.audio is None or family.rate is None:
+        return 1
+    seconds = config.get(family.audio, 2)
+    check_number(family.audio, seconds, above=0)
+    return max(int(size_of(config, family.rate) * seconds), 1)
+
+
+def _num_axes(config: Mapping[str, Any]) -> int:
+    """Return the number of axes of HunYuan-VL: that of the sections."""
+    ropes = [rope for rope in values_of(text_of(dict(config)), ROPES).values() if isinstance(rope, Mapping)]
+    sections = [rope[key] for rope in ropes for key in SECTIONS if isinstance(rope.get(key), list | tuple)]
+    return len(sections[0]) if sections else 4
 
 
 def _kinds(config: Mapping[str, Any], family: Family, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return whether each token is text, or a part of an image or a video."""
     is_image = ids == _token(config, "image")
+    if family.newlines:
+        return np.where(is_image, IMAGE, TEXT)
     if not family.shared:
-        return np.where(is_image, IMAGE, np.where(ids == _token(config, "video"), VIDEO, TEXT))
+        kinds = np.where(is_image, IMAGE, np.where(ids == _token(config, "video"), VIDEO, TEXT))
+        return np.where(ids == _token(config, "audio"), AUDIO, kinds) if family.audio else kinds
     starts, ends = (np.cumsum(ids == _token(config, f"video_{edge}"), axis=-1) for edge in ("start", "end"))
     return np.where(is_image, np.where(starts > ends, VIDEO, IMAGE), TEXT)
 

@@ -8,7 +8,7 @@ from typing import Any
 from .._array_api.checks import check_number, shown
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, common_value, values_of
 from .keys import check_size, check_values
-from .models import MODELS, SCHEMES, model_of, model_type
+from .models import LAYER_DEFAULTS, MODELS, SCHEMES, WITHOUT_BASE, model_of, model_type
 from .scalings import L0, LENGTH, warn
 
 NAMES = {"rope_theta": BASES, "partial_rotary_factor": SHARES, "rotary_dim": WIDTHS, L0: (L0,)}
@@ -40,6 +40,13 @@ def complete_parameters(
             inner = {f"rope_parameters.{key}": parameters.get(key)}
             parameters[key] = common_value(inner | values_of(config, names) | _derived(key, config))
     parameters[LENGTH] = _longest(parameters, config)
+    name = model_type(config)
+    for key, default in LAYER_DEFAULTS.get(name, {}).get(layer_type or "", {}).items():
+        parameters[key] = default if parameters[key] is None else parameters[key]
+    if by_layer_type and parameters["rope_theta"] is None and name in WITHOUT_BASE:
+        raise ValueError(
+            f"`rope_parameters.{layer_type}.rope_theta` is missing, and {shown(name)} has no default: add it."
+        )
     if parameters["rope_theta"] is None:
         parameters["rope_theta"] = _usual_base(config, layer_type)
     _check_layers(config, parameters["rope_theta"])

@@ -48,13 +48,16 @@ class Scaled(NamedTuple):
 
 
 class FourAxes(NamedTuple):
-    """RoPE by four axes, if the config has the keys of the authors of HunYuan-VL."""
+    """RoPE by four axes, if the config has the keys of the authors of HunYuan-VL.
+
+    Attributes:
+        lack: what the code of transformers does, for the keys of transformers.
+    """
+
+    lack: str = "RoPE whose two channels of a pair have the angles of different axes, which is not a rotation"
 
     def read(self, config: Config) -> Found:
-        if is_xdrope(config):
-            return Rope().read(config)
-        lack = "RoPE whose two channels of a pair have the angles of different axes, which is not a rotation"
-        return {"lacks": (lack,)}
+        return Rope().read(config) if is_xdrope(config) else {"lacks": (self.lack,)}
 
 
 class Axial(NamedTuple):

@@ -1,6 +1,7 @@
 """Position builders for sequences, padded and packed batches, shards and grids."""
 
-from .grids import After, By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
+from .grids import After, Block, By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
+from .mixed import centered, diagonal, indexed, with_audio
 from .sequences import (
     LIMIT,
     Order,
@@ -17,20 +18,25 @@ from .sequences import (
 __all__ = [
     "LIMIT",
     "After",
+    "Block",
     "By",
     "Multimodal",
     "Order",
     "Segment",
     "arange_like",
+    "centered",
     "counted_from",
+    "diagonal",
     "from_array",
     "from_cu_seqlens",
     "from_mask",
     "grid",
+    "indexed",
     "left_padded",
     "multimodal",
     "normalized_grid",
     "sequence",
     "sequence_ids",
     "shard",
+    "with_audio",
 ]

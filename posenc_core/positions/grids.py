@@ -14,7 +14,21 @@ from .sequences import LIMIT, sequence
 
 After: TypeAlias = Literal["largest", "spatial"]
 By: TypeAlias = Literal["separate", "max", "min"]
-Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float | tuple[int, ...]]
+
+
+class Block(NamedTuple):
+    """A segment whose positions are known.
+
+    Attributes:
+        positions: of its tokens, from the start of the segment, shape `(3, length)`.
+        size: the next segment starts so many positions after this one.
+    """
+
+    positions: npt.NDArray[np.int64]
+    size: int
+
+
+Segment: TypeAlias = int | tuple[int, int, int] | tuple[int, int, int, float | tuple[int, ...]] | Block
 
 
 class Multimodal(NamedTuple):
@@ -114,7 +128,8 @@ def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Mult
             the tokens that the language model receives, after merging. An optional fourth number is the time between
             frames in positions, `second_per_grid_t * tokens_per_second` in Qwen2.5-VL; frames have integer positions,
             rounded down. A tuple in its place gives the position of each frame. If text with timestamps separates the
-            frames (Qwen3-VL), pass each frame as its own grid.
+            frames (Qwen3-VL), pass each frame as its own grid. A `Block` has positions of its own, such as those of
+            `with_audio`.
         after: where the segment after a video starts: after its `"largest"` position, as in the paper and in
             transformers 4, or after its largest `"spatial"` position, of height and width, as in transformers 5: there
             the frames of a long video have later positions than the text after it.
@@ -136,14 +151,15 @@ def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Mult
     -2
     """
     check_known("after", after, ("largest", "spatial"))
-    given: Any = segments
-    if isinstance(given, (str, type)) or not hasattr(given, "__iter__") or getattr(given, "shape", 1) == ():
-        raise TypeError(f"`segments` must be a list of lengths and grids, got {shown(segments)}.")
     parts, start = [np.zeros((3, 0), np.int64)], 0
-    for segment in segments:
-        cells = _vision(*segment) if isinstance(segment, (tuple, list)) else _text(segment)
+    for segment in check_segments(segments):
+        if isinstance(segment, Block):
+            cells, size = _checked_block(segment)
+        else:
+            cells = cells_of(segment)
+            size = int(cells[1 if after == "spatial" else 0 :].max(initial=-1)) + 1
         parts.append(cells + start)
-        start += int(cells[1 if after == "spatial" else 0 :].max(initial=-1)) + 1
+        start += size
         if start > LIMIT:
             raise ValueError(f"`segments` must keep positions below 2**31, got some that reach {start - 1}.")
     positions = np.concatenate(parts, axis=1)
@@ -209,6 +225,30 @@ def _starts(start: int | Sequence[int], sizes: Sequence[int]) -> npt.NDArray[np.
     if starts.size and not -LIMIT < starts.min() <= starts.max() <= LIMIT - max(sizes):
         raise ValueError(f"`start` must keep positions below 2**31 in size, got {shown(start)}.")
     return np.broadcast_to(starts.astype(np.int64), (axes,))[:, None]
+
+
+def check_segments(segments: Any) -> Iterable[Any]:
+    """Return the segments, or raise unless they are iterable."""
+    if isinstance(segments, (str, type)) or not hasattr(segments, "__iter__") or getattr(segments, "shape", 1) == ():
+        raise TypeError(f"`segments` must be a list of lengths and grids, got {shown(segments)}.")
+    given: Iterable[Any] = segments
+    return given
+
+
+def _checked_block(block: Block) -> tuple[npt.NDArray[np.int64], int]:
+    cells, size = host_array("segments", block.positions), check_integer("segments", block.size, minimum=0)
+    if cells.dtype.kind not in "iu":
+        raise TypeError(f"`segments` must have blocks of integer positions, got {cells.dtype}.")
+    if cells.ndim != 2 or len(cells) != 3:
+        raise ValueError(f"`segments` must have blocks of shape (3, length), got {cells.shape}.")
+    if cells.size and not -LIMIT < cells.min() <= cells.max() < LIMIT:
+        raise ValueError(f"`segments` must keep positions below 2**31 in size, got {cells.max()} in a block.")
+    return cells.astype(np.int64), size
+
+
+def cells_of(segment: Any) -> npt.NDArray[np.int64]:
+    """Return the positions of a text or a grid, from the start of the segment."""
+    return _vision(*segment) if isinstance(segment, (tuple, list)) else _text(segment)
 
 
 def _text(length: Any) -> npt.NDArray[np.int64]:

@@ -22,6 +22,7 @@ from posenc_backends.check import check
 from posenc_backends.cli import golden
 from posenc_core import formats as f
 from posenc_core import huggingface as h
+from posenc_core import positions
 from posenc_core import tables as t
 from posenc_core import transformer as m
 from posenc_core.analysis import compare_rope, curves, pairs, plots, precision
@@ -129,6 +130,10 @@ CALLS = {
     timm.load_timm: {"config": TIMM},
     timm.timm_positions: {"config": TIMM, "height": 2, "width": 2},
     t.Envelope: {"rates": DECIMALS, "center": 0},
+    positions.centered: {"segments": [1, (2, 3)]},
+    positions.diagonal: {"segments": [1, (2, 2, 3)], "spacing": 2.0},
+    positions.indexed: {"segments": [1, (2, 3)], "num_axes": 4},
+    positions.with_audio: {"frames": 2, "height": 2, "width": 2, "audio": 3, "interval": 1.5, "chunk": 2},
     t.cos_sin: {"positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1), "envelope": None, "dtype": np.float32},
     t.cos_sin_of_float32: {"positions": ROW, "frequencies": DECIMALS, "factor": Decimal(1), "dtype": np.float32},
     t.write_cos_sin: {
@@ -195,13 +200,16 @@ OTHERS = {
 FILES = ("config", "a", "b")  # arguments that may name a file: there may be none of this name, or it lacks a key
 NAMED = {  # by argument: others that an error may name, as the two do not fit each other, or a function below has it
     "answer": ["weights"],
+    "frames": ["interval", "sizes"],
     "frequencies": ["cos"],
+    "height": ["sizes"],
     "positions": ["cos", "turns"],
     "question": ["weights"],
     "shortest": ["longest"],
     "spec": ["encoding"],
     "text": ["encoding"],
     "turns": ["factors"],
+    "width": ["sizes"],
 }
 CASES = [(call, name) for call, valid in (CALLS | OTHERS).items() for name in valid]
 

@@ -90,6 +90,47 @@ def test_pairs_are_spread_over_the_axes_as_in_openpangu():
     assert spread((3, 2, 2)) == (0, 1, 2, 0, 1, 2, 0)
 
 
+@pytest.mark.parametrize("name", ["diffusion_gemma", "embedding_gemma2", "gemma4_text", "laguna", "mellum"])
+def test_a_layer_without_base_is_refused_where_the_model_has_no_default(name):
+    layers = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_theta": 1e4}}
+    config = {"model_type": name, "head_dim": 64, "global_head_dim": 64, "rope_parameters": layers}
+    with rejects(ValueError, "rope_parameters.full_attention.rope_theta", name.removesuffix("_text")):
+        load_rope(config, layer_type="full_attention")
+    assert load_rope(config, layer_type="sliding_attention").base == 1e4
+    assert load_rope(config | {"rope_theta": 5e5}, layer_type="full_attention").base == 5e5
+
+
+def test_a_layer_of_neomme_has_the_defaults_of_its_type():
+    layers = {"full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "default"}}
+    config = {"model_type": "neomme", "head_dim": 64, "rope_parameters": layers}
+    assert [load_rope(config, layer_type=name) for name in layers] == [
+        load_rope(config | {"rope_parameters": TWO_BASES}, layer_type=name) for name in layers
+    ]
+
+
+@pytest.mark.parametrize("name", ["codegen", "gptj"])
+def test_64_channels_rotate_unless_the_config_has_another_number(name):
+    config = {"model_type": name, "n_embd": 1024, "n_head": 8}
+    assert load_rope(config).rotary_channels == 64
+    assert load_rope(config | {"rotary_dim": 32}).rotary_channels == 32
+    with rejects(ValueError, "rotary_dim", "None"):
+        load_rope(config | {"rotary_dim": None})
+
+
+@pytest.mark.parametrize(
+    "name", ["diffusion_gemma_text", "embedding_gemma2_text", "gemma4_text", "gemma4_unified_text"]
+)
+def test_equal_widths_of_heads_are_what_transformers_writes_as_no_override(name):
+    types = ["sliding_attention", "full_attention"]
+    bases = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
+    config = {"model_type": name, "head_dim": 64, "layer_types": types, "rope_parameters": bases}
+    assert [load_rope(config, layer_type=each).head_dim for each in types] == [64, 512]
+    for overrides in ({}, {"1": {"num_key_value_heads": 1}}):
+        assert load_rope(config | {"per_layer_config": overrides}, layer_type="full_attention").head_dim == 64
+    wider = config | {"per_layer_config": {"1": {"head_dim": 96}}}
+    assert load_rope(wider, layer_type="full_attention").head_dim == 96
+
+
 @pytest.mark.parametrize("name", ["wav2vec2-bert", "wav2vec2-conformer"])
 def test_speech_models_rotate_only_if_told_to(name):
     config = {"model_type": name, "hidden_size": 1024, "num_attention_heads": 16, "rotary_embedding_base": 10000}

@@ -30,7 +30,7 @@ OMNI = {
     "audio_start_token_id": AUDIO_START,
 }
 OMNIS = ("qwen2_5_omni", "qwen2_5_omni_thinker")
-MODELS = [name for name in FAMILIES if name not in OMNIS]
+MODELS = [name for name in FAMILIES if name not in (*OMNIS, "hunyuan_vl")]
 
 
 class Prompts:
@@ -156,3 +156,68 @@ def test_qwen2_5_omni_with_audio(fps, seed):
     ours = multimodal_positions(config, ids, **grids, second_per_grid_ts=seconds, attention_mask=mask)
     np.testing.assert_array_equal(ours.positions, np.where(mask, theirs.numpy(), 0))
     np.testing.assert_array_equal(ours.delta + (mask == 0).sum(axis=1), deltas[:, 0].numpy())
+
+
+@pytest.mark.parametrize("fps", [0.3, 1.0, 2.0, 25.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_qwen2_5_omni_with_audio_in_videos(fps, seed):
+    config, prompts = CONFIG_MAPPING["qwen2_5_omni_thinker"](**OMNI), Prompts("qwen2_5_omni", seed, rows=0)
+    seconds, chunk = np.float32(2 / fps), 50
+
+    def film():
+        """Return a video and its audio, in chunks of 2 seconds."""
+        prompts.video()
+        frames, height, width = prompts.videos[-1]
+        prompts.audios.append(length := int(prompts.random.integers(3, 400)))
+        size, sound = height * width // 4, ((length - 1) // 2 + 1 - 2) // 2 + 1
+        times = (np.arange(frames, dtype=np.float32) * seconds * 25).astype(int).repeat(size)
+        cuts = [model.get_chunked_index(torch.tensor(each), chunk, 0) for each in (times, np.arange(sound))]
+        shown = chain.from_iterable(
+            [kind] * (cut[i][1] - cut[i][0])
+            for i in range(max(map(len, cuts)))
+            for kind, cut in zip((VIDEO, AUDIO), cuts, strict=True)
+            if i < len(cut)
+        )
+        return [START, AUDIO_START, *shown, AUDIO_END, END]
+
+    module = importlib.import_module("transformers.models.qwen2_5_omni.modeling_qwen2_5_omni")
+    model = object.__new__(module.Qwen2_5OmniThinkerForConditionalGeneration)
+    model.__dict__.update(config=config, spatial_merge_size=2)
+    prompts.rows = [
+        [*prompts.text(1), *prompts.image(), *film(), *prompts.text(), *film(), *prompts.text()] for _ in "ab"
+    ]
+    ids, mask = prompts.padded("left")
+    grids = {"image_grid_thw": torch.tensor(prompts.images), "video_grid_thw": torch.tensor(prompts.videos)}
+    seconds = torch.full((len(prompts.videos),), float(seconds))
+    theirs, deltas = model.get_rope_index(
+        torch.tensor(ids), **grids, attention_mask=torch.tensor(mask), audio_seqlens=torch.tensor(prompts.audios),
+        second_per_grids=seconds, use_audio_in_video=True,
+    )  # fmt: skip
+    ours = multimodal_positions(config, ids, **grids, second_per_grid_ts=seconds, attention_mask=mask)
+    np.testing.assert_array_equal(ours.positions, np.where(mask, theirs.numpy(), 0))
+    np.testing.assert_array_equal(ours.delta + (mask == 0).sum(axis=1), deltas[:, 0].numpy())
+
+
+@pytest.mark.parametrize("around", [0, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_hunyuan_vl(seed, around):
+    prompts = Prompts("hunyuan_vl", seed, rows=0)
+
+    def image():
+        height, width = prompts.sides()
+        prompts.images.append([1, height, width])
+        return [IMAGE] * ((height // 2) * (width // 2 + 1) + around)
+
+    prompts.rows = [[*prompts.text(), *image(), *prompts.text(1), *image(), *prompts.text()] for _ in "abc"]
+    config = CONFIG_MAPPING["hunyuan_vl"](image_token_id=IMAGE)
+    config.text_config.rope_parameters = {"mrope_section": [16, 16, 16, 16], "rope_type": "default", "rope_theta": 1e4}
+    config.vision_config.spatial_merge_size = 2
+    images, (ids, mask) = torch.tensor(prompts.images).reshape(3, 2, 3), prompts.padded("left")
+    ours = multimodal_positions(config, ids, image_grid_thw=images.reshape(-1, 3), attention_mask=mask)
+    for row, grids in enumerate(images):  # row by row, as their numbers of images go on in the next row
+        ids_of_row, mask_of_row = torch.tensor(ids[row : row + 1]), torch.tensor(mask[row : row + 1])
+        theirs, deltas = indexer("hunyuan_vl", config)(
+            ids_of_row, (ids_of_row == IMAGE).int(), image_grid_thw=grids, attention_mask=mask_of_row
+        )
+        np.testing.assert_array_equal(ours.positions[:, row], theirs[:, 0].numpy())
+        assert ours.delta[row] + (mask[row] == 0).sum() == deltas.item()
