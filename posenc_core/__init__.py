@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Cope,
         Encoding,
         Fire,
+        ForgettingBias,
         FourierFeatures,
         GridSinusoidal,
         Integer,
@@ -72,6 +73,7 @@ __all__ = [
     "DynamicNTK",
     "Encoding",
     "Fire",
+    "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",
     "Integer",
@@ -139,9 +141,9 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope Encoding Fire FourierFeatures GridSinusoidal Integer Kerple Learned "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures Rotary "
-        "Sandwich ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
+        "Alibi AxialRotary Binary Cope Encoding Fire ForgettingBias FourierFeatures GridSinusoidal Integer Kerple "
+        "Learned LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures "
+        "Rotary Sandwich ShawBias Sine Sinusoidal SwinBias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",
