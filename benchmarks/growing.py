@@ -74,6 +74,7 @@ def _scoring(heads: int) -> dict[str, Any]:
         "ShawBias": p.ShawBias(num_heads=heads, head_dim=WIDTH, max_distance=16),
         "TransformerXLBias": p.TransformerXLBias(num_heads=heads, head_dim=WIDTH, max_distance=2 * 2**11),
         "Cope": p.Cope(num_heads=heads, head_dim=WIDTH, max_position=16),
+        "ForgettingBias": p.ForgettingBias(num_heads=heads, head_dim=WIDTH),
     }
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         DualChunk,
         Encoding,
         Fire,
+        ForgettingBias,
         FourierFeatures,
         GridSinusoidal,
         Integer,
@@ -78,6 +79,7 @@ __all__ = [
     "DynamicNTK",
     "Encoding",
     "Fire",
+    "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",
     "Integer",
@@ -149,10 +151,10 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope DualChunk Encoding Fire FourierFeatures GridSinusoidal Integer Kerple "
-        "LeakyReRoPE Learned LearnedQueryScale LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed "
-        "QueryScale RandomFourierFeatures ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias T5Bias "
-        "Timestep TransformerXLBias XPos"
+        "Alibi AxialRotary Binary Cope DualChunk Encoding Fire ForgettingBias FourierFeatures GridSinusoidal Integer "
+        "Kerple LeakyReRoPE Learned LearnedQueryScale LearnedRotary LearnedSinusoidal MultimodalRotary Normalized "
+        "Placed QueryScale RandomFourierFeatures ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias "
+        "T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

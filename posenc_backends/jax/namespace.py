@@ -45,7 +45,8 @@ from posenc_core.attention.relative import rows_that_overlap
 def concat(arrays: Sequence[jax.Array], /, *, axis: int) -> jax.Array:
     """Concatenate arrays; pad two traced ones to the width of both, which compiles to one loop, not several."""
     traced = any(isinstance(array, jax.core.Tracer) for array in arrays)
-    if len(arrays) != 2 or not traced or axis != -1 or arrays[0].dtype != arrays[1].dtype:
+    known = all(type(array.shape[-1]) is int for array in arrays)  # exported code may have sizes that are symbols
+    if len(arrays) != 2 or not traced or not known or axis != -1 or arrays[0].dtype != arrays[1].dtype:
         return jnp.concatenate(arrays, axis=axis)
     return _joined(*arrays)
 

@@ -70,7 +70,7 @@ def attend_by_block(
 
     Args:
         q, k, v: as in `attend`.
-        position: likewise; any encoding except `Cope`, which sums gates along whole rows.
+        position: likewise; any encoding except `Cope` and `ForgettingBias`, which sum gates along whole rows.
         bias: likewise.
         mask: likewise; or a function, like `causal`, that computes the mask of a block from the positions of its
             queries and keys. It receives those of `position`, integers in the library of `q`; without `position`, or

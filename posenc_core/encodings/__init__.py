@@ -24,6 +24,7 @@ from .scoring.alibi import Alibi
 from .scoring.base import ContentScoring, PositionScoring, Scoring
 from .scoring.cope import Cope
 from .scoring.fire import Fire
+from .scoring.forgetting import ForgettingBias
 from .scoring.kerple import Kerple
 from .scoring.sandwich import Sandwich
 from .scoring.shaw import ShawBias
@@ -41,6 +42,7 @@ __all__ = [
     "DualChunk",
     "Encoding",
     "Fire",
+    "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",
     "Integer",

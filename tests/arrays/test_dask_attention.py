@@ -9,6 +9,7 @@ from posenc_core import (
     Alibi,
     Cope,
     Fire,
+    ForgettingBias,
     Kerple,
     LearnedRotary,
     MultimodalRotary,
@@ -45,6 +46,7 @@ ENCODINGS = [
     ShawBias(head_dim=WIDTH, max_distance=5, **SCORING),
     TransformerXLBias(head_dim=WIDTH, max_distance=40, **SCORING),
     Cope(head_dim=WIDTH, max_position=5, **SCORING),
+    ForgettingBias(head_dim=WIDTH, **SCORING),
 ]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Rotary, Sandwich, Sinusoidal
+from posenc_core import Alibi, ForgettingBias, Rotary, Sandwich, Sinusoidal
 from posenc_core.encodings import Cope, Fire, Kerple, ShawBias, SwinBias, TransformerXLBias
 
 RNG = np.random.default_rng(23)
@@ -22,6 +22,7 @@ CACHED = [  # the others are in `test_attention.py`
     SwinBias(**HEADS, window=(3, 3)),
     TransformerXLBias(**HEADS, head_dim=4, max_distance=5),
     Cope(**HEADS, head_dim=4, max_position=4),
+    ForgettingBias(**HEADS, head_dim=4),
 ]
 
 

@@ -36,6 +36,7 @@ POSITIONS = [
     encodings.ShawBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
     encodings.TransformerXLBias(num_heads=2, head_dim=8, max_distance=8, std=0.5),
     encodings.Cope(num_heads=2, head_dim=8, max_position=4),
+    encodings.ForgettingBias(num_heads=2, head_dim=8, gate_bias=1.0),
 ]
 TASK = reverse(shortest=3, longest=6)
 RECIPE = Recipe(steps=3, size=8, rate=1e-2, warmup=1)

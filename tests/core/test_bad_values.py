@@ -155,6 +155,11 @@ SWEEP = [
         {"num_heads": COUNT, "head_dim": COUNT, "max_distance": COUNT, "dim": MAYBE_EVEN, "std": NOT_NEGATIVE},
     ),
     (
+        e.ForgettingBias,
+        {"num_heads": 4, "head_dim": 8},
+        {"num_heads": COUNT, "head_dim": COUNT, "gate_bias": FINITE, "std": NOT_NEGATIVE},
+    ),
+    (
         e.Cope,
         {"num_heads": 4, "head_dim": 8, "max_position": 4},
         {"num_heads": COUNT, "head_dim": COUNT, "max_position": COUNT},

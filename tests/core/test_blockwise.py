@@ -11,6 +11,7 @@ from posenc_core import (
     Alibi,
     Cope,
     Fire,
+    ForgettingBias,
     Kerple,
     MultimodalRotary,
     Placed,
@@ -192,8 +193,11 @@ print(call(8192) - before)
 def test_what_cannot_be_cut_is_an_error():
     x = np.ones((1, 2, 3, 4))
     cope = Placed(Cope(num_heads=2, head_dim=4, max_position=3), range(3), range(3), {"table": np.ones((3, 4))})
-    with rejects(ValueError, "position", cope.encoding):
-        attend_by_block(x, x, x, position=cope)
+    forgetting = ForgettingBias(num_heads=2, head_dim=4)
+    weights = {name: np.ones(each.shape) for name, each in forgetting.parameters().items()}
+    for position in (cope, Placed(forgetting, range(3), range(3), weights)):
+        with rejects(ValueError, "position", position.encoding):
+            attend_by_block(x, x, x, position=position)
     with rejects(ValueError, "block", 0):
         attend_by_block(x, x, x, block=0)
     with rejects(TypeError, "mask", "float64"):

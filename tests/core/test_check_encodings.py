@@ -9,6 +9,7 @@ from posenc_core.encodings import (
     AxialRotary,
     Cope,
     Fire,
+    ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
     Kerple,
@@ -133,6 +134,7 @@ CONTENT = [
     Cope(num_heads=2, head_dim=8, max_position=16),
     ShawBias(num_heads=2, head_dim=8, max_distance=6),
     TransformerXLBias(num_heads=2, head_dim=8, max_distance=32),
+    ForgettingBias(num_heads=2, head_dim=8),
 ]
 
 

@@ -14,6 +14,7 @@ from posenc_core.encodings import (
     Binary,
     Cope,
     Fire,
+    ForgettingBias,
     Kerple,
     Learned,
     LearnedRotary,
@@ -56,6 +57,7 @@ POSITIONS = [
     ShawBias(num_heads=3, head_dim=4, max_distance=3, std=0.5),
     TransformerXLBias(num_heads=3, head_dim=4, max_distance=8, std=0.5),
     Cope(num_heads=3, head_dim=4, max_position=4),
+    ForgettingBias(num_heads=3, head_dim=4, gate_bias=1),
 ]
 SOURCE = np.array([[3, 4, 5, 6, 3], [8, 7, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 5, 8, 2], [7, 2, 0, 0]], np.int32)

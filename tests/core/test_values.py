@@ -16,6 +16,7 @@ from posenc_core import (
     Binary,
     Cope,
     Fire,
+    ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
     Integer,
@@ -98,6 +99,7 @@ ENCODINGS = [
     SwinBias(num_heads=3, window=[7, 5], prefix_tokens=1, std=0.5),
     ShawBias(num_heads=2, head_dim=4, max_distance=16, applies_to="keys", std=0.1),
     TransformerXLBias(num_heads=2, head_dim=3, max_distance=16, dim=8),
+    ForgettingBias(num_heads=2, head_dim=4, gate_bias=-1, std=0.5),
     Cope(num_heads=2, head_dim=4, max_position=np.int64(64)),
 ]
 

@@ -20,15 +20,15 @@ GIVEN = {
 SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": WIDTH, "max_distance": 2}
 XL = {"kind": "TransformerXLBias", "num_heads": HEADS, "head_dim": WIDTH, "max_distance": 3}
 COPE = {"kind": "Cope", "num_heads": HEADS, "head_dim": WIDTH}
+FORGETTING = {"kind": "ForgettingBias", "num_heads": HEADS, "head_dim": WIDTH}
 
 Arrays = dict[str, Any]
 
 
 def content_scoring() -> Iterator[dict[str, Any]]:
     """Yield 2 batch rows, 2 heads, 3 queries and 5 keys, with default positions, a cache, and given positions."""
-    numbers = random.Random(20180306)
     one_row = {"query_positions": [7, 5, 5], "key_positions": [5, 6, 7, 3, 9]}
-    for name, encoding, placed, causal in (
+    first = (
         ("ShawBias", SHAW, {"start": 0}, False),
         ("ShawBias, cached keys", SHAW, {"start": 2}, True),
         ("ShawBias of keys alone, positions of one row", SHAW | {"applies_to": "keys"}, one_row, False),
@@ -38,14 +38,25 @@ def content_scoring() -> Iterator[dict[str, Any]]:
         ("TransformerXLBias, positions of each row", XL, GIVEN, False),
         ("Cope", COPE | {"max_position": 6}, {"start": 2}, True),
         ("Cope cut off", COPE | {"max_position": 2}, {"start": 2}, True),
-    ):
+    )
+    yield from _cases(first, random.Random(20180306))
+    yield from _cases(
+        (("ForgettingBias", FORGETTING, {"start": 2}, True),),
+        random.Random(20250303),
+    )
+
+
+def _cases(settings: Any, numbers: random.Random) -> Iterator[dict[str, Any]]:
+    for name, encoding, placed, causal in settings:
         weights = {key: _draw(numbers, *shape, std=0.5) for key, shape in _shapes(encoding).items()}
         tokens = {key: _draw(numbers, BATCH, HEADS, length, WIDTH) for key, length in LENGTHS.items()}
         golden_case = {"name": name, "encoding": encoding, **placed, "causal": causal}
         yield golden_case | _numbers(numbers, golden_case, tokens | weights) | {"weights": weights} | tokens
 
 
-def _shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, int]]:
+def _shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    if encoding["kind"] == "ForgettingBias":
+        return {"w": (HEADS, WIDTH, HEADS), "b": (HEADS,)}
     if encoding["kind"] == "Cope":
         return {"table": (encoding["max_position"], WIDTH)}
     if encoding["kind"] == "TransformerXLBias":
@@ -89,6 +100,11 @@ def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays
 
     case["scores_gradient"] = _gradient(of_scores, scores)
     case["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
+    if "b" in arrays:  # terms of its gradient, one for each token, nearly cancel
+        arrays["b of tokens"] = [[[b] * KEYS for b in arrays["b"]] for _ in range(BATCH)]
+        slopes = _gradient(of_result, arrays["b of tokens"])
+        del arrays["b of tokens"]
+        case["scales"] = {"b": [sum(abs(slope) for row in slopes for slope in row[h]) for h in range(HEADS)]}
     return case
 
 
@@ -166,6 +182,10 @@ def _added(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: 
     q, k = arrays["q"][b][h][i], arrays["k"][b][h][j]
     if golden_case["encoding"]["kind"] == "ShawBias":
         return dot(q, arrays["key_table"][_row(golden_case, b, i, j)]) / mp.sqrt(WIDTH)
+    if golden_case["encoding"]["kind"] == "ForgettingBias":
+        after = [l for l in range(j + 1, KEYS) if _seen(golden_case, i, l)]
+        of_tokens = arrays["b of tokens"][b][h] if "b of tokens" in arrays else [arrays["b"][h]] * KEYS
+        return mp.fsum(log_gate([head[l] for head in arrays["k"][b]], arrays["w"], h, of_tokens[l]) for l in after)
     if golden_case["encoding"]["kind"] == "Cope":
         return contextual(q, arrays["table"], [scores[i][l] for l in range(j, KEYS) if _seen(golden_case, i, l)])
     distance = golden_case["encoding"]["max_distance"] - _row(golden_case, b, i, j)
@@ -191,6 +211,12 @@ def contextual(q: Any, table: Any, scores: Any) -> Any:
     low, high = int(mp.floor(position)), int(mp.ceil(position))
     part = position - low
     return dot(q, table[high]) * part + dot(q, table[low]) * (1 - part)
+
+
+def log_gate(keys: Any, matrices: Any, head: int, bias: Any) -> Any:
+    """Return the logarithm of a head's forget gate of one token, given its keys of all heads."""
+    products = (dot(k, [row[head] for row in w]) for k, w in zip(keys, matrices, strict=True))
+    return -mp.log(1 + mp.exp(-mp.fsum(products) - bias))
 
 
 def dot(a: Any, b: Any) -> Any:

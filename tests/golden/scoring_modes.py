@@ -7,7 +7,7 @@ from typing import Any
 
 import mpmath as mp
 from attention import HEAD_DIM, HEADS, WIDTH, attended
-from content_scoring import contextual, dot, projected
+from content_scoring import contextual, dot, log_gate, projected
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded
 from position_scoring import bucket, logarithmic, perceived, sandwich, sided, window_row
@@ -86,6 +86,17 @@ def _content() -> Iterator[GoldenCase]:
         yield _scored(by_distance, xl, {"u": u, "v": v, "W_r": w_r}, names, dtype)
     for dtype in ("float32", HALF[1]):
         case = _scored({"kind": "Cope", **sizes, "max_position": 6}, cope, {"table": table}, names, dtype)
+        yield case | {"masked": True, "gradient": None}
+    w, gates = [[[x / 16 for x in row] for row in matrix] for matrix in arange_like(2, HEAD_DIM, 2)], [1.0, -0.5]
+    logs = [
+        [[log_gate([head[j] for head in row], w, h, gates[h]) for j in range(LENGTH)] for h in range(2)] for row in k
+    ]
+
+    def forgotten(b: int, h: int, i: int, j: int) -> Any:
+        return mp.fsum(logs[b][h][j + 1 : i + 1]) if j <= i else None
+
+    for dtype in ("float32", HALF[0]):
+        case = _scored({"kind": "ForgettingBias", **sizes}, forgotten, {"w": w, "b": gates}, names, dtype)
         yield case | {"masked": True, "gradient": None}
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import _apply_relative_key_position_encoding
 from transformers.models.xlnet.modeling_xlnet import XLNetModel, XLNetRelativeAttention
-from x_transformers.x_transformers import CoPE
+from x_transformers.x_transformers import CoPE, DataDependentAlibi
 
-from posenc_core import Cope, ShawBias, TransformerXLBias, attend, causal
+from posenc_core import Cope, ForgettingBias, ShawBias, TransformerXLBias, attend, causal
 from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Placed
 
@@ -80,3 +80,20 @@ def test_x_transformers_counts_the_same_gates(queries, keys, max_position):
     ours = placed.scores(AttentionInputs(q, k, scores.masked_fill(~mask, -torch.inf)))
     hidden = scores.masked_fill(~mask, -torch.finfo(torch.float32).max)
     torch.testing.assert_close(ours[..., mask], theirs(q, hidden)[..., mask].detach(), atol=APART, rtol=0)
+
+
+@pytest.mark.parametrize(("queries", "keys"), LENGTHS)
+def test_x_transformers_forgets_alike(queries, keys):
+    """Its gates are computed from tokens: here the tokens are the keys of all heads, side by side."""
+    q, k, _ = tokens(queries, keys)
+    theirs = DataDependentAlibi(HEADS * WIDTH, HEADS)
+    linear = theirs.to_forget_gates[0]
+    linear.bias.data = drawn(HEADS)
+    expected = theirs(k.transpose(1, 2).flatten(2))[:, :, keys - queries :].detach()
+    mask = torch.from_numpy(causal(np.arange(keys - queries, keys), np.arange(keys)))
+    encoding = ForgettingBias(num_heads=HEADS, head_dim=WIDTH)
+    weights = {"w": linear.weight.T.reshape(HEADS, WIDTH, HEADS).detach(), "b": linear.bias.detach()}
+    placed = Placed(encoding, range(keys - queries, keys), range(keys), weights)
+    scores = (q @ k.transpose(-1, -2)).masked_fill(~mask, -torch.inf)
+    ours = placed.scores(AttentionInputs(q, k, scores))
+    torch.testing.assert_close(ours[..., mask], expected[..., mask], atol=4 * APART, rtol=0)

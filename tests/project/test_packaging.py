@@ -125,7 +125,7 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
         "AxialRotary", "LearnedQueryScale", "LearnedRotary", "MultimodalRotary", "QueryScale", "XPos",
         "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
         "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias",
-        "Cope", "ShawBias", "TransformerXLBias",
+        "Cope", "ForgettingBias", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
     assert f"\nkernel: {_kernels.describe()}\n" in done.stdout
     for target in TARGETS:

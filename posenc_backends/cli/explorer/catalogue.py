@@ -45,7 +45,7 @@ from posenc_core.scaling import (
     YaRN,
 )
 
-# Without `Cope`, `ShawBias` and `TransformerXLBias`, which add to the scores what depends on queries and keys.
+# Without subclasses of `ContentScoring`, which add to the scores what depends on queries and keys.
 GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "added to embeddings": (
         Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, FourierFeatures, RandomFourierFeatures,

@@ -13,7 +13,7 @@ from posenc_core.attention.masks import causal
 from posenc_core.encodings import ContentScoring, Placed
 from posenc_core.positions.sequences import arange_like
 
-from ..errors import BackendUnderTest, GoldenCase, Measurement, array_of, layer_of, measure
+from ..errors import BackendUnderTest, GoldenCase, Measurement, array_of, layer_of, measure, ulps
 
 CONTENT = 8.0  # about a hundred roundings on the way to a gradient, each of half a unit or less, of either sign
 TOKENS = ("q", "k", "values")
@@ -44,12 +44,17 @@ def attended(on: BackendUnderTest, case: GoldenCase) -> Measurement:
 
 
 def attended_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the gradients of `attend` with respect to queries, keys, values and every parameter; return the worst."""
+    """Check the gradients of `attend` with respect to queries, keys, values and every parameter; return the worst.
+
+    They are measured in ulp of the largest gradient, or of the `scales` of the case if terms nearly cancel.
+    """
     arrays, weights = _arrays(on, case), array_of(on, case["result_weights"])
 
     def of(name: str) -> Measurement:
         got = on.testing.gradient(lambda x: _attend(on, case, arrays | {name: x}), arrays[name], weights)
-        return measure(on, got, case["gradients"][name], CONTENT)
+        wanted = case["gradients"][name]
+        scale = np.full(np.shape(wanted), np.abs(case.get("scales", {}).get(name, wanted)).max())
+        return Measurement(ulps(on.backend.to_numpy(got), wanted, scale=scale), CONTENT)
 
     return max(of(name) for name in arrays)
 

@@ -3,6 +3,7 @@
 from .alibi import Alibi
 from .cope import Cope
 from .fire import Fire
+from .forgetting import ForgettingBias
 from .kerple import Kerple, Variant
 from .sandwich import Sandwich
 from .shaw import AppliesTo, ShawBias
@@ -15,6 +16,7 @@ __all__ = [
     "AppliesTo",
     "Cope",
     "Fire",
+    "ForgettingBias",
     "Kerple",
     "Sandwich",
     "ShawBias",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
+from ...attention.gates import sums_from
 from ...attention.relative import Positions, pick_columns
 from ...positions.sequences import arange_like
 from ..base import Parameter, Tables
@@ -66,12 +67,9 @@ class Cope(ContentScoring):
 
 
 def _sum_of_gates(scores: Array) -> Array:
-    """Return for each key the sum of the gates from it to the last key, added up from the last, which loses least."""
+    """Return for each key the sum of the gates from it to the last key."""
     xp = namespace_of(scores)
-    gates = 1 / (1 + xp.exp(-xp.maximum(scores, xp.full_like(scores, _CLOSED))))
-    keys = shape_of(scores)[-1]
-    backwards = -arange_like(keys, like=scores) + (keys - 1)
-    return xp.take(xp.cumulative_sum(xp.take(gates, backwards, axis=-1), axis=-1), backwards, axis=-1)
+    return sums_from(1 / (1 + xp.exp(-xp.maximum(scores, xp.full_like(scores, _CLOSED)))))
 
 
 def _interpolate(by_row: Array, positions: Array) -> Array:

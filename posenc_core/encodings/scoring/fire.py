@@ -69,7 +69,7 @@ class Fire(PositionScoring):
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
-        blocks = [self._scored(wide, block, key_positions) for block in _blocks(query_positions)]
+        blocks = [self._scored(wide, block, key_positions) for block in query_blocks(query_positions)]
         return blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=-2)
 
     def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
@@ -93,7 +93,7 @@ class Fire(PositionScoring):
         return result
 
 
-def _blocks(positions: Array) -> list[Array]:
+def query_blocks(positions: Array) -> list[Array]:
     """Cut positions into blocks; return them whole where a tracer does not know the length."""
     length = positions.shape[-1] if hasattr(positions, "shape") else None
     if length is None or not is_specialized(length, positions) or length <= BLOCK:

@@ -12,7 +12,18 @@ from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.checks.scoring import COMPUTED
 from posenc_backends.conformance.errors import LOOKED_UP, ulps
 from posenc_backends.torch import AttentionBias, score_mod
-from posenc_core import Alibi, Cope, Fire, Kerple, Sandwich, ShawBias, SwinBias, T5Bias, TransformerXLBias
+from posenc_core import (
+    Alibi,
+    Cope,
+    Fire,
+    ForgettingBias,
+    Kerple,
+    Sandwich,
+    ShawBias,
+    SwinBias,
+    T5Bias,
+    TransformerXLBias,
+)
 from posenc_core.encodings import Encoding, PositionScoring
 
 GOLDEN_CASES = [
@@ -121,6 +132,7 @@ CONTENT = [
     ShawBias(num_heads=2, head_dim=4, max_distance=3),
     TransformerXLBias(num_heads=2, head_dim=4, max_distance=3),
     Cope(num_heads=2, head_dim=4, max_position=3),
+    ForgettingBias(num_heads=2, head_dim=4),
 ]
 
 

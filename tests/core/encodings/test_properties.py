@@ -12,6 +12,7 @@ from posenc_core import (
     Cope,
     DynamicNTK,
     Fire,
+    ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
     Integer,
@@ -69,6 +70,7 @@ SCORING = [
     ShawBias(num_heads=2, head_dim=4, max_distance=3),
     TransformerXLBias(num_heads=2, head_dim=4, max_distance=3),
     Cope(num_heads=2, head_dim=4, max_position=3),
+    ForgettingBias(num_heads=2, head_dim=4),
 ]
 
 
@@ -98,4 +100,4 @@ def test_rows_are_computed_from_parameters_where_an_encoding_says_so(encoding, n
 @pytest.mark.parametrize("encoding", SCORING, ids=repr)
 def test_scoring_encodings_have_no_table_of_positions(encoding):
     assert encoding.table_names == ()
-    assert encoding.needs_all_keys is isinstance(encoding, Cope)
+    assert encoding.needs_all_keys is isinstance(encoding, Cope | ForgettingBias)

@@ -8,6 +8,7 @@ from posenc_core.encodings import (
     Binary,
     Cope,
     Fire,
+    ForgettingBias,
     Integer,
     Kerple,
     Learned,
@@ -164,6 +165,9 @@ SCORING = {
         max_distance=st.integers(1, 6),
         dim=st.none() | WIDTHS,
         std=FRACTIONS,
+    ),
+    "ForgettingBias": st.builds(
+        ForgettingBias, num_heads=HEADS, head_dim=WIDTHS, gate_bias=st.floats(-4, 4), std=FRACTIONS
     ),
     "Cope": st.builds(Cope, num_heads=HEADS, head_dim=WIDTHS, max_position=st.integers(1, 9)),
 }

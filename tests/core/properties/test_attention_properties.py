@@ -15,6 +15,7 @@ from posenc_core.encodings import (
     AxialRotary,
     Cope,
     Fire,
+    ForgettingBias,
     Kerple,
     LearnedRotary,
     MultimodalRotary,
@@ -112,7 +113,7 @@ def test_masked_tokens_do_not_change_results(kind, data, rng, length):
     close(after[:, :, : hidden.start], before[:, :, : hidden.start], encoding)
 
 
-@pytest.mark.parametrize("kind", sorted(IN_ATTENTION.keys() - {"Cope"}))  # which counts keys by index
+@pytest.mark.parametrize("kind", sorted(IN_ATTENTION.keys() - {"Cope", "ForgettingBias"}))  # which count by index
 @few
 @given(st.data(), RNGS, LENGTHS)
 def test_tokens_may_be_permuted_with_their_positions(kind, data, rng, length):
@@ -159,6 +160,7 @@ ORDERED = [
     ShawBias(num_heads=2, head_dim=4, max_distance=2),
     TransformerXLBias(num_heads=2, head_dim=4, max_distance=8),
     Cope(num_heads=2, head_dim=4, max_position=3),
+    ForgettingBias(num_heads=2, head_dim=4),
 ]
 
 
@@ -181,7 +183,7 @@ def test_heads_of_a_group_share_their_keys(rng, shared, groups, length):
     close(attend(q, k, v), attend(q, *repeated))
 
 
-RELATIVE = ("Alibi", "T5Bias", "Kerple", "Sandwich", "ShawBias", "TransformerXLBias")
+RELATIVE = ("Alibi", "T5Bias", "Kerple", "Sandwich", "ShawBias", "TransformerXLBias", "ForgettingBias")
 
 
 @pytest.mark.parametrize("kind", RELATIVE)

@@ -1,0 +1,68 @@
+"""Gates of tokens: numbers between 0 and 1, and their sums along the keys."""
+
+from __future__ import annotations
+
+from .._array_api.checks import check_floating, check_rank
+from .._array_api.namespace import Array, namespace_of, shape_of
+from ..positions.sequences import arange_like
+
+
+def log_sigmoid(x: Array) -> Array:
+    """Return the logarithm of the sigmoid of each number, which does not overflow.
+
+    Raises:
+        TypeError: if `x` is not a floating-point array.
+
+    >>> import numpy as np
+    >>> log_sigmoid(np.array([0.0, -1000.0])).round(4)
+    array([-6.931e-01, -1.000e+03])
+    """
+    check_floating("x", x)
+    xp = namespace_of(x)
+    return xp.minimum(x, xp.zeros_like(x)) - xp.log(xp.exp(-xp.abs(x)) + 1)
+
+
+def sums_from(x: Array) -> Array:
+    """Return for each key the sum of the numbers from it to the last key, added up from the last, which loses least.
+
+    Args:
+        x: a number for each key, shape `(..., keys)`.
+    Raises:
+        TypeError, ValueError: if `x` is not a floating-point array of at least one axis.
+
+    >>> import numpy as np
+    >>> sums_from(np.array([1.0, 2.0, 4.0]))
+    array([7., 6., 4.])
+    """
+    check_floating("x", x)
+    check_rank("x", x, minimum=1, axes="(..., keys)")
+    xp, keys = namespace_of(x), shape_of(x)[-1]
+    backwards = -arange_like(keys, like=x) + (keys - 1)
+    return xp.take(xp.cumulative_sum(xp.take(x, backwards, axis=-1), axis=-1), backwards, axis=-1)
+
+
+def decay_bias(log_gates: Array, scores: Array) -> Array:
+    """Return for each query and key the sum of `log_gates` over the visible keys after the key.
+
+    Args:
+        log_gates: logarithms of forget gates, a number for each key, shape `(..., heads, keys)`.
+        scores: `(..., heads, queries, keys)`, -inf where a mask hides a key.
+    Returns:
+        An array of the shape of `scores`.
+    Raises:
+        TypeError, ValueError: if one of them is not a floating-point array with these axes.
+    Source: Lin et al. 2025, section 3 (arXiv:2503.02130).
+
+    >>> import numpy as np
+    >>> scores = np.array([[0.0, 0.0, -np.inf], [0.0, 0.0, 0.0]])
+    >>> decay_bias(np.array([-1.0, -2.0, -4.0]), scores)
+    array([[-2.,  0.,  0.],
+           [-6., -4.,  0.]])
+    """
+    check_floating("log_gates", log_gates)
+    check_floating("scores", scores)
+    check_rank("scores", scores, minimum=2, axes="(..., queries, keys)")
+    xp = namespace_of(scores)
+    zeros = xp.zeros_like(scores)
+    visible = xp.where(scores > xp.full_like(scores, -float("inf")), xp.expand_dims(log_gates, axis=-2) + zeros, zeros)
+    return xp.concat([sums_from(visible)[..., 1:], zeros[..., :1]], axis=-1)
