@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from .encodings.write import write_tables
     from .layers.base import Backend
+    from .positions.augmentation import Augmentation, augment, draw_augmentation
     from .positions.grids import Multimodal, grid, left_padded, multimodal, normalized_grid
     from .positions.sequences import counted_from, from_cu_seqlens, from_mask, sequence, sequence_ids, shard
     from .rotation import rotate, unrotate
@@ -71,6 +72,7 @@ __all__ = [
     "NTK",
     "Alibi",
     "AttentionFactor",
+    "Augmentation",
     "AxialRotary",
     "Backend",
     "Binary",
@@ -117,9 +119,11 @@ __all__ = [
     "attend",
     "attend_by_block",
     "attention_weights",
+    "augment",
     "causal",
     "combine",
     "counted_from",
+    "draw_augmentation",
     "from_cu_seqlens",
     "from_mask",
     "grid",
@@ -158,6 +162,7 @@ _MODULES = {
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",
+    "positions.augmentation": "Augmentation augment draw_augmentation",
     "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
     "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
     "rotation": "rotate unrotate",

@@ -1,5 +1,6 @@
 """Position builders for sequences, padded and packed batches, shards and grids."""
 
+from .augmentation import Augmentation, augment, draw_augmentation
 from .grids import After, Block, By, Multimodal, Segment, grid, left_padded, multimodal, normalized_grid
 from .mixed import centered, diagonal, indexed, with_audio
 from .sequences import (
@@ -18,15 +19,18 @@ from .sequences import (
 __all__ = [
     "LIMIT",
     "After",
+    "Augmentation",
     "Block",
     "By",
     "Multimodal",
     "Order",
     "Segment",
     "arange_like",
+    "augment",
     "centered",
     "counted_from",
     "diagonal",
+    "draw_augmentation",
     "from_array",
     "from_cu_seqlens",
     "from_mask",

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from posenc_core import Rotary, rotate
+from posenc_core import AxialRotary, Rotary, augment, normalized_grid, rotate
 from posenc_core._array_api.namespace import dtype_name
 from posenc_core.positions.sequences import counted_from, from_cu_seqlens, from_mask, shard
 
@@ -109,3 +109,11 @@ def test_packed_sequences_are_rotated_as_they_are_alone(backend, to_backend):
 def test_rows_count_from_their_starts(backend, to_backend, dtype):
     rows = backend.to_numpy(counted_from(to_backend([100, -3], dtype), 300))
     np.testing.assert_array_equal(rows, np.array([[100], [-3]]) + np.arange(300))
+
+
+def test_augmented_coordinates_rotate_alike_in_every_framework(backend):
+    """Tables of the layer have the bits of the encoding, whose positions follow from the seed."""
+    axial = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=100.0, unit="turn")
+    positions = augment(normalized_grid(2, 3), seed=(1, 2), shift=0.25, jitter=1.5, rescale=2.0)
+    for got, wanted in zip(backend.RotaryEmbedding(axial).cos_sin(positions), axial.cos_sin(positions), strict=True):
+        np.testing.assert_array_equal(backend.to_numpy(got), wanted)

@@ -31,6 +31,11 @@ CALLS = {
     p.left_padded: {"rows": [p.multimodal([2]), p.multimodal([(1, 2, 2)])]},
     p.multimodal: {"segments": [2, (1, 2, 2, 1.5)], "after": "largest"},
     p.namespace_of: {"*arrays": (X, X)},
+    p.augment: {
+        "positions": np.ones((2, 3)), "seed": 1, "shift": 0.5, "jitter": 1.5, "rescale": 2.0, "prefix": 1,
+    },
+    p.draw_augmentation: {"axes": 2, "seed": 1, "shift": 0.5, "jitter": 1.5, "rescale": 2.0},
+    p.Augmentation: None,  # a tuple, which functions return
     p.normalized_grid: {"*sizes": (2, 4), "by": "max", "merge": 2},
     p.padding: {"tokens": np.array([[5, 0]]), "pad": 0},
     p.register_namespace: None,  # for authors of frameworks: what it is given is looked at where it is used
@@ -121,4 +126,4 @@ def test_every_public_name_and_argument_is_tried():
         parameters = signature(call).parameters.values()
         names = {f"*{each.name}" if each.kind is Parameter.VAR_POSITIONAL else each.name for each in parameters}
         assert names - {"dropout"} <= tried[call], call  # a function that is called, or fails as it likes
-    assert all(isabstract(call) or call in (p.register_namespace, p.Multimodal) for call in untried)
+    assert all(isabstract(call) or call in (p.register_namespace, p.Multimodal, p.Augmentation) for call in untried)

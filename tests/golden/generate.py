@@ -19,6 +19,7 @@ from typing import Any
 import mpmath as mp
 from additive import additive_sums, additive_tables, learned_sinusoidal, position_gradients
 from attention import attend, attention
+from augmentation import augmentation
 from content_scoring import content_scoring
 from defects import defects
 from kernels import kernels
@@ -254,6 +255,7 @@ MAKERS = (
     query_scale,
     learned_query_scale,
     remapping,
+    augmentation,
     saved,
     modes,
     vision_models,

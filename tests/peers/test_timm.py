@@ -6,11 +6,16 @@ given to the rotary modules as `Eva` gives them.
 
 import ast
 import importlib.util
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from posenc_core import augment, draw_augmentation
 from posenc_core.huggingface import load_rope
+from posenc_core.huggingface.timm import timm_positions
 
 from .importing import lone
 from .patches import difference
@@ -118,3 +123,61 @@ def test_naflexvit_names_its_arguments_otherwise(kind):
     given = {"rope_type": kind, "rope_ref_feat_shape": [16, 16]}
     shape = {"ref_feat_shape": (16, 16)} if kind == "axial" else {}
     compare(model | {"model_args": given}, {"rope_type": "cat" if kind == "axial" else kind} | shape)
+
+
+AUGMENTED = {"shift": 0.25, "jitter": 1.5, "rescale": 2.0}
+
+
+def augmented_module(kind, **options):
+    named = {f"{name}_coords": value for name, value in AUGMENTED.items()}
+    return timm.create_rope_embed(kind, dim=768, num_heads=12, **named, **options).train()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "arguments"),
+    [
+        ("dinov3", {"temperature": 100.0, "rotate_half": True}, {"rope_temperature": 100.0, "rope_rotate_half": True}),
+        ("cat", {"temperature": 10000.0, "in_pixels": False}, {}),
+        (
+            "cat",
+            {"temperature": 50.0, "in_pixels": False, "ref_feat_shape": (3, 4)},
+            {"ref_feat_shape": (3, 4), "rope_temperature": 50.0},
+        ),
+    ],
+)
+def test_coordinates_are_augmented_as_in_training(kind, options, arguments, monkeypatch):
+    """Its module draws our numbers: shifts, and logarithms of factors, in the order in which it asks for them."""
+    drawn = draw_augmentation(2, seed=(5, 1), **AUGMENTED)
+    numbers = [drawn.shift, np.log(drawn.jitter), np.log([drawn.rescale])]
+    bounds = []
+
+    def uniform(self, low, high):
+        bounds.append((low, high))
+        return self.copy_(torch.tensor(numbers.pop(0)))
+
+    rope = augmented_module(kind, **options)
+    monkeypatch.setattr(torch.Tensor, "uniform_", uniform)
+    sin, cos = rope.get_embed((ROWS, COLUMNS)).chunk(2, dim=-1)
+    monkeypatch.undo()
+    expected = [0.25, math.log(1.5), math.log(2)]
+    np.testing.assert_allclose(bounds, [(-bound, bound) for bound in expected], rtol=1e-15)
+    model = {"use_rot_pos_emb": True, "embed_dim": 768, "num_heads": 12, "rope_type": kind} | arguments
+    config = {"architecture": "eva_of_ones_own", "model_args": model}
+    positions = augment(timm_positions(config, height=ROWS, width=COLUMNS), seed=(5, 1), **AUGMENTED)
+    encoding = load_rope(config)
+    columns = slice(encoding.pairs) if options.get("rotate_half") else slice(None, None, 2)
+    largest = np.abs(positions).max() * encoding.frequencies().max()
+    for ours, theirs in zip(encoding.cos_sin(positions), (cos, sin), strict=True):
+        np.testing.assert_allclose(theirs[:, columns].numpy(), ours, atol=8 * largest * 2**-24)  # of float32 angles
+
+
+def test_distributions_are_those_of_timm():
+    """Two samples of 500 draws (Kolmogorov and Smirnov)."""
+    torch.manual_seed(0)
+    apply, ones = timm._apply_coord_augs, torch.ones(1, 2, dtype=torch.float64)
+    for name, value in AUGMENTED.items():
+        theirs = np.ravel([apply(ones, **{f"{name}_coords": value})[0, 0].item() for _ in range(500)])
+        ours = np.ravel([augment([[1.0], [1.0]], seed=seed, **{name: value})[0, 0] for seed in range(500)])
+        both = np.sort(np.concatenate([theirs, ours]))
+        apart = [np.searchsorted(np.sort(one), both, side="right") / 500 for one in (theirs, ours)]
+        assert np.abs(apart[0] - apart[1]).max() < 1.36 * math.sqrt(2 / 500), name
