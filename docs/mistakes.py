@@ -15,7 +15,7 @@ from posenc_backends.check.mistakes import (
     mistakes_of_views,
 )
 from posenc_backends.check.signatures import signature_of
-from posenc_core import Alibi, AxialRotary, Rotary, Sinusoidal, YaRN
+from posenc_core import Alibi, AxialRotary, QueryScale, Rotary, Sinusoidal, YaRN
 from posenc_core.encodings import Encoding
 
 YARN = YaRN(factor=4.0, original_max_position_embeddings=4096)
@@ -24,6 +24,7 @@ ENCODINGS: tuple[Encoding, ...] = (
     Rotary(head_dim=64, layout="half", scaling=YARN),
     AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)),
     Sinusoidal(dim=8),
+    QueryScale(length=8192, scale=0.1),
     Alibi(num_heads=8, max_bias=16),
 )
 OTHERS = {  # mistakes that no single call shows, or that are not in its numbers

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import Additive, Encoding, PositionScoring, RotaryEncoding, XPos
+from posenc_core.encodings import Additive, Encoding, PositionScoring, QueryEncoding, RotaryEncoding, XPos
 from posenc_core.encodings.additive.base import in_columns
 from posenc_core.tables.frequencies import as_float64
 
@@ -116,6 +116,8 @@ class Candidate:
         encoding, positions = self.encoding, self.positions
         if isinstance(encoding, PositionScoring):
             return (self._bias(encoding),)
+        if isinstance(encoding, QueryEncoding):
+            return (_factors(encoding, self.weights, positions),)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
         if encoding.parameters():
@@ -190,6 +192,14 @@ def _by_column(encoding: Encoding, positions: npt.NDArray[Any]) -> npt.NDArray[A
     if getattr(encoding, "num_axes", 1) == 1 or not isinstance(encoding, RotaryEncoding):
         return positions[..., None]
     return np.moveaxis(positions[list(encoding.axes)], 0, -1)
+
+
+def _factors(encoding: QueryEncoding, weights: Mapping[str, Any], positions: npt.NDArray[Any]) -> Any:
+    """Return the factors of queries, `(..., length, 1)`, with an axis of heads before where each has its own."""
+    if not weights:
+        return encoding.rows(positions)["factors"]
+    slope, intercept = (np.reshape(weights[name], (-1, 1, 1)) for name in ("slope", "intercept"))
+    return slope * np.log(positions[..., None, :, None] + 1.0) + intercept  # of float64, unlike those of a layer
 
 
 def _learned_table(encoding: Any, weights: Mapping[str, Any], positions: npt.NDArray[Any]) -> Any:

@@ -16,7 +16,7 @@ from .calls import Caller, TestCall
 from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake
 from .mistakes import Mistake
-from .signatures import RotateQueriesAndKeys, Signature
+from .signatures import RotateQueriesAndKeys, ScaleQueries, Signature
 
 POSITIONS = np.arange(3, 8)  # so near that float32 angles are right
 Causes = dict[str, Mistake | None]  # by output
@@ -82,7 +82,9 @@ def _mistake(
 def _right_gradient(
     signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int
 ) -> Float64s:
-    """Return the weights rotated back; for an addition, the weights themselves."""
+    """Return the weights rotated back, or multiplied; for an addition, the weights themselves."""
+    if isinstance(signature, ScaleQueries):
+        return signature.results(candidate, (weights,), 0)[0]
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
     encoding: Any = candidate.encoding

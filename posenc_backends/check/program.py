@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, Rotary
+from posenc_core.encodings import Additive, Encoding, QueryEncoding, Rotary
 from posenc_core.formats.safetensors import read_header
 
 from .calling import Framework
@@ -32,9 +32,10 @@ INPUTS = {
     "turn": ("x", "positions"),
     "table": ("positions",),
     "addition": ("x", "positions"),
+    "scale": ("x", "positions"),
     "bias": ("query_positions", "key_positions"),
 }
-OUTPUTS = {"rotation": ("q", "k"), "turn": ("x",), "addition": ("x",), "bias": ("bias",)}
+OUTPUTS = {"rotation": ("q", "k"), "turn": ("x",), "addition": ("x",), "scale": ("x",), "bias": ("bias",)}
 
 
 class Numbers(NamedTuple):
@@ -176,6 +177,8 @@ def default_form(encoding: Encoding) -> str:
     """Return the form of a program for this encoding: it cannot be asked for the number of its arguments."""
     if isinstance(encoding, Rotary):
         return "rotation"
+    if isinstance(encoding, QueryEncoding):
+        return "scale"
     return "table" if isinstance(encoding, Additive) else "bias"
 
 

@@ -13,7 +13,15 @@ import numpy as np
 from posenc_backends.conformance.errors import pair_lengths
 from posenc_core._array_api.checks import check_known, shown
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, ContentScoring, Encoding, PositionScoring, RotaryEncoding
+from posenc_core.encodings import (
+    Additive,
+    ContentScoring,
+    Encoding,
+    LearnedQueryScale,
+    PositionScoring,
+    QueryScale,
+    RotaryEncoding,
+)
 from posenc_core.rotation import rotate_pairs
 
 from .candidates import Candidate, Float64s
@@ -21,6 +29,7 @@ from .candidates import Candidate, Float64s
 # Scores add up some twenty rounded products: their unit is 4 ulp of the largest. CoPE looks up rows at a sum of up to
 # 24 gates, which is off by up to 12 * 16 half ulps of a row: its unit is 16 ulp.
 SUMS, SUMS_OF_GATES = 4.0, 16.0
+QUERY_WIDTH = 8  # of queries that are multiplied by a factor
 HEADS = (4, 2)  # of queries and of keys: grouped-query attention
 
 
@@ -171,6 +180,29 @@ class Add(Signature):
         return np.maximum(np.abs(results), 1)
 
 
+class Factors(Table):
+    """`positions -> factors` of queries, shape `(length, 1)`."""
+
+    has_angles = False
+
+
+class ScaleQueries(Signature):
+    """`(x, positions) -> x * factor`; queries `x` are `(batch, heads, length, head_dim)`."""
+
+    name = "scale"
+    has_angles = False
+
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        return [(shape[0], getattr(self.encoding, "num_heads", heads[0]), shape[1], QUERY_WIDTH)]
+
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        (factors,) = candidate.tables()
+        return (tokens[0] * (factors[:, None] if candidate.positions.ndim > 1 and not candidate.weights else factors),)
+
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return np.full_like(results, np.abs(results).max(initial=0)) if candidate.weights else np.abs(results)
+
+
 class Bias(Signature):
     """`(query_positions, key_positions) -> bias`, shape `(heads, queries, keys)`."""
 
@@ -206,6 +238,8 @@ class Scores(Signature):
 SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of arguments
     RotaryEncoding: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
     Additive: {1: Table, 2: Add},
+    QueryScale: {1: Factors, 2: ScaleQueries},
+    LearnedQueryScale: {2: ScaleQueries},
     PositionScoring: {2: Bias},
     ContentScoring: {4: Scores},
 }
@@ -220,7 +254,7 @@ def signature_of(function: Callable[..., Any], encoding: Encoding, name: str | N
     """
     cls = next((cls for cls in SIGNATURES if isinstance(encoding, cls)), None)
     if cls is None:
-        raise TypeError(f"`spec` must be a rotary, an additive or a scoring encoding, got {shown(encoding)}.")
+        raise TypeError(f"`spec` must be a rotary, an additive, a query or a scoring encoding, got {shown(encoding)}.")
     signatures = SIGNATURES[cls]
     by_name = {signature.name: signature for signature in signatures.values()}
     if name is not None:

@@ -62,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser.add_argument(
         "--form",
         metavar="FORM",
-        help="rotation, turn, table, addition, bias or scores (default: by the number of arguments)",
+        help="rotation, turn, table, addition, scale, bias or scores (default: by the number of arguments)",
     )
     parser.add_argument("--longest", type=int, metavar="N", help="the first position not to test (default: 2**20)")
     parser.add_argument(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
-from ..encodings import Additive, Alibi, Encoding, Sandwich
+from ..encodings import Additive, Alibi, Encoding, QueryScale, Sandwich
 from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
 from .pairs import Pair
@@ -53,9 +53,10 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     """Draw the first `length` positions of an encoding.
 
     A table is drawn as a heat map, columns as curves, rows as points, and as the dot products with the middle row.
+    Factors of queries are drawn as a curve, for the first positions and for positions up to 2**20.
 
     Args:
-        encoding: an additive or rotary encoding with a fixed table, `Alibi` or `Sandwich`.
+        encoding: an additive or rotary encoding with a fixed table, `QueryScale`, `Alibi` or `Sandwich`.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
             cells of a square or cube, row by row. Coordinates of Fourier features go from -1 to 1.
     Returns:
@@ -69,8 +70,11 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     check_type("encoding", encoding, Encoding, "an encoding")
     if isinstance(encoding, Additive):
         length = min(length, encoding.limit)
-    figure = _figure(11, 8)
+    figure = _figure(11, 4 if isinstance(encoding, QueryScale) else 8)
     figure.suptitle(repr(encoding))
+    if isinstance(encoding, QueryScale):
+        _plot_factors(figure.subplots(1, 2), encoding, length)
+        return figure
     panels = figure.subplots(2, 2).ravel()
     if isinstance(encoding, Alibi | Sandwich):
         _plot_bias(panels, encoding, length)
@@ -196,6 +200,16 @@ def _plot_bias(panels: Any, encoding: Alibi | Sandwich, length: int) -> None:
     slopes.semilogy(encoding.constants(1)[f"{by_head}s"], "o-")
     slopes.set(title=f"{by_head}s", xlabel="head", ylabel=by_head)
     middle.set(title=f"bias of query {length // 2}", xlabel="key", ylabel="bias")
+
+
+def _plot_factors(panels: Any, encoding: QueryScale, length: int) -> None:
+    near, far = panels
+    near.plot(encoding.factors(np.arange(length)))
+    near.set(title=f"the first {length:,} positions", xlabel="position", ylabel="factor of queries")
+    positions = np.unique(np.geomspace(1, MOST_POSITIONS - 1, 2000).round().astype(np.int64))
+    far.semilogx(positions, encoding.factors(positions))
+    far.axvline(encoding.length, color="gray", linewidth=0.5)
+    far.set(title=f"to {MOST_POSITIONS:,} positions", xlabel="position", ylabel="factor of queries")
 
 
 def _plot_wavelengths(axes: Axes, layers: Layers) -> None:

@@ -220,8 +220,8 @@ def test_positions_where_longrope_has_other_frequencies_are_not_tested():
         ((rope, ROTARY), {"longest": 2**31 + 1}, ValueError, "`longest` must be at most 2147483648, got 2147483649"),
         ((rope, ROTARY), {"longest": 64.0}, TypeError, "`longest` must be an integer, got 64.0"),
         ((sinusoids, Binary(dim=4)), {}, ValueError, "`spec` must have at least 20 positions, got 16 of Binary(dim=4"),
-        ((rope, 8), {}, TypeError, "`spec` must be a rotary, an additive or a scoring"),
-        ((rope, Rotary), {}, TypeError, "`spec` must be a rotary, an additive or a scoring"),
+        ((rope, 8), {}, TypeError, "`spec` must be a rotary, an additive, a query or a scoring"),
+        ((rope, Rotary), {}, TypeError, "`spec` must be a rotary, an additive, a query or a scoring"),
     ],
 )
 def test_what_cannot_be_checked_raises(arguments, options, error, message):

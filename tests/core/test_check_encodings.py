@@ -14,10 +14,12 @@ from posenc_core.encodings import (
     GridSinusoidal,
     Kerple,
     Learned,
+    LearnedQueryScale,
     LearnedRotary,
     LearnedSinusoidal,
     MultimodalRotary,
     Normalized,
+    QueryScale,
     RandomFourierFeatures,
     ShawBias,
     SwinBias,
@@ -152,3 +154,47 @@ def test_scores_that_depend_on_content(encoding):
     assert check(lambda *given: -scores(*given), encoding, parameters=weights).names == ("sign flipped",)
     doubled = check(lambda *given: 2 * scores(*given), encoding, parameters=weights)
     assert doubled.status == 1
+
+
+def of_llama_4(positions):
+    """Return its factors as it computes them, in float32."""
+    steps = np.floor((np.float32(positions) + 1) / np.float32(8192))
+    return np.log1p(steps) * np.float32(0.1) + np.float32(1)
+
+
+def multiplied(factors):
+    def scale(x, positions):
+        column = np.float32(factors(positions))[..., None]
+        return (np.float32(x) * (column if positions.ndim == 1 else column[:, None])).astype(x.dtype)
+
+    return scale
+
+
+@pytest.mark.parametrize(
+    ("factors", "names"),
+    [
+        (of_llama_4, ()),
+        (lambda positions: of_llama_4(positions - 1), ("start swapped",)),
+        (lambda positions: np.ones(positions.shape), ("factor missing",)),
+        (lambda positions: of_llama_4(positions) ** 2, ("factor squared",)),
+        (lambda positions: 1 + 0.1 * np.log(np.maximum((positions + 1) / 8192, 1)), ("growth of another formula",)),
+    ],
+)
+def test_factors_of_queries(factors, names):
+    spec = QueryScale(length=8192, scale=0.1)
+    assert check(multiplied(factors), spec).names == names
+    assert check(lambda positions: np.float32(factors(positions))[:, None], spec).names == names
+
+
+def test_learned_factors_of_queries():
+    encoding = LearnedQueryScale(num_heads=2)
+    weights = weights_of(encoding)
+
+    def scale(x, positions, numbers=weights):
+        (rows,) = encoding.rows(positions).values()
+        return np.float32(x * encoding.factors_of(numbers, rows[..., None, :, :])).astype(x.dtype)
+
+    assert check(scale, encoding, parameters=weights).status == 0
+    swapped = {name: array[::-1] for name, array in weights.items()}
+    wrong = check(lambda x, positions: scale(x, positions, swapped), encoding, parameters=weights)
+    assert wrong.names == ("heads reversed",)

@@ -188,6 +188,7 @@ def test_the_report_names_missing_packages(monkeypatch):
         "RandomFourierFeatures(dim=8, scale=1.0, seed=0, num_axes=3)",
         "Rotary(head_dim=16, layout='half')",
         "Alibi(num_heads=4)",
+        "QueryScale(length=8, scale=0.1)",
     ],
 )
 def test_plot_writes_a_picture(encoding, tmp_path):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posenc_core.encodings import Additive, Encoding, RotaryEncoding
+from posenc_core.encodings import Additive, Encoding, QueryEncoding, RotaryEncoding
 
 from .additive import additive_mistakes
 from .application import mistakes_of_views
 from .base import Mistake, combine
 from .bias import bias_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
+from .queries import query_mistakes
 from .rotary import rotary_mistakes
 from .rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 
@@ -32,6 +33,8 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
         yield from rotary_mistakes(encoding)
     elif isinstance(encoding, Additive):
         yield from additive_mistakes(encoding)
+    elif isinstance(encoding, QueryEncoding):
+        yield from query_mistakes(encoding)
     else:
         yield from bias_mistakes(encoding)
         return
