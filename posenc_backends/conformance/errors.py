@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc_core.encodings import Additive, Encoding, QueryEncoding, RotaryEncoding
+from posenc_core.encodings import Additive, Encoding, QueryEncoding, RemappedRotary, RotaryEncoding
 from posenc_core.rotation import channel_pairs
 
 GoldenCase = dict[str, Any]
@@ -110,7 +110,8 @@ def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
         return on.backend.PositionalEncoding(encoding.dim, encoding=encoding)
     if isinstance(encoding, QueryEncoding):
         return on.backend.QueryScaling(encoding)
-    return (on.backend.RotaryEmbedding if isinstance(encoding, RotaryEncoding) else on.backend.AttentionBias)(encoding)
+    is_rotary = isinstance(encoding, RotaryEncoding | RemappedRotary)
+    return (on.backend.RotaryEmbedding if is_rotary else on.backend.AttentionBias)(encoding)
 
 
 def array_of(on: BackendUnderTest, numbers: Any, dtype: str = "float32") -> Any:

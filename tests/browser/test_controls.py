@@ -89,11 +89,12 @@ def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
     classes = {name for name in posenc_core.encodings.__all__ if isinstance(getattr(posenc_core.encodings, name), type)}
     concrete = {name for name in classes if name not in ABSTRACT and issubclass(getattr(posenc_core, name), Encoding)}
     scoring = {"Cope", "ForgettingBias", "ShawBias", "TransformerXLBias"}
-    assert concrete - KINDS.keys() == scoring | {"LearnedQueryScale", "QueryScale"}
+    remapped = {"DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"}
+    assert concrete - KINDS.keys() == scoring | remapped | {"LearnedQueryScale", "QueryScale"}
 
 
 ABSTRACT = {
-    "Additive", "ContentScoring", "Encoding", "Parameter", "Placed", "PositionScoring", "QueryEncoding",
+    "Additive", "ContentScoring", "Encoding", "Parameter", "Placed", "PositionScoring", "QueryEncoding", "RemappedRotary",
     "RotaryEncoding", "Scoring", "Tabular",
 }  # fmt: skip
 

@@ -37,6 +37,8 @@ RATIO = {"original_max_position_embeddings": LENGTH, "factor": AT_LEAST_1}
 
 BASES = {"base": ABOVE_1, "scaling": ("linear", 2.0, {"factor": 2}), "rotary_dim": MAYBE_EVEN, "max_len": MAYBE_COUNT}
 ROTATING = HEAD | ROTARY | BASES | {"frequencies": ((1.0,), (1.0, -1.0), (1.0, math.nan), (1.0, "x"), "ab")}
+REMAPPED = e.Rotary(head_dim=4, layout="half")
+NO_ROTARY = (None, 4, "Rotary", {"kind": "Rotary"}, e.Alibi(num_heads=4), e.Rotary)
 
 SWEEP = [
     (e.Integer, {"dim": 4}, {"dim": COUNT}),
@@ -100,6 +102,22 @@ SWEEP = [
             "series": WORD,
             "unit": WORD,
         },
+    ),
+    (
+        e.SelfExtend,
+        {"rotary": REMAPPED, "window": 4, "group_size": 2},
+        {"rotary": NO_ROTARY, "window": (*COUNT, 2**31), "group_size": (*COUNT, 2**31)},
+    ),
+    (e.ReRoPE, {"rotary": REMAPPED, "window": 4}, {"rotary": NO_ROTARY, "window": (*COUNT, 2**31)}),
+    (
+        e.LeakyReRoPE,
+        {"rotary": REMAPPED, "window": 4, "factor": 2.0},
+        {"rotary": NO_ROTARY, "window": (*COUNT, 2**31), "factor": (*AT_LEAST_1, 2.0**17)},
+    ),
+    (
+        e.DualChunk,
+        {"rotary": REMAPPED, "chunk_size": 8, "local_size": 2},
+        {"rotary": NO_ROTARY, "chunk_size": (*COUNT, 2, 2**31), "local_size": (*COUNT, 8)},
     ),
     (
         e.QueryScale,

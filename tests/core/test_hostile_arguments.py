@@ -75,6 +75,7 @@ CALLS = {
     p.Encoding.from_dict: {"data": ROTARY.to_dict()},
     p.Sinusoidal(dim=4).table: {"positions": ROW, "dtype": np.float32},
     p.QueryScale(length=2, scale=1.0).factors: {"positions": ROW},
+    p.SelfExtend(rotary=ROTARY, window=2, group_size=2).distances: {"query_positions": ROW, "key_positions": ROW},
     p.Normalized(dim=4, length=9).table: {"positions": ROW},
     p.GridSinusoidal(dim=4, convention="mae").table: {"positions": np.ones((2, 3), int)},
     p.RandomFourierFeatures(dim=4, scale=1.0, seed=0, num_axes=2).table: {"positions": np.ones((2, 3))},

@@ -48,12 +48,7 @@ def test_tables_are_rounded_once(case):
     wanted = np.array(case["tables"], np.float32)  # (positions, remapped, 2, pairs)
     assert list(rows) == [f"{name}_{i}" for i in range(3) for name in ("cos", "sin")]
     for column, table in enumerate(rows.values()):
-        entries = wanted[:, column // 2, column % 2]
-        if case["encoding"].get("factor") == 1.75:  # whose quotients are rounded to float64, and then the table
-            bound = np.array(case["positions"]) * 2.0**-53 + 2.0**-24
-            assert (np.abs(table.astype(np.float64) - entries) <= bound[:, None]).all()
-        else:
-            np.testing.assert_array_equal(table, entries)
+        np.testing.assert_array_equal(table, wanted[:, column // 2, column % 2])
 
 
 def by_distance(encoding, q, k, v, positions):

@@ -35,7 +35,8 @@ def remapping() -> Iterator[dict[str, Any]]:
             bounds |= {length, 2 * length, 3 * length}
         near = sorted({max(bound + d, 0) for bound in bounds for d in (-1, 0, 1)} | {0, 1048576, 1048577})
         distances = [[float(of(encoding, p, n)) if n <= p else None for n in near] for p in near]
-        positions = sorted({*near[::3], 16777215, 2147483646})
+        far = {1048577, 16777215, 2147483646} if fields.get("factor") != 1.75 else set()  # quotients are rounded first
+        positions = sorted({n for n in near[::3] if n < 2**19} | far)
         tables = [[_row(at) for at in remapped(encoding, p)] for p in positions]
         yield {
             "name": ", ".join([kind, *(f"{key} {value}" for key, value in fields.items())]),

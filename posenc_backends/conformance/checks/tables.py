@@ -68,6 +68,16 @@ def _with_learned_factors(on: BackendUnderTest, case: GoldenCase) -> Any:
     return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
 
 
+def remapped_tables(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the rows that attention takes from a `RotaryEmbedding` with remapped positions, bit for bit."""
+    layer, positions = layer_of(on, case), np.array(case["positions"])
+    x = array_of(on, np.ones((1, len(positions), 1)))
+    rows = [on.backend.to_numpy(row) for row in layer.rows(x, 0, positions, -2, layer.encoding)]
+    wanted = np.array(case["tables"]).astype(np.float32)  # (positions, remapped positions, cosine or sine, pairs)
+    got = np.stack([row.reshape(len(positions), -1) for row in rows], axis=1).reshape(wanted.shape)
+    return Measurement(ulps(got, wanted), EXACT)
+
+
 def rotary_table(on: BackendUnderTest, case: GoldenCase, layer: Any = None) -> Measurement:
     """Check cosine and sine, bit for bit, and the encoding's frequencies and attention factor.
 

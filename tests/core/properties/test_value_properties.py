@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_core import LearnedQueryScale, QueryScale, Scaling, encodings, scaling
+from posenc_core import (
+    DualChunk,
+    LeakyReRoPE,
+    LearnedQueryScale,
+    QueryScale,
+    ReRoPE,
+    Scaling,
+    SelfExtend,
+    encodings,
+    scaling,
+)
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
@@ -23,7 +33,14 @@ QUERY_SCALES = st.builds(
     start=st.sampled_from([0, 1]),
 )
 FACTORS = {"QueryScale": QUERY_SCALES, "LearnedQueryScale": st.builds(LearnedQueryScale, num_heads=st.integers(1, 64))}
-KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | {"Rotary of float32": FLOAT32} | FACTORS
+COUNTS = st.integers(1, 2**20)
+REMAPPED = {
+    "SelfExtend": st.builds(SelfExtend, rotary=FLOAT32, window=COUNTS, group_size=COUNTS),
+    "ReRoPE": st.builds(ReRoPE, rotary=FLOAT32, window=COUNTS),
+    "LeakyReRoPE": st.builds(LeakyReRoPE, rotary=FLOAT32, window=COUNTS, factor=st.floats(1, 2**10)),
+    "DualChunk": st.builds(DualChunk, rotary=FLOAT32, chunk_size=COUNTS.map(lambda n: n + 2**20), local_size=COUNTS),
+}
+KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | REMAPPED | {"Rotary of float32": FLOAT32} | FACTORS
 NAMES = vars(encodings) | vars(scaling)
 
 
