@@ -34,15 +34,16 @@ def remapping() -> Iterator[dict[str, Any]]:
             length = fields["chunk_size"] - fields["local_size"]
             bounds |= {length, 2 * length, 3 * length}
         near = sorted({max(bound + d, 0) for bound in bounds for d in (-1, 0, 1)} | {0, 1048576, 1048577})
-        distances = [[float(of(encoding, p, n)) if n <= p else None for n in near] for p in near]
+        pairs = [(p, n) for p in near for n in near if n <= p]
         far = {1048577, 16777215, 2147483646} if fields.get("factor") != 1.75 else set()  # quotients are rounded first
         positions = sorted({n for n in near[::3] if n < 2**19} | far)
         tables = [[_row(at) for at in remapped(encoding, p)] for p in positions]
         yield {
             "name": ", ".join([kind, *(f"{key} {value}" for key, value in fields.items())]),
             "encoding": encoding,
-            "near": near,
-            "distances": distances,
+            "query_positions": [p for p, _ in pairs],
+            "key_positions": [n for _, n in pairs],
+            "distances": [float(of(encoding, p, n)) for p, n in pairs],
             "positions": positions,
             "tables": tables,
         }

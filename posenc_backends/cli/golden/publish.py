@@ -63,6 +63,7 @@ SETS = (
     GoldenSet("rope_models", ("frequencies", "cos_sin"), 0.5, "entry"),
     GoldenSet("scalings", ("frequencies", "cos_sin"), 0.5, "entry"),
     GoldenSet("query_scale", ("table",), 0.5, "entry"),
+    GoldenSet("remapping", ("distances", "tables"), 0.5, "entry"),
     GoldenSet("kernels", ("rotated_q", "rotated_k"), LIMIT, "pair", in_each_dtype=True),
     GoldenSet("addition", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("additive_sums", ("result", "gradient"), 1, "largest", "formula"),
