@@ -94,8 +94,8 @@ def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
 
 
 ABSTRACT = {
-    "Additive", "ContentScoring", "Encoding", "Parameter", "Placed", "PositionScoring", "QueryEncoding", "RemappedRotary",
-    "RotaryEncoding", "Scoring", "Tabular",
+    "Additive", "ContentScoring", "Encoding", "Parameter", "Placed", "PositionScoring", "QueryEncoding",
+    "RemappedRotary", "RotaryEncoding", "Scoring", "Tabular",
 }  # fmt: skip
 
 
