@@ -1,6 +1,7 @@
 """Numbers just inside and just outside of the limits that the code has."""
 
 import struct
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,7 @@ from posenc_core.attention import blockwise
 from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
 from posenc_core.formats.params import from_params
+from posenc_core.huggingface import load_rope
 from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.position_facts import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
@@ -165,7 +167,7 @@ def test_the_least_number_of_padding_is_that_of_int64():
 
 def test_frames_of_cosmos_are_counted_as_24_per_second():
     config = {"_class_name": "CosmosTransformer3DModel"}
-    slow, usual = (diffusers_positions(config, height=4, width=4, frames=3, fps=fps) for fps in (12, 24))
+    slow, usual = (diffusers_positions(config, height=4, width=4, frames=3, **fps) for fps in ({"fps": 12}, {}))
     np.testing.assert_array_equal(slow, usual * [[2], [1], [1]])
 
 
@@ -195,3 +197,18 @@ def test_a_base_of_params_is_above_1():
     assert from_params(sizes | {"rope_theta": 1.5})["rope_parameters"]["rope_theta"] == 1.5
     with pytest.raises(ValueError, match="rope_theta"):
         from_params(sizes | {"rope_theta": 1.0})
+
+
+def test_a_scaling_has_as_many_factors_as_the_widest_head_has_pairs():
+    config = {"model_type": "phi3", "head_dim": 2**16, "original_max_position_embeddings": 8}
+    for count, error in ((2**15, None), (2**15 + 1, "must have a number for each pair")):
+        factors = {"short_factor": [1.0] * count, "long_factor": [2.0] * count}
+        rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 2.0}
+        with nullcontext() if error is None else pytest.raises(ValueError, match=error):
+            load_rope(config | {"rope_parameters": rope | factors})
+
+
+@pytest.mark.parametrize(("length", "max_len"), [(0, None), (1, 1), (2, 2)])
+def test_a_length_of_1_is_a_length(length, max_len):
+    config = {"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "max_position_embeddings": length}
+    assert load_rope(config).max_len == max_len

@@ -9,6 +9,7 @@ import pytest
 from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import diffusers_positions
+from posenc_core.huggingface.models import MODELS as FACTS
 
 FOLDER = Path(__file__).with_name("published")
 MODELS, TOWERS, DIFFUSERS, TIMM = (
@@ -31,6 +32,14 @@ def read(config):
         return load_position(config)
     except (TypeError, ValueError) as error:
         return error
+
+
+def is_readable(config):
+    """Return whether a config has a RoPE that can be read."""
+    try:
+        return load_rope(config) is not None
+    except (TypeError, ValueError):
+        return False
 
 
 def lines(found):
@@ -110,11 +119,14 @@ def test_base_and_share_are_those_of_the_default_config_where_a_config_lacks_the
     assert count > (150 if key == "rope_theta" else 20)
 
 
-def is_readable(config):
-    try:
-        return load_rope(config) is not None
-    except (TypeError, ValueError):
-        return False
+def test_a_width_of_heads_is_that_of_the_default_config_where_a_config_lacks_it():
+    count = 0
+    for name, config in ((name, one["config"]) for name, one in MODELS.items()):
+        facts = FACTS.get(name) or FACTS.get(name.removesuffix("_text"))
+        if facts is not None and facts.head_dim is not None and "head_dim" in config and is_readable(config):
+            assert read({key: value for key, value in config.items() if key != "head_dim"}) == read(config), name
+            count += 1
+    assert count > 30
 
 
 @pytest.mark.parametrize(

@@ -99,11 +99,10 @@ def _angles(encoding: Any, rows: int) -> Table:
 
 def _ggml(encoding: Any, rows: int) -> dict[str, Any]:
     """Return the arguments of `ggml_rope_ext`, which computes the angles from the base and a divisor of each pair."""
-    base: Any = getattr(encoding, "base", 10000)
     spread, sign = encoding.pairing.placement == "spread", -1 if encoding.direction == "inverse" else 1
     channels = encoding.head_dim if spread else encoding.rotary_channels
     wanted = encoding._frequencies()[: encoding.pairs]
-    plain = geometric(channels, base=base)
+    plain = geometric(channels, base=encoding.base)
     with high_precision():
         ratios = [one / other if other else Decimal(STILL) for one, other in zip(plain, wanted, strict=False)]
     divisors = [sign * min(float(ratio), STILL) for ratio in ratios] + [STILL] * (len(plain) - len(wanted))
@@ -112,7 +111,7 @@ def _ggml(encoding: Any, rows: int) -> dict[str, Any]:
         "n_dims": channels,
         "mode": 2 if encoding.pairing.split == "half" else 0,
         "n_ctx_orig": rows,
-        "freq_base": float(base),
+        "freq_base": float(encoding.base),
         "freq_scale": 1.0,
         "ext_factor": 0.0,
         "attn_factor": encoding.attention_factor,
