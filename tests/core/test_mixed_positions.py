@@ -115,7 +115,7 @@ BAD = {
     "no frames": (diagonal, {"segments": [(0, 2, 3)]}, ValueError, ("segments", "0")),
     "no spacing": (diagonal, {"segments": [1], "spacing": 0}, ValueError, ("spacing", "0")),
     "endless": (diagonal, {"segments": [1], "spacing": float("inf")}, ValueError, ("spacing", "inf")),
-    "too far apart": (diagonal, {"segments": [(3, 1, 1)], "spacing": 2.0**31}, ValueError, ("segments",)),
+    "too far apart": (diagonal, {"segments": [(3, 1, 1)], "spacing": 2.0**31}, ValueError, ("spacing", "2147483648.0")),
     "three sizes": (centered, {"segments": [(1, 2, 3)]}, ValueError, ("segments", "(1, 2, 3)")),
     "a negative length": (centered, {"segments": [-1]}, ValueError, ("segments", "-1")),
     "too many cells": (centered, {"segments": [(2**20, 2**20)]}, ValueError, ("sizes",)),
