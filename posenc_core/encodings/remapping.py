@@ -87,11 +87,9 @@ class RemappedRotary(Tabular):
         """
         xp, at_keys = namespace_of(q), _signed(key_positions)
         at_queries = _signed(query_positions)
-        transposed = [xp.matrix_transpose(self._slice(k, i)) for i in range(len(self.key_rotations))]
-        of_regions = [
-            xp.matmul(self._slice(q, i), transposed[self.key_rotations.index(key)])
-            for i, (_, key) in enumerate(self.regions)
-        ]
+        queries, rotations = _parts(q, len(self.regions)), self.key_rotations
+        keys = dict(zip(rotations, map(xp.matrix_transpose, _parts(k, len(rotations))), strict=True))
+        of_regions = [xp.matmul(part, keys[i]) for part, (_, i) in zip(queries, self.regions, strict=True)]
         scores = self._of_region(of_regions, at_queries, at_keys)
         return xp.where(causal(at_queries, at_keys), scores, xp.full_like(scores, -math.inf))
 
@@ -107,9 +105,6 @@ class RemappedRotary(Tabular):
     def key_rotations(self) -> list[int]:
         """Which of the remapped positions rotate keys, each once."""
         return list(dict.fromkeys(key for _, key in self.regions))
-
-    def _slice(self, x: Array, rotation: int) -> Array:
-        return x[..., rotation * self.head_dim : (rotation + 1) * self.head_dim]
 
     def _of_region(self, of_regions: list[Any], query_positions: Any, key_positions: Any) -> Any:
         """Return each number from the array of its region."""
@@ -183,6 +178,12 @@ class RemappedRotary(Tabular):
     def longest(self) -> int | None:
         """The longest sequence that models with the rotary encoding are known to be for; None if that is not known."""
         return self.rotary.longest
+
+
+def _parts(x: Array, count: int) -> list[Array]:
+    """Return the rotations that stand one after the other."""
+    width = x.shape[-1] // count
+    return [x[..., i * width : (i + 1) * width] for i in range(count)]
 
 
 def _signed(positions: Any) -> Any:
