@@ -74,6 +74,9 @@ def _scoring(heads: int) -> dict[str, Any]:
         "ShawBias": p.ShawBias(num_heads=heads, head_dim=WIDTH, max_distance=16),
         "TransformerXLBias": p.TransformerXLBias(num_heads=heads, head_dim=WIDTH, max_distance=2 * 2**11),
         "Cope": p.Cope(num_heads=heads, head_dim=WIDTH, max_position=16),
+        "DynamicPositionBias": p.DynamicPositionBias(num_heads=heads, hidden=32),
+        "DebertaBias": p.DebertaBias(num_heads=heads, head_dim=WIDTH, max_distance=16),
+        "RelativeLogits": p.RelativeLogits(num_heads=heads, head_dim=WIDTH, max_distance=16, num_curves=4),
         "ForgettingBias": p.ForgettingBias(num_heads=heads, head_dim=WIDTH),
     }
 
@@ -111,7 +114,8 @@ def _curves_of_scores() -> Iterator[Curve]:
             make = partial(_along, axis, partial(_attention, name))
             yield Curve("attention", name, axis, _powers(sizes), make, power, power)
     squares = tuple(size for size in _powers(SHORT) if math.isqrt(size) ** 2 == size)
-    yield Curve("bias", "SwinBias", "length", squares, _window, 2, 2)
+    for name in ("SwinBias", "SwinV2Bias", "DecomposedBias"):
+        yield Curve("bias", name, "length", squares, partial(_window, name), 2, 2)
 
 
 def _powers(exponents: range) -> tuple[int, ...]:
@@ -160,12 +164,14 @@ def _bias(name: str, batch: int, heads: int, length: int) -> Callable[[], Any]:
     return lambda: layer(scores, **content)
 
 
-def _window(length: int) -> Callable[[], Any]:
+def _window(name: str, length: int) -> Callable[[], Any]:
     """Return a call on a square window of `length` tokens."""
     side = math.isqrt(length)
-    layer = AttentionBias(p.SwinBias(num_heads=1, window=(side, side)))
-    scores = _normal(1, 1, length, length)
-    return lambda: layer(scores)
+    sizes = {"num_heads": 1, "window": (side, side)} | ({"head_dim": WIDTH} if name == "DecomposedBias" else {})
+    layer, scores = AttentionBias(getattr(p, name)(**sizes)), _normal(1, 1, length, length)
+    x = _normal(1, 1, length, WIDTH)
+    content = {"q": x, "k": x} if isinstance(layer.encoding, ContentScoring) else {}
+    return lambda: layer(scores, **content)
 
 
 def _attention(name: str, batch: int, heads: int, length: int) -> Callable[[], Any]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
         AxialRotary,
         Binary,
         Cope,
+        DebertaBias,
+        DecomposedBias,
         DualChunk,
+        DynamicPositionBias,
         Encoding,
         Fire,
         ForgettingBias,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         Placed,
         QueryScale,
         RandomFourierFeatures,
+        RelativeLogits,
         ReRoPE,
         Rotary,
         Sandwich,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
         Sine,
         Sinusoidal,
         SwinBias,
+        SwinV2Bias,
         T5Bias,
         Timestep,
         TransformerXLBias,
@@ -77,8 +82,11 @@ __all__ = [
     "Backend",
     "Binary",
     "Cope",
+    "DebertaBias",
+    "DecomposedBias",
     "DualChunk",
     "DynamicNTK",
+    "DynamicPositionBias",
     "Encoding",
     "Fire",
     "ForgettingBias",
@@ -103,6 +111,7 @@ __all__ = [
     "QueryScale",
     "RandomFourierFeatures",
     "ReRoPE",
+    "RelativeLogits",
     "Rotary",
     "Sandwich",
     "Scaling",
@@ -111,6 +120,7 @@ __all__ = [
     "Sine",
     "Sinusoidal",
     "SwinBias",
+    "SwinV2Bias",
     "T5Bias",
     "Timestep",
     "TransformerXLBias",
@@ -155,10 +165,11 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope DualChunk Encoding Fire ForgettingBias FourierFeatures GridSinusoidal Integer "
-        "Kerple LeakyReRoPE Learned LearnedQueryScale LearnedRotary LearnedSinusoidal MultimodalRotary Normalized "
-        "Placed QueryScale RandomFourierFeatures ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias "
-        "T5Bias Timestep TransformerXLBias XPos"
+        "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire "
+        "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
+        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures ReRoPE "
+        "RelativeLogits Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "
+        "TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

@@ -79,6 +79,53 @@ def _first(step: int, shared: int, single: int, max_distance: int) -> int:
     return first
 
 
+def log_buckets(num_buckets: int, max_distance: int) -> Integers:
+    """Return DeBERTa's bucket of each distance from 0 to `max_distance`; all larger ones have the last.
+
+    Distances up to half of `num_buckets` have one bucket each, later buckets have more than the one before. Integers
+    are compared, as in `t5_buckets`.
+
+    Args:
+        num_buckets: number of buckets of a side, even.
+        max_distance: the first distance of the last bucket.
+    Returns:
+        Array of shape `(max_distance + 1,)`, ascending from 0 to `num_buckets`.
+    Raises:
+        TypeError, ValueError: as in `DebertaBias`.
+    Source: He et al. 2023, DeBERTa v3 (arXiv:2111.09543), and `make_log_bucket_position` of their repository.
+
+    >>> log_buckets(4, 6)
+    array([0, 1, 2, 3, 3, 3, 4], dtype=int32)
+    """
+    num_buckets, max_distance = check_log_buckets(num_buckets, max_distance)
+    half, last = num_buckets // 2, max_distance - 1
+    # bucket half + t ends at the largest distance d with (d / half) ** (half - 1) <= (last / half) ** t
+    ends = [*range(half)] + [_largest_root(last**t * half ** (half - 1 - t), half - 1) for t in range(half)]
+    return np.searchsorted(ends, np.arange(max_distance + 1), side="left").astype(np.int32)
+
+
+def check_log_buckets(num_buckets: int, max_distance: int) -> tuple[int, int]:
+    """Return both as int; raise unless there are long distances to share buckets."""
+    num_buckets = check_integer("num_buckets", num_buckets, minimum=4, maximum=MOST_BUCKETS)
+    max_distance = check_integer("max_distance", max_distance, maximum=FARTHEST)
+    if num_buckets % 2:
+        raise ValueError(f"`num_buckets` must be even, got {num_buckets}; add one.")
+    if max_distance < num_buckets:
+        raise ValueError(
+            f"`max_distance` must be at least `num_buckets` {num_buckets}, got {max_distance}; leave `num_buckets` out."
+        )
+    return num_buckets, max_distance
+
+
+def _largest_root(power: int, exponent: int) -> int:
+    """Return the largest integer whose power with this exponent is at most `power`."""
+    low, high = 0, 1 << (power.bit_length() // exponent + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**exponent <= power else (low, middle)
+    return low
+
+
 def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers:
     """Return the row of a table for each query and key of a window, whose cells are numbered row by row.
 
@@ -131,7 +178,7 @@ def index_by_offset(index: Array, query_positions: Array, key_positions: Array, 
     array([[8, 9],
            [7, 7]])
     """
-    return _taken(index, offset_row(*paired(query_positions, key_positions), reach=reach), axis=0)
+    return taken(index, offset_row(*paired(query_positions, key_positions), reach=reach), axis=0)
 
 
 def offset_row(query: Array, key: Array, *, reach: int) -> Array:
@@ -154,15 +201,15 @@ def index_by_pair(index: Array, query_positions: Array, key_positions: Array, *,
     array([[0],
            [9]])
     """
-    return _taken(index, pair_row(*paired(query_positions, key_positions), tokens=tokens), axis=0)
+    return taken(index, pair_row(*paired(query_positions, key_positions), tokens=tokens), axis=0)
 
 
 def pair_row(query: Array, key: Array, *, tokens: int) -> Array:
     """Return the place of pairs of tokens in the flat index of `index_by_pair`; elementwise."""
-    return _bordered(query, tokens) * (tokens + 2) + _bordered(key, tokens)
+    return bordered(query, tokens) * (tokens + 2) + bordered(key, tokens)
 
 
-def _bordered(positions: Array, tokens: int) -> Array:
+def bordered(positions: Array, tokens: int) -> Array:
     """Return token numbers counted from 1; 0 and `tokens + 1` for others."""
     xp = namespace_of(positions)
     last = xp.full_like(positions, tokens + 1)
@@ -181,11 +228,11 @@ def gather_by_head(table: Array, index: Array) -> Array:
            [[6, 6, 5]]])
     """
     xp = namespace_of(table)
-    taken = _taken(xp.matrix_transpose(table), index, axis=1)
-    return xp.permute_dims(taken, (1, 0, 2, 3)) if len(getattr(taken, "shape", ())) == 4 else taken
+    by_head = taken(xp.matrix_transpose(table), index, axis=1)
+    return xp.permute_dims(by_head, (1, 0, 2, 3)) if len(getattr(by_head, "shape", ())) == 4 else by_head
 
 
-def _taken(x: Array, index: Array, *, axis: int) -> Array:
+def taken(x: Array, index: Array, *, axis: int) -> Array:
     """Return `take` by an index of several axes, which the standard lacks; symbols without a shape have it."""
     xp = namespace_of(x)
     if not hasattr(index, "shape"):

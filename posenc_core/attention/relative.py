@@ -197,7 +197,7 @@ def offsets(
         clipped = cut_off(steps + (key_positions.start - query_positions.stop), limit=limit)
         return ContiguousOffsets(clipped + limit, len(key_positions))
     queries, keys = paired(
-        _integers("query_positions", query_positions, like), _integers("key_positions", key_positions, like)
+        integers_of("query_positions", query_positions, like), integers_of("key_positions", key_positions, like)
     )
     columns = difference(keys, queries, limit=limit) + limit
     if len(columns.shape) == 3 and columns.shape[0] == 1:
@@ -205,7 +205,8 @@ def offsets(
     return GeneralOffsets(xp.arange(2 * limit + 1, device=device), columns)
 
 
-def _integers(name: str, positions: Positions, like: Array) -> Array:
+def integers_of(name: str, positions: Positions, like: Array) -> Array:
+    """Return positions, or a range of step 1, as integers of the library and on the device of `like`."""
     if isinstance(positions, range):
         return namespace_of(like).arange(len(positions), device=getattr(like, "device", None)) + positions.start
     if is_floating(positions):

@@ -23,12 +23,17 @@ from .rotary.xpos import XPos
 from .scoring.alibi import Alibi
 from .scoring.base import ContentScoring, PositionScoring, Scoring
 from .scoring.cope import Cope
+from .scoring.deberta import DebertaBias
+from .scoring.decomposed import DecomposedBias
+from .scoring.dynamic import DynamicPositionBias
 from .scoring.fire import Fire
 from .scoring.forgetting import ForgettingBias
 from .scoring.kerple import Kerple
+from .scoring.relative_logits import RelativeLogits
 from .scoring.sandwich import Sandwich
 from .scoring.shaw import ShawBias
 from .scoring.swin import SwinBias
+from .scoring.swin_v2 import SwinV2Bias
 from .scoring.t5 import T5Bias
 from .scoring.transformer_xl import TransformerXLBias
 
@@ -39,7 +44,10 @@ __all__ = [
     "Binary",
     "ContentScoring",
     "Cope",
+    "DebertaBias",
+    "DecomposedBias",
     "DualChunk",
+    "DynamicPositionBias",
     "Encoding",
     "Fire",
     "ForgettingBias",
@@ -61,6 +69,7 @@ __all__ = [
     "QueryScale",
     "RandomFourierFeatures",
     "ReRoPE",
+    "RelativeLogits",
     "RemappedRotary",
     "Rotary",
     "RotaryEncoding",
@@ -71,6 +80,7 @@ __all__ = [
     "Sine",
     "Sinusoidal",
     "SwinBias",
+    "SwinV2Bias",
     "T5Bias",
     "Tabular",
     "Timestep",

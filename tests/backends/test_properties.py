@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, ForgettingBias, Rotary, Sandwich, Sinusoidal
+from posenc_core import (
+    Alibi,
+    DebertaBias,
+    DecomposedBias,
+    DynamicPositionBias,
+    ForgettingBias,
+    RelativeLogits,
+    Rotary,
+    Sandwich,
+    Sinusoidal,
+    SwinV2Bias,
+)
 from posenc_core.encodings import Cope, Fire, Kerple, ShawBias, SwinBias, TransformerXLBias
 
 RNG = np.random.default_rng(23)
@@ -22,6 +33,11 @@ CACHED = [  # the others are in `test_attention.py`
     SwinBias(**HEADS, window=(3, 3)),
     TransformerXLBias(**HEADS, head_dim=4, max_distance=5),
     Cope(**HEADS, head_dim=4, max_position=4),
+    SwinV2Bias(**HEADS, window=(3, 3), hidden=4),
+    DynamicPositionBias(**HEADS, hidden=4),
+    DecomposedBias(**HEADS, head_dim=4, window=(3, 3)),
+    DebertaBias(**HEADS, head_dim=4, max_distance=3),
+    RelativeLogits(**HEADS, head_dim=4, max_distance=3, num_curves=2),
     ForgettingBias(**HEADS, head_dim=4),
 ]
 

@@ -36,6 +36,11 @@ POSITIONS = [
     encodings.ShawBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
     encodings.TransformerXLBias(num_heads=2, head_dim=8, max_distance=8, std=0.5),
     encodings.Cope(num_heads=2, head_dim=8, max_position=4),
+    encodings.SwinV2Bias(num_heads=2, window=(2, 4), hidden=4, std=0.5),
+    encodings.DynamicPositionBias(num_heads=2, hidden=4),
+    encodings.DecomposedBias(num_heads=2, head_dim=8, window=(2, 4), std=0.5),
+    encodings.DebertaBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
+    encodings.RelativeLogits(num_heads=2, head_dim=8, max_distance=3, num_curves=2, std=0.5),
     encodings.ForgettingBias(num_heads=2, head_dim=8, gate_bias=1.0),
 ]
 TASK = reverse(shortest=3, longest=6)

@@ -88,7 +88,9 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
 def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
     classes = {name for name in posenc_core.encodings.__all__ if isinstance(getattr(posenc_core.encodings, name), type)}
     concrete = {name for name in classes if name not in ABSTRACT and issubclass(getattr(posenc_core, name), Encoding)}
-    scoring = {"Cope", "ForgettingBias", "ShawBias", "TransformerXLBias"}
+    scoring = {
+        "Cope", "DebertaBias", "DecomposedBias", "ForgettingBias", "RelativeLogits", "ShawBias", "TransformerXLBias",
+    }  # fmt: skip
     remapped = {"DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"}
     assert concrete - KINDS.keys() == scoring | remapped | {"LearnedQueryScale", "QueryScale"}
 

@@ -178,6 +178,51 @@ SWEEP = [
         {"num_heads": COUNT, "head_dim": COUNT, "gate_bias": FINITE, "std": NOT_NEGATIVE},
     ),
     (
+        e.SwinV2Bias,
+        {"num_heads": 4, "window": (7, 7)},
+        {
+            "num_heads": COUNT,
+            "window": CELLS,
+            "trained_window": tuple(wrong for wrong in CELLS if wrong is not None),
+            "hidden": COUNT,
+            "std": NOT_NEGATIVE,
+        },
+    ),
+    (
+        e.DynamicPositionBias,
+        {"num_heads": 4, "hidden": 8},
+        {"num_heads": COUNT, "hidden": COUNT, "depth": COUNT, "log_distance": FLAG},
+    ),
+    (
+        e.DecomposedBias,
+        {"num_heads": 4, "head_dim": 8, "window": (7, 7)},
+        {
+            "num_heads": COUNT,
+            "head_dim": COUNT,
+            "window": CELLS,
+            "key_window": (*(wrong for wrong in CELLS if wrong is not None), (5, 7)),
+            "prefix_tokens": (*SIZE, 2),
+            "std": NOT_NEGATIVE,
+        },
+    ),
+    (
+        e.DebertaBias,
+        {"num_heads": 4, "head_dim": 8, "max_distance": 9},
+        {
+            "num_heads": COUNT,
+            "head_dim": COUNT,
+            "max_distance": COUNT,
+            "num_buckets": (*MAYBE_EVEN, 2, 10),
+            "terms": WORD,
+            "std": NOT_NEGATIVE,
+        },
+    ),
+    (
+        e.RelativeLogits,
+        {"num_heads": 4, "head_dim": 8, "max_distance": 9, "num_curves": 2},
+        {"num_heads": COUNT, "head_dim": COUNT, "max_distance": COUNT, "num_curves": COUNT, "std": NOT_NEGATIVE},
+    ),
+    (
         e.Cope,
         {"num_heads": 4, "head_dim": 8, "max_position": 4},
         {"num_heads": COUNT, "head_dim": COUNT, "max_position": COUNT},

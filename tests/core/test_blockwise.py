@@ -10,15 +10,20 @@ import pytest
 from posenc_core import (
     Alibi,
     Cope,
+    DebertaBias,
+    DecomposedBias,
+    DynamicPositionBias,
     Fire,
     ForgettingBias,
     Kerple,
     MultimodalRotary,
     Placed,
+    RelativeLogits,
     Rotary,
     Sandwich,
     ShawBias,
     SwinBias,
+    SwinV2Bias,
     T5Bias,
     TransformerXLBias,
     XPos,
@@ -43,9 +48,15 @@ ENCODINGS = [
     ShawBias(num_heads=4, head_dim=8, max_distance=5),
     ShawBias(num_heads=4, head_dim=8, max_distance=5, applies_to="keys"),
     TransformerXLBias(num_heads=4, head_dim=8, max_distance=5),
+    SwinV2Bias(num_heads=4, window=(7, 8), hidden=4),
+    DynamicPositionBias(num_heads=4, hidden=4),
+    DecomposedBias(num_heads=4, head_dim=8, window=(7, 8)),
+    DebertaBias(num_heads=4, head_dim=8, max_distance=9, num_buckets=4),
+    RelativeLogits(num_heads=4, head_dim=8, max_distance=9, num_curves=2),
     Rotary(head_dim=8, layout="half"),
     XPos(head_dim=8, layout="interleaved", scale_base=8),
 ]
+IN_FLOAT32 = (DynamicPositionBias, Fire, SwinV2Bias)
 PLACES = {
     "plain": (range(10, 47), range(53)),
     "given": (RNG.permutation(53)[:37], RNG.permutation(53)),
@@ -80,7 +91,9 @@ def test_it_is_what_attend_gives(xp, encoding, places, block):
     q, k, v = map(xp.asarray, qkv())
     position, mask = placed(encoding, places, xp), xp.asarray(masked(places))
     bias = xp.asarray(RNG.normal(size=(4, 37, 1)) + RNG.normal(size=53))
-    apart = 40 * 10 * 2**-24 if isinstance(encoding, Fire) else 2e-14  # forty roundings to float32 of numbers to 10
+    apart = (
+        40 * 10 * 2**-24 if isinstance(encoding, IN_FLOAT32) else 2e-14
+    )  # forty roundings to float32 of numbers to 10
     for told in ({"bias": bias}, {"mask": mask}):
         got = attend_by_block(q, k, v, position=position, block=block, **told)
         wanted = attend(q, k, v, position=position, **told)

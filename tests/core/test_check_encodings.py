@@ -8,6 +8,9 @@ from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import (
     AxialRotary,
     Cope,
+    DebertaBias,
+    DecomposedBias,
+    DynamicPositionBias,
     Fire,
     ForgettingBias,
     FourierFeatures,
@@ -21,8 +24,10 @@ from posenc_core.encodings import (
     Normalized,
     QueryScale,
     RandomFourierFeatures,
+    RelativeLogits,
     ShawBias,
     SwinBias,
+    SwinV2Bias,
     T5Bias,
     Timestep,
     TransformerXLBias,
@@ -117,7 +122,14 @@ def test_frequencies_that_are_learned():
     assert check(lambda p: cos_sin(p + 1), rotary, parameters={"alpha": alpha}).names == ("positions off by one",)
 
 
-BIASES = [T5Bias(num_heads=2), Fire(num_heads=2), Kerple(num_heads=2), SwinBias(num_heads=2, window=(5, 7))]
+BIASES = [
+    T5Bias(num_heads=2),
+    Fire(num_heads=2),
+    Kerple(num_heads=2),
+    SwinBias(num_heads=2, window=(5, 7)),
+    SwinV2Bias(num_heads=2, window=(5, 7), hidden=4, std=1),
+    DynamicPositionBias(num_heads=2, hidden=4, log_distance=True),
+]
 
 
 @pytest.mark.parametrize("encoding", BIASES, ids=lambda one: type(one).__name__)
@@ -136,6 +148,9 @@ CONTENT = [
     Cope(num_heads=2, head_dim=8, max_position=16),
     ShawBias(num_heads=2, head_dim=8, max_distance=6),
     TransformerXLBias(num_heads=2, head_dim=8, max_distance=32),
+    DecomposedBias(num_heads=2, head_dim=8, window=(5, 7)),
+    DebertaBias(num_heads=2, head_dim=8, max_distance=32, num_buckets=8, terms="c2p"),
+    RelativeLogits(num_heads=2, head_dim=8, max_distance=32, num_curves=4),
     ForgettingBias(num_heads=2, head_dim=8),
 ]
 
@@ -143,7 +158,7 @@ CONTENT = [
 @pytest.mark.parametrize("encoding", CONTENT, ids=lambda one: type(one).__name__)
 def test_scores_that_depend_on_content(encoding):
     weights = weights_of(encoding)
-    narrow = {name: np.float32(array) for name, array in (encoding.constants(0) | weights).items()}
+    narrow = encoding.constants(0) | {name: np.float32(array) for name, array in weights.items()}
 
     def scores(q, k, queries, keys):
         hidden = (keys > queries[:, None]) & encoding.needs_all_keys

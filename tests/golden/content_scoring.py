@@ -21,6 +21,32 @@ SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": WIDTH, "max_distance
 XL = {"kind": "TransformerXLBias", "num_heads": HEADS, "head_dim": WIDTH, "max_distance": 3}
 COPE = {"kind": "Cope", "num_heads": HEADS, "head_dim": WIDTH}
 FORGETTING = {"kind": "ForgettingBias", "num_heads": HEADS, "head_dim": WIDTH}
+SIZES = {"num_heads": HEADS, "head_dim": WIDTH}
+DEBERTA = {"kind": "DebertaBias", **SIZES}
+IMAGE = {"kind": "DecomposedBias", **SIZES, "window": (2, 2), "prefix_tokens": 1}
+INKLING = {"kind": "RelativeLogits", **SIZES, "max_distance": 3, "num_curves": 2}
+NEWER = (
+    ((("DecomposedBias, after a class token", IMAGE, {"start": 2}, True),), 20211202),
+    (
+        (
+            (
+                "DebertaBias, 4 buckets, cached keys",
+                DEBERTA | {"max_distance": 5, "num_buckets": 4},
+                {"start": 2},
+                True,
+            ),
+            ("DebertaBias, positions of each row", DEBERTA | {"max_distance": 3, "terms": "c2p"}, GIVEN, False),
+        ),
+        20200605,
+    ),
+    (
+        (
+            ("RelativeLogits, cached keys", INKLING, {"start": 2}, True),
+            ("RelativeLogits, positions of each row", INKLING, GIVEN, False),
+        ),
+        20260701,
+    ),
+)
 
 Arrays = dict[str, Any]
 
@@ -44,6 +70,8 @@ def content_scoring() -> Iterator[dict[str, Any]]:
         (("ForgettingBias", FORGETTING, {"start": 2}, True),),
         random.Random(20250303),
     )
+    for settings, seed in NEWER:
+        yield from _cases(settings, random.Random(seed))
 
 
 def _cases(settings: Any, numbers: random.Random) -> Iterator[dict[str, Any]]:
@@ -54,9 +82,27 @@ def _cases(settings: Any, numbers: random.Random) -> Iterator[dict[str, Any]]:
         yield golden_case | _numbers(numbers, golden_case, tokens | weights) | {"weights": weights} | tokens
 
 
+def _deberta_shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    shape = (HEADS, 2 * encoding.get("num_buckets", encoding["max_distance"]), WIDTH)
+    return {"K_r": shape} | ({} if encoding.get("terms") == "c2p" else {"Q_r": shape})
+
+
+NEWER_SHAPES: dict[str, Callable[[dict[str, Any]], dict[str, tuple[int, ...]]]] = {
+    "ForgettingBias": lambda _: {"w": (HEADS, WIDTH, HEADS), "b": (HEADS,)},
+    "DecomposedBias": lambda encoding: {
+        name: (2 * size - 1, WIDTH) for name, size in zip(("rows", "columns"), encoding["window"], strict=True)
+    },
+    "DebertaBias": _deberta_shapes,
+    "RelativeLogits": lambda encoding: {
+        "W_r": (HEADS, WIDTH, HEADS * encoding["num_curves"]),
+        "curves": (encoding["num_curves"], encoding["max_distance"]),
+    },
+}
+
+
 def _shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    if encoding["kind"] == "ForgettingBias":
-        return {"w": (HEADS, WIDTH, HEADS), "b": (HEADS,)}
+    if encoding["kind"] in NEWER_SHAPES:
+        return NEWER_SHAPES[encoding["kind"]](encoding)
     if encoding["kind"] == "Cope":
         return {"table": (encoding["max_position"], WIDTH)}
     if encoding["kind"] == "TransformerXLBias":
@@ -182,6 +228,14 @@ def _added(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: 
     q, k = arrays["q"][b][h][i], arrays["k"][b][h][j]
     if golden_case["encoding"]["kind"] == "ShawBias":
         return dot(q, arrays["key_table"][_row(golden_case, b, i, j)]) / mp.sqrt(WIDTH)
+    query, key = (_place(golden_case, f"{name}_positions", b, index) for name, index in (("query", i), ("key", j)))
+    newer: dict[str, Callable[[], Any]] = {
+        "DecomposedBias": lambda: decomposed(golden_case["encoding"], arrays, q, query, key),
+        "DebertaBias": lambda: disentangled(golden_case["encoding"], arrays, h, q, k, scores[i][j], query - key),
+        "RelativeLogits": lambda: mixed(arrays, h, [head[i] for head in arrays["q"][b]], query - key),
+    }
+    if golden_case["encoding"]["kind"] in newer:
+        return newer[golden_case["encoding"]["kind"]]()
     if golden_case["encoding"]["kind"] == "ForgettingBias":
         after = [l for l in range(j + 1, KEYS) if _seen(golden_case, i, l)]
         of_tokens = arrays["b of tokens"][b][h] if "b of tokens" in arrays else [arrays["b"][h]] * KEYS
@@ -217,6 +271,43 @@ def log_gate(keys: Any, matrices: Any, head: int, bias: Any) -> Any:
     """Return the logarithm of a head's forget gate of one token, given its keys of all heads."""
     products = (dot(k, [row[head] for row in w]) for k, w in zip(keys, matrices, strict=True))
     return -mp.log(1 + mp.exp(-mp.fsum(products) - bias))
+
+
+def decomposed(encoding: dict[str, Any], learned: Arrays, q: Any, query: int, key: int) -> Any:
+    """Return the products with the vectors of two cells' offsets on both axes; 0 for a class token."""
+    prefix, (height, width) = encoding.get("prefix_tokens", 0), encoding["window"]
+    if min(query, key) < prefix:
+        return mp.mpf(0)
+    (i, j), (m, n) = divmod(query - prefix, width), divmod(key - prefix, width)
+    return dot(q, learned["rows"][i - m + height - 1]) + dot(q, learned["columns"][j - n + width - 1])
+
+
+def disentangled(encoding: dict[str, Any], learned: Arrays, head: int, q: Any, k: Any, score: Any, offset: int) -> Any:
+    """Return what DeBERTa adds to a score of two terms fewer, by logarithms of 50 digits."""
+    span = encoding.get("num_buckets", encoding["max_distance"])
+    far, half = abs(offset), mp.mpf(span) / 2
+    if "num_buckets" in encoding and far > half:
+        steps = mp.log(far / half) / mp.log((encoding["max_distance"] - 1) / half) * (half - 1)
+        whole = mp.nint(steps) if abs(steps - mp.nint(steps)) < mp.mpf(10) ** -40 else mp.ceil(steps)
+        far = int(whole + half)
+    row = max(0, min(2 * span - 1, (far if offset > 0 else -far) + span))
+    terms = 1 + ("K_r" in learned) + ("Q_r" in learned)
+    products = dot(q, learned["K_r"][head][row]) if "K_r" in learned else mp.mpf(0)
+    products += dot(k, learned["Q_r"][head][row]) if "Q_r" in learned else 0
+    return products / mp.sqrt(terms * len(q)) + score * (1 / mp.sqrt(terms) - 1)
+
+
+def mixed(learned: Arrays, head: int, queries: Any, distance: int) -> Any:
+    """Return the curves at a distance, mixed by the queries of all heads."""
+    curves = learned["curves"]
+    if not 0 <= distance < len(curves[0]):
+        return mp.mpf(0)
+    columns = range(head * len(curves), (head + 1) * len(curves))
+    weights = [
+        mp.fsum(dot(q, [row[column] for row in w]) for q, w in zip(queries, learned["W_r"], strict=True))
+        for column in columns
+    ]
+    return dot(weights, [curve[distance] for curve in curves])
 
 
 def dot(a: Any, b: Any) -> Any:

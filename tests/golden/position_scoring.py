@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -157,6 +158,17 @@ def position_scoring() -> Iterator[dict[str, Any]]:
     window = {"table": [[rounded(numbers.gauss(0, 1)) for _ in range(2)] for _ in range(18)]}
     fields = {"kind": "SwinBias", "num_heads": 2, "window": (3, 2), "prefix_tokens": 1}
     yield _learned("SwinBias", fields, window, _in_window, numbers)
+    numbers = random.Random(20211118)
+    for fields in (
+        {"kind": "SwinV2Bias", "num_heads": 2, "window": (3, 3), "hidden": 3},
+        {"kind": "SwinV2Bias", "num_heads": 2, "window": (2, 4), "trained_window": (5, 5), "hidden": 3},
+    ):
+        name = f"SwinV2Bias, window {fields['window']}"
+        yield _learned(name, fields, PERCEPTRON, partial(in_window_v2, fields), numbers)
+    for depth, by_log in ((1, False), (2, True)):
+        fields = {"kind": "DynamicPositionBias", "num_heads": 2, "hidden": 3, "depth": depth, "log_distance": by_log}
+        name = f"DynamicPositionBias, depth {depth}"
+        yield _learned(name, fields, dynamic_parameters(depth), partial(dynamic, depth, by_log), numbers)
 
 
 def _learned(
@@ -248,3 +260,47 @@ def _looked_up(learned: Numbers, head: int, i: int, j: int) -> Any:
 def _in_window(learned: Numbers, head: int, i: int, j: int) -> Any:
     tokens = [None, *product(range(3), range(2))]
     return learned["table"][window_row(tokens[i], tokens[j], (3, 2))][head]
+
+
+PERCEPTRON = {
+    "hidden_weight": [[1.5, 0.5], [-0.75, 1.25], [2.0, -1.0]],
+    "hidden_bias": [0.25, 0.5, -1.0],
+    "head_weight": [[0.5, 1.0, 0.75], [1.25, 0.25, -0.5]],
+}
+
+
+def in_window_v2(fields: Numbers, learned: Numbers, head: int, i: int, j: int) -> Any:
+    """Return the bias of Swin v2, whose coordinates are float32."""
+    width, trained = fields["window"][1], fields.get("trained_window", fields["window"])
+    offsets = [a - b for a, b in zip(divmod(i, width), divmod(j, width), strict=True)]
+    xs = [
+        mp.mpf(rounded(mp.sign(d) * mp.log(1 + mp.mpf(8 * abs(d)) / (size - 1), 2) / 3))
+        for d, size in zip(offsets, trained, strict=True)
+    ]
+    units = zip(learned["hidden_weight"], learned["hidden_bias"], learned["head_weight"][head], strict=True)
+    total = mp.fsum(out * max(w[0] * xs[0] + w[1] * xs[1] + b, 0) for w, b, out in units)
+    return 16 / (1 + mp.exp(-total))
+
+
+def dynamic_parameters(depth: int) -> Numbers:
+    """Return parameters of a `DynamicPositionBias` with three hidden units in each layer, and two heads."""
+    layers = {
+        "hidden_0_weight": [[0.5], [-0.75], [1.25]],
+        "hidden_0_bias": [0.25, 0.5, -1.0],
+        "hidden_1_weight": [[0.5, 1.0, -0.25], [-0.75, 0.5, 0.25], [1.25, -1.0, 0.5]],
+        "hidden_1_bias": [-0.25, 0.75, 0.5],
+        "head_weight": [[0.5, 1.0, 0.75], [1.25, 0.25, -0.5]],
+        "head_bias": [0.125, -0.25],
+    }
+    return {name: array for name, array in layers.items() if depth > 1 or "1" not in name}
+
+
+def dynamic(depth: int, by_log: bool, learned: Numbers, head: int, i: int, j: int) -> Any:
+    """Return the bias of `DynamicPositionBias`."""
+    x = [mp.sign(i - j) * mp.log(1 + abs(i - j)) if by_log else mp.mpf(i - j)]
+    for layer in range(depth):
+        rows = zip(learned[f"hidden_{layer}_weight"], learned[f"hidden_{layer}_bias"], strict=True)
+        sums = [mp.fsum(mp.mpf(w) * y for w, y in zip(row, x, strict=True)) + b for row, b in rows]
+        x = [y / (1 + mp.exp(-y)) for y in sums]
+    weights = learned["head_weight"][head]
+    return mp.fsum(mp.mpf(w) * y for w, y in zip(weights, x, strict=True)) + learned["head_bias"][head]

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import mpmath as mp
 from attention import HEAD_DIM, HEADS, WIDTH, attended
-from content_scoring import contextual, dot, log_gate, projected
+from content_scoring import contextual, decomposed, disentangled, dot, log_gate, mixed, projected
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded
-from position_scoring import bucket, logarithmic, perceived, sandwich, sided, window_row
+from position_scoring import (
+    PERCEPTRON,
+    bucket,
+    dynamic,
+    dynamic_parameters,
+    in_window_v2,
+    logarithmic,
+    perceived,
+    sandwich,
+    sided,
+    window_row,
+)
 
 
 def scoring_modes() -> Iterator[GoldenCase]:
@@ -49,7 +61,17 @@ def scoring_modes() -> Iterator[GoldenCase]:
         yield _biased(fields, bias, parameters, dtype, {"start": start} if start else None)
     cosines = {"kind": "Sandwich", "num_heads": 2, "max_distance": 2**10, "dim": 6}
     yield _biased(cosines, lambda h, i, j: sandwich(h, j - i, cosines), {}, HALF[0], {"start": FAR})
+    swin_v2 = {"kind": "SwinV2Bias", "num_heads": 2, "window": [9, 6], "hidden": 3}
+    units = dynamic_parameters(2)
+    by_distance = {"kind": "DynamicPositionBias", "num_heads": 2, "hidden": 3, "log_distance": True}
+    for fields, bias, parameters in (
+        (swin_v2, partial(in_window_v2, swin_v2, PERCEPTRON), PERCEPTRON),
+        (by_distance, partial(dynamic, 2, True, units), units),
+    ):
+        yield _biased(fields, bias, parameters)
+        yield _biased(fields, bias, parameters, HALF[1])
     yield from _content()
+    yield from _newer_content()
 
 
 def _exact(array: Any) -> Any:
@@ -98,6 +120,31 @@ def _content() -> Iterator[GoldenCase]:
     for dtype in ("float32", HALF[0]):
         case = _scored({"kind": "ForgettingBias", **sizes}, forgotten, {"w": w, "b": gates}, names, dtype)
         yield case | {"masked": True, "gradient": None}
+
+
+def _newer_content() -> Iterator[GoldenCase]:
+    shape = (2, 2, LENGTH, HEAD_DIM)
+    q, k, scores = arange_like(*shape), arange_like(*shape), arange_like(2, 2, LENGTH, LENGTH)
+    names, sizes = {"q": (shape, [-2]), "k": (shape, [-2])}, {"num_heads": 2, "head_dim": HEAD_DIM}
+    image = {"kind": "DecomposedBias", **sizes, "window": [9, 6]}
+    deberta = {"kind": "DebertaBias", **sizes, "max_distance": 9, "num_buckets": 4}
+    inkling = {"kind": "RelativeLogits", **sizes, "max_distance": 5, "num_curves": 2}
+    tables = {"rows": arange_like(17, HEAD_DIM), "columns": arange_like(11, HEAD_DIM)}
+    vectors = {name: arange_like(2, 8, HEAD_DIM, first=first) for name, first in (("K_r", 0), ("Q_r", 3))}
+    curves = {"W_r": arange_like(2, HEAD_DIM, 4), "curves": arange_like(2, 5)}
+    for fields, bias, parameters in (
+        (image, lambda b, h, i, j: decomposed(image, tables, q[b][h][i], i, j), tables),
+        (
+            deberta,
+            lambda b, h, i, j: disentangled(
+                deberta, vectors, h, q[b][h][i], k[b][h][j], mp.mpf(scores[b][h][i][j]), i - j
+            ),
+            vectors,
+        ),
+        (inkling, lambda b, h, i, j: mixed(curves, h, [head[i] for head in q[b]], i - j), curves),
+    ):
+        for dtype in ("float32", HALF[0]):
+            yield _scored(fields, bias, parameters, names, dtype)
 
 
 def _biased(

@@ -125,8 +125,8 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
         "AxialRotary", "LearnedQueryScale", "LearnedRotary", "MultimodalRotary", "QueryScale", "XPos",
         "DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend",
         "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
-        "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias",
-        "Cope", "ForgettingBias", "ShawBias", "TransformerXLBias",
+        "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias", "DynamicPositionBias", "SwinV2Bias",
+        "Cope", "ForgettingBias", "ShawBias", "TransformerXLBias", "DebertaBias", "DecomposedBias", "RelativeLogits",
     }  # fmt: skip
     assert f"\nkernel: {_kernels.describe()}\n" in done.stdout
     for target in TARGETS:

@@ -11,6 +11,7 @@ from posenc_core.encodings import (
     Alibi,
     AxialRotary,
     Binary,
+    DynamicPositionBias,
     Encoding,
     Fire,
     FourierFeatures,
@@ -28,6 +29,7 @@ from posenc_core.encodings import (
     Sine,
     Sinusoidal,
     SwinBias,
+    SwinV2Bias,
     T5Bias,
     Timestep,
     XPos,
@@ -54,7 +56,7 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
     "added to scores": (Alibi, Sandwich),
     "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, T5Bias, Kerple, Fire, SwinBias,
+        Learned, LearnedSinusoidal, LearnedRotary, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias, SwinV2Bias,
     ),
 }  # fmt: skip
 KINDS: dict[str, type[Encoding]] = {cls.__name__: cls for group in GROUPS.values() for cls in group}
@@ -66,7 +68,7 @@ SCALINGS: dict[str, type[Scaling]] = {
 
 def is_image(cls: type[Encoding], num_axes: int = 1) -> bool:
     """Return whether an encoding is drawn for the cells of an image."""
-    return cls in (GridSinusoidal, AxialRotary, MultimodalRotary, SwinBias) or num_axes > 1
+    return cls in (GridSinusoidal, AxialRotary, MultimodalRotary, SwinBias, SwinV2Bias) or num_axes > 1
 
 
 def initial_parameters(encoding: Encoding) -> dict[str, Any]:

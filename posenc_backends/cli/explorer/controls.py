@@ -22,6 +22,7 @@ from posenc_core.encodings import (
     Sine,
     Sinusoidal,
     SwinBias,
+    SwinV2Bias,
     Timestep,
 )
 
@@ -191,7 +192,9 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "offset": partial(Number, lowest=0, highest=16),
     "num_buckets": partial(Number, lowest=2, highest=128, step=2),
     "max_distance": partial(Number, lowest=2, highest=4096, step=None),
-    "hidden": partial(Number, lowest=1, highest=256),
+    "hidden": partial(Number, lowest=1, highest=512, default=32),
+    "depth": partial(Number, lowest=1, highest=8),
+    "trained_window": partial(Numbers, lowest=1, highest=16, counts=(2, 2), optional=True),
     "rate": partial(_real, lowest=0.01, highest=10, step=None),
     "threshold": partial(_real, lowest=1, highest=4096, step=None),
 })  # fmt: skip
@@ -257,7 +260,7 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
 def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
     """Return the controls of the pictures of an encoding with so many axes."""
     size = SIDE if is_image(cls, num_axes) else LENGTH
-    size = HEAD if cls is SwinBias else size
+    size = HEAD if cls in (SwinBias, SwinV2Bias) else size
     more = [CELL] if is_image(cls, num_axes) else []
     if issubclass(cls, PositionScoring):
         return tuple(dict.fromkeys([size, HEAD, *more]))

@@ -15,21 +15,27 @@ from posenc_backends.torch import AttentionBias, score_mod
 from posenc_core import (
     Alibi,
     Cope,
+    DebertaBias,
+    DecomposedBias,
+    DynamicPositionBias,
     Fire,
     ForgettingBias,
     Kerple,
+    RelativeLogits,
     Sandwich,
     ShawBias,
     SwinBias,
+    SwinV2Bias,
     T5Bias,
     TransformerXLBias,
 )
 from posenc_core.encodings import Encoding, PositionScoring
 
+NO_FORMULA = ("DynamicPositionBias", "SwinV2Bias")  # for one query and one key
 GOLDEN_CASES = [
     golden_case
     for golden_case in golden("scoring_constants") + golden("position_scoring")
-    if golden_case["dtype"] == "float32"
+    if golden_case["dtype"] == "float32" and golden_case["encoding"]["kind"] not in NO_FORMULA
 ]
 ENCODINGS = [
     Alibi(num_heads=2),
@@ -128,10 +134,22 @@ def test_an_encoding_without_a_formula_for_one_score_is_refused():
         score_mod(Plain(num_heads=2))(torch.zeros(()), *(torch.tensor(number) for number in (0, 1, 7, 5)))
 
 
+@pytest.mark.parametrize(
+    "encoding", [SwinV2Bias(num_heads=2, window=(2, 3)), DynamicPositionBias(num_heads=2, hidden=4)], ids=repr
+)
+def test_perceptrons_of_many_units_are_refused_by_name(encoding):
+    add = score_mod(layer_of(encoding))
+    with pytest.raises(TypeError, match=f"one query and one key, which {type(encoding).__name__} does not define"):
+        add(torch.zeros(()), *(torch.tensor(number) for number in (0, 1, 3, 2)))
+
+
 CONTENT = [
     ShawBias(num_heads=2, head_dim=4, max_distance=3),
     TransformerXLBias(num_heads=2, head_dim=4, max_distance=3),
     Cope(num_heads=2, head_dim=4, max_position=3),
+    DecomposedBias(num_heads=2, head_dim=4, window=(2, 3)),
+    DebertaBias(num_heads=2, head_dim=4, max_distance=3),
+    RelativeLogits(num_heads=2, head_dim=4, max_distance=3, num_curves=2),
     ForgettingBias(num_heads=2, head_dim=4),
 ]
 

@@ -5,7 +5,17 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from posenc_core import Cope, ShawBias, Sinusoidal, TransformerXLBias, attend, causal
+from posenc_core import (
+    Cope,
+    DebertaBias,
+    DecomposedBias,
+    RelativeLogits,
+    ShawBias,
+    Sinusoidal,
+    TransformerXLBias,
+    attend,
+    causal,
+)
 from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Placed
 
@@ -176,6 +186,12 @@ def test_the_sinusoids_of_distances_are_exact():
         (TransformerXLBias, {"max_distance": 0}, ("max_distance", "0")),
         (TransformerXLBias, {"max_distance": 2, "dim": 5}, ("dim", "5")),
         (TransformerXLBias, {"max_distance": 2, "num_heads": 3, "head_dim": 3}, ("dim", "9")),
+        (DecomposedBias, {"window": (2, 3), "key_window": (2, 2)}, ("key_window", "(2, 2)")),
+        (DecomposedBias, {"window": (2, 3), "prefix_tokens": 2}, ("prefix_tokens", "2")),
+        (DebertaBias, {"max_distance": 9, "num_buckets": 5}, ("num_buckets", "5")),
+        (DebertaBias, {"max_distance": 9, "num_buckets": 10}, ("max_distance", "9")),
+        (DebertaBias, {"max_distance": 9, "terms": "p2p"}, ("terms", "'p2p'")),
+        (RelativeLogits, {"max_distance": 9, "num_curves": 0}, ("num_curves", "0")),
         (Cope, {"max_position": 0}, ("max_position", "0")),
         (Cope, {"max_position": 2, "num_heads": 0}, ("num_heads", "0")),
     ],

@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from posenc_backends.numpy import AttentionBias
-from posenc_core import Alibi, Fire, Kerple, Sandwich, SwinBias, T5Bias, attend, from_mask
+from posenc_core import (
+    Alibi,
+    DynamicPositionBias,
+    Fire,
+    Kerple,
+    Sandwich,
+    SwinBias,
+    SwinV2Bias,
+    T5Bias,
+    attend,
+    from_mask,
+)
 from posenc_core.encodings import Placed
 
 from ...errors import rejects
@@ -180,6 +191,7 @@ def test_tokens_of_no_window_that_nobody_can_look_at_give_nan(xp):
         (Kerple(num_heads=HEADS), 1.25),
         (Kerple(num_heads=HEADS, variant="power"), 1.25),
         (Fire(num_heads=HEADS), 2.1),
+        (DynamicPositionBias(num_heads=HEADS, hidden=8), 1.25),
         (Sandwich(num_heads=HEADS, max_distance=2 * LONG), 1.25),
     ],
     ids=str,
@@ -222,6 +234,9 @@ def test_a_bias_costs_little_more_memory_than_itself(encoding, results):
         (lambda: Fire(num_heads=2, threshold=-5), ("threshold", -5)),
         (lambda: SwinBias(num_heads=2, window=(7,)), ("window", (7,))),
         (lambda: Sandwich(num_heads=2, max_distance=0), ("max_distance", 0)),
+        (lambda: SwinV2Bias(num_heads=2, window=(7,)), ("window", (7,))),
+        (lambda: SwinV2Bias(num_heads=2, window=(7, 7), trained_window=(0, 7)), ("trained_window", 0)),
+        (lambda: DynamicPositionBias(num_heads=2, hidden=4, depth=65), ("depth", 65)),
         (lambda: Sandwich(num_heads=2, max_distance=2**16 + 1), ("max_distance", 65537)),
         (lambda: Sandwich(num_heads=2, max_distance=9, dim=5), ("dim", 5)),
         (lambda: Sandwich(num_heads=2, max_distance=9, dim=2**13), ("dim", 8192)),

@@ -1,20 +1,22 @@
 """Random inputs of attention, and the tolerance between two ways to compute it.
 
 Tokens are float64. Scores are sums of at most 64 products below 2**10 in total, each with a relative error of 2**-53:
-their error is below 2**-36, and that of results, averages of values below 8, below 2**-32. `Fire` and `Kerple` compute
-scores in float32 from at most 9 products that sum to less than 16: an error of 2**-16 in scores and 2**-13 in results.
+their error is below 2**-36, and that of results, averages of values below 8, below 2**-32. Those of `IN_FLOAT32`
+compute scores in float32 from at most 9 products that sum to less than 16: an error of 2**-16 in scores and 2**-13 in
+results.
 """
 
 import numpy as np
 
 from posenc_core import causal
-from posenc_core.encodings import ContentScoring, Fire, Kerple
+from posenc_core.encodings import ContentScoring, DynamicPositionBias, Fire, Kerple, SwinV2Bias
 
 TOLERANCE = 2.0**-32
+IN_FLOAT32 = (DynamicPositionBias, Fire, Kerple, SwinV2Bias)
 
 
 def close(got, wanted, encoding=None):
-    tolerance = 2.0**-13 if isinstance(encoding, Fire | Kerple) else TOLERANCE
+    tolerance = 2.0**-13 if isinstance(encoding, IN_FLOAT32) else TOLERANCE
     np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance)
 
 

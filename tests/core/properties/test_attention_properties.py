@@ -14,18 +14,23 @@ from posenc_core.encodings import (
     Alibi,
     AxialRotary,
     Cope,
+    DebertaBias,
+    DecomposedBias,
+    DynamicPositionBias,
     Fire,
     ForgettingBias,
     Kerple,
     LearnedRotary,
     MultimodalRotary,
     Placed,
+    RelativeLogits,
     Rotary,
     RotaryEncoding,
     Sandwich,
     Scoring,
     ShawBias,
     SwinBias,
+    SwinV2Bias,
     T5Bias,
     TransformerXLBias,
     XPos,
@@ -131,7 +136,7 @@ def test_tokens_may_be_permuted_with_their_positions(kind, data, rng, length):
 @given(st.data(), RNGS, st.integers(1, 6), st.integers(1, 6))
 def test_ranges_and_arrays_of_the_same_positions_give_equal_results(kind, data, rng, queries, keys):
     encoding = data.draw(IN_ATTENTION[kind])
-    start = data.draw(st.integers(0 if isinstance(encoding, SwinBias) else -20, 20))
+    start = data.draw(st.integers(0 if isinstance(encoding, IN_WINDOW) else -20, 20))
     (q, k, v), weights = tokens(rng, encoding, queries, keys), weights_of(encoding, rng)
     ranges = range(start, start + queries), range(keys)
     arrays = map(np.array, ranges)
@@ -161,6 +166,11 @@ ORDERED = [
     TransformerXLBias(num_heads=2, head_dim=4, max_distance=8),
     Cope(num_heads=2, head_dim=4, max_position=3),
     ForgettingBias(num_heads=2, head_dim=4),
+    SwinV2Bias(num_heads=2, window=(3, 3), hidden=4, std=1),
+    DynamicPositionBias(num_heads=2, hidden=4),
+    DecomposedBias(num_heads=2, head_dim=4, window=(3, 3)),
+    DebertaBias(num_heads=2, head_dim=4, max_distance=3),
+    RelativeLogits(num_heads=2, head_dim=4, max_distance=3, num_curves=2),
 ]
 
 
@@ -183,7 +193,11 @@ def test_heads_of_a_group_share_their_keys(rng, shared, groups, length):
     close(attend(q, k, v), attend(q, *repeated))
 
 
-RELATIVE = ("Alibi", "T5Bias", "Kerple", "Sandwich", "ShawBias", "TransformerXLBias", "ForgettingBias")
+IN_WINDOW = (DecomposedBias, SwinBias, SwinV2Bias)
+RELATIVE = (
+    "Alibi", "T5Bias", "Kerple", "Sandwich", "ShawBias", "TransformerXLBias",
+    "ForgettingBias", "DynamicPositionBias", "DebertaBias", "RelativeLogits",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", RELATIVE)
