@@ -18,7 +18,8 @@ from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep, rotate
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode warns
 
 IN_FLOAT32 = (  # parameters stay float32
-    "LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "SwinV2Bias", "Kerple", "Fire", "DynamicPositionBias",
+    "LearnedQueryScale", "LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "SwinV2Bias", "Kerple", "Fire",
+    "DynamicPositionBias",
 )  # fmt: skip
 LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
 GOLDEN_CASES = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]
@@ -42,7 +43,7 @@ def test_derivatives_of_tokens_and_parameters(on, golden_case):
     layer_case = LayerCase(on, golden_case)
     layer = layer_case.layer().double()
     learned = {name: in_float64(parameter) for name, parameter in layer.named_parameters()}
-    encoding_name = golden_case["encoding"] and golden_case["encoding"]["kind"]
+    kinds = {golden_case[name]["kind"] for name in ("encoding", "query_scale") if golden_case.get(name)}
 
     def called(*inputs):
         ours, given = dict(zip(learned, inputs, strict=False)), inputs[len(learned) :]
@@ -50,7 +51,7 @@ def test_derivatives_of_tokens_and_parameters(on, golden_case):
             layer, ours, (), {**dict(zip(layer_case.names, given, strict=True)), **layer_case.options}
         )
 
-    steps = LONG if encoding_name in IN_FLOAT32 else {}
+    steps = LONG if kinds & set(IN_FLOAT32) else {}
     assert_differentiable(called, *learned.values(), *map(in_float64, layer_case.arrays(4)), **steps)
 
 
