@@ -1,4 +1,4 @@
-"""What a part of a check may take: so many seconds, and so many tries."""
+"""The budget of a part of a check: seconds and tries."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ class Placed:
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation.
         scale_weights: the parameters of `query_scale`, by name, if it has any.
     Raises:
-        TypeError: if the encoding works before attention, as additive ones do, `query_scale` is no factor of queries,
-            or positions are not numbers.
+        TypeError: if the encoding works before attention, as additive ones do, `query_scale` is not a factor of
+            queries, or positions are not numbers.
         ValueError: if `weights` lack a parameter or have it in another shape, the encoding has no such position, or
             `query_scale` meets positions on several axes; in `attend`, if positions, heads or widths do not fit the
             queries and keys.

@@ -210,7 +210,7 @@ class SelfExtend(RemappedRotary):
         window: w, from which distance on positions are grouped.
         group_size: G, the number of neighbouring positions that become one.
     Raises:
-        TypeError: if `rotary` is no rotary encoding, or a number is no integer.
+        TypeError: if `rotary` is not a rotary encoding, or a number is not an integer.
         ValueError: if it has several axes, or a number is not positive.
     Source: Jin et al. 2024, section 3.2 (arXiv:2401.01325).
 
@@ -244,7 +244,7 @@ class ReRoPE(RemappedRotary):
         rotary: the encoding that the model was trained with.
         window: the largest distance, below the length of training.
     Raises:
-        TypeError: if `rotary` is no rotary encoding, or `window` is no integer.
+        TypeError: if `rotary` is not a rotary encoding, or `window` is not an integer.
         ValueError: if it has several axes, or `window` is not positive.
     Source: Su 2023, "Transformer Upgrade Path 12: ReRoPE" (kexue.fm/archives/9708).
 
@@ -278,7 +278,7 @@ class LeakyReRoPE(RemappedRotary):
         window: w, up to which distances are kept.
         factor: by how much the distance slows down; 1 keeps every distance, and `ReRoPE` is the limit of large ones.
     Raises:
-        TypeError: if `rotary` is no rotary encoding, or a number is none.
+        TypeError: if `rotary` is not a rotary encoding, or an argument is not a number.
         ValueError: if it has several axes, `window` is not positive, or `factor` not from 1 to 65,536.
     Source: Su 2023, "Transformer Upgrade Path 12: ReRoPE" (kexue.fm/archives/9708).
 
@@ -321,7 +321,7 @@ class DualChunk(RemappedRotary):
         chunk_size: the largest distance, below the length of training.
         local_size: the number of keys before a chunk that keep their distance.
     Raises:
-        TypeError: if `rotary` is no rotary encoding, or a number is no integer.
+        TypeError: if `rotary` is not a rotary encoding, or a number is not an integer.
         ValueError: if it has several axes, or `local_size` is not below `chunk_size`.
     Source: An et al. 2024, section 3 (arXiv:2402.17463), with the bounds of its code and of Qwen2.5-1M in vLLM; the
         paper bounds queries by the length of training - 1.

@@ -22,7 +22,7 @@ def with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mode
     """Return the encoding, with its pairs divided among the axes if the config or the model does so.
 
     Raises:
-        TypeError, ValueError: with the key, if sections are missing, are no numbers of pairs or contradict other keys.
+        TypeError, ValueError: with the key, if sections are missing, are not numbers of pairs or contradict other keys.
     """
     arrangement = _arrangement(parameters, model)
     sections = common_value({f"rope_parameters.{key}": parameters.get(key) for key in KEYS})

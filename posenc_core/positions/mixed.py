@@ -80,8 +80,8 @@ def diagonal(segments: Iterable[int | tuple[int, int, int]], *, spacing: float =
             the tokens that the language model receives, after merging.
         spacing: the positions between two frames: 2 in the published models.
     Returns:
-        Positions, shape `(3, length)`, int64, or float64 if `spacing` is no integer; and the delta: the next token is
-        one position after the last frame. Rows or columns before the middle of an early image may be negative.
+        Positions, shape `(3, length)`, int64, or float64 if `spacing` is not an integer; and the delta: the next token
+        is one position after the last frame. Rows or columns before the middle of an early image may be negative.
     Raises:
         TypeError: if a length or a size is not an integer, or `spacing` is not a number.
         ValueError: if a length is below 0, a size below 1, `spacing` not above 0, a grid has not 3 numbers, or a

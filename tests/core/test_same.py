@@ -180,15 +180,15 @@ def test_without_a_length_131072_positions_are_compared(key):
 
 
 def test_another_layout_is_a_difference_unless_weights_are_relaid():
-    gptj = LLAMA | {"model_type": "gptj"}
-    layers = only(LLAMA, gptj)
+    cohere = LLAMA | {"model_type": "cohere"}
+    layers = only(LLAMA, cohere)
     assert not layers.same
     assert keys(layers) == ["layout"]
     assert layers.causes[0].a_from == "model_type"
     assert layers.remarks == (RELAY,)
-    assert compare_rope(LLAMA, gptj, any_layout=True).same
-    assert keys(only(LLAMA, gptj | {"rope_theta": 1e4}, any_layout=True)) == ["rope_theta"]
-    assert only(LLAMA, gptj | {"rope_theta": 1e4}).remarks == ()
+    assert compare_rope(LLAMA, cohere, any_layout=True).same
+    assert keys(only(LLAMA, cohere | {"rope_theta": 1e4}, any_layout=True)) == ["rope_theta"]
+    assert only(LLAMA, cohere | {"rope_theta": 1e4}).remarks == ()
 
 
 def test_the_order_of_the_result_is_no_difference():
@@ -250,7 +250,7 @@ def test_layers_without_rope():
         ({"head_dim": 64}, ["head_dim"]),
         ({"rope_scaling": {"type": "linear", "factor": 8.0}}, ["rope_scaling"]),
         ({"rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 8.0}}, ["rope_theta", "rope_scaling"]),
-        ({"rope_theta": 1e4, "model_type": "gptj"}, ["layout", "rope_theta"]),
+        ({"rope_theta": 1e4, "model_type": "cohere"}, ["layout", "rope_theta"]),
         ({"model_type": "nanochat"}, ["direction"]),
         ({"rope_parameters": {"mrope_section": [16, 24, 24]}}, ["mrope_section"]),
     ],
@@ -325,7 +325,7 @@ def write(folder, **configs):
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
-    write(tmp_path, a=LLAMA, b=LLAMA | {"rope_theta": 1e4}, c=LLAMA | {"model_type": "gptj"})
+    write(tmp_path, a=LLAMA, b=LLAMA | {"rope_theta": 1e4}, c=LLAMA | {"model_type": "cohere"})
     assert main(["same", "a.json", "a.json"]) == 0
     assert main(["same", "a.json", "c.json"]) == 1
     assert main(["same", "a.json", "c.json", "--any-layout"]) == 0
@@ -335,7 +335,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert max(map(len, printed.splitlines())) <= 80
     for text in ("different from position 1 on", "rope_theta", "500,000", "10,000"):
         assert text in printed
-    write(tmp_path, d=LLAMA | {"model_type": "gptj", "rope_theta": 1e4})
+    write(tmp_path, d=LLAMA | {"model_type": "cohere", "rope_theta": 1e4})
     assert main(["same", "a.json", "d.json", "--any-layout"]) == 1
     assert "…" not in capsys.readouterr().out.replace("0 … ", "")
     (layers,) = json.loads((tmp_path / "x.json").read_text())["layers"]

@@ -34,7 +34,7 @@ class DecomposedBias(ContentScoring):
         prefix_tokens: 1 if a class token precedes the cells.
         std: standard deviation of the normal distribution of the initial vectors.
     Raises:
-        ValueError: if a window is empty, not of two axes or of more than 8,192 cells, sizes are no multiples,
+        ValueError: if a window is empty, not of two axes or of more than 8,192 cells, sizes are not multiples,
             `prefix_tokens` neither 0 nor 1, or `std` negative.
     Source: Li et al. 2022, "MViTv2", section 4.1 (arXiv:2112.01526); Li et al. 2022, ViTDet (arXiv:2203.16527).
 
