@@ -212,6 +212,7 @@ DEFAULTS = {
     ("LearnedSinusoidal", "std"): 0.1,
     ("AxialRotary", "layout"): "half",
     ("MultimodalRotary", "layout"): "half",
+    ("MultimodalRotary", "sections"): None,
     ("GridSinusoidal", "num_axes"): None,
     ("FourierFeatures", "dim"): 20,
     ("RandomFourierFeatures", "scale"): 1,
