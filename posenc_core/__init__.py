@@ -167,8 +167,8 @@ _MODULES = {
     "encodings": (
         "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire "
         "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures ReRoPE "
-        "RelativeLogits Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "
+        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures "
+        "RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "
         "TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",

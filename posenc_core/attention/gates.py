@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._array_api.checks import check_floating, check_rank
+from .._array_api.checks import check_floating, check_meet, check_rank
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..positions.sequences import arange_like
 
@@ -61,8 +61,10 @@ def decay_bias(log_gates: Array, scores: Array) -> Array:
     """
     check_floating("log_gates", log_gates)
     check_floating("scores", scores)
-    check_rank("scores", scores, minimum=2, axes="(..., queries, keys)")
+    check_rank("log_gates", log_gates, minimum=1, axes="(..., heads, keys)")
+    check_rank("scores", scores, minimum=2, axes="(..., heads, queries, keys)")
     xp = namespace_of(scores)
-    zeros = xp.zeros_like(scores)
-    visible = xp.where(scores > xp.full_like(scores, -float("inf")), xp.expand_dims(log_gates, axis=-2) + zeros, zeros)
+    zeros, of_queries = xp.zeros_like(scores), xp.expand_dims(log_gates, axis=-2)
+    check_meet("log_gates", of_queries, "scores", scores)
+    visible = xp.where(scores > xp.full_like(scores, -float("inf")), of_queries + zeros, zeros)
     return xp.concat([sums_from(visible)[..., 1:], zeros[..., :1]], axis=-1)
