@@ -103,10 +103,17 @@ class MultiHeadAttention(layers.MultiHeadAttention, Block):
         is_long = limit is not None and max(arguments[name].shape[1] for name in ("queries", "keys")) > limit
         return super().has_graph(arguments) and not is_long
 
+    def hybrid_forward(self, F: Any, *inputs: Any, **parameters: Any) -> Any:  # noqa: N803
+        """Return the layer's own graph, whose lengths make it causal; remapped positions ask for `causal` as well."""
+        remaps = self.rotary is not None and self.rotary.encoding.needs_attention
+        causal = (True,) if remaps and len(inputs) == len(self.inputs) - 1 else ()
+        return super().hybrid_forward(F, *inputs, *causal, **parameters)
+
     def graph_inputs(
         self, queries: Any, keys: Any, values: Any, valid_lens: Any, causal: bool, **_: Any
     ) -> tuple[Any, ...]:
         """Return the tokens, checked, and lengths, which the one graph always has; causal masks are lengths as well."""
+        self.check_order(causal)
         self.check_tokens(queries, keys, values)
         if self.rotary is not None:
             for tokens in (queries, keys):

@@ -213,7 +213,7 @@ class MultiHeadAttention(Documented):
             k = self._heads("W_k", keys, self.num_kv_heads)
             v = self._heads("W_v", values, self.num_kv_heads)
             at = self._token_positions(q, k, start, positions, key_positions, cache)
-            self._check_order(causal)
+            self.check_order(causal)
             q, k = self._rotate(q, k, at)
             if self.query_scale is not None:
                 q = self.scaling(q, start=at.start, positions=at.positions)
@@ -270,7 +270,7 @@ class MultiHeadAttention(Documented):
             return rotated, self.rotary(k, k, **of_keys)[1]
         return rotated, self.rotary(k, **of_keys)
 
-    def _check_order(self, is_causal: bool) -> None:
+    def check_order(self, is_causal: bool) -> None:
         """Raise if positions are remapped, which hides keys after their query, and the call does not ask for that."""
         if self.rotary is not None and self.rotary.encoding.needs_attention and not is_causal:
             raise ValueError(
