@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from mdit_py_plugins.colon_fence import colon_fence_plugin
@@ -13,7 +13,10 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
 ELSEWHERE = {"check", "explore", "golden", "gpu", "migrate", "transformers"}  # run by tests of what they are about
-HOWTO = sorted(path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE)
+LIBRARIES = sorted(FOLDER.with_name("howto").glob("replace_*.md"))  # run where the library of each is installed
+HOWTO = sorted(
+    path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE and path not in LIBRARIES
+)
 FRONT = FOLDER.with_name("index.md")
 MARKDOWN = MarkdownIt().use(colon_fence_plugin)
 OPTION = re.compile(r":([\w-]+): *(.*)")
@@ -61,9 +64,13 @@ def has_tabs(page: Path) -> bool:
     return any(block.framework for block in blocks(page.read_text(encoding="utf-8")))
 
 
-def run(page: Path, framework: str | None = None) -> None:
-    """Run the cells of a page for a framework in one namespace; raise unless their output is shown below them."""
-    found: dict = {"__name__": page.stem}
+def run(page: Path, framework: str | None = None) -> dict[str, Any]:
+    """Run the cells of a page for a framework, and return their namespace.
+
+    Raises:
+        AssertionError: unless the output of cells is shown below them.
+    """
+    found: dict[str, Any] = {"__name__": page.stem}
     printed = io.StringIO()
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.kind == "python" and block.framework in (None, framework):
@@ -74,3 +81,4 @@ def run(page: Path, framework: str | None = None) -> None:
             assert printed.getvalue() == block.content, f"{page.name}, line {block.line + 1}"
             printed = io.StringIO()
     assert not printed.getvalue(), f"{page.name} does not show what its last cells print"
+    return found

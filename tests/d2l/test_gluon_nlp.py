@@ -8,6 +8,7 @@ import pytest
 
 from posenc_core import Sinusoidal
 
+from ..pages import FOLDER, run
 from .test_d2l_attention import LENGTHS, numbers
 from .truth import UNIT, attention, exact
 
@@ -60,3 +61,10 @@ def attended(tokens, lengths, matrices, num_heads):
         for name, projection in PROJECTIONS.items():
             getattr(cell, projection).weight.set_data(mx.nd.array(matrices[name].T))
         return cell(*given)[0].asnumpy()
+
+
+def test_the_page_prints_what_it_shows(tmp_path, monkeypatch):
+    """It is written for a process in which `mxnet.npx.set_np()` was not called."""
+    monkeypatch.chdir(tmp_path)  # it writes files
+    with mx.util.np_array(False), mx.util.np_shape(False):
+        run(FOLDER.with_name("howto") / "replace_gluonnlp.md")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from ..pages import HOWTO, blocks, has_tabs
+from ..pages import HOWTO, LIBRARIES, blocks, has_tabs
 from . import test_pages as form
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ RUN = f"import sys; sys.path.append({str(ROOT)!r}); from tests.pages import run,
 INDEX = ROOT / "docs" / "index.md"
 
 
-@pytest.mark.parametrize("page", HOWTO, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*HOWTO, *LIBRARIES], ids=lambda page: page.stem)
 def test_a_page_has_the_form_of_the_tutorial(page):
     found = list(blocks(page.read_text(encoding="utf-8")))
     assert {block.kind for block in found} <= {

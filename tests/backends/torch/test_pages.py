@@ -1,10 +1,14 @@
-"""The program of the page on context parallelism, in two processes as started by `torchrun`."""
+"""The page on a GPT, and the program of the one on context parallelism, in processes as started by `torchrun`."""
 
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from ...pages import FOLDER, run
 
 PROGRAM = Path(__file__).parents[3] / "docs" / "howto" / "context_torch.py"
 
@@ -22,3 +26,8 @@ def test_two_processes_agree_with_one():
     ]
     outputs = [process.communicate(timeout=120) for process in both]
     assert [out for out, _ in outputs] == ["rank 0: the same\n", "rank 1: the same\n"], outputs
+
+
+@pytest.mark.whole
+def test_the_page_on_a_gpt_prints_what_it_shows():
+    run(FOLDER.with_name("howto") / "replace_nanogpt.md")
