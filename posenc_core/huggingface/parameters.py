@@ -43,7 +43,8 @@ def complete_parameters(
     name = model_type(config)
     for key, default in LAYER_DEFAULTS.get(name, {}).get(layer_type or "", {}).items():
         parameters[key] = default if parameters[key] is None else parameters[key]
-    if by_layer_type and parameters["rope_theta"] is None and name in WITHOUT_BASE:
+    lacks_base = parameters["rope_theta"] is None and parameters.get("encoding") is None
+    if by_layer_type and lacks_base and name in WITHOUT_BASE:
         raise ValueError(
             f"`rope_parameters.{layer_type}.rope_theta` is missing, and {shown(name)} has no default: add it."
         )
