@@ -26,7 +26,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
 ENVIRONMENTS = {  # the part of the common tests, and the variables to run it with; `slow` runs the rest
-    "jax": [("1/6", {}), ("5/12", {"JAX_ENABLE_X64": "1"})],
+    "jax": [("1/12", {}), ("5/12", {"JAX_ENABLE_X64": "1"})],
     "keras": [
         (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/2", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
     ],
