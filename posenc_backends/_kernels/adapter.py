@@ -146,6 +146,8 @@ class CpuKernel:
     ) -> tuple[Any, ...] | None:
         tokens, (start, length), names = (q,) if k is None else (q, k), rows, self.in_float32
         stop = start + length
+        if not cos.dtype == sin.dtype == self.float32:
+            return None
         if start < 0 or stop > cos.shape[0] or stop > sin.shape[0] or self.is_followed(*tokens, cos, sin):
             return None
         for x in tokens:

@@ -158,6 +158,15 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
     return index.astype(np.int32)
 
 
+def check_window_sizes(name: str, window: object) -> None:
+    """Raise unless a window, the argument `name`, is a height and a width in tokens, and `check_window` takes it."""
+    if not (isinstance(window, tuple) and len(window) == 2):
+        raise ValueError(f"`{name}` must be a height and a width, got {shown(window)}.")
+    for size in window:
+        check_integer(name, size)
+    check_window(f"`{name}`", *window)
+
+
 def check_window(name: str, height: int, width: int) -> None:
     """Raise if a window, which is called `name`, has more tokens than an index of pairs can have."""
     if height * width > MOST_TOKENS:

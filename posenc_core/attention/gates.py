@@ -6,6 +6,19 @@ from .._array_api.checks import check_floating, check_meet, check_rank
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..positions.sequences import arange_like
 
+_LEAST = -80.0  # below it, exponentials of minus a number have gradients that are not numbers
+
+
+def sigmoid(x: Array) -> Array:
+    """Return the sigmoid of each number, `1 / (1 + exp(-x))`; numbers below -80 count as -80.
+
+    >>> import numpy as np
+    >>> sigmoid(np.array([0.0, -1000.0])).round(4)
+    array([0.5, 0. ])
+    """
+    xp = namespace_of(x)
+    return 1 / (xp.exp(-xp.maximum(x, xp.full_like(x, _LEAST))) + 1)
+
 
 def log_sigmoid(x: Array) -> Array:
     """Return the logarithm of the sigmoid of each number, which does not overflow.

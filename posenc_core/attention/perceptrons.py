@@ -12,8 +12,7 @@ from .._array_api.checks import check_integer
 from .._array_api.namespace import Array, namespace_of
 from ..tables._fixed_point import VALUE_BITS, high_precision, nearest_float32
 from .buckets import check_window
-
-_LEAST = -80.0  # below it, exponentials of minus a number have gradients that are not numbers
+from .gates import sigmoid
 
 
 def log_coordinates(size: int, *, trained_size: int | None = None) -> npt.NDArray[np.float32]:
@@ -59,16 +58,6 @@ def layers_of(x: Array, layers: Sequence[tuple[Array, Array]]) -> Array:
         x = silu(x) if number else x
         x = xp.matmul(x, xp.matrix_transpose(weight)) + bias
     return x
-
-
-def sigmoid(x: Array) -> Array:
-    """Return the sigmoid of each number, `1 / (1 + exp(-x))`; numbers below -80 count as -80.
-
-    >>> sigmoid(np.array([0.0, -1000.0])).round(4)
-    array([0.5, 0. ])
-    """
-    xp = namespace_of(x)
-    return 1 / (xp.exp(-xp.maximum(x, xp.full_like(x, _LEAST))) + 1)
 
 
 def silu(x: Array) -> Array:

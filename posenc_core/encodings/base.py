@@ -131,3 +131,10 @@ class Tabular(Encoding):
                 f"`positions` of {shown(self)} must lie from {minimum} to {self.limit - 1}, got {outside.flat[0]}."
             )
         return array
+
+    def _integers(self, positions: Any, *, minimum: int = -LIMIT) -> npt.NDArray[Any]:
+        """Return positions as `_known`, or raise if they are not integers."""
+        known = self._known(positions, minimum=minimum)
+        if known.dtype.kind == "f":
+            raise TypeError(f"`positions` of {type(self).__name__} must be integers, got real numbers.")
+        return known

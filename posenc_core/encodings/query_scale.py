@@ -39,12 +39,6 @@ class QueryEncoding(Tabular):
     def check_queries(self, q: Array) -> None:
         """Raise unless the encoding is for queries of this shape."""
 
-    def _integers(self, positions: Any) -> npt.NDArray[np.int64]:
-        known = self._known(positions, minimum=0)
-        if known.dtype.kind == "f":
-            raise TypeError(f"`positions` of {type(self).__name__} must be integers, got real numbers.")
-        return known
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class QueryScale(QueryEncoding):
@@ -121,7 +115,7 @@ class QueryScale(QueryEncoding):
 
     def _column(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
         compute = query_factors if dtype == np.float32 else float64_factors
-        counts = self._integers(positions) + self.start
+        counts = self._integers(positions, minimum=0) + self.start
         return compute(counts, growth=self.growth, length=self.length, scale=self.scale)[..., None]
 
 
@@ -159,7 +153,7 @@ class LearnedQueryScale(QueryEncoding):
         }
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
-        return {"logarithms": logarithms(self._integers(positions) + 1, dtype)[..., None]}
+        return {"logarithms": logarithms(self._integers(positions, minimum=0) + 1, dtype)[..., None]}
 
     def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
         xp = namespace_of(rows)

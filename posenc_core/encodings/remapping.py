@@ -113,12 +113,6 @@ class RemappedRotary(Tabular):
             result = namespace_of(result).where(causal(last, key_positions), others, result)
         return result
 
-    def _integers(self, positions: Any) -> npt.NDArray[Any]:
-        known = self._known(positions)
-        if known.dtype.kind == "f":
-            raise TypeError(f"`positions` of {type(self).__name__} must be integers, got real numbers.")
-        return known
-
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         known = self._integers(positions).astype(np.float64)
         return {

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
-from ...attention.gates import sums_from
+from ...attention.gates import sigmoid, sums_from
 from ...attention.relative import Positions, pick_columns
 from ...positions.sequences import arange_like
 from ..base import Parameter, Tables
 from .base import ContentScoring
-
-_CLOSED = -80.0  # the score of a gate that adds nothing to a sum, where the gradient of its sigmoid is still a number
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,13 +61,7 @@ class Cope(ContentScoring):
         xp, q = namespace_of(content.q), content.q
         by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))
         by_row = xp.broadcast_to(by_row, (*shape_of(content.scores)[:-1], self.max_position))
-        return _interpolate(by_row, _sum_of_gates(content.scores))
-
-
-def _sum_of_gates(scores: Array) -> Array:
-    """Return for each key the sum of the gates from it to the last key."""
-    xp = namespace_of(scores)
-    return sums_from(1 / (1 + xp.exp(-xp.maximum(scores, xp.full_like(scores, _CLOSED)))))
+        return _interpolate(by_row, sums_from(sigmoid(content.scores)))
 
 
 def _interpolate(by_row: Array, positions: Array) -> Array:

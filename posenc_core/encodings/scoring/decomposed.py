@@ -11,7 +11,7 @@ import numpy as np
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, dtype_of, namespace_of, paired
 from ...attention.attend import AttentionInputs
-from ...attention.buckets import bordered, check_window, taken
+from ...attention.buckets import bordered, check_window_sizes, taken
 from ...attention.relative import Positions, integers_of, offsets
 from ..base import Parameter, Tables
 from .base import ContentScoring
@@ -49,9 +49,9 @@ class DecomposedBias(ContentScoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_window("window", self.window)
+        check_window_sizes("window", self.window)
         if self.key_window is not None:
-            _check_window("key_window", self.key_window)
+            check_window_sizes("key_window", self.key_window)
         for pair in zip(*self._windows, strict=True):
             if max(pair) % min(pair):
                 raise ValueError(
@@ -115,11 +115,3 @@ class DecomposedBias(ContentScoring):
             relative = offsets(*places, limit=self.parameters()[axis].shape[0] // 2, like=q)
             added = added + relative.expand_offsets(xp.matmul(q, xp.matrix_transpose(table)))
         return added * xp.astype(xp.expand_dims(in_window * factor, axis=-3), dtype_of(q))
-
-
-def _check_window(name: str, window: object) -> None:
-    if not (isinstance(window, tuple) and len(window) == 2):
-        raise ValueError(f"`{name}` must be a height and a width, got {shown(window)}.")
-    for size in window:
-        check_integer(name, size)
-    check_window(f"`{name}`", *window)

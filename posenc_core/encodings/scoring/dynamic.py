@@ -12,7 +12,7 @@ from ...attention.perceptrons import layers_of
 from ...positions.sequences import LIMIT
 from ..base import Parameter, Tables
 from .base import PositionScoring
-from .fire import query_blocks
+from .fire import by_query_blocks
 
 DEEPEST = 64  # layers
 
@@ -69,8 +69,7 @@ class DynamicPositionBias(PositionScoring):
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
-        blocks = [self._scored(wide, block, key_positions) for block in query_blocks(query_positions)]
-        return blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=-2)
+        return by_query_blocks(lambda block: self._scored(wide, block, key_positions), query_positions)
 
     def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +69,7 @@ class Fire(PositionScoring):
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
-        blocks = [self._scored(wide, block, key_positions) for block in query_blocks(query_positions)]
-        return blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=-2)
+        return by_query_blocks(lambda block: self._scored(wide, block, key_positions), query_positions)
 
     def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         shares = self._shares(weights["c"], weights["l"], *paired(query_positions, key_positions))
@@ -93,9 +92,11 @@ class Fire(PositionScoring):
         return result
 
 
-def query_blocks(positions: Array) -> list[Array]:
-    """Cut positions into blocks; return them whole where a tracer does not know the length."""
+def by_query_blocks(scored: Callable[[Array], Array], positions: Array) -> Array:
+    """Return the scores of queries at these positions, block by block; at once where a tracer hides the length."""
     length = positions.shape[-1] if hasattr(positions, "shape") else None
     if length is None or not is_specialized(length, positions) or length <= BLOCK:
-        return [positions]
-    return [positions[..., first : min(first + BLOCK, length)] for first in range(0, length, BLOCK)]
+        return scored(positions)
+    starts = range(0, length, BLOCK)
+    blocks = [scored(positions[..., first : min(first + BLOCK, length)]) for first in starts]
+    return namespace_of(positions).concat(blocks, axis=-2)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import check_window, gather_by_head, index_by_pair, pair_row, window_index
+from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, pair_row, window_index
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -43,11 +43,7 @@ class SwinBias(PositionScoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not _is_pair(self.window):
-            raise ValueError(f"`window` must be a height and a width, got {shown(self.window)}.")
-        for size in self.window:
-            check_integer("window", size)
-        check_window("`window`", *self.window)
+        check_window_sizes("window", self.window)
         check_integer("prefix_tokens", self.prefix_tokens, minimum=0)
         if self.prefix_tokens > 1:
             raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(self.prefix_tokens)}.")
@@ -90,7 +86,3 @@ class SwinBias(PositionScoring):
         last = xp.full_like(row, self._rows - 1)
         score = xp.astype(weights["table"][xp.minimum(row, last), head], xp.float32)
         return xp.where(row > last, xp.full_like(score, math.nan), score)
-
-
-def _is_pair(window: object) -> bool:
-    return isinstance(window, tuple) and len(window) == 2

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._array_api.checks import WIDEST, check_integer, check_number, shown
+from ..._array_api.checks import WIDEST, check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import check_window, gather_by_head, index_by_pair, window_index
-from ...attention.perceptrons import log_coordinates, sigmoid
+from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index
+from ...attention.gates import sigmoid
+from ...attention.perceptrons import log_coordinates
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -46,15 +47,9 @@ class SwinV2Bias(PositionScoring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("window", "trained_window"):
-            window = getattr(self, name)
-            if name == "trained_window" and window is None:
-                continue
-            if not (isinstance(window, tuple) and len(window) == 2):
-                raise ValueError(f"`{name}` must be a height and a width, got {shown(window)}.")
-            for size in window:
-                check_integer(name, size)
-            check_window(f"`{name}`", *window)
+        check_window_sizes("window", self.window)
+        if self.trained_window is not None:
+            check_window_sizes("trained_window", self.trained_window)
         check_integer("hidden", self.hidden, maximum=WIDEST)
         check_number("std", self.std, minimum=0)
 
