@@ -22,6 +22,7 @@ nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "virtualenv"
 nox.options.error_on_missing_interpreters = True
 
+SHARED = "uv|virtualenv"  # uv, where it is installed, downloads a file once for all environments
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
@@ -173,13 +174,13 @@ def slow(session: nox.Session, name: str) -> None:
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
-@nox.session(name="install", default=False)
+@nox.session(name="install", default=False, venv_backend=SHARED)
 @nox.parametrize("extra", ["", *EXTRAS])
 @nox.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def install_alone(session: nox.Session, extra: str) -> None:
     """Install one extra in a clean environment of each Python, and run what the README says of it."""
     session.install(f".[{extra}]" if extra else ".", env={"POSENC_BUILD_KERNEL": "required"})
-    session.run("pip", "check")
+    session.run(*(("uv",) if session.venv_backend == "uv" else ()), "pip", "check")
     session.run("python", "tests/installed.py", extra)
 
 

@@ -18,7 +18,6 @@ from jax.numpy import (  # noqa: F401
     expand_dims,
     float16,
     float32,
-    float64,
     full_like,
     int32,
     log,
@@ -40,6 +39,13 @@ from jax.numpy import (  # noqa: F401
 from jax.numpy import cumsum as cumulative_sum  # noqa: F401
 
 from posenc_core.attention.relative import rows_that_overlap
+
+
+def __getattr__(name: str) -> Any:
+    """Return float64 where JAX has it; elsewhere a cast to it warns and gives float32."""
+    if name == "float64" and jax.config.jax_enable_x64:
+        return jnp.float64
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def concat(arrays: Sequence[jax.Array], /, *, axis: int) -> jax.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -191,6 +191,19 @@ def check_libraries(like: Array, **arrays: Array | None) -> None:
             check_library(name, x, like)
 
 
+def named(operation: Callable[[], A], arrays: dict[str, Array]) -> A:
+    """Return `operation()`, which has these arrays by their names; its error names one that the library cannot take."""
+    try:
+        return operation()
+    except Exception as error:
+        first = next(iter(arrays.values()))
+        for name, x in arrays.items():  # only now, as some libraries take arrays of others, and compare any integers
+            check_library(name, x, first)
+            if dtype_name(x) in ("uint16", "uint32", "uint64"):
+                raise TypeError(f"`{name}` must be int32 or int64, got {dtype_name(x)}; cast it first.") from error
+        raise
+
+
 def check_alike(name: str, x: Array, y: Array) -> None:
     """Raise unless `x` is an array of the library, shape and dtype of `y`."""
     check_library(name, x, y)
@@ -205,9 +218,8 @@ def write(name: str, to: A, result: Any) -> A:
     try:
         to[...] = result  # type: ignore[index]
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(
-            f"`{name}` must be an array that can be written to, got {type(to).__name__}: {error}"
-        ) from error
+        why = str(error).partition(". ")[0].rstrip(".")  # JAX goes on with advice
+        raise TypeError(f"`{name}` must be an array that can be written to, got {type(to).__name__}: {why}.") from error
     return to
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from .._array_api.checks import check_integer, check_numbers, check_rank, check_rows
+from .._array_api.checks import check_integer, check_numbers, check_rank, check_rows, named
 from .._array_api.comparison import Relation, compared, differs
 from .._array_api.namespace import Array, namespace_of
 
@@ -70,7 +70,8 @@ def padding(tokens: Array, pad: int) -> Array:
     """
     check_numbers("tokens", tokens, kinds=("int", "uint"))
     check_rank("tokens", tokens, minimum=1, axes="(batch, keys)")
-    visible = differs(tokens, check_integer("pad", pad, minimum=-(2**63)))
+    pad = check_integer("pad", pad, minimum=-(2**63))
+    visible = named(lambda: differs(tokens, pad), {"tokens": tokens})
     xp = namespace_of(visible)
     return xp.expand_dims(xp.expand_dims(visible, axis=1), axis=1)
 
@@ -96,9 +97,9 @@ def same_sequence(query_ids: Array, key_ids: Array) -> Array:
     """
     check_numbers("query_ids", query_ids)
     both = ("query_ids", query_ids), ("key_ids", key_ids)
+    same = all_of(_compared(operator.ge, *both), _compared(operator.le, *both))
     xp = namespace_of(query_ids)
-    is_known = xp.expand_dims(query_ids >= xp.zeros_like(query_ids), axis=-1)
-    same = all_of(_compared(operator.ge, *both), _compared(operator.le, *both), is_known)
+    same = all_of(same, xp.expand_dims(query_ids >= xp.zeros_like(query_ids), axis=-1))
     batched = len(query_ids.shape) + len(key_ids.shape) > 2
     return namespace_of(same).expand_dims(same, axis=1) if batched else same
 
@@ -112,7 +113,11 @@ def _compared(relation: Relation, first: tuple[str, Array], second: tuple[str, A
     if all(hasattr(x, "shape") for _, x in (first, second)):
         check_rows(*second, *first)
     xp = namespace_of(first[1])
-    return compared(relation, xp.expand_dims(first[1], axis=-1), xp.expand_dims(second[1], axis=-2))
+
+    def operation() -> Array:
+        return compared(relation, xp.expand_dims(first[1], axis=-1), xp.expand_dims(second[1], axis=-2))
+
+    return named(operation, dict((first, second)))
 
 
 def all_of(first: Array, *others: Array) -> Array:

@@ -16,6 +16,7 @@ from .._array_api.checks import (
     check_rank,
     host_array,
     is_static,
+    named,
     shown,
 )
 from .._array_api.comparison import differs
@@ -94,7 +95,8 @@ def from_mask(mask: Any) -> Array:
     check_numbers("mask", mask, kinds=("bool", "int", "uint"))
     check_rank("mask", mask, minimum=1, maximum=2, axes="(length,) or (batch, length)")
     xp = namespace_of(mask)
-    is_real = xp.astype(mask, xp.int32) > 0 if dtype_name(mask) == "bool" else differs(mask, 0)
+    is_bool = dtype_name(mask) == "bool"
+    is_real = xp.astype(mask, xp.int32) > 0 if is_bool else named(lambda: differs(mask, 0), {"mask": mask})
     positions = xp.cumulative_sum(xp.astype(is_real, xp.int32), axis=-1) - 1
     return xp.where(is_real, positions, xp.zeros_like(positions))
 
@@ -226,7 +228,7 @@ def _as_array(name: str, values: Any) -> Any:
 
 def _steps(length: Any, start: Array) -> Array:
     """Return `0 … length - 1` for an integer, or for a scalar of a tracer."""
-    if isinstance(length, (Number, str, np.ndarray, np.generic)):
+    if isinstance(length, (Number, str, np.ndarray, np.generic)) or getattr(length, "ndim", 0) != 0:
         length = check_integer("length", length, minimum=0, maximum=LIMIT)
     try:
         return arange_like(length, like=start)

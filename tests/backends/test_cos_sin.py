@@ -212,3 +212,12 @@ def test_a_dtype_that_the_framework_lacks(on):
         pytest.skip("This framework has bfloat16.")
     with pytest.raises(ValueError, match="`dtype` must be one that the framework has, got 'bfloat16'; use 'float32'"):
         on.backend.RotaryEmbedding(HALF).cos_sin([0], "bfloat16")
+
+
+def test_float64_is_float64_or_refused(backend):
+    try:
+        table, _ = backend.RotaryEmbedding(HALF).cos_sin([0, 1], "float64")
+    except ValueError as error:
+        assert str(error) == "`dtype` must be one that the framework has, got 'float64'; use 'float32'."  # noqa: PT017
+    else:
+        np.testing.assert_array_equal(backend.to_numpy(table), HALF.cos_sin([0, 1], dtype=np.float64)[0])

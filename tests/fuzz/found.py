@@ -6,4 +6,11 @@ FOUND = [
 ]
 OF_BACKENDS = [  # calls of layers, and of functions with arrays of a framework
     "function('counted_from', length='half')",  # of MXNet
+    "function('counted_from', length=of(array((3,), 'float64')))",  # of PyTorch, as the next ones
+    "function('same_sequence', key_ids=array((3,), 'float64'))",
+    "function('same_sequence', query_ids=of(array((3,), 'uint64')))",
+    "function('causal', key_positions=of(array((3,), 'uint64')))",
+    "function('padding', tokens=of(array((2, 3), 'uint64')))",
+    "function('from_mask', mask=of(array((2, 3), 'uint64')))",
+    "function('rotate', blocks=1)",  # of JAX, whose arrays cannot be written to
 ]
