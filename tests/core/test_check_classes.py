@@ -317,8 +317,8 @@ def test_compiled_code_is_asked_at_another_length_and_far(monkeypatch, is_wrong)
 
 def test_a_framework_whose_compiler_is_not_called_says_so(monkeypatch):
     assert check(exact, HALF, longest=100).remarks == ()
-    monkeypatch.setattr("posenc_backends.check.properties.NOT_COMPILED", ("numpy",))
-    assert check(exact, HALF, longest=100).remarks == ("not asked: compiled code of numpy",)
+    monkeypatch.setattr("posenc_backends.check.properties.NOT_COMPILED", {"numpy": "not asked: compiled code"})
+    assert check(exact, HALF, longest=100).remarks == ("not asked: compiled code",)
 
 
 def test_compiled_code_may_return_nan_past_the_end_of_a_table_and_nothing_else(monkeypatch):
@@ -331,5 +331,18 @@ def test_compiled_code_may_return_nan_past_the_end_of_a_table_and_nothing_else(m
         result = check(exact, HALF)
         assert result.names == names
         assert any("it returns NaN at positions 4090 … 4102" in remark for remark in result.remarks) == (not names)
+    for part, names in ((slice(4096, None), ()), (slice(None, 4096), ("wrong when compiled",))):  # of the positions
+
+        def compiled_in_part(function, framework, part=part):
+            return lambda x, positions: np.where(
+                np.isin(positions, np.arange(5000)[part])[..., None] & (positions[0] > 4000),
+                np.nan,
+                function(x, positions),
+            )
+
+        monkeypatch.setattr("posenc_backends.check.properties.compiled", compiled_in_part)
+        result = check(exact, HALF, longest=5000)
+        assert result.names == names
+        assert any("it returns NaN at positions 4096 … 4102" in remark for remark in result.remarks) == (not names)
     monkeypatch.setattr("posenc_backends.check.properties.compiled", lambda *_: lambda x, _: np.full_like(x, np.nan))
     assert check(exact, HALF).names == ("wrong when compiled",)
