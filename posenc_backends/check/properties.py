@@ -139,9 +139,8 @@ def mistakes_of_compiling(
 
 def _rows_without_numbers(results: tuple[Float64s, ...]) -> int:
     """Return how many of the last rows have NaN in all outputs, heads and sequences."""
-    lost = np.concatenate([np.isnan(result).any(axis=-1).reshape(-1, result.shape[-2]) for result in results]).all(
-        axis=0
-    )
+    without = [np.isnan(result.reshape(-1, *result.shape[-2:])).any(axis=-1) for result in results]
+    lost = np.logical_and.reduce(np.concatenate(without))
     return int(np.argmin([*lost[::-1], False]))
 
 
