@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ctypes import string_at
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ from posenc_core.rotation import Pairing
 from . import library
 from .plan import BYTES, Strided, plans_of
 
+FEW = 1 << 12  # bytes of the rows of a table: those of one token, or of few
 Memory: TypeAlias = tuple[int, Strided]  # the address of the first number; shape and strides, in numbers
 
 
@@ -39,6 +41,8 @@ class CpuKernel:
         threads: `() -> int`: how many threads may share the work.
         by_operators: `(tokens, cos, sin, pairing) -> list`: the rotation of arrays by the same rows where the library
             is missing, or None for calls that it does not support. It raises if sizes do not fit.
+        few_by_operators: `(q, k, cos, sin, pairing) -> tuple`: the same for few queries and keys together, given the
+            bytes of the rows.
     """
 
     dtypes: Mapping[Any, str]
@@ -54,6 +58,7 @@ class CpuKernel:
     written: Callable[[Any], None] = lambda out: None
     threads: Callable[[], int] = library.threads_of_process
     by_operators: Callable[..., Any] | None = None
+    few_by_operators: Callable[..., Any] | None = None
 
     @cached_property
     def float32(self) -> Any:
@@ -112,27 +117,37 @@ class CpuKernel:
             rows: the first of their rows, and their number, the length of all tokens.
             pairing: which channels are pairs.
         """
-        rotate = self._rows_by_operators if library.LIBRARY is None else self._rows_by_library
-        return rotate(q, k, cos, sin, rows, pairing)
-
-    def _rows_by_library(
-        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
-    ) -> tuple[Any, ...] | None:
         at_q, at_k = self.memory(q), None if k is None else self.memory(k)
-        at_cos, at_sin, (start, length) = self.memory(cos), self.memory(sin), rows
+        at_cos, at_sin, stop = self.memory(cos), self.memory(sin), sum(rows)
         if at_q is None or (at_k is None and k is not None) or at_cos is None or at_sin is None:
             return None
-        (cosines, cos_lies), (sines, sin_lies), stop = at_cos, at_sin, start + length
-        if start < 0 or stop > cos_lies[0][0] or stop > sin_lies[0][0] or not cos.dtype == sin.dtype == self.float32:
+        if rows[0] < 0 or stop > at_cos[1][0][0] or stop > at_sin[1][0][0]:
+            return None
+        if not cos.dtype == sin.dtype == self.float32:
             return None
         followed = self.is_followed(q, cos, sin) if k is None else self.is_followed(q, k, cos, sin)
-        if followed and not self._is_differentiable(q, k, cos, sin):
+        if library.LIBRARY is not None:
+            return self._rows_by_library(q, k, (cos, sin), (at_q, at_k, at_cos, at_sin), rows, pairing, followed)
+        return None if followed else self._rows_by_operators(q, k, cos, sin, (at_cos, at_sin), rows, pairing)
+
+    def _rows_by_library(
+        self,
+        q: Any,
+        k: Any,
+        tables: tuple[Any, Any],
+        memory: tuple[Memory, Memory | None, Memory, Memory],
+        rows: tuple[int, int],
+        pairing: Pairing,
+        followed: bool,
+    ) -> tuple[Any, ...] | None:
+        if followed and not self._is_differentiable(q, k, *tables):
             return None
+        (at_q, at_k, (cosines, cos_lies), (sines, sin_lies)), (start, length) = memory, rows
         names = self.in_float32
         of_q, of_k = (names.get(q.dtype), at_q[1]), None if at_k is None else (names.get(k.dtype), at_k[1])
         plans = plans_of(of_q, of_k, None, cos_lies, sin_lies, pairing, length)
         if plans is None or followed:
-            return plans and self.differentiable_rows(q, k, cos, sin, rows, pairing)  # type: ignore[misc]
+            return plans and self.differentiable_rows(q, k, *tables, rows, pairing)  # type: ignore[misc]
         made, other = self.empty_like(q), None if k is None else self.empty_like(k)
         if made is None or (other is None and k is not None):
             return None
@@ -142,19 +157,22 @@ class CpuKernel:
         return (made[0],) if other is None else (made[0], other[0])
 
     def _rows_by_operators(
-        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
+        self, q: Any, k: Any, cos: Any, sin: Any, tables: tuple[Memory, Memory], rows: tuple[int, int], pairing: Pairing
     ) -> tuple[Any, ...] | None:
-        tokens, (start, length), names = (q,) if k is None else (q, k), rows, self.in_float32
-        stop = start + length
-        if not cos.dtype == sin.dtype == self.float32:
+        names, (start, length), ((cosines, lies), (sines, sin_lies)) = self.in_float32, rows, tables
+        if self.by_operators is None or q.dtype not in names or not (k is None or k.dtype in names):
             return None
-        if start < 0 or stop > cos.shape[0] or stop > sin.shape[0] or self.is_followed(*tokens, cos, sin):
-            return None
-        for x in tokens:
-            if x.dtype not in names or self.memory(x) is None:
-                return None
-        operators = self.by_operators
-        return operators and operators(tokens, cos[start:stop], sin[start:stop], pairing)
+        (_, pairs), strides = lies
+        size = 4 * length * pairs
+        if self.few_by_operators and k is not None and size <= FEW and lies == sin_lies and strides == (pairs, 1):
+            first = 4 * start * pairs
+            few = string_at(cosines + first, size), string_at(sines + first, size)
+            rotated = self.few_by_operators(q, k, *few, pairing)
+            if rotated is not None:
+                return rotated
+        return self.by_operators(
+            (q,) if k is None else (q, k), cos[start : start + length], sin[start : start + length], pairing
+        )
 
     def _is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
         """Return whether one function rotates tokens that all have a gradient, by tables that have none."""

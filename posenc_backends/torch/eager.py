@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from torch import Tensor
 from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
 PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
-FEW = 1 << 15  # numbers of queries and keys that are rotated together
 SERIAL = 1 << 15  # an operator on fewer numbers runs in one thread
 STEP = 16  # complex numbers in one step of a vectorized loop, at most
 CAST = {  # faster than `Tensor.to`
@@ -23,6 +22,7 @@ CAST = {  # faster than `Tensor.to`
     torch.bfloat16: Tensor.bfloat16,
     torch.float16: Tensor.half,
 }
+Factors: TypeAlias = dict[Callable[[Tensor, Tensor], Any], Any]  # of tokens, by the function that makes them of tables
 
 
 def rotate(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: Pairing) -> Any:
@@ -37,35 +37,53 @@ def rotate(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: Pairing)
         cos, sin: tables that broadcast to `tokens`, but for the last axis; the same kind of tensor.
         pairing: which channels are pairs.
     """
-    if len(tokens) == 2 and tokens[0].dtype is tokens[1].dtype:
-        few = _few(tokens[0].shape, tokens[1].shape, cos.shape, sin.shape, pairing)
-        if few is not None:
-            x = torch.cat(tokens, -3)
-            rotated = _rotate_part(x, cos, sin, pairing.split, few.channels, {})
-            return _cast(rotated, x.dtype).unsafe_split_with_sizes(few.heads, -3)
-    made: dict[str, Tensor] = {}
+    made: Factors = {}
     results = [_rotate(x, cos, sin, pairing, made) for x in tokens]
     return None if any(result is None for result in results) else results
 
 
+def rotate_few(q: Tensor, k: Tensor, cos: bytes, sin: bytes, pairing: Pairing) -> Any:
+    """Return queries and keys rotated together, where calls take longer than numbers; None for what `rotate` does.
+
+    Factors are kept by the bytes of their tables, for the next layers that rotate tokens of the same positions.
+
+    Args:
+        q, k: tensors of float32 or half precision, as `rotate` has them.
+        cos, sin: the float32 numbers of the rows, one for each position.
+        pairing: which channels are pairs.
+    """
+    few = _few(q.shape, k.shape, cos, sin, pairing)
+    if few is None or q.dtype is not k.dtype:
+        return None
+    x = torch.cat((q, k), -3)
+    rotated = _rotate_part(x, few.cos, few.sin, pairing.split, few.channels, few.made, True)
+    return _cast(rotated, x.dtype).unsafe_split_with_sizes(few.heads, -3)
+
+
 class _Few(NamedTuple):
-    """How queries and keys of few numbers are rotated together, where calls take longer than numbers."""
+    """The tables of few queries and keys, and the factors made of these."""
 
     heads: tuple[int, int]
     channels: slice
+    cos: Tensor
+    sin: Tensor
+    made: Factors
 
 
-@lru_cache(maxsize=256)
-def _few(q: Sizes, k: Sizes, cos: Sizes, sin: Sizes, pairing: Pairing) -> _Few | None:
-    if len(q) != len(k) or len(q) < 3 or math.prod(q[:-3]) != 1 or math.prod(q) + math.prod(k) > FEW:
+@lru_cache(maxsize=64)
+def _few(q: Sizes, k: Sizes, cos: bytes, sin: bytes, pairing: Pairing) -> _Few | None:
+    if len(q) < 3 or math.prod(q[:-3]) != 1 or k[:-3] != q[:-3] or k[-2:] != q[-2:]:
         return None
-    channels = _channels(q, cos, sin, pairing)
-    fits = k[:-3] == q[:-3] and k[-2:] == q[-2:] and len(cos) == len(sin) == 2
-    return _Few((q[-3], k[-3]), channels) if fits and channels is not None else None
+    if not q[-2] or math.prod(q) + math.prod(k) >= SERIAL:
+        return None
+    with torch.inference_mode(False):
+        tables = [torch.frombuffer(bytearray(each), dtype=torch.float32).view(q[-2], -1) for each in (cos, sin)]
+    channels = _channels(q, tables[0].shape, tables[1].shape, pairing)
+    return None if channels is None else _Few((q[-3], k[-3]), channels, tables[0], tables[1], {})
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: dict[str, Tensor]) -> Tensor | None:
-    """Rotate one tensor; `made` keeps the factors of half layout, for other tokens that the same tables rotate."""
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: Factors) -> Tensor | None:
+    """Rotate one tensor; `made` keeps factors for other tokens that the same tables rotate."""
     channels = _channels(x.shape, cos.shape, sin.shape, pairing)
     layout, pairs = pairing.split, cos.shape[-1]
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
@@ -106,11 +124,14 @@ def _parts(x: Tensor, cos: Tensor, sin: Tensor, result: Tensor) -> Iterator[tupl
     yield from zip(x.split(count, axis), split(cos), split(sin), result.split(count, axis), strict=False)
 
 
-def _rotate_part(x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice, made: dict[str, Tensor]) -> Tensor:
-    """Return `x` rotated, in the dtype of the tables if all channels are."""
-    if 2 * cos.shape[-1] == x.shape[-1]:
-        return _rotate_wide(_cast(x, cos.dtype), cos, sin, layout, made)
-    rotated = _rotate_wide(_cast(x[..., channels], cos.dtype), cos, sin, layout, made)
+def _rotate_part(
+    x: Tensor, cos: Tensor, sin: Tensor, layout: str, channels: slice, made: Factors, is_copy: bool = False
+) -> Tensor:
+    """Return `x` rotated, in the dtype of the tables if all channels are; a copy may be written to."""
+    is_whole, is_copy = 2 * cos.shape[-1] == x.shape[-1], is_copy or x.dtype is not cos.dtype
+    rotated = _rotate_wide(_cast(x if is_whole else x[..., channels], cos.dtype), cos, sin, layout, made, is_copy)
+    if is_whole:
+        return rotated
     return torch.cat([x[..., : channels.start], _cast(rotated, x.dtype), x[..., channels.stop :]], -1)
 
 
@@ -118,21 +139,37 @@ def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype is dtype else CAST[dtype](x)
 
 
-def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: dict[str, Tensor]) -> Tensor:
-    """Rotate all channels of float32 or float64."""
+def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: Factors, is_copy: bool) -> Tensor:
+    """Rotate all channels of float32 or float64; write to a copy."""
     if layout == "half":
-        if not made:  # the factors of `x`, and of `x` with its halves swapped
-            made.update(cosines=torch.cat((cos, cos), -1), sines=torch.cat((-sin, sin), -1))
-        cosines, sines = made["cosines"], made["sines"]
-        return (x * cosines).add_(x.roll(cos.shape[-1], -1).mul_(sines))
+        cosines, sines = _factors(_of_halves, cos, sin, made)
+        swapped = x.roll(cos.shape[-1], -1)
+        return (x.mul_(cosines) if is_copy else x * cosines).add_(swapped.mul_(sines))
     if x.stride(-1) != 1 or x.storage_offset() % 2 or any(stride % 2 for stride in x.stride()[:-1]):
         x = x.clone(memory_format=torch.contiguous_format)  # neighbours, to be viewed as one number
     if _rounds_products(x, cos.shape[-1], x.dtype):
-        return (x.view(x.dtype.to_complex()) * torch.complex(cos, sin)).view(x.dtype)
+        return (x.view(x.dtype.to_complex()) * _factors(torch.complex, cos, sin, made)).view(x.dtype)
     both = x.view(torch.int64)
     swapped = (both << 32).bitwise_or_((both >> 32).bitwise_and_(0xFFFFFFFF)).view(x.dtype)
-    cosines, sines = torch.complex(cos, cos).view(x.dtype), torch.complex(-sin, sin).view(x.dtype)
+    cosines, sines = _factors(_of_neighbours, cos, sin, made)
     return (x * cosines).add_(swapped.mul_(sines))
+
+
+def _factors(make: Callable[[Tensor, Tensor], Any], cos: Tensor, sin: Tensor, made: Factors) -> Any:
+    if make not in made:
+        with torch.inference_mode(False):
+            made[make] = make(cos, sin)
+    return made[make]
+
+
+def _of_halves(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors of tokens, and of tokens with their halves swapped."""
+    return torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1)
+
+
+def _of_neighbours(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the factors of tokens, and of tokens with neighbours swapped."""
+    return torch.complex(cos, cos).view(cos.dtype), torch.complex(-sin, sin).view(sin.dtype)
 
 
 def _rounds_products(x: Tensor, pairs: int, dtype: torch.dtype) -> bool:

@@ -92,6 +92,7 @@ cpu = CpuKernel(
     written=torch.autograd.graph.increment_version,
     threads=torch.get_num_threads,
     by_operators=eager.rotate,
+    few_by_operators=eager.rotate_few,
 )
 
 

@@ -253,3 +253,21 @@ def test_queries_and_keys_that_differ_in_more_than_heads_are_rotated_apart(parts
         assert_bits(b, layer(tokens(*k), start=5))
     with pytest.raises(ValueError, match="`k` must be 32 wide"):
         layer(tokens(1, 4, 1, 32), tokens(1, 4, 1, 16))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_factors_of_few_rows_follow_the_numbers_of_the_tables(layout):
+    layer = RotaryEmbedding(Rotary(head_dim=32, layout=layout))
+    q, k = tokens(1, 4, 1, 32), tokens(1, 2, 1, 32)
+    with torch.inference_mode():
+        inferred = layer(q, k, start=7)
+    for number in (0, 1):
+        for table in layer.tables:
+            table.data.numpy()[7] += number  # which no version counts
+        rows = [table[7:8] for table in layer.tables]
+        for x, got in zip((q, k), layer(q, k, start=7), strict=True):
+            assert_bits(got, formula(x, *rows, layout))
+    assert not torch.equal(inferred[0], layer(q, k, start=7)[0])
+    leaf = q.clone().requires_grad_()
+    layer(leaf, k, start=7)[0].sum().backward()
+    assert_bits(leaf.grad, formula(torch.ones_like(q), rows[0], -rows[1], layout))
