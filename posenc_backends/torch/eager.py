@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from ctypes import string_at
 from functools import cache, lru_cache
 from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from posenc_backends._kernels.adapter import FEW
 from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
 PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
@@ -37,7 +39,7 @@ def rotate(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: Pairing)
         cos, sin: tables that broadcast to `tokens`, but for the last axis; the same kind of tensor.
         pairing: which channels are pairs.
     """
-    made: Factors = {}
+    made = _made(cos, sin)
     results = [_rotate(x, cos, sin, pairing, made) for x in tokens]
     return None if any(result is None for result in results) else results
 
@@ -76,10 +78,32 @@ def _few(q: Sizes, k: Sizes, cos: bytes, sin: bytes, pairing: Pairing) -> _Few |
         return None
     if not q[-2] or math.prod(q) + math.prod(k) >= SERIAL:
         return None
-    with torch.inference_mode(False):
-        tables = [torch.frombuffer(bytearray(each), dtype=torch.float32).view(q[-2], -1) for each in (cos, sin)]
+    shape = q[-2], len(cos) // (4 * q[-2])
+    tables = _tables(cos, sin, shape, shape)
     channels = _channels(q, tables[0].shape, tables[1].shape, pairing)
-    return None if channels is None else _Few((q[-3], k[-3]), channels, tables[0], tables[1], {})
+    return None if channels is None else _Few((q[-3], k[-3]), channels, *tables)
+
+
+def _made(cos: Tensor, sin: Tensor) -> Factors:
+    """Return the factors that are kept for tables of few rows; for others none."""
+    size = cos.nbytes
+    if size > FEW or sin.nbytes > FEW or not cos.dtype is sin.dtype is torch.float32 or not size:
+        return {}
+    if not (cos.is_contiguous() and sin.is_contiguous()):
+        return {}
+    numbers = string_at(cos.data_ptr(), size), string_at(sin.data_ptr(), sin.nbytes)
+    return _tables(*numbers, cos.shape, sin.shape)[2]
+
+
+@lru_cache(maxsize=64)
+def _tables(cos: bytes, sin: bytes, cos_sizes: Sizes, sin_sizes: Sizes) -> tuple[Tensor, Tensor, Factors]:
+    """Return tables with these numbers, and what tokens are multiplied by."""
+    with torch.inference_mode(False):  # they may meet tokens that have a gradient
+        first, second = (
+            torch.frombuffer(bytearray(numbers), dtype=torch.float32).view(sizes)
+            for numbers, sizes in ((cos, cos_sizes), (sin, sin_sizes))
+        )
+        return first, second, {make: make(first, second) for make in (_of_halves, _of_neighbours, torch.complex)}
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: Factors) -> Tensor | None:
@@ -157,8 +181,7 @@ def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: Factors
 
 def _factors(make: Callable[[Tensor, Tensor], Any], cos: Tensor, sin: Tensor, made: Factors) -> Any:
     if make not in made:
-        with torch.inference_mode(False):
-            made[make] = make(cos, sin)
+        made[make] = make(cos, sin)
     return made[make]
 
 
