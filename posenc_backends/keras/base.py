@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +38,12 @@ class Module(keras.layers.Layer):
         self._allow_non_tensor_positional_args = True
         self.supports_masking = True
         self.built = True
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Call the layer; raise for ragged arrays, which have no positions that all rows share."""
+        if any(map(_is_ragged, (*given, *named.values()))):
+            check_not_ragged([*zip(inspect.signature(self.call).parameters, given, strict=False), *named.items()])
+        return super().__call__(*given, **named)
 
     def prepare(self, x: Any, width: int | None) -> Any:
         """Return an array as a tensor in the dtype in which the policy computes; what is none is refused later."""
@@ -119,6 +126,18 @@ class Layer(Module):
     def get_config(self) -> dict[str, Any]:
         """Return what the layer can be made of again."""
         return {**super().get_config(), "encoding": self.encoding.to_dict()}
+
+
+def check_not_ragged(arguments: Iterable[tuple[str, Any]]) -> None:
+    """Raise if one of the arguments, with their names, is ragged."""
+    for name, x in arguments:
+        if _is_ragged(x):
+            raise TypeError(f"`{name}` must not be ragged; pass its `to_tensor()`, and the lengths as a mask.")
+
+
+def _is_ragged(x: Any) -> bool:
+    """Return whether it is a ragged array of TensorFlow, its specification, or such an input of a Keras model."""
+    return getattr(x, "ragged_rank", None) is not None or getattr(x, "ragged", False) is True
 
 
 def _revived(given: Any) -> Any:

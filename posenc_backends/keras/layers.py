@@ -9,7 +9,7 @@ import keras
 
 from posenc_core import layers
 
-from .base import Layer, Module, register
+from .base import Layer, Module, check_not_ragged, register
 
 Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
 Shape: TypeAlias = tuple[Any, ...]
@@ -72,6 +72,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
         """Call the layer with `mask` as `visible`: Keras takes an argument `mask` for the padding of the result."""
+        check_not_ragged([("mask", mask)])
         return super().__call__(*tokens, **options if mask is None else {**options, "visible": mask})
 
     def call(  # noqa: PLR0913 - all that can be said of a call

@@ -6,12 +6,14 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
+from mxnet import gluon
 
 from posenc_core import layers
 from posenc_core._array_api.kernels import kernel_for
 from posenc_core.layers.inputs import check_valid_lens, host_values
 
 from .base import Block, Layer, called
+from .state import EncodingTag
 from .symbolic import views
 
 
@@ -126,3 +128,12 @@ class MultiHeadAttention(layers.MultiHeadAttention, Block):
         if causal:
             lengths = np.minimum(lengths.reshape(len(lengths), -1), 1 + np.arange(sizes[1]))
         return queries, keys, values, self.backend.from_numpy(lengths.astype(np.int32), like=queries)
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, gluon.Parameter]:
+        """Return what is saved: parameters, and the encodings of the parts, also of those that learn nothing."""
+        saved: dict[str, gluon.Parameter] = super()._collect_params_with_prefix(prefix)
+        start = f"{prefix}." if prefix else ""
+        parts = {f"{start}{name}": getattr(self, name) for name in ("rotary", "scoring", "scaling")}
+        unlearned = {name: part for name, part in parts.items() if part is not None and f"{name}.encoding" not in saved}
+        learned = next(parameter for parameter in saved.values() if not isinstance(parameter, EncodingTag))
+        return {f"{name}.encoding": EncodingTag(part.encoding, learned) for name, part in unlearned.items()} | saved

@@ -35,7 +35,10 @@ Array: TypeAlias = Any  # `mx.np.ndarray`
 
 
 def arange(stop: int, /, *, device: Any = None) -> Array:
-    return mx.np.arange(stop, dtype="int64")
+    try:
+        return mx.np.arange(stop, dtype="int64")
+    except mx.MXNetError as error:  # as the other libraries raise
+        raise TypeError("`stop` must be an integer.") from error
 
 
 def asarray(x: Any, /, *, device: Any = None) -> Array:

@@ -13,10 +13,11 @@ from posenc_core.layers.inputs import learned_by
 
 
 class EncodingTag(gluon.Parameter):
-    """The name of an encoding, saved before what the encoding learned. Its hash has a side effect, to steer Gluon.
+    """The name of an encoding, saved before a learned parameter. Its hash has a side effect, to steer Gluon.
 
     Gluon has no hook for an array that may be missing in a file, and none for one that is saved and never trained. It
-    finds parameters with several names by equality and hash. So the tag equals one of the learned parameters:
+    finds parameters with several names by equality and hash. So the tag equals one learned parameter, of the encoding
+    or of the attention that it is a part of, and all other tags of that parameter:
 
     * `load_parameters` accepts a file with any one of the names of equal parameters: files without a tag are loaded.
     * `save_parameters(deduplicate=True)` saves the first of equal parameters, the tag, under the last of their names,
@@ -28,7 +29,7 @@ class EncodingTag(gluon.Parameter):
         self.encoding, self.learned, self.is_deduplicated = learned_by(encoding), learned, False
 
     def __eq__(self, other: object) -> bool:
-        return other is self or other is self.learned
+        return getattr(other, "learned", other) is self.learned
 
     def __hash__(self) -> int:
         self.is_deduplicated = True

@@ -87,8 +87,8 @@ def warn_of_differences(
         rotary: the encoding that they gave.
     """
     _warn_of_two_dicts(config)
-    name = model_type(config)
-    if name not in MODELS or name in ELSEWHERE or rotary is None:
+    name, of_other_format = model_type(config), "layout_from" in config  # which transformers reads not at all
+    if name not in MODELS or name in ELSEWHERE or rotary is None or of_other_format:
         return
     for key, own in OWN_KEYS.get(name, {}).items():
         if config.get(key) is not None and config.get(own) is None:

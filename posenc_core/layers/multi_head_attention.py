@@ -163,12 +163,12 @@ class MultiHeadAttention(Documented):
             rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
         elif isinstance(encoding, Scoring):
             scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
-        self.rotary, self.scoring, self.query_scale, scaling = rotary, scoring, query_scale, None
+        self.rotary, self.scoring, scaling = rotary, scoring, None
         if query_scale is not None:
             check_query_scale(query_scale, encoding, num_heads)
             rows = getattr(encoding, "longest", None) if max_len is None else max_len
             scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("rotary", {}))
-        self.scaling = scaling
+        self.query_scale, self.scaling = query_scale, scaling
 
     def attend(  # noqa: PLR0913 - all that can be said of a call
         self,

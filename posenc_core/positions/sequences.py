@@ -228,8 +228,11 @@ def _as_array(name: str, values: Any) -> Any:
 
 def _steps(length: Any, start: Array) -> Array:
     """Return `0 … length - 1` for an integer, or for a scalar of a tracer."""
-    if isinstance(length, (Number, str, np.ndarray, np.generic)) or getattr(length, "ndim", 0) != 0:
+    is_python = type(length).__module__ == "builtins" or isinstance(length, (Number, str, np.ndarray, np.generic))
+    if is_python or getattr(length, "ndim", 0) != 0:
         length = check_integer("length", length, minimum=0, maximum=LIMIT)
+    elif hasattr(length, "dtype"):
+        check_numbers("length", length, kinds=("int", "uint"))
     try:
         return arange_like(length, like=start)
     except (TypeError, ValueError) as error:

@@ -56,6 +56,7 @@ ANSWERS = {
     "latent, YaRN": (LATENT + "--rotary-scaling-factor 40 --mscale-all-dim 1.0", latent(scaling=YaRN(
         factor=40, mscale=1, mscale_all_dim=1, **L0))),
     "latent, rope": (LATENT + "--rope-type rope --rotary-base 50000", latent(base=50000)),
+    "latent, a part": (LATENT + "--rope-type rope --rotary-percent 0.5", latent(rotary_dim=32)),  # without a warning
     "three axes": (MROPE, MultimodalRotary(head_dim=128, layout="half", sections=(16, 24, 24))),
     "a learned table": ("--position-embedding-type learned_absolute --kv-channels 64 --rotary-base 5", None),
     "nothing": ("--position-embedding-type none --rotary-percent 1.0", None),

@@ -6,7 +6,9 @@ FOUND = [
 ]
 OF_BACKENDS = [  # calls of layers, and of functions with arrays of a framework
     "function('counted_from', length='half')",  # of MXNet
+    "function('counted_from', length=[])",  # of MXNet and TensorFlow
     "function('counted_from', length=of(array((3,), 'float64')))",  # of PyTorch, as the next ones
+    "layer('MultiHeadAttention', dict(query_scale=of(array((3,), 'float64'))))",  # of MLX
     "function('same_sequence', key_ids=array((3,), 'float64'))",
     "function('same_sequence', query_ids=of(array((3,), 'uint64')))",
     "function('causal', key_positions=of(array((3,), 'uint64')))",

@@ -9,7 +9,7 @@ import pytest
 from mxnet import gluon
 
 from posenc_backends.mxnet import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Learned, Rotary
+from posenc_core import Alibi, Learned, QueryScale, Rotary
 from posenc_core.encodings import LearnedSinusoidal, ShawBias, T5Bias
 
 
@@ -29,7 +29,50 @@ def saved(layer, folder):
 
 def test_tables_are_not_saved(tmp_path):
     layer = started(MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half")))
-    assert sorted(mx.npx.load(saved(layer, tmp_path))) == [f"W_{name}.weight" for name in "koqv"]
+    names = [f"W_{name}.weight" for name in "koqv"]
+    assert sorted(mx.npx.load(saved(layer, tmp_path))) == [*names, "rotary.encoding"]
+
+
+def attending(*, layout="half", slope=0.1, shared=None):
+    """Return two blocks of attention, one with RoPE and one with ALiBi, whose queries are scaled."""
+    stack = gluon.nn.HybridSequential()
+    stack.add(MultiHeadAttention(8, 2, position=shared or Rotary(head_dim=4, layout=layout)))
+    scale = QueryScale(length=8, scale=slope)
+    stack.add(MultiHeadAttention(8, 2, position=Alibi(num_heads=2), query_scale=scale))
+    return started(stack)
+
+
+@pytest.mark.parametrize("deduplicate", [False, True])
+def test_files_with_and_without_encodings_that_learn_nothing_are_loaded(tmp_path, deduplicate):
+    model, file = attending(), str(tmp_path / "model.params")
+    model.save_parameters(file, deduplicate=deduplicate)
+    arrays = mx.npx.load(file)
+    tags = {name for name in arrays if name.endswith(".encoding")}
+    assert tags == (set() if deduplicate else {"0.rotary.encoding", "1.scoring.encoding", "1.scaling.encoding"})
+    assert len(arrays) == 8 + len(tags)
+    mx.npx.save(str(tmp_path / "old.params"), {name: array for name, array in arrays.items() if "encoding" not in name})
+    for name in ("model", "old"):
+        other = attending()
+        other.load_parameters(str(tmp_path / f"{name}.params"))
+        for got, expected in zip(*[m.collect_params().values() for m in (other, model)], strict=True):
+            np.testing.assert_array_equal(got.data().asnumpy(), expected.data().asnumpy())
+
+
+def test_errors_for_another_layout_name_both(tmp_path):
+    file = saved(attending(), tmp_path)
+    with pytest.raises(ValueError, match=r"encoding Rotary\(.*'interleaved'.*\), got one of Rotary\(.*'half'.*\)"):
+        attending(layout="interleaved").load_parameters(file)
+    with pytest.raises(ValueError, match=r"encoding QueryScale\(.*0\.2.*\), got one of QueryScale\(.*0\.1.*\)"):
+        attending(slope=0.2).load_parameters(file)
+
+
+def test_attention_without_the_weights_of_a_file_is_refused_by_name(tmp_path):
+    names = {"rotary.encoding": mx.np.zeros(3, dtype="uint8"), "W_k.weight": mx.np.zeros((8, 8))}
+    mx.npx.save(str(tmp_path / "part.params"), names)
+    with pytest.raises(AssertionError, match=r"Parameter 'W_v.weight' is missing in file"):
+        started(MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"))).load_parameters(
+            str(tmp_path / "part.params")
+        )
 
 
 def test_errors_for_another_length_name_both_encodings(tmp_path):

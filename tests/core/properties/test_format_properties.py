@@ -35,8 +35,6 @@ def encodings(draw):
     return Rotary(**layout, base=base, scaling=scaling)
 
 
-# Megatron-LM reads the share of latent heads; the warning is about transformers.
-@pytest.mark.filterwarnings("ignore:`partial_rotary_factor`.* transformers does not read it for 'deepseek_v3'")
 @pytest.mark.parametrize("target", WRITERS)
 @given(encoding=encodings())
 def test_encodings_return_the_same_or_are_refused(target, encoding):
