@@ -58,6 +58,11 @@ def contents(config: Any) -> dict[str, Any]:
         raise TypeError(
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
+    if type(content).__module__.startswith("diffusers.") and "_class_name" not in content:
+        raise ValueError(
+            "`config` must have the key `_class_name`, which `model.config` of diffusers lacks: give "
+            '`{"_class_name": type(model).__name__, **model.config}`.'
+        )
     _check_bounded(content)
     return dict(content)
 

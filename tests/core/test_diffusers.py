@@ -129,6 +129,15 @@ def test_wrong_tokens(config, tokens, named):
         diffusers_positions(config, **{"height": 2, "width": 2} | tokens)
 
 
+def test_the_config_of_a_model_without_its_class_is_refused():
+    """It is a dict of a class of its own; only the file of the model has the name of its class."""
+    live = type("FrozenDict", (dict,), {"__module__": "diffusers.configuration_utils"})
+    fields = {key: value for key, value in FLUX.items() if key != "_class_name"}
+    with rejects(ValueError, "config", "_class_name", "type(model).__name__, **model.config"):
+        load_rope(live(fields))
+    assert load_rope(live(FLUX)) == load_rope({"_class_name": "FluxTransformer2DModel", **live(fields)})
+
+
 def test_two_of_them_are_compared():
     assert compare_rope(FLUX, {"_class_name": "ChromaTransformer2DModel"}).same
     (layers,) = compare_rope(FLUX, {"_class_name": "BriaTransformer2DModel", "rope_theta": 500}).layers
