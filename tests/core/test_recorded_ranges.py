@@ -1,0 +1,130 @@
+"""The ranges and defaults of arguments, and the properties of encodings, as recorded in `recorded_ranges.json`.
+
+Each number of each encoding, scaling and transformer is tried with values on both sides of every limit. After a change
+on purpose, write the file anew with `python -m tests.core.test_recorded_ranges`, and read the difference.
+"""
+
+import inspect
+import json
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+import posenc_core
+
+from .test_bad_values import SWEEP
+
+RECORDED = Path(__file__).with_name("recorded_ranges.json")
+BITS = (2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 20, 24, 31, 32)
+VALUES = (*range(4), *sorted({2**bits + step for bits in BITS for step in (-1, 0, 1)} - {3}), 0.5, 1.5, 3.0, 1e9, 1e30)
+EXAMPLES = {f"{number} {cls.__name__}": (cls, options) for number, (cls, options, _) in enumerate(SWEEP)}
+
+
+def numbers():
+    """Return the names of all arguments that take numbers, each with its class, its other arguments and its name."""
+    found = {}
+    for (name, (cls, options)), (*_, wrong) in zip(EXAMPLES.items(), SWEEP, strict=True):
+        for field in wrong:
+            value = options.get(field, inspect.signature(cls).parameters[field].default)
+            if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+                found[f"{name}.{field}"] = cls, options, field
+    return found
+
+
+NUMBERS = numbers()
+
+
+def ranges(cls, options, field):
+    """Return a line for each run of values that have the same answer."""
+    answers = [(value, answer(cls, options | {field: value}, value)) for value in VALUES]
+    runs = [(said, [value for value, _ in run]) for said, run in groupby(answers, key=lambda one: one[1])]
+    return [f"{run[0]} … {run[-1]}: {said}" for said, run in runs]
+
+
+def answer(cls, options, value):
+    """Return the message of the error, with the value left out, or that there is none."""
+    try:
+        cls(**options)
+    except (TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}".replace(f"got {value!r}", "got it")
+        return said.replace(f" {value!r},", " it,") if value > 4 else said
+    return "accepted"
+
+
+def properties(encoding):
+    """Return the public properties of an encoding, and its parameters."""
+    names = [name for name, _ in inspect.getmembers(type(encoding), lambda one: isinstance(one, property))]
+    found = {name: getattr(encoding, name) for name in names if not name.startswith("_")}
+    parameters = encoding.parameters() if hasattr(encoding, "parameters") else {}
+    return {name: str(value) for name, value in (found | parameters).items()}
+
+
+def defaults():
+    """Return the defaults of all public functions, classes and methods of the core."""
+    found = {}
+    for module in walk_packages(posenc_core.__path__, "posenc_core."):
+        for name, one in vars(import_module(module.name)).items():
+            if getattr(one, "__module__", "") == module.name and not name.startswith("_") and callable(one):
+                found |= {f"{module.name}.{name}": one}
+                members = vars(one).items() if inspect.isclass(one) else ()
+                found |= {f"{module.name}.{name}.{member}": made for member, made in members if is_method(made)}
+    return {name: values for name, one in sorted(found.items()) if (values := defaults_of(one))}
+
+
+def is_method(one):
+    """Return whether a member is a method that is written in the class, and not by `dataclass` or `NamedTuple`."""
+    return inspect.isfunction(one) and not one.__name__.startswith("__")
+
+
+def defaults_of(one):
+    """Return the defaults of a function or a class, as text."""
+    try:
+        parameters = inspect.signature(one).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {one.name: text(one.default) for one in parameters if one.default is not one.empty}
+
+
+def text(value):
+    """Return a default as text: functions and classes by their names."""
+    return getattr(value, "__qualname__", None) or repr(value)
+
+
+def current():
+    """Return what the file should say."""
+    return {
+        "ranges": {name: ranges(*one) for name, one in NUMBERS.items()},
+        "properties": {name: properties(cls(**options)) for name, (cls, options) in EXAMPLES.items()},
+        "defaults": defaults(),
+    }
+
+
+@pytest.fixture(scope="module")
+def record():
+    return json.loads(RECORDED.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_range_of_each_number(name, record):
+    assert ranges(*NUMBERS[name]) == record["ranges"][name]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_properties_of_each_encoding(name, record):
+    cls, options = EXAMPLES[name]
+    assert properties(cls(**options)) == record["properties"][name]
+
+
+def test_the_defaults_of_each_function_and_class(record):
+    assert defaults() == record["defaults"]
+
+
+def test_nothing_else_is_recorded(record):
+    assert (record["ranges"].keys(), record["properties"].keys()) == (NUMBERS.keys(), EXAMPLES.keys())
+
+
+if __name__ == "__main__":
+    RECORDED.write_text(json.dumps(current(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
