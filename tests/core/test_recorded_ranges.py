@@ -20,17 +20,17 @@ from .test_bad_values import SWEEP
 RECORDED = Path(__file__).with_name("recorded_ranges.json")
 BITS = (2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 20, 24, 31, 32)
 VALUES = (*range(4), *sorted({2**bits + step for bits in BITS for step in (-1, 0, 1)} - {3}), 0.5, 1.5, 3.0, 1e9, 1e30)
-EXAMPLES = {f"{number} {cls.__name__}": (cls, options) for number, (cls, options, _) in enumerate(SWEEP)}
+EXAMPLES = {f"{cls.__name__}{options}": (cls, options) for cls, options, _ in SWEEP}
 
 
 def numbers():
     """Return the names of all arguments that take numbers, each with its class, its other arguments and its name."""
     found = {}
-    for (name, (cls, options)), (*_, wrong) in zip(EXAMPLES.items(), SWEEP, strict=True):
+    for cls, options, wrong in SWEEP:
         for field in wrong:
             value = options.get(field, inspect.signature(cls).parameters[field].default)
             if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-                found[f"{name}.{field}"] = cls, options, field
+                found[f"{cls.__name__}{options}.{field}"] = cls, options, field
     return found
 
 
