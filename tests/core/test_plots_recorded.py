@@ -98,12 +98,14 @@ def of_points(points):
 
 
 def simple(value):
-    """Return a value in the types of JSON, numbers with five digits."""
+    """Return a value in the types of JSON, numbers with four digits."""
     if isinstance(value, dict):
         return {key: simple(one) for key, one in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [simple(one) for one in value]
-    return float(f"{value:.5g}") if isinstance(value, float | np.floating) else value
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.4g}") if abs(value) > 1e-12 else 0.0
+    return value
 
 
 @pytest.mark.parametrize("name", FIGURES)

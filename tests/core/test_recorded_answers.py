@@ -124,7 +124,7 @@ def attempt(reader, config):
     except (OSError, TypeError, ValueError) as error:
         return f"{type(error).__name__}: {shortened(error)}"
     if isinstance(found, np.ndarray):
-        return f"positions {found.shape}, {found @ np.arange(1, found.shape[1] + 1)}"
+        return f"positions {found.shape}, {np.round(found @ np.arange(1, found.shape[1] + 1), 3) + 0.0}"
     return str(found)
 
 

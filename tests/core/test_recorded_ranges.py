@@ -11,15 +11,18 @@ from itertools import groupby
 from pathlib import Path
 from pkgutil import walk_packages
 
+import numpy as np
 import pytest
 
 import posenc_core
 
 from .test_bad_values import SWEEP
+from .test_hostile_arguments import CALLS
 
 RECORDED = Path(__file__).with_name("recorded_ranges.json")
 BITS = (2, 3, 4, 5, 6, 7, 8, 12, 13, 16, 17, 20, 24, 31, 32)
 VALUES = (*range(4), *sorted({2**bits + step for bits in BITS for step in (-1, 0, 1)} - {3}), 0.5, 1.5, 3.0, 1e9, 1e30)
+SMALL = (-2, -1, 0, 1, 2, 3, 4, 5, 8, 9, 0.5)
 EXAMPLES = {f"{cls.__name__}{options}": (cls, options) for cls, options, _ in SWEEP}
 
 
@@ -52,6 +55,45 @@ def answer(cls, options, value):
         said = f"{type(error).__name__}: {error}".replace(f"got {value!r}", "got it")
         return said.replace(f" {value!r},", " it,") if value > 4 else said
     return "accepted"
+
+
+def calls():
+    """Return the functions with an argument that is a number, each with its arguments and the name of that one."""
+    found = {}
+    for function, arguments in CALLS.items():
+        for name, value in (arguments or {}).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                called = getattr(function, "__qualname__", type(function).__name__)
+                found[f"{getattr(function, '__module__', '')} {called}({name})"] = function, arguments, name
+    return found
+
+
+CALLED = calls()
+
+
+def results(function, arguments, name):
+    """Return a line for each number: the result of the call, or its error."""
+    return [f"{value}: {result(function, arguments | {name: value})}" for value in SMALL]
+
+
+def result(function, arguments):
+    given = {name: value for name, value in arguments.items() if not name.startswith("*")}
+    several = [one for name, value in arguments.items() if name.startswith("*") for one in value]
+    given = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in given.items()}
+    try:
+        return summary(function(*several, **given))
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def summary(value):
+    """Return a result in a few words: of an array its shape and a sum with different weights."""
+    if isinstance(value, tuple | list):
+        return [summary(one) for one in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        weighted = value.astype(np.float64).ravel() @ np.arange(1.0, value.size + 1)
+        return f"{value.dtype.name} {value.shape} {round(weighted, 2) + 0.0:.10g}"
+    return str(value)[:200] if isinstance(value, str | int | float | dict) else type(value).__name__
 
 
 def properties(encoding):
@@ -98,6 +140,7 @@ def current():
     return {
         "ranges": {name: ranges(*one) for name, one in NUMBERS.items()},
         "properties": {name: properties(cls(**options)) for name, (cls, options) in EXAMPLES.items()},
+        "results": {name: results(*one) for name, one in CALLED.items()},
         "defaults": defaults(),
     }
 
@@ -118,12 +161,18 @@ def test_the_properties_of_each_encoding(name, record):
     assert properties(cls(**options)) == record["properties"][name]
 
 
+@pytest.mark.parametrize("name", CALLED)
+def test_the_results_of_each_function(name, record):
+    assert results(*CALLED[name]) == record["results"][name]
+
+
 def test_the_defaults_of_each_function_and_class(record):
     assert defaults() == record["defaults"]
 
 
 def test_nothing_else_is_recorded(record):
-    assert (record["ranges"].keys(), record["properties"].keys()) == (NUMBERS.keys(), EXAMPLES.keys())
+    for part, names in (("ranges", NUMBERS), ("properties", EXAMPLES), ("results", CALLED)):
+        assert record[part].keys() == names.keys()
 
 
 if __name__ == "__main__":
