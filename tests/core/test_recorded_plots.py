@@ -1,7 +1,6 @@
 """How figures look: each artist that they draw, as recorded in `recorded_plots.json`.
 
-`python -m pytest tests/core/test_plots_recorded.py` compares; after a change on purpose, look at the figures and write
-the file anew with `python tests/core/test_plots_recorded.py`.
+After a change on purpose, look at the figures, and write the file anew with `python -m tests.core.test_recorded_plots`.
 """
 
 import json
