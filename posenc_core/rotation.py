@@ -297,11 +297,12 @@ def per_channel(table: A, pairing: Pairing, width: int, still: float) -> Any:
     *outer, pairs = shape_of(table)
     if pairing.placement == "spread" and 2 * pairs < width:
         rest = xp.broadcast_to(xp.full_like(table[..., :1], still), (*outer, width // 2 - pairs))
-        table, pairs = xp.concat([table, rest], axis=-1), width // 2
+        table = xp.concat([table, rest], axis=-1)
     if pairing.blocks == 1:
         return _join_pairs(xp, table, table, pairing.join)
-    size = pairs // pairing.blocks
-    blocks = [table[..., start : start + size] for start in range(0, pairs, size)]
+    columns = table.shape[-1]
+    size = columns // pairing.blocks
+    blocks = [table[..., start : start + size] for start in range(0, columns, size)]
     return xp.concat([_join_pairs(xp, block, block, pairing.join) for block in blocks], axis=-1)
 
 

@@ -238,19 +238,28 @@ def _cog_video(config: Config, tokens: Tokens) -> Positions:
     """Return frames, and rows and columns of a crop of the training's size; version 1.5 has plain ones."""
     if config["patch_size_t"] is not None:
         return _cells(config, tokens)
-    sizes = [config[name] // config["patch_size"] for name in ("sample_height", "sample_width")]
+    sizes = _patches(config, (config["sample_height"], config["sample_width"]))
     return _meshed(np.arange(tokens.frames), *_cropped((tokens.height, tokens.width), sizes))
 
 
 def _hunyuan_dit(config: Config, tokens: Tokens) -> Positions:
     """Return columns, then rows, of a crop of the training's size."""
-    size = 512 // 8 // config["patch_size"]
-    return _meshed(*_cropped((tokens.height, tokens.width), (size, size)))[::-1]
+    size = 512 // 8
+    return _meshed(*_cropped((tokens.height, tokens.width), _patches(config, (size, size))))[::-1]
 
 
 def _allegro(config: Config, tokens: Tokens) -> Positions:
     factors = [config[f"interpolation_scale_{axis}"] for axis in "thw"]
     return _cells(config, tokens) / np.reshape(factors, (3, 1))
+
+
+def _patches(config: Config, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Return the number of patches on each axis of an image of these sizes."""
+    height, width = sizes
+    patch = config["patch_size"]
+    if patch > min(sizes):
+        raise ValueError(f"`patch_size` must be at most {min(sizes)}, the size of images in training, got {patch}.")
+    return height // patch, width // patch
 
 
 def _cropped(sizes: tuple[int, int], trained: Any) -> list[Positions]:

@@ -75,7 +75,7 @@ def _check_keys(parameters: Parameters, name: str) -> None:
         if parameters.get(key) is None:
             raise ValueError(f"`{key}` is missing: `rope_type` {shown(name)} needs {', '.join(rope_type.required)}.")
     known = COMMON.union(rope_type.required, rope_type.optional)
-    for key in parameters.keys() - known:
+    for key in (key for key in parameters if key not in known):  # in their order: an error names the first
         value = parameters[key]
         owners = [owner for owner, other in ROPE_TYPES.items() if key in other.required + other.optional]
         near = get_close_matches(str(key)[:SHOWN], known)

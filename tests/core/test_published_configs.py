@@ -123,10 +123,16 @@ def test_a_width_of_heads_is_that_of_the_default_config_where_a_config_lacks_it(
     count = 0
     for name, config in ((name, one["config"]) for name, one in MODELS.items()):
         facts = FACTS.get(name) or FACTS.get(name.removesuffix("_text"))
-        if facts is not None and facts.head_dim is not None and "head_dim" in config and is_readable(config):
-            assert read({key: value for key, value in config.items() if key != "head_dim"}) == read(config), name
+        found = read(config)
+        if (
+            facts is not None
+            and facts.head_dim is not None
+            and "head_dim" in config
+            and not isinstance(found, Exception)
+        ):
+            assert read({key: value for key, value in config.items() if key != "head_dim"}) == found, name
             count += 1
-    assert count > 30
+    assert count > 40
 
 
 @pytest.mark.parametrize(

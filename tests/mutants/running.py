@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -17,17 +18,20 @@ from typing import Any, NamedTuple
 import pytest
 
 PRELOADED = ("mpmath", "numpy.testing", "decimal")  # not what is mutated
-SUITE = ("tests/core", "tests/backends", "posenc_core")
+CORE = "posenc_core"
+SUITE = ("tests/core", "tests/backends", CORE)
 LEFT_OUT = ("test_check_command", "test_benchmarks", "test_book", "test_readme", "test_reference", "test_threads")
 FAST = 0.05  # seconds of a test
+FIRST = 30  # tests, of few files, so that most mutants are noticed before the others are collected
 ONE_RUN = ("-q", "-p", "no:cacheprovider", "-n", "0")
 
 
 class Suite(NamedTuple):
-    """The seconds of each test, and for each file of the core and each line the tests that run it."""
+    """The seconds of each test, for each file of the core and each line the tests that run it, and digests of files."""
 
     seconds: dict[str, float]
     tests: dict[str, dict[str, list[str]]]
+    digests: dict[str, str]
 
     def tests_of(self, path: str, lines: Iterable[int], budget: float) -> list[str]:
         """Return the tests that run these lines, for about `budget` seconds, those that likely notice first.
@@ -46,6 +50,15 @@ class Suite(NamedTuple):
                 break
             chosen.append(test)
         return chosen
+
+    def without(self, files: Iterable[str]) -> Suite:
+        """Return the suite without the tests of some files."""
+        gone = {test for test in self.seconds if test.partition("::")[0] in files}
+        tests = {
+            path: {line: [test for test in some if test not in gone] for line, some in by_line.items()}
+            for path, by_line in self.tests.items()
+        }
+        return Suite({test: spent for test, spent in self.seconds.items() if test not in gone}, tests, self.digests)
 
     def _in_turn(self, tests: Iterable[str]) -> list[str]:
         """Sort tests: a fast case of each function, then all fast ones of the files that run these lines most often."""
@@ -103,35 +116,58 @@ def preload() -> None:
 
 
 def recorded(root: Path, file: Path) -> Suite:
-    """Return what `file` says, after running the suite to write it if it is missing."""
-    if not file.exists() and (code := forked(lambda: _record(root, file), limit=3600)) not in (0, 1):
-        raise SystemExit(f"The suite could not be recorded: pytest ended with {code}.")
-    return Suite(**json.loads(file.read_text(encoding="utf-8")))
+    """Return what `file` says, after running the tests that changed since; all of them if the core changed."""
+    suite = Suite(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else Suite({}, {}, {})
+    digests = digests_of(root)
+    changed = {name for name in {*digests, *suite.digests} if digests.get(name) != suite.digests.get(name)}
+    if any(name.startswith(CORE) for name in changed):
+        suite, chosen = Suite({}, {}, {}), list(SUITE)
+    else:
+        suite, chosen = suite.without(changed), sorted(changed & digests.keys())
+    if chosen:
+        code = forked(lambda: _record(root, file, suite._replace(digests=digests), chosen), limit=3600)
+        if code not in (0, 1):
+            raise SystemExit(f"The suite could not be recorded: pytest ended with {code}.")
+        suite = Suite(**json.loads(file.read_text(encoding="utf-8")))
+    return suite
 
 
-def _record(root: Path, file: Path) -> int:
+def digests_of(root: Path) -> dict[str, str]:
+    """Return the digest of each file of the core and of each file of tests that is recorded."""
+    paths = [*(root / CORE).rglob("*.py"), *(path for folder in SUITE for path in (root / folder).rglob("test_*.py"))]
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+        if path.stem not in LEFT_OUT
+    }
+
+
+def _record(root: Path, file: Path, suite: Suite, chosen: list[str]) -> int:
+    """Add to a suite what these files or folders of tests run, and write it."""
     import coverage
 
-    measured = coverage.Coverage(source=[str(root / "posenc_core")], data_file=None, config_file=False)
+    measured = coverage.Coverage(source=[str(root / CORE)], data_file=None, config_file=False)
     recorder = _Recorder(measured)
     measured.start()
     ignored = [f"--ignore-glob=*/{name}.py" for name in LEFT_OUT]
-    code = pytest.main([*SUITE, *ignored, *ONE_RUN], plugins=[recorder])
+    code = pytest.main([*chosen, *ignored, *ONE_RUN], plugins=[recorder])
     measured.stop()
     data = measured.get_data()
-    tests = {
-        str(Path(path).relative_to(root)): {
-            str(line): sorted({*contexts} - {""}) for line, contexts in data.contexts_by_lineno(path).items()
-        }
-        for path in data.measured_files()
-    }
-    seconds = {test: min(spent, 1e9) for test, spent in recorder.seconds.items()}
-    file.write_text(json.dumps({"seconds": seconds, "tests": tests}), encoding="utf-8")
+    for path in data.measured_files():
+        by_line = suite.tests.setdefault(str(Path(path).relative_to(root)), {})
+        for line, contexts in data.contexts_by_lineno(path).items():
+            by_line[str(line)] = sorted({*by_line.get(str(line), ()), *contexts} - {""})
+    suite.seconds.update({test: min(spent, 1e9) for test, spent in recorder.seconds.items()})
+    file.write_text(json.dumps(suite._asdict()), encoding="utf-8")
     return int(code)
 
 
 def passes(tests: list[str], limit: float) -> bool:
-    """Return whether these tests pass within so many seconds."""
+    """Return whether these tests pass within so many seconds: the first few alone, then the others."""
+    return all(_passes(some, limit) for some in (tests[:FIRST], tests[FIRST:]) if some)
+
+
+def _passes(tests: list[str], limit: float) -> bool:
     files = sorted({test.split("::")[0] for test in tests})
     arguments = [*files, "-x", *ONE_RUN]
     return forked(lambda: int(pytest.main(arguments, plugins=[_Selected(tests)])), limit=limit) == 0
