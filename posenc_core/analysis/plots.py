@@ -231,7 +231,11 @@ def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
     unrotated = [pair.index for pair in pairs if not pair.frequency]
     if unrotated:
         axes.axvspan(unrotated[0] - 0.5, unrotated[-1] + 0.5, color="#EEEEEE", label="not rotated")
-    for length, which in ((layers.original_length, "originally"), (layers.longest_length, "at most")):
+    for length, which in (
+        (layers.original_length, "originally"),
+        (layers.chunk_size, "the largest distance"),
+        (layers.longest_length, "at most"),
+    ):
         if length:
             axes.axhline(length, color="black", linewidth=0.8, linestyle=":")
             axes.annotate(f"{length:,} {which}", (0.01, length), xycoords=("axes fraction", "data"), va="bottom")

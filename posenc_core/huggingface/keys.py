@@ -29,7 +29,6 @@ HARMLESS = {"no_rope_layers", "no_rope_layer_interval"}  # they select the layer
 REFUSED = {
     "use_dynamic_ntk": "(a scaling of Qwen)",
     "position_encoding_2d": "(separate positions for each half of a head)",
-    "dual_chunk_attention_config": "(dual chunk attention; load the rest, and give it to `DualChunk`)",
 }
 POSITIONS = ("position_embedding_type", "position_embeddings_type")
 LARGEST = 2**31
