@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -58,6 +59,18 @@ def with_fields(**fields: Any) -> Change:
 def with_tables(change: Callable[..., Tables]) -> Change:
     """Return a change of the tables."""
     return lambda candidate: [candidate.with_change(change)]
+
+
+def of_rotary(mistake: Mistake) -> Mistake:
+    """Return a mistake of the rotary encoding in a remapped one; those that change positions have no candidates."""
+
+    def change(candidate: Candidate) -> Iterator[Candidate]:
+        encoding: Any = candidate.encoding
+        for one in mistake.change(replace(candidate, encoding=encoding.rotary)):
+            if one.positions is candidate.positions:
+                yield replace(one, encoding=replace(encoding, rotary=one.encoding))
+
+    return mistake._replace(change=change)
 
 
 def round_tables(dtype: str) -> Callable[..., Tables]:
