@@ -152,6 +152,7 @@ def _build(
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
     model = model_of(config)
     scaling = rope_type_of(parameters).scaling(parameters)
+    _check_custom(parameters, config, model)
     head_dim = head_width(config, model, layer_type)
     is_whole = isinstance(scaling, Proportional)
     rotary_dim = head_dim if is_whole else rotary_channels_of(config, parameters, model, head_dim)
@@ -170,6 +171,19 @@ def _build(
         "max_len": _max_len(parameters),
     }
     return _dealt(fields, model.dealt) if model.dealt > 1 else with_axes(fields, parameters, model)
+
+
+def _check_custom(parameters: Mapping[str, Any], config: Mapping[str, Any], model: Model) -> None:
+    """Raise if the config leaves its scaling to the code of a model that is not known.
+
+    The code of HunyuanImage-3, `HunyuanImage3SDPAttention._init_rope` and `CachedRoPE`, reads no other key of such a
+    scaling: its two axes have the frequencies of `rope_theta` as they are.
+    """
+    if "custom" in (parameters.get("rope_type"), parameters.get("type")) and model.dealt == 1:
+        raise ValueError(
+            "`rope_type` 'custom' means that the code of the model has the formula, which is known for the "
+            f"`model_type` 'hunyuan_image_3_moe' alone, got {shown(model_type(config))}."
+        )
 
 
 def _max_len(parameters: Mapping[str, Any]) -> int | None:

@@ -118,6 +118,13 @@ PUBLISHED = {
          "qk_rope_head_dim": 64}, None,
         AxialRotary(head_dim=128, layout="half", axes_dims=(64, 64), arrangement="alternating", series="dealt"),
     ),
+    "HunyuanImage-3.0, as published": (
+        {"model_type": "hunyuan_image_3_moe", "attention_head_dim": 128, "rope_theta": 10000.0, "use_mla": False,
+         "qk_rope_head_dim": 64, "rope_type": "2d", "rope_scaling": {
+             "alpha": 1.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+             "type": "custom"}}, None,
+        AxialRotary(head_dim=128, layout="half", axes_dims=(64, 64), arrangement="alternating", series="dealt"),
+    ),
     "Ming-flash-omni-2.0": (
         {"model_type": "bailing_moe_v2", "head_dim": 128, "rope_theta": 2400000,
          "rope_scaling": {"factor": None, "type": "video_rope"}}, None,
@@ -736,6 +743,9 @@ REFUSED = [
     ({"ropescaling": {"factor": 2.0}}, "`ropescaling` is unknown, got {'factor': 2.0}"),
     ({"theta": 1e6}, "`theta` is unknown, got 1000000.0"),
     ({"position_encoding_2d": True}, "`position_encoding_2d` .*not supported, got True"),
+    ({"rope_scaling": {"type": "custom", "alpha": 1.0}},
+     "`rope_type` 'custom' means that the code of the model .* 'hunyuan_image_3_moe' alone, got ''"),
+    ({"model_type": "hunyuan_image_3_moe", "attention_head_dim": 64, "rope_type": "3d"}, "`rope_type` is unknown"),
     ({"dual_chunk_attention_config": {"chunk_size": 8}}, "`dual_chunk_attention_config.local_size` is missing"),
     ({"dual_chunk_attention_config": {"chunk_size": 8, "local_size": 8}},
      "`dual_chunk_attention_config`: `local_size` must be below `chunk_size` 8, got 8"),
