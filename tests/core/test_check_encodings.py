@@ -305,3 +305,40 @@ def test_learned_frequencies_may_be_remapped():
         return np.where(keys > queries[:, None], 0, at.products(*at.rotate(q, k))).astype(np.float32)
 
     assert check(products, encoding, parameters={"alpha": alpha}, longest=64).status == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "axes"),
+    [
+        (MultimodalRotary(head_dim=24, layout="half", sections=(6, 3, 3)), (0, 1, 2) * 3 + (0,) * 3),
+        (MultimodalRotary(head_dim=24, layout="half", sections=(6, 3, 3)), (1, 2) * 3 + (0,) * 6),
+        (MultimodalRotary(head_dim=24, layout="interleaved", sections=(6, 3, 3)), (0,) * 6 + (2,) * 3 + (1,) * 3),
+        (
+            MultimodalRotary(head_dim=32, layout="half", arrangement=(0, 1, 2) * 5 + (0,)),
+            (0,) * 6 + (1,) * 5 + (2,) * 5,
+        ),
+        (MultimodalRotary(head_dim=24, layout="half", sections=(6, 3, 3)), (0, 0, 2, 1, 1, 2, 0, 1, 0, 2, 0, 1)),
+        (MultimodalRotary(head_dim=24, layout="interleaved", sections=(6, 3, 3)), (2, 0, 2, 1, 1, 2, 0, 1, 0, 2, 0, 1)),
+        (MultimodalRotary(head_dim=16, layout="half", arrangement=(0, 1, 2, 3) * 2), (0, 0, 1, 1, 2, 2, 3, 3)),
+    ],
+    ids=["interleaved", "ernie", "width first", "chunked", "any", "any, interleaved", "four axes"],
+)
+def test_another_arrangement_of_axes_is_named_with_its_tuple(spec, axes):
+    function = rotation(replace(spec, sections=(), arrangement=axes, frequencies=None))
+    result = check(function, spec)
+    assert result.names == ("axes arranged in another order",), result
+    assert f"`arrangement` {axes}" in str(result)
+
+
+def test_another_arrangement_of_an_image_is_named():
+    spec = AxialRotary(head_dim=12, layout="half", axes_dims=(6, 6))
+    result = check(rotation(replace(spec, arrangement="alternating")), spec)
+    assert result.names == ("axes arranged in another order",), result
+    assert "(0, 1, 0, 1, 0, 1)" in str(result)
+
+
+def test_axes_of_another_frequency_are_no_arrangement(monkeypatch):
+    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 1)
+    spec = MultimodalRotary(head_dim=16, layout="half", sections=(4, 2, 2))
+    other = AxialRotary(head_dim=16, layout="half", axes_dims=(8, 4, 4))
+    assert check(rotation(other), spec).names == ("differs, cause unknown",)

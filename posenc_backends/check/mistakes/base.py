@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
 
-from ..candidates import Candidate, Tables
+from ..candidates import Candidate, Float64s, Tables
 
 Change: TypeAlias = Callable[[Candidate], Iterable[Candidate]]
 
@@ -24,6 +24,8 @@ class Mistake(NamedTuple):
         change: from the right candidate to the wrong ones; if there are several, each column may match another one.
         is_state: whether an earlier call is to blame.
         is_of_the_end: whether only positions past some end are wrong.
+        refine: from the errors of each candidate in each column of a result that matches, the mistakes that may say
+            more; None if there are none.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Mistake(NamedTuple):
     change: Change
     is_state: bool = False
     is_of_the_end: bool = False
+    refine: Callable[[list[Float64s]], Iterable[Mistake]] | None = None
 
     def candidates(self, right: Candidate) -> Iterator[Candidate]:
         """Yield the wrong candidates; none if the encoding cannot be wrong in this way."""
