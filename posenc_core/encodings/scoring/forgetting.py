@@ -75,6 +75,18 @@ class ForgettingBias(ContentScoring):
     def later_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
         return sum_of_visible(_log_gates(weights, content.k), content.scores)
 
+    def sums(self, weights: Mapping[str, Array], k: Array) -> Array:
+        """Return the sum of `log(sigmoid(w · k + b))` over all keys up to each, `(..., heads, keys)`.
+
+        Without masked keys before the query, the bias of a pair is the sum of the query's key less that of the key.
+
+        Args:
+            weights: the parameters, by name.
+            k: the keys, `(..., heads, keys, head_dim)`.
+        """
+        gates = _log_gates(weights, k)
+        return namespace_of(gates).cumulative_sum(gates, axis=-1)
+
 
 def _log_gates(weights: Mapping[str, Array], k: Array) -> Array:
     """Return the logarithm of the gate of each key for each head, `(..., heads, keys)`."""
