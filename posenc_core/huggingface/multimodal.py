@@ -61,6 +61,7 @@ FAMILIES = {
     "glm_ocr": _GLM,
     "hunyuan_image_3_moe": Family(centered=True),
     "hunyuan_vl": Family(newlines=True),
+    "openpangu_vl": Family(split=True, after="largest"),
     "paddleocr_vl": Family(),
     "qwen2_5_omni": _OMNI,
     "qwen2_5_omni_thinker": _OMNI,
@@ -110,7 +111,8 @@ def multimodal_positions(
         TypeError: if ids or grids are not integers.
         ValueError: if the model is unknown, a key is missing, or tokens and grids do not belong together.
         OSError: if there is no such file.
-    Source: `get_rope_index` of the models in transformers 5.23.
+    Source: `get_rope_index` of the models in transformers 5.23; of openPangu-VL, `get_mrope_input_positions` in vLLM;
+        of HunyuanImage-3, `build_2d_rope` of its authors.
 
     >>> config = {"model_type": "qwen2_vl", "image_token_id": 9, "video_token_id": 8}
     >>> config["vision_config"] = {"patch_size": 14, "spatial_merge_size": 2}
