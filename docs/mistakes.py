@@ -15,7 +15,7 @@ from posenc_backends.check.mistakes import (
     mistakes_of_views,
 )
 from posenc_backends.check.signatures import signature_of
-from posenc_core import Alibi, AxialRotary, QueryScale, Rotary, Sinusoidal, YaRN
+from posenc_core import Alibi, AxialRotary, DualChunk, QueryScale, Rotary, SelfExtend, Sinusoidal, YaRN
 from posenc_core.encodings import Encoding
 
 YARN = YaRN(factor=4.0, original_max_position_embeddings=4096)
@@ -26,6 +26,8 @@ ENCODINGS: tuple[Encoding, ...] = (
     Sinusoidal(dim=8),
     QueryScale(length=8192, scale=0.1),
     Alibi(num_heads=8, max_bias=16),
+    SelfExtend(rotary=Rotary(head_dim=64, layout="half"), window=1024, group_size=4),
+    DualChunk(rotary=Rotary(head_dim=64, layout="half"), chunk_size=4096, local_size=512),
 )
 OTHERS = {  # mistakes that no single call shows, or that are not in its numbers
     "offset ignored after the first call": "the rows are those of an earlier call of the same length",

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Encoding, Scoring, XPos
+from posenc_core.encodings import DualChunk, Encoding, Scoring, XPos
+from posenc_core.encodings.remapping import RemappedRotary
 
 from .candidates import Candidate, Float64s
 from .signatures import HEADS, Signature
@@ -32,6 +33,7 @@ SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 127, 257)  # lengths of random calls
 MANY_HEADS = ((1, 1), (2, 1), (3, 3), (5, 1), (6, 2), (8, 8))
 KINDS = ("consecutive", "sparse", "repeated", "unsorted", "each row its own", "each row unsorted")
 HALVES = ("bfloat16", "float16")
+PAIRS = (Scoring, RemappedRotary)  # whose functions take the positions of queries and of keys
 OTHER_POSITIONS = {  # tested only on request; float32 represents them all
     "negative": np.arange(-13, 4),
     "real": np.array([0.5, 3.25, 2.75, 9.125, 33.5, 100.0625, 1000.75, 4090.5, 7.0]),
@@ -135,7 +137,7 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
         takes: dtypes to test besides float32, and names of `OTHER_POSITIONS`.
         optional: which of them the function may refuse.
     """
-    scores = isinstance(caller.encoding, Scoring)
+    scores = isinstance(caller.encoding, PAIRS)
     if scores:
         yield from _bias_calls(caller, end)
     else:
@@ -147,7 +149,7 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
 
 def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int = 0) -> Iterator[TestCall]:
     """Yield calls of random sizes at random positions, far and near, of each kind of positions in turn."""
-    if isinstance(caller.encoding, Scoring):
+    if isinstance(caller.encoding, PAIRS):
         return
     generator = np.random.default_rng(seed)
     dtypes = tuple(name for name in dtypes if name != "float16" or not isinstance(caller.encoding, XPos))  # overflows
@@ -210,6 +212,9 @@ def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
 
 
 def _bias_calls(caller: Caller, end: int) -> Iterator[TestCall]:
+    if isinstance(caller.encoding, RemappedRotary):
+        edges = _edges(caller.encoding, end)
+        yield caller.call("at the edges", "float32", np.r_[edges, edges], len(edges))
     for name, queries, keys in (
         ("near", range(17), range(17)),
         ("the last of many", range(20, 23), range(23)),
@@ -220,3 +225,13 @@ def _bias_calls(caller: Caller, end: int) -> Iterator[TestCall]:
     ):
         if max(queries[-1], keys[-1]) < end:
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))
+
+
+def _edges(encoding: Any, end: int) -> npt.NDArray[np.int64]:
+    """Return positions on both sides of those where regions of a remapping begin, and some between them."""
+    chunks = isinstance(encoding, DualChunk)
+    size = encoding.chunk_len if chunks else encoding.window
+    begins = [*range(0, 4 * size, size), *((encoding.local_size, size + encoding.local_size) if chunks else ())]
+    between = np.random.default_rng(0).integers(0, min(4 * size, end), 13)
+    edges = np.unique(np.r_[(np.array(begins)[:, None] + np.arange(-2, 3)).ravel(), between])
+    return edges[(edges >= 0) & (edges < end)]

@@ -66,6 +66,7 @@ class Candidate:
         apply: `(x, cos, sin, encoding) -> result`, if tables are applied in another way than by `rotate`.
         outcomes: functions from tokens and results to results, applied in order.
         weights: the parameters of the encoding, by name.
+        mask_positions: of a remapping, the positions by which keys after a query are hidden; None for `positions`.
     """
 
     encoding: Encoding
@@ -77,6 +78,7 @@ class Candidate:
     apply: Apply | None = None
     outcomes: tuple[Outcome, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
+    mask_positions: npt.NDArray[Any] | None = None
 
     def tables(self) -> Tables:
         """Compute cosine and sine, or a table, or a bias, in float64.
@@ -93,7 +95,8 @@ class Candidate:
     @property
     def unrounded(self) -> Candidate:
         """This candidate with tables that are not rounded to float32, where the encoding has angles."""
-        return replace(self, dtype=np.float64) if has_angles(self.encoding) else self
+        encoding = getattr(self.encoding, "rotary", self.encoding)
+        return replace(self, dtype=np.float64) if has_angles(encoding) else self
 
     def with_fields(self, **fields: Any) -> Candidate:
         """Return this candidate with other fields of the encoding.

@@ -141,6 +141,7 @@ class Diagnosis:
         with self.budget:
             mistakes = mistakes_to_try(call, earlier, right, known, options)
             causes = list(_causes(self.signature, result, mistakes, self.budget))
+            causes = [(_refined(self.signature, result, cause, outputs), outputs) for cause, outputs in causes]
         for cause, outputs in causes:
             mistake = _or_stale_cache(cause, call, self._earlier, self._always)
             one = _found(self.signature, result, mistake, outputs)
@@ -198,6 +199,21 @@ def _causes(
             break
     for cause in dict.fromkeys(causes.values()):
         yield cause, tuple(signature.outputs[number] for number in wrong if causes[number] == cause)
+
+
+def _refined(
+    signature: Signature, result: CallResult, cause: Mistake | None, outputs: tuple[str, ...]
+) -> Mistake | None:
+    """Return the mistake that says more about these outputs, if there is one that gives their numbers alone."""
+    if cause is None or cause.refine is None:
+        return cause
+    numbers = [signature.outputs.index(name) for name in outputs]
+    errors = [
+        _by_column(errors_of(signature, candidate, result.call, result.results)[numbers[0]])
+        for candidate in cause.candidates(result.call.expected)
+    ]
+    more = (one for one in cause.refine(errors) if _reproduced(signature, one, result, numbers) == numbers)
+    return next(more, cause)
 
 
 def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outputs: list[int]) -> list[int]:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, Encoding, QueryEncoding, Rotary
+from posenc_core.encodings import Additive, ContentScoring, Encoding, QueryEncoding, Rotary
+from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.formats.safetensors import read_header
 
 from .calling import Framework
@@ -34,8 +35,12 @@ INPUTS = {
     "addition": ("x", "positions"),
     "scale": ("x", "positions"),
     "bias": ("query_positions", "key_positions"),
+    "scores": ("q", "k", "query_positions", "key_positions"),
+    "products": ("q", "k", "query_positions", "key_positions"),
 }
-OUTPUTS = {"rotation": ("q", "k"), "turn": ("x",), "addition": ("x",), "scale": ("x",), "bias": ("bias",)}
+OUTPUTS = {"rotation": ("q", "k"), "turn": ("x",), "addition": ("x",), "scale": ("x",)} | {
+    name: (name,) for name in ("bias", "scores", "products")
+}
 
 
 class Numbers(NamedTuple):
@@ -179,6 +184,10 @@ def default_form(encoding: Encoding) -> str:
         return "rotation"
     if isinstance(encoding, QueryEncoding):
         return "scale"
+    if isinstance(encoding, RemappedRotary):
+        return "products"
+    if isinstance(encoding, ContentScoring):
+        return "scores"
     return "table" if isinstance(encoding, Additive) else "bias"
 
 

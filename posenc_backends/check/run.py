@@ -19,6 +19,7 @@ from posenc_core._array_api.checks import (
 )
 from posenc_core.encodings import Encoding, LearnedRotary, Rotary
 from posenc_core.encodings.notation import parse
+from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.scaling import AttentionFactor
 
 from .budget import Budget
@@ -64,7 +65,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
         form: `"rotation"` as above, `"turn"` for `(x, positions) -> x`, `"table"` for `positions -> (cos, sin)` or
             `positions -> table`, `"addition"` for `(x, positions) -> x + rows`, `"scale"` for
             `(x, positions) -> x * factor`, `"bias"` for `(query_positions, key_positions) -> bias`, `"scores"` for
-            `(q, k, query_positions, key_positions) ->` what is added to the scores; by default it follows from the
+            `(q, k, query_positions, key_positions) ->` what is added to the scores, `"products"` for the same
+            arguments `->` products of queries and keys, where positions are remapped; by default it follows from the
             number of arguments.
         longest: the first position that is not tested; by default 2**20, or where the encoding ends; at most 2**31.
         takes: what the function must accept besides float32 and positions from 0: any of the dtypes `"bfloat16"` and
@@ -98,7 +100,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     gradient = check_flag("gradient", gradient)
     check_type("progress", progress, Callable | None, "a function or None")
     signature, weights = signature_of(function, encoding, form), _checked_parameters(encoding, parameters)
-    if isinstance(encoding, LearnedRotary):
+    if isinstance(getattr(encoding, "rotary", encoding), LearnedRotary):
         encoding, weights = _with_learned_frequencies(encoding, weights["alpha"]), {}
         signature = replace(signature, encoding=encoding)
     caller = Caller(encoding, signature, weights)
@@ -112,10 +114,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
         failure = session.run(calls)
     if failure is None and session.has_precision_only:
         session.run_random(random_calls(caller, end=end, dtypes=session.dtypes[1:]))
-    if failure is None and caller.signature.has_tokens and gradient and chosen.has_gradients:
-        session.check_gradients()
-    elif chosen is FRAMEWORK and caller.signature.has_tokens and gradient:
-        session.remarks.append("not asked: gradients of a program")
+    if gradient and caller.signature.has_tokens:
+        _check_gradients(session, failure)
     if failure is None and session.has_precision_only:
         session.check_surroundings(end)
     if session.diagnosis.budget.ended:
@@ -140,6 +140,16 @@ def check(  # noqa: PLR0913 - all that a check depends on
     )
 
 
+def _check_gradients(session: Session, failure: str | None) -> None:
+    signature, framework = session.caller.signature, session.framework
+    if framework is FRAMEWORK:
+        session.remarks.append("not asked: gradients of a program")
+    elif framework.has_gradients and not signature.has_gradients:
+        session.remarks.append(f"not asked: gradients of {signature.name}")
+    elif framework.has_gradients and failure is None:
+        session.check_gradients()
+
+
 def _checked_parameters(encoding: Encoding, parameters: Mapping[str, Any] | None) -> dict[str, Float64s]:
     """Return the parameters in float64.
 
@@ -159,8 +169,10 @@ def _checked_parameters(encoding: Encoding, parameters: Mapping[str, Any] | None
     return {name: array.astype(np.float64) for name, array in given.items()}
 
 
-def _with_learned_frequencies(encoding: LearnedRotary, alpha: Float64s) -> Rotary:
-    """Return the encoding with these frequencies that learns nothing."""
+def _with_learned_frequencies(encoding: Any, alpha: Float64s) -> Any:
+    """Return the encoding with these frequencies that learns nothing; a remapped one keeps its remapping."""
+    if isinstance(encoding, RemappedRotary):
+        return replace(encoding, rotary=_with_learned_frequencies(encoding.rotary, alpha))
     factor = encoding.attention_factor
     names = ("head_dim", "layout", "placement", "direction", "rotary_dim")
     return Rotary(

@@ -20,7 +20,7 @@ from .mistakes import (
 )
 
 # Tried together with others last.
-RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole")
+RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole", "axes arranged in another order")
 
 
 class SearchOptions(NamedTuple):

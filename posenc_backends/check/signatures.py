@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from posenc_core.encodings import (
     QueryScale,
     RotaryEncoding,
 )
+from posenc_core.encodings.remapping import RemappedRotary, whole
 from posenc_core.rotation import rotate_pairs
 
 from .candidates import Candidate, Float64s
@@ -46,6 +47,7 @@ class Signature(ABC):
     name: ClassVar[str]
     has_angles: ClassVar[bool] = True
     has_tokens: ClassVar[bool] = True  # if not, the function has no gradient and no other dtype
+    has_gradients: ClassVar[bool] = True  # whether gradients are asked for
     outputs: ClassVar[tuple[str, ...]] = ("result",)
 
     def tokens(
@@ -222,6 +224,7 @@ class Scores(Signature):
 
     name = "scores"
     has_angles = False
+    has_gradients = False
 
     def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
         lengths = num_queries, shape[1] - num_queries
@@ -235,6 +238,43 @@ class Scores(Signature):
         return np.full_like(results, unit * np.abs(results).max(initial=0))
 
 
+class Products(Signature):
+    """`(q, k, query_positions, key_positions) -> products`, `(batch, heads, queries, keys)`, 0 for hidden keys."""
+
+    name = "products"
+    has_angles = False
+    has_gradients = False
+
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        lengths = num_queries, shape[1] - num_queries
+        return [(shape[0], heads[0], length, self.encoding.head_dim) for length in lengths]
+
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        encoding: Any = candidate.encoding
+        at = candidate.positions
+        queries, keys = np.split(at, [candidate.num_queries])
+        q, k = (
+            _in_all_rotations(candidate, x, own, keys=own is keys)
+            for x, own in zip(tokens, (queries, keys), strict=True)
+        )
+        masked = at if candidate.mask_positions is None else candidate.mask_positions
+        hidden = masked[candidate.num_queries :] > masked[: candidate.num_queries, None]
+        return (np.where(hidden, 0, encoding.products_by_region(q, k, queries, keys)),)
+
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return np.full_like(results, SUMS * np.abs(results).max(initial=0))
+
+
+def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys: bool) -> Float64s:
+    """Return the tokens rotated by each of their remapped positions, one rotation after the other."""
+    encoding: Any = candidate.encoding
+    remapped = encoding.remapped(positions.astype(np.float64))
+    inner = [replace(candidate, encoding=encoding.rotary, positions=whole(at), num_queries=0) for at in remapped]
+    rows = tuple(table for one in inner for table in one.tables())
+    rotated: Float64s = encoding.join(x, rows, lambda x, *tables: _rotated(inner[0], x, *tables), keys=keys)
+    return rotated
+
+
 SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of arguments
     RotaryEncoding: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
     Additive: {1: Table, 2: Add},
@@ -242,6 +282,7 @@ SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of argume
     LearnedQueryScale: {2: ScaleQueries},
     PositionScoring: {2: Bias},
     ContentScoring: {4: Scores},
+    RemappedRotary: {4: Products},
 }
 
 

@@ -205,7 +205,7 @@ def _content(golden_case: GoldenCase) -> Iterator[Case]:
     yield _case("gradient", golden_case, content.biased_gradient)
     in_attention = golden_case | {"name": f"{golden_case['name']}, in attention"}
     variants = [in_attention]
-    if golden_case["causal"] and golden_case["encoding"]["kind"] not in ("Cope", "ForgettingBias"):
+    if golden_case["causal"] and golden_case["encoding"]["kind"] != "Cope":
         variants.append(_by_block(in_attention, 3))
     for variant in variants:
         yield _case("forward", variant, content.attended)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import AxialRotary, Rotary
+from ..encodings import DualChunk, Rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
@@ -55,6 +55,7 @@ class Layers:
     Attributes:
         layer_type: the name of the type in the config; None if all layers are alike.
         kind: the name of the encoding class.
+        chunk_size, local_size: as in `DualChunk`; None if positions are not counted in chunks.
         layout, head_dim, rotary_dim, placement, direction, base: as in `Rotary`.
         layout_from: the key of the config that determines the layout; None if the layout is only assumed.
         scaling: the `repr` of the scaling.
@@ -65,6 +66,8 @@ class Layers:
 
     layer_type: str | None
     kind: str | None = None
+    chunk_size: int | None = None
+    local_size: int | None = None
     layout: str | None = None
     layout_from: str | None = None
     head_dim: int | None = None
@@ -101,15 +104,18 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
 
 
 def _layers(config: Any, layer_type: str | None) -> Layers:
-    rotary, text_config = load_rope(config, layer_type=layer_type), read(config)
+    loaded, text_config = load_rope(config, layer_type=layer_type), read(config)
+    rotary = loaded.rotary if isinstance(loaded, DualChunk) else loaded
     if rotary is None:
         return Layers(layer_type=layer_type)
-    if isinstance(rotary, AxialRotary):
+    if not isinstance(rotary, Rotary):
         raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")  # noqa: TRY004  # its content
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,
-        kind=type(rotary).__name__,
+        kind=type(loaded).__name__,
+        chunk_size=getattr(loaded, "chunk_size", None),
+        local_size=getattr(loaded, "local_size", None),
         layout=rotary.layout,
         layout_from=_layout_from(text_config),
         head_dim=rotary.head_dim,

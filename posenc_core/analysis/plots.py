@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
-from ..encodings import Additive, Alibi, Encoding, QueryScale, Sandwich
+from ..encodings import Additive, Alibi, Encoding, LearnedQueryScale, QueryEncoding, QueryScale, Sandwich
+from ..encodings.remapping import RemappedRotary
 from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
 from .pairs import Pair
@@ -26,6 +27,7 @@ STYLE = Path(__file__).with_name("posenc.mplstyle")
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#666666"
 BELOW: dict[str, Any] = {"xytext": (4, -14)}
 ABOVE: dict[str, Any] = {"xytext": (-4, 6), "ha": "right"}
+MOST_IN_MAP = 512  # rows and columns of a map of distances
 LONG = 40  # characters of a question whose panels are too wide to stand side by side
 MARKS = {"time": ("o", GREEN), "height": ("s", ORANGE), "width": ("^", PURPLE)}
 
@@ -53,10 +55,12 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     """Draw the first `length` positions of an encoding.
 
     A table is drawn as a heat map, columns as curves, rows as points, and as the dot products with the middle row.
-    Factors of queries are drawn as a curve, for the first positions and for positions up to 2**20.
+    Factors of queries are drawn as a curve, for the first positions and for positions up to 2**20; of
+    `LearnedQueryScale`, the logarithm that each head multiplies. Remapped positions are drawn as distances.
 
     Args:
-        encoding: an additive or rotary encoding with a fixed table, `QueryScale`, `Alibi` or `Sandwich`.
+        encoding: an additive or rotary encoding with a fixed table, `SelfExtend`, `ReRoPE`, `LeakyReRoPE`, `DualChunk`,
+            `QueryScale`, `LearnedQueryScale`, `Alibi` or `Sandwich`.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
             cells of a square or cube, row by row. Coordinates of Fourier features go from -1 to 1.
     Returns:
@@ -70,10 +74,12 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     check_type("encoding", encoding, Encoding, "an encoding")
     if isinstance(encoding, Additive):
         length = min(length, encoding.limit)
-    figure = _figure(11, 4 if isinstance(encoding, QueryScale) else 8)
+    is_low = isinstance(encoding, QueryEncoding | RemappedRotary)
+    figure = _figure(11, 4 if is_low else 8)
     figure.suptitle(repr(encoding))
-    if isinstance(encoding, QueryScale):
-        _plot_factors(figure.subplots(1, 2), encoding, length)
+    if is_low:
+        draw: Any = _plot_factors if isinstance(encoding, QueryEncoding) else _plot_distances
+        draw(figure.subplots(1, 2), encoding, length)
         return figure
     panels = figure.subplots(2, 2).ravel()
     if isinstance(encoding, Alibi | Sandwich):
@@ -202,14 +208,29 @@ def _plot_bias(panels: Any, encoding: Alibi | Sandwich, length: int) -> None:
     middle.set(title=f"bias of query {length // 2}", xlabel="key", ylabel="bias")
 
 
-def _plot_factors(panels: Any, encoding: QueryScale, length: int) -> None:
+def _plot_factors(panels: Any, encoding: QueryEncoding, length: int) -> None:
     near, far = panels
-    near.plot(encoding.factors(np.arange(length)))
-    near.set(title=f"the first {length:,} positions", xlabel="position", ylabel="factor of queries")
+    is_learned = isinstance(encoding, LearnedQueryScale)
+    name = "ln(position + 1), times slope plus intercept" if is_learned else "factor of queries"
+    near.plot(*encoding.rows(np.arange(length)).values())
+    near.set(title=f"the first {length:,} positions", xlabel="position", ylabel=name)
     positions = np.unique(np.geomspace(1, MOST_POSITIONS - 1, 2000).round().astype(np.int64))
-    far.semilogx(positions, encoding.factors(positions))
-    far.axvline(encoding.length, color="gray", linewidth=0.5)
-    far.set(title=f"to {MOST_POSITIONS:,} positions", xlabel="position", ylabel="factor of queries")
+    far.semilogx(positions, *encoding.rows(positions).values())
+    if isinstance(encoding, QueryScale):
+        far.axvline(encoding.length, color="gray", linewidth=0.5)
+    far.set(title=f"to {MOST_POSITIONS:,} positions", xlabel="position", ylabel=name)
+
+
+def _plot_distances(panels: Any, encoding: RemappedRotary, length: int) -> None:
+    heat, curve = panels
+    tokens = np.arange(0, length, -(-length // MOST_IN_MAP))
+    _heat_map(heat, encoding.distances(tokens, tokens), "key", "query", (0, length, length, 0))
+    heat.set_title("distance in the rotation")
+    distances = np.arange(length)
+    curve.plot(distances, distances, "--", color=GRAY, label="kept")
+    curve.plot(distances, encoding.distances([length - 1], distances[::-1])[0], label=f"of query {length - 1}")
+    curve.set(title=f"distances of query {length - 1}", xlabel="distance", ylabel="distance in the rotation")
+    curve.legend(loc="upper left")
 
 
 def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
@@ -231,7 +252,11 @@ def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
     unrotated = [pair.index for pair in pairs if not pair.frequency]
     if unrotated:
         axes.axvspan(unrotated[0] - 0.5, unrotated[-1] + 0.5, color="#EEEEEE", label="not rotated")
-    for length, which in ((layers.original_length, "originally"), (layers.longest_length, "at most")):
+    for length, which in (
+        (layers.original_length, "originally"),
+        (layers.chunk_size, "the largest distance"),
+        (layers.longest_length, "at most"),
+    ):
         if length:
             axes.axhline(length, color="black", linewidth=0.8, linestyle=":")
             axes.annotate(f"{length:,} {which}", (0.01, length), xycoords=("axes fraction", "data"), va="bottom")
@@ -258,8 +283,14 @@ def _plot_losses(axes: Axes, layers: Layers) -> None:
     axes.legend(loc="lower right", fontsize="small", title="computed in", title_fontsize="small")
 
 
-def _heat_map(axes: Axes, values: npt.NDArray[np.float32], across: str, down: str) -> None:
-    image = axes.imshow(values, aspect="auto", interpolation="nearest")
+def _heat_map(
+    axes: Axes,
+    values: npt.NDArray[np.floating[Any]],
+    across: str,
+    down: str,
+    extent: tuple[float, float, float, float] | None = None,
+) -> None:
+    image = axes.imshow(values, aspect="auto", interpolation="nearest", extent=extent)
     axes.set(title="table", xlabel=across, ylabel=down)
     axes.figure.colorbar(image, ax=axes)
 

@@ -8,8 +8,10 @@ from os import PathLike
 from typing import Any
 
 from .._array_api.checks import check_flag, check_integer, check_type, shown
+from ..encodings import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
+from ..huggingface.chunks import KEY as CHUNKS
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.keys import FLAGS
 from ..positions.sequences import LIMIT
@@ -40,7 +42,8 @@ class SameLayers:
         layer_type: its name; None if all layers of both configs are alike.
         same: whether they rotate alike in all sequences that were compared.
         rotates_a, rotates_b: whether the layers have RoPE.
-        differences: one for each length of the sequence that changes frequencies; none if a side has no RoPE.
+        differences: one for each length of the sequence that changes frequencies; none if a side has no RoPE, or they
+            count positions in other chunks.
         causes: the keys that make them differ.
         remarks: sentences about what differs on purpose.
     """
@@ -73,6 +76,8 @@ class SameLayers:
     @property
     def verdict(self) -> str:
         """One sentence: whether they are the same, and from which position on and by how much they differ."""
+        if self.worst is None and self.rotates_a and self.rotates_b:
+            return "different distances: positions are counted in other chunks"
         if self.worst is None:
             return "no RoPE in both" if self.same else f"only {'A' if self.rotates_a else 'B'} has RoPE"
         worst = self.worst
@@ -179,7 +184,7 @@ def _read(name: str, config: Any) -> dict[str, Any]:
 
 def _encodings(
     a: Any, b: Any, layer_type: str | None
-) -> Iterator[tuple[str | None, RotaryEncoding | None, RotaryEncoding | None]]:
+) -> Iterator[tuple[str | None, RotaryEncoding | DualChunk | None, RotaryEncoding | DualChunk | None]]:
     """Yield each layer type with its two encodings; a config without types has all its layers compared with each."""
     types = layer_types(a), layer_types(b)
     names: tuple[str | None, ...] = tuple(dict.fromkeys((*types[0], *types[1]))) or (None,)
@@ -199,8 +204,8 @@ def _encodings(
 
 def _layers(
     name: str | None,
-    a: RotaryEncoding | None,
-    b: RotaryEncoding | None,
+    a: RotaryEncoding | DualChunk | None,
+    b: RotaryEncoding | DualChunk | None,
     texts: tuple[Mapping[str, Any], Mapping[str, Any]],
     positions: int,
     *,
@@ -209,8 +214,11 @@ def _layers(
 ) -> SameLayers:
     if a is None or b is None:
         same = a is b
-        found = () if same else _switches(texts)
+        found = () if same else _given(SWITCHES, texts)
         return SameLayers(layer_type=name, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
+    if _chunks(a) != _chunks(b):
+        return SameLayers(layer_type=name, same=False, rotates_a=True, rotates_b=True, causes=_given((CHUNKS,), texts))
+    a, b = (one.rotary if isinstance(one, DualChunk) else one for one in (a, b))
     options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
     at_lengths: list[dict[str, Any]] = [
         {"positions": length or positions, "seq_len": length} for length in _lengths(a, b, positions)
@@ -233,10 +241,15 @@ def _layers(
     )
 
 
-def _switches(texts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[Cause, ...]:
-    """Return the keys that turn RoPE on or off and differ."""
+def _chunks(encoding: RotaryEncoding | DualChunk) -> tuple[int, int] | None:
+    """Return the sizes of the chunks in which positions are counted."""
+    return (encoding.chunk_size, encoding.local_size) if isinstance(encoding, DualChunk) else None
+
+
+def _given(keys: Sequence[str], texts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[Cause, ...]:
+    """Return those of the keys whose values differ."""
     a, b = texts
-    differing = [key for key in SWITCHES if a.get(key) != b.get(key)]
+    differing = [key for key in keys if a.get(key) != b.get(key)]
     return tuple(
         Cause(key=key, a=a.get(key), b=b.get(key), a_from=key if key in a else None, b_from=key if key in b else None)
         for key in differing
@@ -252,7 +265,9 @@ def _lengths(a: RotaryEncoding, b: RotaryEncoding, positions: int) -> Iterator[i
     yield from sorted({length for limit in limits for length in (limit, limit + 1) if length < positions} | {positions})
 
 
-def _longest(a: RotaryEncoding | None, b: RotaryEncoding | None, texts: tuple[Mapping[str, Any], ...]) -> int:
+def _longest(
+    a: RotaryEncoding | DualChunk | None, b: RotaryEncoding | DualChunk | None, texts: tuple[Mapping[str, Any], ...]
+) -> int:
     """Return the longest length that either config says; without one, that its scaling stretches to."""
     stated = [length for text in texts for length in values_of(text, LENGTHS).values() if isinstance(length, int)]
     limits = [one.max_seq_len + 1 for one in (a, b) if one is not None and one.max_seq_len is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -11,7 +11,18 @@ import numpy as np
 from .._array_api.checks import check_floating, check_integer, check_rank, check_width, is_specialized, shown
 from .._array_api.namespace import A, Array, namespace_of
 from ..positions.sequences import arange_like
-from .attend import Position, attend, check_mask, check_values, computed, fitted, grouped, scale_of, scored
+from .attend import (
+    AttentionInputs,
+    Position,
+    attend,
+    check_mask,
+    check_values,
+    computed,
+    fitted,
+    grouped,
+    scale_of,
+    scored,
+)
 from .masks import causal
 from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
 
@@ -41,6 +52,10 @@ class BlockPosition(Position, Protocol):
         """Whether a score depends on other keys than its own."""
 
     @property
+    def adds_later_keys(self) -> bool:
+        """Whether a block of keys only adds a number to the scores of the keys before it."""
+
+    @property
     def has_points(self) -> bool:
         """Whether a token has a position on each of several axes."""
 
@@ -49,6 +64,9 @@ class BlockPosition(Position, Protocol):
 
     def part(self, queries: slice, keys: slice) -> Self:
         """Return the same for some of the queries and some of the keys."""
+
+    def later_keys(self, content: AttentionInputs) -> Array:
+        """Return what the keys of a block add to the scores of all keys before it, `(..., queries, 1)`."""
 
 
 def attend_by_block(
@@ -70,7 +88,8 @@ def attend_by_block(
 
     Args:
         q, k, v: as in `attend`.
-        position: likewise; any encoding except `Cope` and `ForgettingBias`, which sum gates along whole rows.
+        position: likewise; any encoding except `Cope`, which looks up a table at the sum of gates along a row. Those of
+            `ForgettingBias` are added, so that it takes the blocks of keys from the last on.
         bias: likewise.
         mask: likewise; or a function, like `causal`, that computes the mask of a block from the positions of its
             queries and keys. It receives those of `position`, integers in the library of `q`; without `position`, or
@@ -106,9 +125,8 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
-    if (
-        position is not None and getattr(position, "needs_all_keys", False) is True
-    ):  # `fitted` rejects anything that is not a position
+    needs_all_keys = getattr(position, "needs_all_keys", False) is True  # `fitted` rejects what is no position
+    if position is not None and needs_all_keys and not _adds_later_keys(position):
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 
@@ -215,20 +233,36 @@ def _checkpoint(function: Callable[..., Any], *arrays: Array) -> Any:
 
 def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _Additions]]) -> Array:
     """Return the result of some queries."""
-    each = (
-        _checkpoint(partial(_attend_block, additions=additions), q, k[..., keys, :], v[..., keys, :])
-        for keys, additions in blocks
-    )
-    return weighted_mean(reduce(merge, (OnlineSoftmaxState(*sums) for sums in each)))
+    return weighted_mean(reduce(merge, _states(q, k, v, blocks)))
 
 
-def _attend_block(q: Array, k: Array, v: Array, *, additions: _Additions) -> tuple[Array, Array, Array]:
-    """Return the fields of the `OnlineSoftmaxState` of one block."""
-    xp = namespace_of(q)
-    max_score, weights = partial_softmax(scored(q, k, scale_of(q, additions.position), **additions._asdict()))
+def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, _Additions]]) -> Iterator[OnlineSoftmaxState]:
+    """Yield the state of each block; of the last first where its keys add something to the scores of those before."""
+    later: tuple[Array, ...] = ()
+    adds = _adds_later_keys(blocks[0][1].position)
+    for keys, additions in reversed(blocks) if adds else blocks:
+        operation = partial(_attend_block, additions=additions)
+        *state, own = _checkpoint(operation, q, k[..., keys, :], v[..., keys, :], *later)
+        if adds:
+            later = (own + later[0] if later else own,)
+        yield OnlineSoftmaxState(*state)
+
+
+def _adds_later_keys(position: BlockPosition | None) -> bool:
+    return position is not None and getattr(position, "adds_later_keys", False) is True
+
+
+def _attend_block(q: Array, k: Array, v: Array, *later: Array, additions: _Additions) -> tuple[Array, ...]:
+    """Return the fields of the `OnlineSoftmaxState` of one block, and what its keys add to scores of those before."""
+    xp, position = namespace_of(q), additions.position
+    scores = scored(q, k, scale_of(q, position), **additions._asdict())
+    max_score, weights = partial_softmax(scores + later[0] if later else scores)
     values = xp.matmul(weights, v)
-    added = None if additions.position is None else additions.position.values(weights)
+    added = None if position is None else position.values(weights)
     if added is not None:
         check_width("v", v, added.shape[-1])
         values = values + added
-    return max_score, xp.sum(weights, axis=-1, keepdims=True), values
+    own = max_score  # of no use, unless there is something to add
+    if position is not None and _adds_later_keys(position):
+        own = position.later_keys(AttentionInputs(q, k, scores))
+    return max_score, xp.sum(weights, axis=-1, keepdims=True), values, own

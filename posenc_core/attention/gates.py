@@ -72,6 +72,29 @@ def decay_bias(log_gates: Array, scores: Array) -> Array:
     array([[-2.,  0.,  0.],
            [-6., -4.,  0.]])
     """
+    visible = _of_visible(log_gates, scores)
+    xp = namespace_of(visible)
+    return xp.concat([sums_from(visible)[..., 1:], xp.zeros_like(visible)[..., :1]], axis=-1)
+
+
+def sum_of_visible(log_gates: Array, scores: Array) -> Array:
+    """Return for each query the sum of `log_gates` over all visible keys, `(..., heads, queries, 1)`.
+
+    Args:
+        log_gates, scores: as in `decay_bias`.
+    Raises:
+        TypeError, ValueError: likewise.
+
+    >>> import numpy as np
+    >>> sum_of_visible(np.array([-1.0, -2.0, -4.0]), np.array([[0.0, 0.0, -np.inf], [0.0, 0.0, 0.0]]))
+    array([[-3.],
+           [-7.]])
+    """
+    return sums_from(_of_visible(log_gates, scores))[..., :1]
+
+
+def _of_visible(log_gates: Array, scores: Array) -> Array:
+    """Return the gates of each query's visible keys, and 0 for hidden ones, in the shape of `scores`."""
     check_floating("log_gates", log_gates)
     check_floating("scores", scores)
     check_rank("log_gates", log_gates, minimum=1, axes="(..., heads, keys)")
@@ -79,5 +102,4 @@ def decay_bias(log_gates: Array, scores: Array) -> Array:
     xp = namespace_of(scores)
     zeros, of_queries = xp.zeros_like(scores), xp.expand_dims(log_gates, axis=-2)
     check_meet("log_gates", of_queries, "scores", scores)
-    visible = xp.where(scores > xp.full_like(scores, -float("inf")), of_queries + zeros, zeros)
-    return xp.concat([sums_from(visible)[..., 1:], zeros[..., :1]], axis=-1)
+    return xp.where(scores > xp.full_like(scores, -float("inf")), of_queries + zeros, zeros)

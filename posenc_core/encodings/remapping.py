@@ -85,13 +85,18 @@ class RemappedRotary(Tabular):
             q, k: rotated by `join`, `(..., length, rotations * head_dim)`.
             query_positions, key_positions: arrays of integers, `(length,)` or `(batch, length)`.
         """
-        xp, at_keys = namespace_of(q), _signed(key_positions)
-        at_queries = _signed(query_positions)
+        xp, scores = namespace_of(q), self.products_by_region(q, k, query_positions, key_positions)
+        visible = causal(_signed(query_positions), _signed(key_positions))
+        return xp.where(visible, scores, xp.full_like(scores, -math.inf))
+
+    def products_by_region(self, q: Array, k: Array, query_positions: Array, key_positions: Array) -> Array:
+        """Return the product of each query and key as `products` does, but with keys after their query."""
+        xp = namespace_of(q)
         queries, rotations = _parts(q, len(self.regions)), self.key_rotations
         keys = dict(zip(rotations, map(xp.matrix_transpose, _parts(k, len(rotations))), strict=True))
         of_regions = [xp.matmul(part, keys[i]) for part, (_, i) in zip(queries, self.regions, strict=True)]
-        scores = self._of_region(of_regions, at_queries, at_keys)
-        return xp.where(causal(at_queries, at_keys), scores, xp.full_like(scores, -math.inf))
+        scores: Array = self._of_region(of_regions, _signed(query_positions), _signed(key_positions))
+        return scores
 
     def join(self, x: Array, rows: tuple[Any, ...], rotate_by: RotateBy, *, keys: bool) -> Array:
         """Return queries or keys in all their rotations, `(..., length, rotations * head_dim)`, one after the other."""
@@ -118,7 +123,7 @@ class RemappedRotary(Tabular):
         return {
             f"{name}_{i}": table
             for i, at in enumerate(self.remapped(known))
-            for name, table in self.rotary.rows(_whole(at), dtype).items()
+            for name, table in self.rotary.rows(whole(at), dtype).items()
         }
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
@@ -186,7 +191,7 @@ def _signed(positions: Any) -> Any:
     return positions if name in ("int32", "int64") or name.startswith("float") else xp.astype(positions, xp.int32)
 
 
-def _whole(positions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+def whole(positions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     """Return positions as integers, whose tables are rounded correctly, if they are whole numbers."""
     return positions.astype(np.int64) if (positions % 1 == 0).all() else positions
 

@@ -29,7 +29,6 @@ HARMLESS = {"no_rope_layers", "no_rope_layer_interval"}  # they select the layer
 REFUSED = {
     "use_dynamic_ntk": "(a scaling of Qwen)",
     "position_encoding_2d": "(separate positions for each half of a head)",
-    "dual_chunk_attention_config": "(dual chunk attention; load the rest, and give it to `DualChunk`)",
 }
 POSITIONS = ("position_embedding_type", "position_embeddings_type")
 LARGEST = 2**31
@@ -47,7 +46,8 @@ def check_keys(config: Mapping[str, Any]) -> None:
         if is_set(config.get(key)):
             raise ValueError(f"`{key}` {reason} is not supported, got {shown(config[key])}: leave it out.")
     for key, value in config.items():
-        if is_rotary_key(key) and is_set(value) and key not in USED | HARMLESS and not _scales_all(config, key):
+        known = key in USED | HARMLESS or _scales_all(config, key) or (key == "rope_type" and _has_two_axes(config))
+        if is_rotary_key(key) and is_set(value) and not known:
             raise ValueError(f"{named(key)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     for key in ("model_type", *POSITIONS):
         if not isinstance(config.get(key), str | None):
@@ -95,6 +95,11 @@ def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
     if name in ("nope", "alibi"):
         return False
     return bool(values_of(config, (*ROPES, *BASES, *SHARES, *WIDTHS)))  # "absolute" is left over in some RoPE models
+
+
+def _has_two_axes(config: Mapping[str, Any]) -> bool:
+    """Return whether the config is HunyuanImage-3's and says what its code assumes."""
+    return model_type(config) == "hunyuan_image_3_moe" and config["rope_type"] in ("2d", "default")
 
 
 def _scales_all(config: Mapping[str, Any], key: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_known, check_number, shown
-from ..positions import After, Block, Multimodal, Segment, indexed, multimodal, with_audio
+from ..positions import After, Block, Multimodal, Segment, centered, indexed, multimodal, with_audio
 from ..positions.grids import cells_of
 from ..positions.mixed import alternating
 from .config import ROPES, contents, text_of, values_of
@@ -32,6 +32,7 @@ class Family(NamedTuple):
             it is multiplied by the rate.
         audio: the key of the seconds in a chunk of a video with its audio.
         newlines: whether each row of an image ends with a token for a new line, and the axes are those of `indexed`.
+        centered: whether there are images alone, whose grids count tokens, and the axes are those of `centered`.
         merged: the key of the number of frames that are merged.
         after: as in `multimodal`.
     """
@@ -42,6 +43,7 @@ class Family(NamedTuple):
     seconds_first: bool = False
     audio: str | None = None
     newlines: bool = False
+    centered: bool = False
     merged: str | None = None
     after: After = "spatial"
 
@@ -57,7 +59,9 @@ FAMILIES = {
     "glm4v": _GLM,
     "glm4v_moe": _GLM,
     "glm_ocr": _GLM,
+    "hunyuan_image_3_moe": Family(centered=True),
     "hunyuan_vl": Family(newlines=True),
+    "openpangu_vl": Family(split=True, after="largest"),
     "paddleocr_vl": Family(),
     "qwen2_5_omni": _OMNI,
     "qwen2_5_omni_thinker": _OMNI,
@@ -85,13 +89,14 @@ def multimodal_positions(
     """Return the positions (time, height, width) of the tokens of prompts with images and videos, for `load_rope`.
 
     Audio counts as text. In Qwen2.5-Omni, the audio of a video alternates with it by time (TMRoPE). HunYuan-VL has the
-    axes of `indexed`.
+    axes of `indexed`, HunyuanImage-3 has those of `centered`.
 
     Args:
         config: the whole config, as in `load_rope`: it has the tokens of images and videos.
         input_ids: token ids, shape `(length,)` or `(batch, length)`; a list, or an array that NumPy can read.
         image_grid_thw, video_grid_thw: `(frames, height, width)` of each image and each video of all prompts in order,
-            in patches before they are merged, as the processor of the model returns them.
+            in patches before they are merged, as the processor of the model returns them; for HunyuanImage-3
+            `(1, height, width)` in tokens.
         second_per_grid_ts: the seconds between the frames of each video, 1 by default; for Qwen2.5-VL and Qwen2.5-Omni.
         attention_mask: 1 or True for a real token, 0 or False for padding, in the shape of `input_ids`; by default all
             are real. Padding has position 0.
@@ -106,7 +111,8 @@ def multimodal_positions(
         TypeError: if ids or grids are not integers.
         ValueError: if the model is unknown, a key is missing, or tokens and grids do not belong together.
         OSError: if there is no such file.
-    Source: `get_rope_index` of the models in transformers 5.23.
+    Source: `get_rope_index` of the models in transformers 5.23; of openPangu-VL, `get_mrope_input_positions` in vLLM;
+        of HunyuanImage-3, `build_2d_rope` of its authors.
 
     >>> config = {"model_type": "qwen2_vl", "image_token_id": 9, "video_token_id": 8}
     >>> config["vision_config"] = {"patch_size": 14, "spatial_merge_size": 2}
@@ -134,9 +140,9 @@ def multimodal_positions(
     is_real = is_real.astype(bool)
     if is_real.shape != ids.shape:
         raise ValueError(f"`attention_mask` must have the shape {ids.shape} of `input_ids`, got {is_real.shape}.")
-    vision = part_of(content, "vision")
-    vision = TOWERS[vision["model_type"]].completed(vision) if is_tower(vision) else vision
     images = grids_of("image_grid_thw", [] if image_grid_thw is None else image_grid_thw)
+    vision: dict[str, Any] = {"spatial_merge_size": 1} if family.centered else part_of(content, "vision")
+    vision = TOWERS[vision["model_type"]].completed(vision) if is_tower(vision) else vision
     merge = size_of(vision, "spatial_merge_size")
     grids = {
         IMAGE: iter([_merged("image_grid_thw", grid, 1, merge) for grid in images]),
@@ -168,6 +174,8 @@ def _row(
     real = kinds[is_real].tolist()
     if family.newlines:
         found = indexed(_with_newlines(real, grids[IMAGE]), num_axes=_num_axes(config))
+    elif family.centered:
+        found = centered(_of_images(real, grids))
     else:
         found = multimodal(_segments(real, grids, _chunk(config, family)), after=after or family.after)
     positions = np.zeros((len(found.positions), kinds.size), np.int64)
@@ -225,6 +233,23 @@ def _with_newlines(kinds: list[int], grids: Iterator[Vision]) -> Iterator[int | 
         at += length
 
 
+def _of_images(kinds: list[int], grids: Mapping[int, Iterator[Vision]]) -> Iterator[int | tuple[int, int]]:
+    """Yield the segments of one prompt of HunyuanImage-3: the lengths of texts, the height and width of images."""
+    at = 0
+    while at < len(kinds):
+        length = _run(kinds, at, (TEXT,))
+        if length:
+            yield length
+        else:
+            frames, height, width = _next(grids, IMAGE)[:3]
+            if frames > 1:
+                raise ValueError(f"`image_grid_thw` must have one frame for each image of this model, got {frames}.")
+            length = height * width
+            _check_alike(kinds[at : at + length], [IMAGE] * length)
+            yield height, width
+        at += length
+
+
 def _run(kinds: list[int], at: int, alike: tuple[int, ...]) -> int:
     """Return the number of tokens of these kinds in a row."""
     return next((index for index, kind in enumerate(kinds[at:]) if kind not in alike), len(kinds) - at)
@@ -268,7 +293,7 @@ def _num_axes(config: Mapping[str, Any]) -> int:
 def _kinds(config: Mapping[str, Any], family: Family, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return whether each token is text, or a part of an image or a video."""
     is_image = ids == _token(config, "image")
-    if family.newlines:
+    if family.newlines or family.centered:
         return np.where(is_image, IMAGE, TEXT)
     if not family.shared:
         kinds = np.where(is_image, IMAGE, np.where(ids == _token(config, "video"), VIDEO, TEXT))

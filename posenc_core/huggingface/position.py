@@ -10,6 +10,7 @@ from .._array_api.checks import shown
 from .._values import Value
 from ..encodings.additive.base import Additive
 from ..encodings.query_scale import QueryEncoding
+from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
@@ -42,7 +43,7 @@ class PositionEncodings(Value):
 
     additive: tuple[tuple[str, Additive], ...] = ()
     start: int = 0
-    rotary: tuple[tuple[str | None, RotaryEncoding | None], ...] = ()
+    rotary: tuple[tuple[str | None, RotaryEncoding | DualChunk | None], ...] = ()
     scoring: tuple[tuple[str, Scoring], ...] = ()
     layers_without: tuple[int, ...] = ()
     query_scale: QueryEncoding | None = None

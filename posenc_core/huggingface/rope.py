@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
-from ..encodings import AxialRotary, Rotary
+from ..encodings import AxialRotary, DualChunk, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
+from .chunks import in_chunks
 from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
 from .diffusers import load_diffusers
@@ -28,7 +29,7 @@ from .written import written
 
 def load_rope(
     config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
-) -> Rotary | AxialRotary | None:
+) -> Rotary | AxialRotary | DualChunk | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
@@ -51,7 +52,9 @@ def load_rope(
             text model.
     Returns:
         `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `AxialRotary` if
-        tokens have rows and columns, in a vision tower those of `vision_positions`; None if these layers have no RoPE.
+        tokens have rows and columns, in a vision tower those of `vision_positions`, or `DualChunk` if the config has a
+        `dual_chunk_attention_config`, as vLLM reads it (transformers ignores the key); None if these layers have no
+        RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
             chosen, there is no such part, or its rotation is unknown.
@@ -81,7 +84,9 @@ def load_rope(
     return rotary
 
 
-def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+def load_text(
+    config: dict[str, Any], layer_type: str | None, layout: Layout | None
+) -> Rotary | AxialRotary | DualChunk | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
     _check_one_axis(config)
@@ -89,10 +94,10 @@ def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | N
     rotary = _load(config, layer_type, layout)
     if rotary is not None and layout is None:
         _warn_of_unknown(config, rotary.layout)
-    return rotary
+    return None if rotary is None else in_chunks(rotary, config)
 
 
-def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) -> str | None:
+def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | DualChunk | None) -> str | None:
     """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
     note = NOTES.get(model_type(config))
     if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
@@ -147,6 +152,7 @@ def _build(
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
     model = model_of(config)
     scaling = rope_type_of(parameters).scaling(parameters)
+    _check_custom(parameters, config, model)
     head_dim = head_width(config, model, layer_type)
     is_whole = isinstance(scaling, Proportional)
     rotary_dim = head_dim if is_whole else rotary_channels_of(config, parameters, model, head_dim)
@@ -165,6 +171,19 @@ def _build(
         "max_len": _max_len(parameters),
     }
     return _dealt(fields, model.dealt) if model.dealt > 1 else with_axes(fields, parameters, model)
+
+
+def _check_custom(parameters: Mapping[str, Any], config: Mapping[str, Any], model: Model) -> None:
+    """Raise if the config leaves its scaling to the code of a model that is not known.
+
+    The code of HunyuanImage-3, `HunyuanImage3SDPAttention._init_rope` and `CachedRoPE`, reads no other key of such a
+    scaling: its two axes have the frequencies of `rope_theta` as they are.
+    """
+    if "custom" in (parameters.get("rope_type"), parameters.get("type")) and model.dealt == 1:
+        raise ValueError(
+            "`rope_type` 'custom' means that the code of the model has the formula, which is known for the "
+            f"`model_type` 'hunyuan_image_3_moe' alone, got {shown(model_type(config))}."
+        )
 
 
 def _max_len(parameters: Mapping[str, Any]) -> int | None:

@@ -222,6 +222,7 @@ ROPE_TYPES = {
     "llama3": RopeType(_llama3, ("factor", "low_freq_factor", "high_freq_factor", L0)),
     "longrope": RopeType(_longrope, ("short_factor", "long_factor", L0), _LONGROPE),
     "proportional": RopeType(_proportional, (), ("factor",)),
+    "custom": RopeType(lambda _: None, (), ("alpha", "factor", *_BETAS, *MSCALES)),  # see `rope`; keys without effect
     "posenc": RopeType(lambda _: None, (), ("encoding",)),  # ours, see `written`
 }
 KEYS = COMMON.union(*(rope_type.required + rope_type.optional for rope_type in ROPE_TYPES.values()))

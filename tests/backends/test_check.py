@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_core import Alibi, Rotary, Sinusoidal
+from posenc_core import Alibi, DualChunk, Placed, Rotary, Sinusoidal, causal
+from posenc_core._array_api.namespace import namespace_of
 
 from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
 
@@ -74,6 +75,19 @@ def test_our_sums_conform(backend, name):
     table, spec = backend.PositionalEncoding(32), Sinusoidal(dim=32)
     assert check(lambda x, positions: table(x, positions=positions), spec, framework=name).status == 0
     assert check(lambda x, positions: table(x, positions=positions + 1), spec, framework=name).status == 1
+
+
+def test_our_products_at_remapped_positions_conform(backend, name):
+    encoding = DualChunk(rotary=Rotary(head_dim=8, layout="half"), chunk_size=24, local_size=4)
+
+    def products(q, k, queries, keys):
+        at = Placed(encoding, *(backend.to_numpy(positions) for positions in (queries, keys)))
+        visible = namespace_of(q).astype(causal(queries, keys), q.dtype)
+        return encoding.products_by_region(*at.rotate(q, k), queries, keys) * visible
+
+    result = check(products, encoding, framework=name)
+    assert result.status == 0, result
+    assert ("not asked: gradients of products" in result.remarks) == (name != "numpy")
 
 
 def test_our_biases_conform(backend, name):

@@ -79,6 +79,11 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
         "LearnedRotary": ["frequencies", "max_len", "own", "pairing"],
         "MultimodalRotary": ["frequencies", "max_len", "own", "pairing"],
         "AxialRotary": ["pairing"],
+        "DualChunk": ["rotary"],  # whose head_dim, layout and base have controls
+        "LeakyReRoPE": ["rotary"],
+        "QueryScale": ["length"],  # `trained_length`
+        "ReRoPE": ["rotary"],
+        "SelfExtend": ["rotary"],
         "Normalized": ["length"],
         "Rotary": ["frequencies", "max_len", "own", "pairing"],
         "XPos": ["frequencies", "max_len", "own", "pairing"],
@@ -91,8 +96,7 @@ def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
     scoring = {
         "Cope", "DebertaBias", "DecomposedBias", "ForgettingBias", "RelativeLogits", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
-    remapped = {"DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"}
-    assert concrete - KINDS.keys() == scoring | remapped | {"LearnedQueryScale", "QueryScale"}
+    assert concrete - KINDS.keys() == scoring
 
 
 ABSTRACT = {

@@ -10,15 +10,30 @@ from posenc_backends.cli.explorer.figures import (
     PICTURES,
     columns,
     decay,
+    distances,
     dot_products,
     errors,
+    factors,
     rotation,
+    scores,
     slopes,
     table,
     wavelengths,
 )
 from posenc_backends.cli.explorer.links import View
-from posenc_core import Alibi, Binary, Integer, Linear, Proportional, Rotary, Sinusoidal, XPos
+from posenc_core import (
+    Alibi,
+    Binary,
+    Integer,
+    LearnedQueryScale,
+    Linear,
+    Proportional,
+    QueryScale,
+    ReRoPE,
+    Rotary,
+    Sinusoidal,
+    XPos,
+)
 
 ROTARY = Rotary(head_dim=8, layout="half", base=100)
 LLAMA = Rotary(head_dim=128, layout="half", base=5e5)
@@ -41,16 +56,42 @@ def test_pictures_are_json_without_what_it_has_not(encoding, name):
 
 def test_which_pictures_there_are():
     kinds = {"rotary": ROTARY, "waves": Sinusoidal(dim=4), "others": Binary(dim=5), "slopes": Alibi(num_heads=2)}
+    kinds |= {"remapped": ReRoPE(rotary=ROTARY, window=3), "factors": QueryScale(length=8, scale=0.1)}
     drawn = {
         kind: {name for name, (_, draw) in PICTURES.items() if draw(View(encoding=each, length=8))}
         for kind, each in kinds.items()
     }
     assert drawn == {
-        "rotary": set(PICTURES) - {"slopes", "patches"},
-        "waves": set(PICTURES) - {"slopes", "decay", "patches"},
+        "rotary": set(PICTURES) - {"slopes", "patches", "distances", "factors"},
+        "waves": set(PICTURES) - {"slopes", "decay", "patches", "distances", "factors"},
         "others": {"table", "columns", "dot-products", "scores"},
         "slopes": {"scores", "decay", "slopes"},
+        "remapped": {"scores", "distances"},
+        "factors": {"factors"},
     }
+
+
+def test_remapped_distances():
+    view = View(encoding=ReRoPE(rotary=ROTARY, window=3), length=9)
+    picture = distances(view)
+    assert traces(picture)["of query 8"][1].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 3]
+    assert picture.words == "Query 8: distances below 4 are kept; at 8 it is 3, the largest is 3."
+    (heat,) = scores(view).figure.data
+    of_distance = traces(decay(View(encoding=ROTARY, length=9)))["score of ones"][1]
+    np.testing.assert_allclose(heat.z[8], of_distance[[3, 3, 3, 3, 3, 3, 2, 1, 0]], atol=1e-6)
+    assert np.isnan(heat.z[0][1:].astype(float)).all()
+    assert scores(view).words.endswith("keys after their query are hidden.")
+
+
+def test_factors_of_queries():
+    picture = factors(View(encoding=QueryScale(length=8192, scale=0.1)))
+    at, values = traces(picture)["factor"]
+    np.testing.assert_allclose(values, 1 + 0.1 * np.log1p(np.floor((at + 1) / 8192)), rtol=1e-6)
+    assert picture.words == "1 at position 1, 1.486 at 1,048,576."
+    learned = factors(View(encoding=LearnedQueryScale(num_heads=2)))
+    at, values = traces(learned)["logarithm"]
+    np.testing.assert_allclose(values, np.log(at + 1), rtol=1e-6)
+    assert learned.words.startswith("0.6931 at position 1, 13.86 at 1,048,576. Each head multiplies it by its slope")
 
 
 def test_the_table_is_that_of_the_encoding():

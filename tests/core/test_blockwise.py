@@ -203,14 +203,25 @@ print(call(8192) - before)
     assert int(told) < 32 * 2**10  # KiB; the scores alone are 256 MiB
 
 
+@pytest.mark.parametrize("mask", [None, causal, "given"])
+@pytest.mark.parametrize("block", [1, 3, 5, 16])
+def test_forget_gates_add_up_over_blocks(mask, block):
+    """Also under a mask that hides keys between others, and with fewer heads of keys."""
+    rng, encoding = np.random.default_rng(12), ForgettingBias(num_heads=4, head_dim=8, std=1.0)
+    q, k, v = (rng.normal(size=(2, heads, 13, 8)) for heads in (4, 2, 2))
+    weights = {name: rng.normal(size=each.shape) for name, each in encoding.parameters().items()}
+    at = Placed(encoding, range(13), range(13), weights)
+    mask = rng.random(size=(2, 1, 13, 13)) < 0.5 if mask == "given" else mask
+    whole = causal(np.arange(13), np.arange(13)) if mask is causal else mask
+    wanted = attend(q, k, v, position=at, mask=whole)
+    np.testing.assert_allclose(attend_by_block(q, k, v, position=at, mask=mask, block=block), wanted, atol=1e-13)
+
+
 def test_what_cannot_be_cut_is_an_error():
     x = np.ones((1, 2, 3, 4))
     cope = Placed(Cope(num_heads=2, head_dim=4, max_position=3), range(3), range(3), {"table": np.ones((3, 4))})
-    forgetting = ForgettingBias(num_heads=2, head_dim=4)
-    weights = {name: np.ones(each.shape) for name, each in forgetting.parameters().items()}
-    for position in (cope, Placed(forgetting, range(3), range(3), weights)):
-        with rejects(ValueError, "position", position.encoding):
-            attend_by_block(x, x, x, position=position)
+    with rejects(ValueError, "position", cope.encoding):
+        attend_by_block(x, x, x, position=cope)
     with rejects(ValueError, "block", 0):
         attend_by_block(x, x, x, block=0)
     with rejects(TypeError, "mask", "float64"):

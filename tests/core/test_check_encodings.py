@@ -1,5 +1,7 @@
 """`check` judges every encoding of the catalogue: those of several axes, that learn, and that look at content."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,21 +12,27 @@ from posenc_core.encodings import (
     Cope,
     DebertaBias,
     DecomposedBias,
+    DualChunk,
     DynamicPositionBias,
     Fire,
     ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
     Kerple,
+    LeakyReRoPE,
     Learned,
     LearnedQueryScale,
     LearnedRotary,
     LearnedSinusoidal,
     MultimodalRotary,
     Normalized,
+    Placed,
     QueryScale,
     RandomFourierFeatures,
     RelativeLogits,
+    ReRoPE,
+    Rotary,
+    SelfExtend,
     ShawBias,
     SwinBias,
     SwinV2Bias,
@@ -213,3 +221,124 @@ def test_learned_factors_of_queries():
     swapped = {name: array[::-1] for name, array in weights.items()}
     wrong = check(lambda x, positions: scale(x, positions, swapped), encoding, parameters=weights)
     assert wrong.names == ("heads reversed",)
+
+
+ROPE = Rotary(head_dim=16, layout="half")
+REMAPPED = (
+    SelfExtend(rotary=ROPE, window=37, group_size=5),
+    ReRoPE(rotary=ROPE, window=64),
+    LeakyReRoPE(rotary=ROPE, window=64, factor=4),
+    DualChunk(rotary=ROPE, chunk_size=64, local_size=16),
+)
+
+
+def multiplied_at(encoding, shift=(0, 0)):
+    """Return a function for the products of queries and keys, at positions that are shifted."""
+
+    def products(q, k, queries, keys):
+        at = Placed(encoding, queries + shift[0], keys + shift[1])
+        return np.where(keys > queries[:, None], 0, at.products(*at.rotate(q, k))).astype(np.float32)
+
+    return products
+
+
+@pytest.mark.parametrize("encoding", REMAPPED, ids=lambda one: type(one).__name__)
+def test_products_at_remapped_positions(encoding):
+    right = check(multiplied_at(encoding), encoding)
+    assert (right.status, right.form) == (0, "products"), right
+    assert "at the edges" in [name for name, _, _ in right.answers]
+    for wrong, name in (
+        (replace(encoding, rotary=replace(ROPE, layout="interleaved")), "layout swapped"),
+        (replace(encoding, rotary=replace(ROPE, base=5e5)), "wrong base"),
+        (ReRoPE(rotary=ROPE, window=2**30), "remapping ignored"),
+    ):
+        assert check(multiplied_at(wrong), encoding).names == (name,)
+    assert check(multiplied_at(encoding, (1, 0)), encoding).names == ("positions off by one",)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "fields"),
+    [
+        (REMAPPED[0], {"window": 38}),
+        (REMAPPED[0], {"group_size": 4}),
+        (REMAPPED[1], {"window": 63}),
+        (REMAPPED[2], {"window": 65}),
+        (REMAPPED[3], {"local_size": 17}),
+        (REMAPPED[3], {"chunk_size": 63}),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, dict) else next(iter(value)),
+)
+def test_a_size_that_is_off_by_one_is_named(encoding, fields):
+    result = check(multiplied_at(replace(encoding, **fields)), encoding)
+    (name,) = fields
+    assert result.names == (f"{name} off by one",), result
+
+
+@pytest.mark.parametrize(
+    ("encoding", "names"), [(REMAPPED[0], ("float32 angles",)), (REMAPPED[3], ())], ids=["SelfExtend", "DualChunk"]
+)
+def test_angles_in_float32_are_a_class_of_remapped_positions(encoding, names):
+    """Positions of `DualChunk` stay small, so that no angle is off."""
+    frequencies = np.float32(10000.0 ** -(np.arange(0, 16, 2) / 16))
+
+    def rotated(x, positions):
+        angles = np.float32(positions)[:, None] * frequencies
+        return rotate_pairs(np.float32(x), np.cos(angles), np.sin(angles), pairing=ROPE.pairing)
+
+    def products(q, k, queries, keys):
+        of_queries, of_keys = (encoding.remapped(at.astype(float)) for at in (queries, keys))
+        result = 0
+        for (i, j), last in zip(encoding.regions, (None, *encoding.last_keys(queries)), strict=True):
+            of_region = rotated(q, of_queries[i]) @ rotated(k, of_keys[j]).swapaxes(-1, -2)
+            result = of_region if last is None else np.where(keys <= last[:, None], of_region, result)
+        return np.where(keys > queries[:, None], 0, result)
+
+    assert check(products, encoding).names == names
+
+
+def test_learned_frequencies_may_be_remapped():
+    encoding = ReRoPE(rotary=LearnedRotary(head_dim=4, layout="half"), window=8)
+    alpha = weights_of(encoding)["alpha"]
+
+    def products(q, k, queries, keys):
+        at = Placed(encoding, queries, keys, {"alpha": np.float32(alpha)})
+        return np.where(keys > queries[:, None], 0, at.products(*at.rotate(q, k))).astype(np.float32)
+
+    assert check(products, encoding, parameters={"alpha": alpha}, longest=64).status == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "axes"),
+    [
+        (MultimodalRotary(head_dim=24, layout="half", sections=(6, 3, 3)), (0, 1, 2) * 3 + (0,) * 3),
+        (MultimodalRotary(head_dim=24, layout="half", sections=(6, 3, 3)), (1, 2) * 3 + (0,) * 6),
+        (MultimodalRotary(head_dim=24, layout="interleaved", sections=(6, 3, 3)), (0,) * 6 + (2,) * 3 + (1,) * 3),
+        (
+            MultimodalRotary(head_dim=32, layout="half", arrangement=(0, 1, 2) * 5 + (0,)),
+            (0,) * 6 + (1,) * 5 + (2,) * 5,
+        ),
+        (MultimodalRotary(head_dim=24, layout="half", sections=(6, 3, 3)), (0, 0, 2, 1, 1, 2, 0, 1, 0, 2, 0, 1)),
+        (MultimodalRotary(head_dim=24, layout="interleaved", sections=(6, 3, 3)), (2, 0, 2, 1, 1, 2, 0, 1, 0, 2, 0, 1)),
+        (MultimodalRotary(head_dim=16, layout="half", arrangement=(0, 1, 2, 3) * 2), (0, 0, 1, 1, 2, 2, 3, 3)),
+    ],
+    ids=["interleaved", "ernie", "width first", "chunked", "any", "any, interleaved", "four axes"],
+)
+def test_another_arrangement_of_axes_is_named_with_its_tuple(spec, axes):
+    function = rotation(replace(spec, sections=(), arrangement=axes, frequencies=None))
+    result = check(function, spec)
+    assert result.names == ("axes arranged in another order",), result
+    assert f"`arrangement` {axes}" in str(result)
+
+
+def test_another_arrangement_of_an_image_is_named():
+    spec = AxialRotary(head_dim=12, layout="half", axes_dims=(6, 6))
+    result = check(rotation(replace(spec, arrangement="alternating")), spec)
+    assert result.names == ("axes arranged in another order",), result
+    assert "(0, 1, 0, 1, 0, 1)" in str(result)
+
+
+def test_axes_of_another_frequency_are_no_arrangement(monkeypatch):
+    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.2)
+    spec = MultimodalRotary(head_dim=16, layout="half", sections=(4, 2, 2))
+    other = AxialRotary(head_dim=16, layout="half", axes_dims=(8, 4, 4))
+    assert check(rotation(other), spec, longest=32, takes=()).names == ("differs, cause unknown",)

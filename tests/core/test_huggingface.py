@@ -32,6 +32,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 LISTS = {"short_factor": [1.0 + i / 64 for i in range(32)], "long_factor": [1.0 + i for i in range(32)]}
 LONG = {"rope_type": "longrope", **LISTS, "original_max_position_embeddings": 1024}
 L0 = {"original_max_position_embeddings": 1024}
+CHUNKS = {"chunk_size": 8, "local_size": 2}
 
 
 def half(head_dim, base, **fields):
@@ -115,6 +116,13 @@ PUBLISHED = {
     "HunyuanImage-3.0": (
         {"model_type": "hunyuan_image_3_moe", "attention_head_dim": 128, "rope_theta": 10000.0, "use_mla": False,
          "qk_rope_head_dim": 64}, None,
+        AxialRotary(head_dim=128, layout="half", axes_dims=(64, 64), arrangement="alternating", series="dealt"),
+    ),
+    "HunyuanImage-3.0, as published": (
+        {"model_type": "hunyuan_image_3_moe", "attention_head_dim": 128, "rope_theta": 10000.0, "use_mla": False,
+         "qk_rope_head_dim": 64, "rope_type": "2d", "rope_scaling": {
+             "alpha": 1.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+             "type": "custom"}}, None,
         AxialRotary(head_dim=128, layout="half", axes_dims=(64, 64), arrangement="alternating", series="dealt"),
     ),
     "Ming-flash-omni-2.0": (
@@ -735,8 +743,17 @@ REFUSED = [
     ({"ropescaling": {"factor": 2.0}}, "`ropescaling` is unknown, got {'factor': 2.0}"),
     ({"theta": 1e6}, "`theta` is unknown, got 1000000.0"),
     ({"position_encoding_2d": True}, "`position_encoding_2d` .*not supported, got True"),
-    ({"dual_chunk_attention_config": {"chunk_size": 8}},
-     "`dual_chunk_attention_config` .*not supported, got {'chunk_size': 8}"),
+    ({"rope_scaling": {"type": "custom", "alpha": 1.0}},
+     "`rope_type` 'custom' means that the code of the model .* 'hunyuan_image_3_moe' alone, got ''"),
+    ({"model_type": "hunyuan_image_3_moe", "attention_head_dim": 64, "rope_type": "3d"}, "`rope_type` is unknown"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}}, "`dual_chunk_attention_config.local_size` is missing"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8, "local_size": 8}},
+     "`dual_chunk_attention_config`: `local_size` must be below `chunk_size` 8, got 8"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8, "chunk": 1}}, "has the unknown key 'chunk' with 1"),
+    ({"dual_chunk_attention_config": {"chunk_size": 0, "local_size": 1}},
+     "`dual_chunk_attention_config.chunk_size` must be at least 1, got 0"),
+    ({"dual_chunk_attention_config": CHUNKS, "rope_scaling": {"type": "linear", "factor": 2.0}},
+     "`dual_chunk_attention_config` must be left out beside .*Linear"),
     ({"model_type": "gemma3", "local_rope_theta": 1e4}, "`local_rope_theta` is the base of no layer type"),
     ({"rope_local_base_freq": 5.0, "rope_parameters": {"full_attention": {"rope_theta": 1e4}}},
      "`rope_local_base_freq` is the base of no layer type"),

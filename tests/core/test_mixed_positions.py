@@ -1,6 +1,7 @@
 """Positions of text, images, videos and audio, beside numbers recorded from the published code of single models."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,22 @@ def test_hunyuan_image_3(case):
     positions, delta = centered(segments_of(case))
     np.testing.assert_array_equal(positions, case["positions"])
     assert (positions.dtype, delta) == (np.int64, 0)
+
+
+@pytest.mark.parametrize("case", RECORDED["hunyuan_image_3"], ids=lambda case: str(case["segments"]))
+def test_prompts_of_hunyuan_image_3(case):
+    config, segments = {"model_type": "hunyuan_image_3_moe", "image_token_id": 9}, segments_of(case)
+    ids = [token for each in segments for token in ([5] * each if isinstance(each, int) else [9] * math.prod(each))]
+    grids = [(1, *each) for each in segments if not isinstance(each, int)]
+    positions, delta = multimodal_positions(config, ids, image_grid_thw=grids)
+    np.testing.assert_array_equal(positions, case["positions"])
+    padded = multimodal_positions(config, [[0, *ids]], image_grid_thw=grids, attention_mask=[[0] + [1] * len(ids)])
+    np.testing.assert_array_equal(padded.positions[:, 0, 1:], case["positions"])
+    assert (delta, padded.delta) == (0, -1)
+    with rejects(ValueError, "image_grid_thw", 2):
+        multimodal_positions(config, ids, image_grid_thw=[(2, 2, 2)])
+    with rejects(ValueError, "image_grid_thw", "fewer"):
+        multimodal_positions(config, ids)
 
 
 def test_the_pairs_of_videorope_are_those_of_ernie():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, GridSinusoidal, Sinusoidal
+from posenc_core import Alibi, GridSinusoidal, LearnedQueryScale, QueryScale, Rotary, SelfExtend, Sinusoidal
 from posenc_core.analysis.curves import rows
 from posenc_core.analysis.explain import explain
 from posenc_core.analysis.plots import plot, plot_attention, plot_explanation
@@ -38,6 +38,25 @@ def test_a_table_is_drawn_with_its_columns_and_products():
     np.testing.assert_allclose(middle.lines[0].get_ydata(), table @ table[30], rtol=1e-6)
     assert middle.lines[1].get_xdata()[0] == 30
     assert tuple(figure.get_size_inches()) == (11, 8)
+
+
+def test_distances_of_remapped_positions():
+    encoding = SelfExtend(rotary=Rotary(head_dim=4, layout="half"), window=4, group_size=2)
+    heat, curve, _ = plot(encoding, length=9).axes
+    np.testing.assert_array_equal(heat.images[0].get_array(), encoding.distances(range(9), range(9)))
+    np.testing.assert_array_equal(lines(curve)["of query 8"][1], [0, 1, 2, 3, 4, 5, 5, 6, 6])
+    few = plot(encoding, length=2000).axes[0].images[0]
+    assert few.get_array().shape == (500, 500)
+    assert few.get_extent() == [0, 2000, 2000, 0]
+
+
+def test_logarithms_of_learned_factors():
+    near, far = plot(LearnedQueryScale(num_heads=4), length=9).axes
+    np.testing.assert_allclose(near.lines[0].get_ydata(), np.log(np.arange(1, 10)), rtol=1e-6)
+    assert far.lines[0].get_xdata()[-1] == 2**20 - 1
+    near, far = plot(QueryScale(length=4, scale=0.5), length=9).axes
+    np.testing.assert_allclose(near.lines[0].get_ydata(), 1 + 0.5 * np.log1p(np.arange(1, 10) // 4), rtol=1e-6)
+    assert far.lines[1].get_xdata()[0] == 4
 
 
 def test_one_column_has_no_second():

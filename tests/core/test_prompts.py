@@ -60,6 +60,17 @@ def test_frames_between_timestamps():
     np.testing.assert_array_equal(found.positions, np.tile(np.arange(6), (3, 1)))
 
 
+def test_frames_of_openpangu_have_two_tokens_between_them():
+    """Both tokens count as text, as in vLLM, which goes on after the longer side of a frame."""
+    config = {"model_type": "openpangu_vl", **VIDEO}
+    found = multimodal_positions(config, [5, 92, 92, 7, 8, 92, 92, 5], video_grid_thw=[(2, 2, 4)])
+    of_time, of_width = [0, 1, 1, 3, 4, 5, 5, 7], [0, 1, 2, 3, 4, 5, 6, 7]
+    np.testing.assert_array_equal(found.positions, [of_time, of_time, of_width])
+    assert found.delta == 0
+    found = multimodal_positions(config, [5, 91, 91, 5], image_grid_thw=[(1, 4, 2)])
+    np.testing.assert_array_equal(found.positions, [[0, 1, 1, 3], [0, 1, 2, 3], [0, 1, 1, 3]])
+
+
 @pytest.mark.parametrize(
     ("change", "ids", "arguments", "kind", "names"),
     [

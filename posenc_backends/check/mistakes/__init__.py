@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posenc_core.encodings import Additive, Encoding, QueryEncoding, RotaryEncoding
+from posenc_core.encodings import Additive, AxialRotary, Encoding, MultimodalRotary, QueryEncoding, RotaryEncoding
+from posenc_core.encodings.remapping import RemappedRotary
 
 from .additive import additive_mistakes
 from .application import mistakes_of_views
+from .axes import arrangement_mistakes
 from .base import Mistake, combine
 from .bias import bias_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
 from .queries import query_mistakes
+from .remapping import remapping_mistakes
 from .rotary import rotary_mistakes
 from .rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 
@@ -36,6 +39,8 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
     elif isinstance(encoding, QueryEncoding):
         yield from query_mistakes(encoding)
     else:
-        yield from bias_mistakes(encoding)
+        yield from remapping_mistakes(encoding) if isinstance(encoding, RemappedRotary) else bias_mistakes(encoding)
         return
     yield from position_mistakes(encoding.num_axes)
+    if isinstance(encoding, MultimodalRotary | AxialRotary):
+        yield from arrangement_mistakes(encoding)

@@ -27,16 +27,21 @@ def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
         yield Mistake("max_bias ignored", "the slope of the last head is 2 ** -8", with_fields(max_bias=8))
         for sides in SIDES:
             yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
-    for step in (1, -1):
-        description = f"query positions are {'larger' if step > 0 else 'smaller'} by 1"
-        yield Mistake("positions off by one", description, partial(_move_queries, step=step))
-    yield Mistake("positions ignored", "queries are counted from 0", partial(_count_from_0, keys=False))
-    yield Mistake("positions ignored", "queries and keys are counted from 0", partial(_count_from_0, keys=True))
+    yield from mistakes_of_two_positions()
     yield Mistake("not relative", "the bias of a key depends on its own position alone", _ignore_queries)
     for dtype in ("bfloat16", "float16"):
         round_positions = partial(_round_positions, dtype=dtype)
         yield Mistake(f"{dtype} positions", f"positions are rounded to {dtype}", round_positions)
         yield Mistake(f"{dtype} tables", f"the bias is rounded to {dtype}", with_tables(round_tables(dtype)))
+
+
+def mistakes_of_two_positions() -> Iterator[Mistake]:
+    """Yield the mistakes in positions of queries beside those of keys."""
+    for step in (1, -1):
+        description = f"query positions are {'larger' if step > 0 else 'smaller'} by 1"
+        yield Mistake("positions off by one", description, partial(_move_queries, step=step))
+    yield Mistake("positions ignored", "queries are counted from 0", partial(_count_from_0, keys=False))
+    yield Mistake("positions ignored", "queries and keys are counted from 0", partial(_count_from_0, keys=True))
 
 
 def _negate(bias: Any) -> Tables:

@@ -10,9 +10,10 @@ import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import Encoding, Rotary
+from posenc_core.encodings.remapping import RemappedRotary
 
 from ..candidates import EXACT, Arithmetic, Candidate, arithmetic_within, has_angles
-from .base import Mistake, combine, round_tables, with_fields, with_tables
+from .base import Mistake, combine, of_rotary, round_tables, with_fields, with_tables
 from .positions import at_positions
 
 ROUNDED_PARTS = ("positions", "frequencies", "angles")
@@ -27,6 +28,8 @@ def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Ite
         with_powers: whether frequencies may also be off as other ways to compute a power are, which takes long to try.
     """
     rounding = partial(_rounding_of, with_powers=with_powers)
+    if isinstance(encoding, RemappedRotary):
+        yield from map(of_rotary, mistakes_of_rounding(encoding.rotary, with_powers=with_powers))
     if not has_angles(encoding):
         return
     float32 = Arithmetic(frequencies="float32", angles="float32")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from posenc_core import Rotary
+from posenc_core import DualChunk, Rotary
 from posenc_core.analysis.explain import Layers, Regime
 from posenc_core.analysis.explain import explain as explain_config
 from posenc_core.analysis.pairs import Pair
@@ -67,7 +67,7 @@ def explain(
 
 def _rotates(position: PositionEncodings) -> bool:
     """Return whether the text model has RoPE."""
-    if any(isinstance(rotary, Rotary) for _, rotary in position.rotary):
+    if any(isinstance(rotary, Rotary | DualChunk) for _, rotary in position.rotary):
         return True
     return any(_rotates(part) for name, part in position.parts if f"{name}_config" in TEXTS)
 
@@ -112,6 +112,9 @@ def _properties(layers: Layers) -> Iterator[tuple[str, str]]:
     yield "scaling", _shorten(layers.scaling or "")
     lengths = ((layers.original_length, "originally"), (layers.longest_length, "at most"))
     yield "lengths", ", ".join(f"{length:,} {which}" for length, which in lengths if length) or "not given"
+    if layers.chunk_size is not None:
+        chunks = f"chunks of {layers.chunk_size - (layers.local_size or 0):,} positions"
+        yield "distances", f"at most {layers.chunk_size:,}, by {chunks}; {layers.local_size:,} before a chunk are kept"
     if layers.softmax_factor != 1:
         yield "softmax factor", f"{layers.softmax_factor:.6g}: multiplies the softmax scale"
     else:

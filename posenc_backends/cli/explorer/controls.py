@@ -18,6 +18,8 @@ from posenc_core.encodings import (
     Learned,
     Normalized,
     PositionScoring,
+    QueryEncoding,
+    QueryScale,
     Rotary,
     Sine,
     Sinusoidal,
@@ -25,6 +27,7 @@ from posenc_core.encodings import (
     SwinV2Bias,
     Timestep,
 )
+from posenc_core.encodings.remapping import RemappedRotary
 
 from .catalogue import KINDS, SCALINGS, is_image
 from .help import help_of
@@ -32,6 +35,8 @@ from .help import help_of
 NONE = "none"
 WITH = "with."  # prefix of all controls of the second encoding
 INNER = "scaling."  # prefix of the fields of a scaling
+FIELDS = {"trained_length": "length"}  # the fields of controls with another name, as `length` is what is drawn
+OF_ROTARY = ("head_dim", "layout", "base")  # fields of the rotary encoding in a remapped one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +200,14 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "hidden": partial(Number, lowest=1, highest=512, default=32),
     "depth": partial(Number, lowest=1, highest=8),
     "trained_window": partial(Numbers, lowest=1, highest=16, counts=(2, 2), optional=True),
+    "group_size": partial(Number, lowest=1, highest=4096, step=None, default=4),
+    "chunk_size": partial(Number, lowest=2, highest=2**20, step=None, default=48),
+    "local_size": partial(Number, lowest=1, highest=2**20, step=None, default=16),
+    "trained_length": partial(_far, default=8192),
     "rate": partial(_real, lowest=0.01, highest=10, step=None),
     "threshold": partial(_real, lowest=1, highest=4096, step=None),
 })  # fmt: skip
+WINDOW = partial(Number, name="window", lowest=1, highest=2**20, step=None, default=32)  # of a remapping
 DEFAULTS = {
     ("Binary", "dim"): 8,
     ("Rotary", "layout"): "half",
@@ -211,6 +221,7 @@ DEFAULTS = {
     ("LearnedRotary", "std"): 0.1,
     ("LearnedSinusoidal", "std"): 0.1,
     ("AxialRotary", "layout"): "half",
+    ("LeakyReRoPE", "factor"): 4,
     ("MultimodalRotary", "layout"): "half",
     ("MultimodalRotary", "sections"): None,
     ("GridSinusoidal", "num_axes"): None,
@@ -242,10 +253,12 @@ def kind_control(prefix: str = "") -> Words:
 def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     """Yield a control for each field of an encoding or a scaling that is a number or a word."""
     hints = get_type_hints(cls)
+    if issubclass(cls, RemappedRotary):
+        yield from (control for control in fields_of(Rotary, prefix) if control.name.removeprefix(prefix) in OF_ROTARY)
     for name, field in signature(cls).parameters.items():
         if cls in (Normalized, Learned) and name == LENGTH.name:
             continue  # it is the number of positions that are drawn
-        control = _control(name, hints.get(name))
+        control = _control("trained_length" if (cls, name) == (QueryScale, "length") else name, hints.get(name))
         if control is None:
             continue
         default = DEFAULTS.get(
@@ -253,8 +266,8 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
         )
         default = control.default if default is None and name == "seq_len" else default
         line = help_of(cls, name, whole=isinstance(control, Words))
-        control = replace(_with_default(control, default), name=prefix + name, help=line)
-        few = cls in (Binary, FourierFeatures) and name == "dim"  # others have more columns
+        control = replace(_with_default(control, default), name=prefix + control.name, help=line)
+        few = (cls in (Binary, FourierFeatures) and name == "dim") or name == "window"  # others have more, or two sizes
         yield replace(control, carried=control.default is not None and not few)
 
 
@@ -263,6 +276,8 @@ def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
     size = SIDE if is_image(cls, num_axes) else LENGTH
     size = HEAD if cls in (SwinBias, SwinV2Bias) else size
     more = [CELL] if is_image(cls, num_axes) else []
+    if issubclass(cls, QueryEncoding):
+        return ()
     if issubclass(cls, PositionScoring):
         return tuple(dict.fromkeys([size, HEAD, *more]))
     if issubclass(cls, Rotary):
@@ -277,6 +292,8 @@ def number_of(name: str) -> Number:
         ValueError: if there is none.
     """
     plain = name.removeprefix(WITH).removeprefix(INNER)
+    if plain == "window":  # lists of two have no slider
+        return WINDOW(name=name)
     control = VIEWS.get(name) or (NUMBERS[plain](name=name) if plain in NUMBERS else None)
     if not isinstance(control, Number):
         raise ValueError(f"`name` must be that of a number, got {name!r}.")  # noqa: TRY004 - the name is wrong
@@ -291,6 +308,8 @@ def _control(name: str, hint: Any) -> Control | None:
         return Words(name=name, words=("yes", "no"))
     if name == "scaling":
         return Words(name=name, words=(NONE, *SCALINGS))
+    if name == "window" and hint is int:
+        return WINDOW()
     if name not in NUMBERS:
         return None
     return NUMBERS[name](name=name)

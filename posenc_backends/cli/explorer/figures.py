@@ -11,12 +11,22 @@ import plotly.graph_objects as go
 from posenc_core.analysis.curves import bounds_by_distance, products
 from posenc_core.analysis.pairs import describe_scaling, pairs_of
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
-from posenc_core.encodings import Alibi, AxialRotary, MultimodalRotary, PositionScoring, Rotary
+from posenc_core.encodings import (
+    Alibi,
+    AxialRotary,
+    LearnedQueryScale,
+    MultimodalRotary,
+    PositionScoring,
+    QueryEncoding,
+    Rotary,
+)
+from posenc_core.encodings.remapping import RemappedRotary
 
 from .style import BLUE, COLORS, GRAY, ORANGE, evenly_spaced, heat_map, line, new_figure, text
 from .view import View
 
 AXES = ("time", "height", "width")
+FAR = 2**20  # the last position of factors of queries
 MOST_COLUMNS = 256  # of a map; more would only be slow
 
 
@@ -43,14 +53,19 @@ def table(view: View) -> Picture | None:
     return Picture(heat_map(values[:, shown], "column", row, x=shown), words)
 
 
-def scores(view: View) -> Picture:
+def scores(view: View) -> Picture | None:
     """Draw the scores of all queries and keys."""
+    if isinstance(view.encoding, QueryEncoding):
+        return None
     tokens = view.sample()
     values = view.scores(tokens, tokens)
     first, last = tokens[0], tokens[-1]
     back, ahead = text(values[-1, 0]), text(values[0, -1])
     what = f"Head {view.head}: " if isinstance(view.encoding, PositionScoring) else ""
-    words = f"{what}{back} from query {last} to key {first}, {ahead} from query {first} to key {last}."
+    words = f"{what}{back} from query {last} to key {first}, "
+    words += (
+        "and keys after their query are hidden." if ahead == "nan" else f"{ahead} from query {first} to key {last}."
+    )
     if len(tokens) < view.length:
         words += f" One position of {tokens[1]} is drawn."
     return Picture(heat_map(values, "key", "query", x=tokens, y=tokens, is_square=True), words)
@@ -157,6 +172,34 @@ def _biases(view: View) -> Picture:
     )
 
 
+def distances(view: View) -> Picture | None:
+    """Draw the distances by which the keys of the last query are rotated."""
+    if not isinstance(view.encoding, RemappedRotary):
+        return None
+    far, figure = view.length - 1, new_figure("distance", "distance in the rotation")
+    remapped = view.encoding.distances([far], np.arange(far, -1, -1))[0]
+    line(figure, np.arange(view.length), np.arange(view.length), "kept", GRAY, dash="dot")
+    line(figure, np.arange(view.length), remapped, f"of query {far}", BLUE)
+    kept = int(np.argmin([*(remapped == np.arange(view.length)), False]))
+    words = f"Query {far}: distances below {kept} are kept; at {far} it is {text(remapped[far])}"
+    return Picture(figure, f"{words}, the largest is {text(remapped.max())}.")
+
+
+def factors(view: View) -> Picture | None:
+    """Draw the factors of queries at positions up to 2**20."""
+    if not isinstance(view.encoding, QueryEncoding):
+        return None
+    positions = np.unique(np.geomspace(1, FAR, 500).round().astype(np.int64))
+    (column,) = view.encoding.rows(positions).values()
+    is_learned = isinstance(view.encoding, LearnedQueryScale)
+    figure = new_figure("position", "ln(position + 1)" if is_learned else "factor", x_log=True)
+    line(figure, positions, column[:, 0], "logarithm" if is_learned else "factor", BLUE)
+    words = f"{text(column[0, 0])} at position 1, {text(column[-1, 0])} at {FAR:,}."
+    if is_learned:
+        words += " Each head multiplies it by its slope and adds its intercept: 0 and 1 before training, a factor of 1."
+    return Picture(figure, words)
+
+
 def slopes(view: View) -> Picture | None:
     """Draw the slope of each head."""
     if not isinstance(view.encoding, Alibi):
@@ -217,6 +260,8 @@ PICTURES: dict[str, tuple[str, Callable[[View], Picture | None]]] = {
     "rotation": ("Rotation of one pair", rotation),
     "dot-products": ("Dot product with the middle row", dot_products),
     "decay": ("Scores by distance", decay),
+    "distances": ("Remapped distances", distances),
+    "factors": ("Factors of queries", factors),
     "slopes": ("Slopes", slopes),
     "errors": ("Computed in float32 and bfloat16", errors),
 }

@@ -9,9 +9,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
+from posenc_core.encodings.remapping import RemappedRotary
 
 from .catalogue import KINDS, SCALINGS, divisors, usual
-from .controls import INNER, LENGTH, NONE, VIEWS, WITH, Control, fields_of, kind_control, views_of
+from .controls import FIELDS, INNER, LENGTH, NONE, OF_ROTARY, VIEWS, WITH, Control, fields_of, kind_control, views_of
 from .view import View
 
 Values = dict[str, Any]
@@ -151,8 +152,10 @@ def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
         pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
         lists = {name: divisors(value, pairs) for name, value in inner.items() if isinstance(value, tuple)}
         fields["scaling"] = {"kind": scaling.__name__} | inner | lists
-    if "length" in cls.__dataclass_fields__:
+    if "length" in cls.__dataclass_fields__ and "length" not in fields:
         fields["length"] = values["length"]
+    if issubclass(cls, RemappedRotary):
+        fields["rotary"] = {"kind": "Rotary"} | {name: fields.pop(name) for name in OF_ROTARY}
     return Encoding.from_dict({"kind": cls.__name__} | fields)
 
 
@@ -160,8 +163,9 @@ def _fields(cls: type[Value], values: Mapping[str, Any], prefix: str) -> dict[st
     """Return the values of the fields of a class, as `from_dict` takes them."""
     names = [control.name for control in fields_of(cls, prefix)]
     words = {"yes": True, "no": False}
+    plain = {name: name.removeprefix(prefix) for name in names}
     return {
-        name.removeprefix(prefix): words.get(values[name], values[name])
+        FIELDS.get(plain[name], plain[name]): words.get(values[name], values[name])
         if isinstance(values[name], str)
         else values[name]
         for name in names
@@ -172,13 +176,14 @@ def _values_of(value: Value) -> dict[str, Any]:
     """Return the values of the controls that make an encoding or a scaling; those of its scaling are left out."""
     values: dict[str, Any] = {}
     for control in fields_of(type(value)):
-        field = getattr(value, control.name)
+        holder = value.rotary if isinstance(value, RemappedRotary) and control.name in OF_ROTARY else value
+        field = getattr(holder, FIELDS.get(control.name, control.name))
         if control.name == "scaling":
             field = NONE if field is None else type(field).__name__
         elif control.name == "seq_len" and field is None:
             field = vars(value)["original_max_position_embeddings"]
         values[control.name] = {True: "yes", False: "no"}[field] if isinstance(field, bool) else field
-    if hasattr(value, "length"):
+    if hasattr(value, "length") and "trained_length" not in values:
         values[LENGTH.name] = value.length
     return values
 

@@ -62,7 +62,8 @@ def presets() -> dict[str, tuple[tuple[str, str], ...]]:
 
 def _encodings(position: PositionEncodings, part: str = "") -> Iterator[tuple[str, Encoding]]:
     """Yield a name and an encoding for each of a model: the part, and where it is."""
-    for where, encoding in (*position.additive, *position.rotary, *position.scoring):
+    factors = (("queries", position.query_scale),)
+    for where, encoding in (*position.additive, *position.rotary, *position.scoring, *factors):
         if encoding is not None:
             name = " ".join(filter(None, (part, (where or "").replace("_", " ")))) or "all layers"
             yield f"{name}: {type(encoding).__name__}", encoding

@@ -25,6 +25,7 @@ from posenc_core.encodings import (
     RotaryEncoding,
     SwinBias,
 )
+from posenc_core.encodings.remapping import RemappedRotary
 
 from .catalogue import initial_parameters, is_image
 
@@ -119,12 +120,15 @@ class View:
     def scores(self, queries: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return what the positions of tokens make of the scores of these queries and keys: `(queries, keys)`.
 
-        Where it rotates, the product of a query and a key of ones, divided by their width; where it adds to the scores,
-        what it adds; where it adds to embeddings, the product of the rows divided by their width.
+        Where it rotates, the product of a query and a key of ones, divided by their width, and NaN for keys that are
+        hidden; where it adds to the scores, what it adds; where it adds to embeddings, the product of the rows divided
+        by their width.
         """
         encoding, positions = self.encoding, self.positions()
         if isinstance(encoding, PositionScoring):
             return self.biases(queries, keys)[self.head]
+        if isinstance(encoding, RemappedRotary):
+            return self._remapped_scores(encoding, queries, keys)
         if isinstance(encoding, RotaryEncoding):
             weights = initial_parameters(encoding)
             q, k = (np.ones((len(tokens), encoding.head_dim)) for tokens in (queries, keys))
@@ -134,6 +138,12 @@ class View:
         if table is None:
             raise TypeError(f"`encoding` must have a table or scores, got {encoding!r}.")
         return (table[queries] @ table[keys].T).astype(np.float64) / table.shape[1]
+
+    def _remapped_scores(self, encoding: RemappedRotary, queries: Any, keys: Any) -> npt.NDArray[np.float64]:
+        q, k = (np.ones((1, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
+        placed = Placed(encoding, queries, keys)
+        scores = np.asarray(placed.products(*placed.rotate(q, k)), np.float64)[0] / encoding.head_dim
+        return np.where(np.isinf(scores), np.nan, scores)
 
     def biases(self, queries: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return what a scoring encoding adds to the scores: `(heads, queries, keys)`."""

@@ -97,7 +97,7 @@ def loaded(config: Any, layer_type: str | None) -> Any:
 
     types = (layer_type,) if layer_type else layer_types(config) or (None,)
     loaded = [load_rope(config, layer_type=one) for one in types]
-    rotating = [encoding for encoding in loaded if encoding is not None]
+    rotating = [getattr(one, "rotary", one) for one in loaded if one is not None]  # modules know no chunks
     if any(encoding != rotating[0] for encoding in rotating):
         raise ValueError(f"layers of the types {', '.join(map(str, types))} have different RoPE, and it has one.")
     return rotating[0] if rotating else None

@@ -40,6 +40,11 @@ class Scoring(Encoding):
         return False
 
     @property
+    def adds_later_keys(self) -> bool:
+        """Whether keys can be taken block by block from the last on, as `later_keys` has what those before them get."""
+        return False
+
+    @property
     def needs_integer_positions(self) -> bool:
         """Whether positions or offsets are indices of a table, so that they must be integers."""
         return False
@@ -71,6 +76,17 @@ class Scoring(Encoding):
         Returns:
             Array that broadcasts to `(batch, heads, queries, keys)`.
         """
+
+    def later_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
+        """Return what the keys of a block add to the scores of all keys before it, `(..., queries, 1)`.
+
+        Args:
+            weights: as in `scores`.
+            content: queries, keys and their scores, -inf where a key is hidden.
+        Raises:
+            TypeError: unless `adds_later_keys`.
+        """
+        raise TypeError(f"`later_keys` is 0 or depends on more than a sum in {shown(self)}.")
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, attention: Array

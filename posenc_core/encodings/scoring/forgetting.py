@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.gates import decay_bias, log_sigmoid
+from ...attention.gates import decay_bias, log_sigmoid, sum_of_visible
 from ...attention.relative import Positions
 from ..base import Parameter, Tables
 from .base import ContentScoring
@@ -50,6 +50,10 @@ class ForgettingBias(ContentScoring):
     def needs_all_keys(self) -> bool:
         return True
 
+    @property
+    def adds_later_keys(self) -> bool:
+        return True
+
     def constants(self, max_len: int) -> Tables:
         return {}
 
@@ -66,7 +70,27 @@ class ForgettingBias(ContentScoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        xp, k = namespace_of(content.k), content.k
-        w, b = (xp.astype(weights[name], dtype_of(k)) for name in ("w", "b"))
-        by_head = xp.matrix_transpose(xp.sum(xp.matmul(k, w), axis=-3, keepdims=False))
-        return decay_bias(log_sigmoid(by_head + xp.expand_dims(b, axis=-1)), content.scores)
+        return decay_bias(_log_gates(weights, content.k), content.scores)
+
+    def later_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
+        return sum_of_visible(_log_gates(weights, content.k), content.scores)
+
+    def sums(self, weights: Mapping[str, Array], k: Array) -> Array:
+        """Return the sum of `log(sigmoid(w · k + b))` over all keys up to each, `(..., heads, keys)`.
+
+        Without masked keys before the query, the bias of a pair is the sum of the query's key less that of the key.
+
+        Args:
+            weights: the parameters, by name.
+            k: the keys, `(..., heads, keys, head_dim)`.
+        """
+        gates = _log_gates(weights, k)
+        return namespace_of(gates).cumulative_sum(gates, axis=-1)
+
+
+def _log_gates(weights: Mapping[str, Array], k: Array) -> Array:
+    """Return the logarithm of the gate of each key for each head, `(..., heads, keys)`."""
+    xp = namespace_of(k)
+    w, b = (xp.astype(weights[name], dtype_of(k)) for name in ("w", "b"))
+    by_head = xp.matrix_transpose(xp.sum(xp.matmul(k, w), axis=-3, keepdims=False))
+    return log_sigmoid(by_head + xp.expand_dims(b, axis=-1))

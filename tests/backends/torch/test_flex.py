@@ -149,16 +149,60 @@ CONTENT = [
     Cope(num_heads=2, head_dim=4, max_position=3),
     DecomposedBias(num_heads=2, head_dim=4, window=(2, 3)),
     DebertaBias(num_heads=2, head_dim=4, max_distance=3),
-    RelativeLogits(num_heads=2, head_dim=4, max_distance=3, num_curves=2),
-    ForgettingBias(num_heads=2, head_dim=4),
 ]
 
 
 @pytest.mark.parametrize("encoding", CONTENT, ids=repr)
 def test_content_based_encodings_are_rejected(encoding):
     for bias in (encoding, AttentionBias(encoding)):
-        with pytest.raises(ValueError, match=re.escape("`bias` must look at positions alone, got " + repr(encoding))):
+        with pytest.raises(
+            ValueError, match="`bias` must look at positions alone, or be .*, got " + re.escape(repr(encoding))
+        ):
             score_mod(bias)
+
+
+LOGITS = RelativeLogits(num_heads=2, head_dim=4, max_distance=3, num_curves=2, std=1.0)
+FORGETTING = ForgettingBias(num_heads=2, head_dim=4, gate_bias=1.0, std=1.0)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "start"),
+    [
+        (False, 0),
+        (False, 3),
+        (False, torch.tensor([0, 5])),
+        pytest.param(True, torch.tensor([0, 5]), marks=pytest.mark.slow),
+    ],
+    ids=["0", "3", "rows", "compiled"],
+)
+@pytest.mark.parametrize("encoding", [LOGITS, FORGETTING], ids=["RelativeLogits", "ForgettingBias"])
+def test_queries_or_keys_may_be_given(encoding, compiled, start):
+    torch.manual_seed(1)
+    layer, q, k = layer_of(encoding), torch.randn(2, 2, 7, 4), torch.randn(2, 2, 12, 4)
+    rows = torch.broadcast_to(torch.as_tensor(start), (2,))
+    hidden = torch.arange(12) > (rows[:, None] + torch.arange(7))[:, None, :, None]
+    scores = (q @ k.mT / 2).masked_fill(hidden, -torch.inf)
+    wanted = torch.softmax(layer(scores, start=start, q=q, k=k), -1) @ k
+    add = score_mod(layer, start=start, queries=q, keys=k)
+
+    def causal_too(score, b, h, q_idx, kv_idx):
+        score = add(score, b, h, q_idx, kv_idx)
+        return torch.where(kv_idx <= q_idx + rows[b], score, -torch.inf)
+
+    torch.compiler.reset()
+    function = torch.compile(flex_attention) if compiled else flex_attention
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eager code is slow
+        got = function(q, k, k, score_mod=causal_too)
+    np.testing.assert_allclose(got, wanted, atol=2e-6)
+
+
+def test_queries_and_keys_must_be_those_of_the_heads():
+    for encoding, name in ((LOGITS, "queries"), (FORGETTING, "keys")):
+        with pytest.raises(ValueError, match=re.escape(f"`{name}` must have shape (batch, 2, {name}, 4)")):
+            score_mod(AttentionBias(encoding))
+        with pytest.raises(ValueError, match=re.escape("got (1, 1, 3, 4)")):
+            score_mod(AttentionBias(encoding), **{name: torch.zeros(1, 1, 3, 4)})
 
 
 def test_learned_encodings_need_their_layer():

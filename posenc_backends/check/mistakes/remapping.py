@@ -1,0 +1,62 @@
+"""Mistakes in remapped positions: sizes of windows, groups and chunks, and those of the rotation itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+from posenc_core.encodings import DualChunk, ReRoPE
+from posenc_core.encodings.remapping import RemappedRotary
+from posenc_core.positions.sequences import LIMIT
+
+from ..candidates import Candidate, Tables
+from .base import Mistake, of_rotary, with_fields, with_tables
+from .bias import mistakes_of_two_positions
+from .positions import at_positions
+from .rotary import rotary_mistakes
+
+
+def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
+    """Yield the mistakes in products of queries and keys with this encoding."""
+    yield Mistake("remapping ignored", "every distance is kept", _keep_distances)
+    for name in (field.name for field in fields(encoding) if field.name != "rotary"):
+        for step in (1, -1):
+            size = getattr(encoding, name) + step
+            yield Mistake(f"{name} off by one", f"`{name}` is {size}", with_fields(**{name: size}))
+    if isinstance(encoding, DualChunk):
+        smaller = {name: getattr(encoding, name) - 1 for name in ("chunk_size", "local_size")}
+        description = f"no distance is greater than {encoding.chunk_size - 1}; chunks have {encoding.chunk_len} tokens"
+        yield Mistake("largest distance off by one", description, with_fields(**smaller))
+    for step in (1, -1):
+        description = f"all positions are {'larger' if step > 0 else 'smaller'} by 1"
+        yield Mistake("positions off by one", description, partial(_move, step=step))
+    yield from map(_with_either_mask, mistakes_of_two_positions())
+    yield from map(of_rotary, rotary_mistakes(encoding.rotary))
+    scale = encoding.head_dim**-0.25
+    description = "products are divided by the square root of the width"
+    yield of_rotary(Mistake("products scaled", description, with_tables(lambda *tables: _scaled(tables, scale))))
+
+
+def _move(candidate: Candidate, step: int) -> list[Candidate]:
+    return at_positions(candidate, candidate.positions + step)
+
+
+def _with_either_mask(mistake: Mistake) -> Mistake:
+    """Return a mistake in positions that may or may not be made in the mask as well."""
+
+    def change(candidate: Candidate) -> Iterator[Candidate]:
+        for one in mistake.change(candidate):
+            yield from (one, replace(one, mask_positions=candidate.positions))
+
+    return mistake._replace(change=change)
+
+
+def _keep_distances(candidate: Candidate) -> list[Candidate]:
+    encoding: Any = candidate.encoding
+    return [replace(candidate, encoding=ReRoPE(rotary=encoding.rotary, window=LIMIT - 1))]
+
+
+def _scaled(tables: Tables, scale: float) -> Tables:
+    return tuple(table * scale for table in tables)
