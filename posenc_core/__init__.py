@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DynamicPositionBias,
         Encoding,
         Fire,
+        FoPE,
         ForgettingBias,
         FourierFeatures,
         GridSinusoidal,
@@ -89,6 +90,7 @@ __all__ = [
     "DynamicPositionBias",
     "Encoding",
     "Fire",
+    "FoPE",
     "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",
@@ -165,7 +167,7 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire "
+        "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire FoPE "
         "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
         "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures "
         "RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "

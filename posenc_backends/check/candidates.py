@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import Additive, Encoding, PositionScoring, QueryEncoding, RotaryEncoding, XPos
+from posenc_core.encodings import Additive, Encoding, PositionScoring, QueryEncoding, RotaryEncoding, Tabular, XPos
 from posenc_core.encodings.additive.base import in_columns
 from posenc_core.tables.frequencies import as_float64
 
@@ -85,6 +85,8 @@ class Candidate:
             ValueError: if the encoding is not defined at these positions.
         """
         tables = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
+        if isinstance(self.encoding, Tabular) and self.encoding.mixes_rows:
+            tables = self.encoding.mixed(self.weights, tables)
         for change in self.changes:
             one = change.at(self.positions) if isinstance(change, StillFrom) else change
             tables = one(*tables) if len(tables) != 4 else (*one(*tables[:2]), *one(*tables[2:]))
@@ -120,7 +122,7 @@ class Candidate:
             return (_factors(encoding, self.weights, positions),)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
-        if encoding.parameters():
+        if encoding.parameters() and not isinstance(encoding, RotaryEncoding):
             return (_learned_table(encoding, self.weights, positions),)
         return _exact_tables(encoding, positions, self.dtype)
 
@@ -153,7 +155,11 @@ class Candidate:
             raise ValueError("Angles overflow.")
         cos, sin = np.cos(angles), np.sin(angles)
         if isinstance(self.encoding, RotaryEncoding):
-            return cos * at_zero, sin * at_quarter
+            cos, sin = cos * at_zero, sin * at_quarter
+            if frequencies.all():
+                return cos, sin
+            exact = _exact_tables(self.encoding, self.positions)  # a pair that stands still may have any constants
+            return tuple(np.where(frequencies == 0, *both) for both in zip(exact, (cos, sin), strict=True))
         table = cos * at_zero + sin * at_quarter
         if not frequencies.all():
             table = np.where(frequencies == 0, _exact_tables(self.encoding, self.positions)[0], table)

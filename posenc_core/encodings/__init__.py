@@ -16,6 +16,7 @@ from .query_scale import LearnedQueryScale, QueryEncoding, QueryScale
 from .remapping import DualChunk, LeakyReRoPE, RemappedRotary, ReRoPE, SelfExtend
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
+from .rotary.fope import FoPE
 from .rotary.learned import LearnedRotary
 from .rotary.multimodal import MultimodalRotary
 from .rotary.rotary import Rotary
@@ -50,6 +51,7 @@ __all__ = [
     "DynamicPositionBias",
     "Encoding",
     "Fire",
+    "FoPE",
     "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",

@@ -64,6 +64,9 @@ class Tabular(Encoding):
     #: Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table.
     computes_rows: ClassVar[bool] = False
 
+    #: Whether a layer changes rows of its tables by its parameters, by `mixed`.
+    mixes_rows: ClassVar[bool] = False
+
     #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
     needs_attention: ClassVar[bool] = False
 
@@ -72,6 +75,11 @@ class Tabular(Encoding):
 
     #: The row of a learned table that belongs to position 0.
     offset: ClassVar[int] = 0
+
+    @property
+    def table_heads(self) -> int | None:
+        """The number of heads that have rows of their own; None where all have the same."""
+        return None
 
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any], dtype: DType = np.float32) -> Tables:
@@ -86,6 +94,17 @@ class Tabular(Encoding):
         raise TypeError(
             f"`rows_of` is for encodings whose rows are computed from parameters, got {shown(self)}; call `rows`."
         )
+
+    def mixed(self, weights: Mapping[str, Array], rows: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Compute rows from those of tables and from the parameters of a layer, in its framework; by default the same.
+
+        Args:
+            weights: the constants and parameters of a layer, by name.
+            rows: rows of the tables, `(..., length, columns)` each.
+        Returns:
+            Rows of the same shape; with an axis of `table_heads` before the length where each head has its own.
+        """
+        return rows
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
         """Return the derivatives of `rows` with respect to the positions, by table; empty where rows are not smooth."""

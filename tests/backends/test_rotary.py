@@ -9,6 +9,7 @@ import pytest
 from posenc_core import (
     AxialRotary,
     DynamicNTK,
+    FoPE,
     LearnedRotary,
     LongRoPE,
     MultimodalRotary,
@@ -32,6 +33,7 @@ LONGROPE = Rotary(
     ),
 )
 DYNAMIC = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=16))
+MIXED = FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5)
 MULTIMODAL = MultimodalRotary(head_dim=12, layout="half", sections=(2, 2, 2), arrangement="interleaved")
 
 
@@ -103,8 +105,8 @@ def test_a_traced_layer_rejects_another_seq_len(on, to_backend, monkeypatch):
 
 @pytest.mark.parametrize(
     "encoding",
-    [XPos(head_dim=8, layout="half", scale_base=5), LONGROPE, DYNAMIC, LearnedRotary(head_dim=8, layout="half")],
-    ids=lambda encoding: type(encoding.scaling or encoding).__name__,
+    [XPos(head_dim=8, layout="half", scale_base=5), LONGROPE, DYNAMIC, LearnedRotary(head_dim=8, layout="half"), MIXED],
+    ids=lambda encoding: type(getattr(encoding, "scaling", None) or encoding).__name__,
 )
 @pytest.mark.parametrize("length", [6, 20])
 def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length):

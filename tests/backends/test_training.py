@@ -24,6 +24,7 @@ POSITIONS = [
     encodings.Learned(dim=16, length=7),
     encodings.Rotary(head_dim=8, layout="interleaved"),
     encodings.LearnedRotary(head_dim=8, layout="half"),
+    encodings.FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5),
     encodings.XPos(head_dim=8, layout="half"),
     encodings.Alibi(num_heads=2),
     encodings.LearnedSinusoidal(dim=16),

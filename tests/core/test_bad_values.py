@@ -86,6 +86,20 @@ SWEEP = [
         ROTATING | {"std": NOT_NEGATIVE, "precision": (*WORD, "float32")},
     ),
     (
+        e.FoPE,
+        {"head_dim": 8, "layout": "half", "num_terms": 3},
+        {
+            "head_dim": EVEN,
+            "base": ABOVE_1,
+            "num_terms": (*COUNT, 5),
+            "num_heads": (*MAYBE_COUNT, 2**16 + 1),
+            "floor_sine": (*SIZE, 2),
+            "std": NOT_NEGATIVE,
+        }
+        | ROTARY,
+    ),
+    (e.FoPE, {"head_dim": 8, "layout": "half", "length": 9}, {"length": (*COUNT, 6, 2**32)}),
+    (
         e.MultimodalRotary,
         {"head_dim": 4, "layout": "half", "sections": (1, 1, 0)},
         ROTATING | {"sections": (None, 2, (1, 1, 1), (3, -1, 0), (2.0, 0, 0), (True, 1, 0)), "arrangement": WORD},

@@ -12,6 +12,7 @@ from posenc_core.encodings import (
     DecomposedBias,
     DynamicPositionBias,
     Fire,
+    FoPE,
     ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
@@ -120,6 +121,36 @@ def test_frequencies_that_are_learned():
     rotary = LearnedRotary(head_dim=4, layout="half")
     assert check(cos_sin, rotary, parameters={"alpha": alpha}).precision == "exact"
     assert check(lambda p: cos_sin(p + 1), rotary, parameters={"alpha": alpha}).names == ("positions off by one",)
+
+
+def mixed(encoding, weights, change=lambda cos, sin: (cos, sin)):
+    narrow = {name: np.float32(array) for name, array in weights.items()}
+
+    def rope(q, k, positions):
+        tables = change(*encoding.mixed(narrow, encoding.cos_sin(positions)))
+        tables = [table if table.ndim == 2 or encoding.num_heads else table[:, None] for table in tables]
+        return tuple(rotate_pairs(x, *tables, pairing=encoding.pairing) for x in (q, k))
+
+    return rope
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        FoPE(head_dim=8, layout="half", num_terms=3),
+        FoPE(head_dim=8, layout="interleaved", length=1024, num_heads=3, floor_sine=0, direction="inverse"),
+    ],
+    ids=["shared", "heads"],
+)
+def test_rows_that_are_mixed(encoding):
+    weights = {name: np.float32(5 * array) for name, array in weights_of(encoding).items()}
+    assert check(mixed(encoding, weights), encoding, parameters=weights).status == 0
+    swapped = {"cos_mixing": weights["sin_mixing"], "sin_mixing": weights["cos_mixing"]}
+    assert check(mixed(encoding, swapped), encoding, parameters=weights).status == 1
+    flipped = mixed(encoding, weights, lambda cos, sin: (cos, -sin))
+    assert check(flipped, encoding, parameters=weights).names == ("sign flipped",)
+    tables = lambda positions: encoding.mixed(weights, encoding.cos_sin(positions))
+    assert check(tables, encoding, parameters=weights).status == 0
 
 
 BIASES = [

@@ -22,6 +22,7 @@ from attention import attend, attention
 from augmentation import augmentation
 from content_scoring import content_scoring
 from defects import defects
+from fope import fope
 from kernels import kernels
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
@@ -243,6 +244,7 @@ MAKERS = (
     rotation,
     turns,
     learned_rotary,
+    fope,
     defects,
     alibi,
     attention,

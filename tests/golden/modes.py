@@ -7,6 +7,7 @@ from typing import Any
 
 import mpmath as mp
 from additive import rows_of
+from fope import NAMES, rotated, table
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded, sinusoidal_row
 from rope import angles_of, channels, entry_of, turned_back, turned_row
@@ -97,6 +98,11 @@ def _rotary() -> Iterator[GoldenCase]:
         yield _turned(fields, dtype, {"start": start} if start else None)
     far = [[(3 * p) % LENGTH + 2**20 - 60 * b for p in range(LENGTH)] for b in range(2)]
     yield _turned(rotary | {"direction": "inverse"}, inputs={"positions": far})
+    for dtype, start, shape in (("float32", LONG, (3, 3)), ("float16", None, (2, 3, 3))):
+        heads = {"num_heads": 2} if len(shape) > 2 else {}
+        yield _mixed(
+            rotary | {"kind": "FoPE", "num_terms": 3, **heads}, shape, dtype, {"start": start} if start else None
+        )
     text = [list(range(LENGTH)), *grid]
     for fields, dtype, at in (
         (rotary | {"kind": "MultimodalRotary", "sections": [2, 1, 1]}, "float16", text),
@@ -125,6 +131,22 @@ def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | Non
     forward = each(arange_like(*shape), turned_row)
     back = each(arange_like(*shape, first=FIRST_WEIGHT), turned_back)
     return golden_case | {"result": chosen(forward, bits), "gradient": chosen(back, bits)}
+
+
+def _mixed(fields: GoldenCase, of_matrix: Any, dtype: str, inputs: GoldenCase | None) -> GoldenCase:
+    """Return queries of two heads, rotated by sums of frequencies, with all digits."""
+    shape, learned = (2, 2, LENGTH, 8), {name: arange_like(*of_matrix, first=i) for i, name in enumerate(NAMES)}
+
+    def each(tokens: Any, sign: int) -> Any:
+        def token(b: int, h: int, p: int) -> Any:
+            cos_sin = table(fields, learned, h, _place(inputs or {}, b, p)[0])
+            return rotated(tokens[b][h][p], [(cos, sign * sin) for cos, sin in cos_sin], fields)
+
+        return [[[token(b, h, p) for p in range(LENGTH)] for h in range(2)] for b in range(2)]
+
+    golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs, learned)
+    result, gradient = each(arange_like(*shape), 1), each(arange_like(*shape, first=FIRST_WEIGHT), -1)
+    return golden_case | {"result": chosen(result, DTYPES[dtype]), "gradient": chosen(gradient, DTYPES[dtype])}
 
 
 def _place(inputs: GoldenCase, row: int, p: int) -> tuple[int, ...]:

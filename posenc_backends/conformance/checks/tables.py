@@ -48,22 +48,22 @@ def query_factors(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     return Measurement(ulps(factors[0], np.array(case["table"]).astype(np.float32)), EXACT)
 
 
-def learned_query_factors(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check queries times learned factors, in ulp of the largest."""
-    got = _with_learned_factors(on, case)(array_of(on, [case["x"]]), positions=np.array(case["positions"]))
+def given_parameters(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check queries times learned factors, or rotated by mixed tables, in ulp of the largest."""
+    got = _with_parameters(on, case)(array_of(on, [case["x"]]), positions=np.array(case["positions"]))
     return measure(on, got, [case["result"]], MULTIPLIED)
 
 
-def learned_query_gradients(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the gradients of slopes and intercepts, in ulp of the largest."""
-    layer, x, weights = (_with_learned_factors(on, case), *(array_of(on, [case[name]]) for name in ("x", "weights")))
+def gradients_of_parameters(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradients of the given parameters, in ulp of the largest."""
+    layer, x, weights = (_with_parameters(on, case), *(array_of(on, [case[name]]) for name in ("x", "weights")))
     options = {"positions": np.array(case["positions"])}
     got = [on.testing.parameter_gradient(layer, name, x, weights, **options) for name in case["gradients"]]
     wanted = [*case["gradients"].values()]
     return measure(on, np.stack([on.backend.to_numpy(gradient) for gradient in got]), wanted, MULTIPLIED)
 
 
-def _with_learned_factors(on: BackendUnderTest, case: GoldenCase) -> Any:
+def _with_parameters(on: BackendUnderTest, case: GoldenCase) -> Any:
     numbers = {name: np.array(learned, np.float32) for name, learned in case["parameters"].items()}
     return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
 

@@ -118,7 +118,7 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
         self.width, self.axes = self.encoding.head_dim, self.encoding.num_axes
-        self.backend = View.backend if self.encoding.computes_rows else ConstantTables()
+        self.backend = View.backend if self.encoding.parameters() else ConstantTables()
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return queries, or queries and keys, rotated; meanwhile the sequence is the axis before the last."""

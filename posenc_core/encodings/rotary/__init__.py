@@ -2,6 +2,7 @@
 
 from .axial import Arrangement, AxialRotary, Series, Unit
 from .base import Direction, Precision, RotaryEncoding
+from .fope import FoPE
 from .learned import LearnedRotary
 from .multimodal import MultimodalRotary, Sections
 from .rotary import Rotary
@@ -11,6 +12,7 @@ __all__ = [
     "Arrangement",
     "AxialRotary",
     "Direction",
+    "FoPE",
     "LearnedRotary",
     "MultimodalRotary",
     "Precision",

@@ -12,7 +12,18 @@ from jax import numpy as jnp
 
 from posenc_backends import jax as posenc
 from posenc_backends.jax import flax as modules
-from posenc_core import Alibi, Fire, Learned, LearnedRotary, LearnedSinusoidal, QueryScale, Rotary, Sinusoidal, T5Bias
+from posenc_core import (
+    Alibi,
+    Fire,
+    FoPE,
+    Learned,
+    LearnedRotary,
+    LearnedSinusoidal,
+    QueryScale,
+    Rotary,
+    Sinusoidal,
+    T5Bias,
+)
 
 from .plain import tokens
 
@@ -153,6 +164,7 @@ LAYERS = [
     ("PositionalEncoding", (16,), {"encoding": LearnedSinusoidal(dim=16)}, (X,)),
     ("PositionalEncoding", (16,), {"encoding": Sinusoidal(dim=16)}, (X,)),
     ("RotaryEmbedding", (LearnedRotary(head_dim=16, layout="half"),), {}, (X,)),
+    ("RotaryEmbedding", (FoPE(head_dim=16, layout="half", num_terms=5, std=0.5),), {}, (X,)),
     ("AttentionBias", (Fire(num_heads=2),), {}, (np.zeros((1, 2, 5, 5), np.float32),)),
     ("MultiHeadAttention", (16, 2), {"bias": True, "position": T5Bias(num_heads=2)}, (X, X, X, np.array([3, 2]))),
 ]

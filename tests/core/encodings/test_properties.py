@@ -15,6 +15,7 @@ from posenc_core import (
     DynamicNTK,
     DynamicPositionBias,
     Fire,
+    FoPE,
     ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
@@ -60,6 +61,7 @@ TABULAR = [  # an encoding, its tables, and which of the three it says yes to
     (Rotary(**ROTARY), "cos sin", ""),
     (Rotary(**ROTARY, scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=32)), "cos sin", ""),
     (LearnedRotary(**ROTARY), "", "computes_rows"),
+    (FoPE(**ROTARY, num_terms=3), "cos sin", "mixes_rows"),
     (MultimodalRotary(**ROTARY, sections=(2, 1, 1)), "cos sin", ""),
     (AxialRotary(**ROTARY, axes_dims=(4, 4)), "cos sin", "needs_positions"),
     (AxialRotary(**ROTARY, axes_dims=(8,)), "cos sin", "needs_positions"),
@@ -90,7 +92,7 @@ def test_tables_are_named_and_have_one_row_per_position(encoding, names, true):
     learned = {name: parameter.shape for name, parameter in encoding.parameters().items()}
     shapes = {name: table.shape for name, table in encoding.constants(9).items()} | learned
     assert [name for name, shape in shapes.items() if shape[0] == 9] == names.split()
-    for name in ("needs_positions", "computes_rows", "key_tables"):
+    for name in ("needs_positions", "computes_rows", "mixes_rows", "key_tables"):
         assert getattr(encoding, name) is (name == true)
 
 
