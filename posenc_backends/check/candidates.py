@@ -84,9 +84,9 @@ class Candidate:
         Raises:
             ValueError: if the encoding is not defined at these positions.
         """
-        tables = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
-        if isinstance(self.encoding, Tabular) and self.encoding.mixes_rows:
-            tables = self.encoding.mixed(self.weights, tables)
+        rows = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
+        mixed = self.encoding.mixed(self.weights, rows) if isinstance(self.encoding, Tabular) else rows
+        tables = tuple(np.asarray(table) for table in mixed)
         for change in self.changes:
             one = change.at(self.positions) if isinstance(change, StillFrom) else change
             tables = one(*tables) if len(tables) != 4 else (*one(*tables[:2]), *one(*tables[2:]))

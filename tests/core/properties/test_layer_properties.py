@@ -52,7 +52,7 @@ def has_axes(encoding):
 def test_chunks_with_a_cache_equal_the_whole_sequence(kind, data, rng, chunks):
     encoding, length = data.draw(IN_ATTENTION[kind]), sum(chunks)
     assume(length and (getattr(encoding, "max_seq_len", None) or length) >= length)  # longer ones change frequencies
-    heads = (getattr(encoding, "num_heads", None) or 2)
+    heads = getattr(encoding, "num_heads", None) or 2
     kv_heads = data.draw(st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0]))
     layer = attention(encoding, rng, kv_heads)
     x = rng.normal(size=(2, length, layer.num_hiddens))
