@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
-from ..encodings import AxialRotary, Rotary
+from ..encodings import AxialRotary, FoPE, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
 from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
+from .fope import is_fope, load_fope
 from .diffusers import load_diffusers
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
@@ -28,7 +29,7 @@ from .written import written
 
 def load_rope(
     config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
-) -> Rotary | AxialRotary | None:
+) -> Rotary | AxialRotary | FoPE | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
@@ -50,8 +51,9 @@ def load_rope(
             without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`. The default is the
             text model.
     Returns:
-        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `AxialRotary` if
-        tokens have rows and columns, in a vision tower those of `vision_positions`; None if these layers have no RoPE.
+        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `FoPE` if it has
+        `fope_init_factor`, or `AxialRotary` if tokens have rows and columns, in a vision tower those of
+        `vision_positions`; None if these layers have no RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
             chosen, there is no such part, or its rotation is unknown.
@@ -81,7 +83,7 @@ def load_rope(
     return rotary
 
 
-def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
     _check_one_axis(config)
@@ -92,7 +94,7 @@ def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | N
     return rotary
 
 
-def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) -> str | None:
+def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | None) -> str | None:
     """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
     note = NOTES.get(model_type(config))
     if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
@@ -100,7 +102,7 @@ def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | None) ->
     return None
 
 
-def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
     """Return the encoding of the layers; None if they have no RoPE."""
     model = model_of(config)
     if not is_rotary(config, model):
@@ -117,7 +119,7 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
     return rotary
 
 
-def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
     """Load the RoPE of a config of diffusers or timm, whose layers are all alike and whose layout follows from it."""
     for name, value in (("layer_type", layer_type), ("layout", layout)):
         if value is not None:
@@ -143,7 +145,7 @@ def _any_type(config: dict[str, Any], model: Model) -> str | None:
 
 def _build(
     parameters: dict[str, Any], config: dict[str, Any], layer_type: str | None, layout: Layout
-) -> Rotary | AxialRotary | None:
+) -> Rotary | AxialRotary | FoPE | None:
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
     model = model_of(config)
     scaling = rope_type_of(parameters).scaling(parameters)
@@ -164,6 +166,8 @@ def _build(
         "scaling": scaling,
         "max_len": _max_len(parameters),
     }
+    if is_fope(parameters):
+        return load_fope(fields, parameters, config)
     return _dealt(fields, model.dealt) if model.dealt > 1 else with_axes(fields, parameters, model)
 
 
