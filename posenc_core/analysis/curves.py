@@ -11,6 +11,7 @@ from .._array_api.checks import check_integer, check_numbers, check_rank, check_
 from ..encodings import (
     Additive,
     Encoding,
+    FoPE,
     FourierFeatures,
     GridSinusoidal,
     Learned,
@@ -22,6 +23,7 @@ from ..encodings import (
 from ..encodings.additive.base import SinusoidalColumns
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.grids import grid, normalized_grid
+from .differences import check_turns
 
 MOST_POSITIONS = 2**20  # of a picture
 Float32s = npt.NDArray[np.float32]
@@ -31,7 +33,8 @@ Float64s = npt.NDArray[np.float64]
 def rows(encoding: Encoding, length: int) -> Float32s:
     """Return the table of an encoding, one row for each position.
 
-    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation.
+    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation. That of `FoPE` is the
+    one before its matrices mix it.
 
     Args:
         encoding: an additive or rotary encoding with a fixed table.
@@ -48,7 +51,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
            [0.54 , 0.841]], dtype=float32)
     """
     positions = _first(length)
-    if isinstance(encoding, Rotary):
+    if isinstance(encoding, Rotary | FoPE):
         cos, sin = encoding.cos_sin(positions)
         return np.stack([cos, sin], axis=-1).reshape(len(positions), -1)
     if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
@@ -92,6 +95,9 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     if isinstance(encoding, Rotary):
         fields = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
         return Rotary.from_dict(fields | {"kind": "Rotary"})
+    if isinstance(encoding, FoPE):
+        turning = encoding.frequencies()[: encoding.terms]
+        return Rotary(head_dim=2 * len(turning), layout=encoding.layout, frequencies=turning)
     if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
         return None
     frequencies = np.unique(encoding.angular_frequencies())[::-1]
@@ -140,6 +146,7 @@ def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     array([1.   , 0.92 , 0.699])
     """
     check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
+    check_turns("rotary", rotary)
     cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(_first(length)))
     sums = np.hypot(np.cumsum(cos, axis=-1), np.cumsum(sin, axis=-1)).mean(axis=-1)
     return sums / sums[0]

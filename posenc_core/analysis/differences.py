@@ -120,7 +120,7 @@ def difference(
         seq_len: the length of the sequence, for frequencies that depend on it.
     Raises:
         TypeError: if `a` or `b` is not a rotary encoding, or a number is none.
-        ValueError: if a number is out of range.
+        ValueError: if a number is out of range, or learned matrices mix the frequencies of an encoding (`FoPE`).
 
     >>> from posenc_core import Linear, Rotary
     >>> plain = Rotary(head_dim=4, layout="half")
@@ -130,6 +130,7 @@ def difference(
     """
     for name, encoding in (("a", a), ("b", b)):
         check_type(name, encoding, RotaryEncoding, "a rotary encoding")
+        check_turns(name, encoding)
     positions = check_integer("positions", positions, maximum=LIMIT)
     any_layout = check_flag("any_layout", any_layout)
     check_tolerance(tolerance)
@@ -153,6 +154,14 @@ def difference(
             if pair.axis_a != pair.axis_b or _is_before(dict(pair.first_off)[tolerance], positions)
         ),
     )
+
+
+def check_turns(name: str, rotary: RotaryEncoding) -> None:
+    """Raise unless each pair is rotated by one angle."""
+    if rotary.mixes_rows:
+        raise ValueError(
+            f"`{name}` must have one frequency for each pair, got {shown(rotary)}, whose matrices mix them."
+        )
 
 
 def check_tolerance(tolerance: object) -> None:

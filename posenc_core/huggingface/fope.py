@@ -40,12 +40,16 @@ def load_fope(fields: Mapping[str, Any], parameters: Mapping[str, Any], config: 
     heads = None
     if separate:
         heads = next(iter(values_of(config, ("num_key_value_heads", "num_attention_heads")).values()), None)
+        if heads is None:
+            raise ValueError(f"`num_key_value_heads` is missing: FoPE needs it beside `{FOPE[1]}`.")
         check_size("num_key_value_heads", heads)
     if terms is not None:
         check_size(FOPE[2], terms)
         size: dict[str, Any] = {"num_terms": min(terms, fields["head_dim"] // 2)}
     else:
-        check_size(LENGTH, parameters[LENGTH])
+        if parameters[LENGTH] is None:
+            raise ValueError(f"`{LENGTH}` is missing: FoPE needs it or `{FOPE[2]}`.")
+        check_size(LENGTH, parameters[LENGTH], minimum=7)  # 2π is above 6: nothing turns within 6
         size = {"length": parameters[LENGTH]}
     names = ("head_dim", "layout", "base", "direction")
     encoding = FoPE(**{name: fields[name] for name in names}, **size, num_heads=heads)

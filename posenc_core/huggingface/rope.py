@@ -12,8 +12,8 @@ from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
 from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
-from .fope import is_fope, load_fope
 from .diffusers import load_diffusers
+from .fope import is_fope, load_fope
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .layer_types import attention_types, listed, parameters_of
@@ -83,7 +83,9 @@ def load_rope(
     return rotary
 
 
-def load_text(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
+def load_text(
+    config: dict[str, Any], layer_type: str | None, layout: Layout | None
+) -> Rotary | AxialRotary | FoPE | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
     _check_one_axis(config)
@@ -119,7 +121,9 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
     return rotary
 
 
-def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
+def _load_foreign(
+    config: dict[str, Any], layer_type: str | None, layout: Layout | None
+) -> Rotary | AxialRotary | FoPE | None:
     """Load the RoPE of a config of diffusers or timm, whose layers are all alike and whose layout follows from it."""
     for name, value in (("layer_type", layer_type), ("layout", layout)):
         if value is not None:
