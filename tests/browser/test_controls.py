@@ -75,6 +75,7 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
     kinds = (KINDS | SCALINGS).items()
     without = {name: arguments(kind) - {each.name for each in fields_of(kind)} for name, kind in kinds}
     assert {name: sorted(fields) for name, fields in without.items() if fields} == {
+        "FoPE": ["length", "num_heads", "pairing", "terms"],
         "Learned": ["length"],  # the number of positions that are drawn
         "LearnedRotary": ["frequencies", "max_len", "own", "pairing"],
         "MultimodalRotary": ["frequencies", "max_len", "own", "pairing"],
@@ -92,7 +93,7 @@ def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
         "Cope", "DebertaBias", "DecomposedBias", "ForgettingBias", "RelativeLogits", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
     remapped = {"DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"}
-    assert concrete - KINDS.keys() == scoring | remapped | {"FoPE", "LearnedQueryScale", "QueryScale"}
+    assert concrete - KINDS.keys() == scoring | remapped | {"LearnedQueryScale", "QueryScale"}
 
 
 ABSTRACT = {

@@ -14,6 +14,7 @@ from posenc_core.encodings import (
     DynamicPositionBias,
     Encoding,
     Fire,
+    FoPE,
     FourierFeatures,
     GridSinusoidal,
     Integer,
@@ -56,7 +57,8 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
     "added to scores": (Alibi, Sandwich),
     "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias, SwinV2Bias,
+        Learned, LearnedSinusoidal, LearnedRotary, FoPE, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias,
+        SwinV2Bias,
     ),
 }  # fmt: skip
 KINDS: dict[str, type[Encoding]] = {cls.__name__: cls for group in GROUPS.values() for cls in group}
@@ -112,6 +114,7 @@ def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
 
 USUAL: dict[type[Encoding], dict[str, Callable[[Mapping[str, Any]], Any]]] = {
     AxialRotary: {"axes_dims": _equal_shares},
+    FoPE: {"num_terms": lambda fields: max(fields["head_dim"] // 4, 1)},
     MultimodalRotary: {"sections": _sections},
     GridSinusoidal: {"num_axes": lambda fields: 3 if fields["convention"] == "diffusers" else 2},
 }

@@ -14,6 +14,7 @@ from posenc_core._values import Value
 from posenc_core.encodings import (
     Binary,
     Encoding,
+    FoPE,
     FourierFeatures,
     Learned,
     Normalized,
@@ -196,6 +197,8 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "depth": partial(Number, lowest=1, highest=8),
     "trained_window": partial(Numbers, lowest=1, highest=16, counts=(2, 2), optional=True),
     "rate": partial(_real, lowest=0.01, highest=10, step=None),
+    "num_terms": partial(Number, lowest=1, highest=256),
+    "floor_sine": partial(Number, lowest=0, highest=1),
     "threshold": partial(_real, lowest=1, highest=4096, step=None),
 })  # fmt: skip
 DEFAULTS = {
@@ -210,6 +213,8 @@ DEFAULTS = {
     ("LearnedRotary", "layout"): "half",
     ("LearnedRotary", "std"): 0.1,
     ("LearnedSinusoidal", "std"): 0.1,
+    ("FoPE", "layout"): "half",
+    ("FoPE", "std"): 0.1,
     ("AxialRotary", "layout"): "half",
     ("MultimodalRotary", "layout"): "half",
     ("MultimodalRotary", "sections"): None,
@@ -231,6 +236,9 @@ CELL = Number(
 VIEWS = {control.name: control for control in (LENGTH, SIDE, PAIR, HEAD, CELL, POSITION)}
 
 
+DRAWN = (Normalized, Learned)  # their length is the number of positions that are drawn
+
+
 def kind_control(prefix: str = "") -> Words:
     """Return the control that chooses the encoding; with the prefix `WITH`, the second one, which may be none."""
     if prefix:
@@ -243,8 +251,8 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     """Yield a control for each field of an encoding or a scaling that is a number or a word."""
     hints = get_type_hints(cls)
     for name, field in signature(cls).parameters.items():
-        if cls in (Normalized, Learned) and name == LENGTH.name:
-            continue  # it is the number of positions that are drawn
+        if name == LENGTH.name or (cls is FoPE and name == "num_heads"):
+            continue  # `LENGTH` says how many positions are drawn, of tokens without heads
         control = _control(name, hints.get(name))
         if control is None:
             continue
@@ -265,7 +273,7 @@ def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
     more = [CELL] if is_image(cls, num_axes) else []
     if issubclass(cls, PositionScoring):
         return tuple(dict.fromkeys([size, HEAD, *more]))
-    if issubclass(cls, Rotary):
+    if issubclass(cls, Rotary | FoPE):
         return size, PAIR, *more, POSITION
     return (size, PAIR, POSITION) if issubclass(cls, Sine | Sinusoidal | Timestep) else (size, *more)
 

@@ -11,7 +11,7 @@ from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 
 from .catalogue import KINDS, SCALINGS, divisors, usual
-from .controls import INNER, LENGTH, NONE, VIEWS, WITH, Control, fields_of, kind_control, views_of
+from .controls import DRAWN, INNER, LENGTH, NONE, VIEWS, WITH, Control, fields_of, kind_control, views_of
 from .view import View
 
 Values = dict[str, Any]
@@ -151,8 +151,8 @@ def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
         pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
         lists = {name: divisors(value, pairs) for name, value in inner.items() if isinstance(value, tuple)}
         fields["scaling"] = {"kind": scaling.__name__} | inner | lists
-    if "length" in cls.__dataclass_fields__:
-        fields["length"] = values["length"]
+    if cls in DRAWN:
+        fields[LENGTH.name] = values[LENGTH.name]
     return Encoding.from_dict({"kind": cls.__name__} | fields)
 
 
@@ -178,7 +178,7 @@ def _values_of(value: Value) -> dict[str, Any]:
         elif control.name == "seq_len" and field is None:
             field = vars(value)["original_max_position_embeddings"]
         values[control.name] = {True: "yes", False: "no"}[field] if isinstance(field, bool) else field
-    if hasattr(value, "length"):
+    if isinstance(value, DRAWN):
         values[LENGTH.name] = value.length
     return values
 
