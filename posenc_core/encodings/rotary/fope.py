@@ -46,8 +46,8 @@ class FoPE(RotaryEncoding):
         TypeError: if a size is not an integer.
         ValueError: if a size is out of range, not one of `length` and `num_terms` is given, no frequency is above the
             floor, or `placement` is given.
-    Source: Hua et al. 2024, section 4 (arXiv:2412.17739); the code of Intern-S1-Pro and of the authors, in which at most
-        `head_dim` / 4 pairs are sums.
+    Source: Hua et al. 2024, section 4 (arXiv:2412.17739); the programs of Intern-S1-Pro and of the authors. In that of
+        the authors, at most `head_dim` / 4 pairs are sums.
 
     >>> FoPE(head_dim=8, layout="half", length=1024).frequencies()
     array([1.  , 0.1 , 0.01, 0.  ])
