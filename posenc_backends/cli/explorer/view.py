@@ -110,8 +110,8 @@ class View:
         if not isinstance(encoding, RotaryEncoding):
             return None
         cos_sin = self._rows() if encoding.computes_rows else encoding.cos_sin(self.positions())
-        cos_sin = encoding.mixed(initial_parameters(encoding), cos_sin)
-        return np.stack(cos_sin, axis=-1).reshape(self.length, -1)
+        mixed: tuple[Any, ...] = encoding.mixed(initial_parameters(encoding), cos_sin)
+        return np.stack(mixed, axis=-1).reshape(self.length, -1)
 
     def _rows(self) -> tuple[Any, ...]:
         weights: Mapping[str, Any] = self.encoding.constants(1) | initial_parameters(self.encoding)
