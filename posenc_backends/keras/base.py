@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from posenc_core.encodings import Encoding
-from posenc_core.encodings.base import Tables
+from posenc_core.encodings.base import Parameter, Tables
 
 from .backend import BACKEND, from_numpy
 from .state import ENCODING_KEY, check_encoding, encoding_bytes
@@ -96,7 +96,7 @@ class Layer(Module):
         self.learned = {
             name: self.add_weight(
                 shape=parameter.shape,
-                initializer=keras.initializers.RandomNormal(parameter.mean, parameter.std),
+                initializer=partial(_initial, parameter),
                 autocast=False,
                 name=name,
             )
@@ -119,6 +119,11 @@ class Layer(Module):
     def get_config(self) -> dict[str, Any]:
         """Return what the layer can be made of again."""
         return {**super().get_config(), "encoding": self.encoding.to_dict()}
+
+
+def _initial(parameter: Parameter, shape: tuple[int, ...], dtype: Any = None) -> Any:
+    """Return the initial numbers of a parameter, as Keras calls it."""
+    return parameter.initial(keras.initializers.RandomNormal(0.0, 1.0)(shape, dtype))
 
 
 def _revived(given: Any) -> Any:

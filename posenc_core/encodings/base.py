@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, shown
-from .._array_api.namespace import Array, dtype_name
+from .._array_api.namespace import A, Array, dtype_name
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
 from ..tables.sincos import DType
@@ -21,11 +21,29 @@ Tables = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A learned array: its shape, and the normal distribution of its initial numbers."""
+    """A learned array: its shape, and how its initial numbers follow from normally distributed ones.
+
+    Args:
+        shape: of the array.
+        std: standard deviation of the initial numbers.
+        mean: of the initial numbers.
+        start: returns the initial numbers from an array of this shape with numbers of mean 0 and standard deviation 1,
+            in its framework, where they are not merely scaled; in place of `std` and `mean`.
+    """
 
     shape: tuple[int, ...]
-    std: float
+    std: float = 1.0
     mean: float = 0.0
+    start: Callable[[Any], Any] | None = field(default=None, repr=False)
+
+    def initial(self, drawn: A) -> A:
+        """Return the initial numbers, given an array of this shape with numbers of mean 0 and standard deviation 1.
+
+        >>> Parameter(shape=(2,), std=0.5, mean=1.0).initial(np.array([0.0, 2.0]))
+        array([1., 2.])
+        """
+        numbers: Any = drawn * self.std + self.mean if self.start is None else self.start(drawn)
+        return cast("A", numbers)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

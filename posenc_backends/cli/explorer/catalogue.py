@@ -77,7 +77,7 @@ def initial_parameters(encoding: Encoding) -> dict[str, Any]:
     """Return numbers of each parameter, from the distribution that a layer starts from, with seed 0."""
     generator = np.random.default_rng(0)
     return {
-        name: generator.normal(parameter.mean, parameter.std, parameter.shape).astype(np.float32)
+        name: parameter.initial(generator.standard_normal(parameter.shape)).astype(np.float32)
         for name, parameter in encoding.parameters().items()
     }
 
