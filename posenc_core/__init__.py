@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         LearnedQueryScale,
         LearnedRotary,
         LearnedSinusoidal,
+        MixedRotary,
         MultimodalRotary,
         Normalized,
         Placed,
@@ -104,6 +105,7 @@ __all__ = [
     "Linear",
     "Llama3",
     "LongRoPE",
+    "MixedRotary",
     "Multimodal",
     "MultimodalRotary",
     "NTKAlpha",
@@ -169,9 +171,9 @@ _MODULES = {
     "encodings": (
         "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire FoPE "
         "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures "
-        "RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "
-        "TransformerXLBias XPos"
+        "LearnedRotary LearnedSinusoidal MixedRotary MultimodalRotary Normalized Placed QueryScale "
+        "RandomFourierFeatures RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias "
+        "SwinV2Bias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

@@ -18,7 +18,7 @@ from posenc_backends import load
 
 from . import tooling
 from .checks import additive, attention, content, peer_bugs, scoring, tables
-from .errors import ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
+from .errors import LEARNED, ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
 
 SHARE = 6
 
@@ -118,6 +118,8 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("gradient", "learned_query_scale", tables.gradients_of_parameters),
     ("forward", "fope", tables.given_parameters),
     ("gradient", "fope", tables.gradients_of_parameters),
+    ("forward", "mixed_rotary", partial(tables.given_parameters, limit=LEARNED)),
+    ("gradient", "mixed_rotary", partial(tables.gradients_of_parameters, limit=LEARNED)),
     ("table", "remapping", tables.remapped_tables),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),

@@ -18,6 +18,7 @@ from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.fope import FoPE
 from .rotary.learned import LearnedRotary
+from .rotary.mixed import MixedRotary
 from .rotary.multimodal import MultimodalRotary
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
@@ -62,6 +63,7 @@ __all__ = [
     "LearnedQueryScale",
     "LearnedRotary",
     "LearnedSinusoidal",
+    "MixedRotary",
     "MultimodalRotary",
     "Normalized",
     "Parameter",

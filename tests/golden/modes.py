@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import mpmath as mp
 from additive import rows_of
 from fope import NAMES, rotated, table
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, GoldenCase, arange_like, chosen, described
+from mixed_rotary import table as mixed_table
 from numbers_of import DTYPES, rounded, sinusoidal_row
 from rope import angles_of, channels, entry_of, turned_back, turned_row
 from scoring_modes import attention_modes, scoring_modes
@@ -100,9 +102,15 @@ def _rotary() -> Iterator[GoldenCase]:
     yield _turned(rotary | {"direction": "inverse"}, inputs={"positions": far})
     for dtype, start, shape in (("float32", LONG, (3, 3)), ("float16", None, (2, 3, 3))):
         heads = {"num_heads": 2} if len(shape) > 2 else {}
-        yield _mixed(
-            rotary | {"kind": "FoPE", "num_terms": 3, **heads}, shape, dtype, {"start": start} if start else None
-        )
+        learned = {name: arange_like(*shape, first=i) for i, name in enumerate(NAMES)}
+        fields = rotary | {"kind": "FoPE", "num_terms": 3, **heads}
+        of_place = partial(_sums_of_frequencies, fields, learned)
+        yield _by_head(fields, learned, of_place, dtype, {"start": start} if start else None)
+    mixed = rotary | {"kind": "MixedRotary", "num_heads": 2}
+    frequencies = [[[f / 8 for f in pairs] for pairs in axis] for axis in arange_like(2, 2, 4)]
+    for dtype in ("float32", "bfloat16"):
+        of_place = partial(mixed_table, mixed, frequencies)
+        yield _by_head(mixed, {"frequencies": frequencies}, of_place, dtype, {"positions": grid})
     text = [list(range(LENGTH)), *grid]
     for fields, dtype, at in (
         (rotary | {"kind": "MultimodalRotary", "sections": [2, 1, 1]}, "float16", text),
@@ -133,13 +141,20 @@ def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | Non
     return golden_case | {"result": chosen(forward, bits), "gradient": chosen(back, bits)}
 
 
-def _mixed(fields: GoldenCase, of_matrix: Any, dtype: str, inputs: GoldenCase | None) -> GoldenCase:
-    """Return queries of two heads, rotated by sums of frequencies, with all digits."""
-    shape, learned = (2, 2, LENGTH, 8), {name: arange_like(*of_matrix, first=i) for i, name in enumerate(NAMES)}
+def _sums_of_frequencies(fields: GoldenCase, learned: GoldenCase, head: int, place: tuple[int, ...]) -> Any:
+    """Return cosine and sine of each pair of a head by FoPE."""
+    return table(fields, learned, head, place[0])
+
+
+def _by_head(
+    fields: GoldenCase, learned: GoldenCase, of_place: Any, dtype: str, inputs: GoldenCase | None
+) -> GoldenCase:
+    """Return queries of two heads, each rotated by `of_place(head, place)`, with all digits."""
+    shape = (2, 2, LENGTH, 8)
 
     def each(tokens: Any, sign: int) -> Any:
         def token(b: int, h: int, p: int) -> Any:
-            cos_sin = table(fields, learned, h, _place(inputs or {}, b, p)[0])
+            cos_sin = of_place(h, _place(inputs or {}, b, p))
             return rotated(tokens[b][h][p], [(cos, sign * sin) for cos, sin in cos_sin], fields)
 
         return [[[token(b, h, p) for p in range(LENGTH)] for h in range(2)] for b in range(2)]

@@ -75,6 +75,7 @@ SETS = (
     GoldenSet("learned", ("gradient",), 1, "largest"),
     GoldenSet("learned_sinusoidal", ("result", "gradient"), LEARNED, "largest"),
     GoldenSet("learned_rotary", ("result", "gradient"), LEARNED, "largest"),
+    GoldenSet("mixed_rotary", ("result", "gradients"), LEARNED, "largest"),
     GoldenSet("fope", ("result", "gradients"), MULTIPLIED, "largest"),
     GoldenSet("learned_query_scale", ("result", "gradients"), MULTIPLIED, "largest"),
 )

@@ -4,6 +4,7 @@ from .axial import Arrangement, AxialRotary, Series, Unit
 from .base import Direction, Precision, RotaryEncoding
 from .fope import FoPE
 from .learned import LearnedRotary
+from .mixed import MixedRotary
 from .multimodal import MultimodalRotary, Sections
 from .rotary import Rotary
 from .xpos import XPos
@@ -14,6 +15,7 @@ __all__ = [
     "Direction",
     "FoPE",
     "LearnedRotary",
+    "MixedRotary",
     "MultimodalRotary",
     "Precision",
     "Rotary",
