@@ -12,7 +12,16 @@ import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import Additive, Encoding, PositionScoring, QueryEncoding, RotaryEncoding, Tabular, XPos
+from posenc_core.encodings import (
+    Additive,
+    Encoding,
+    MixedRotary,
+    PositionScoring,
+    QueryEncoding,
+    RotaryEncoding,
+    Tabular,
+    XPos,
+)
 from posenc_core.encodings.additive.base import in_columns
 from posenc_core.tables.frequencies import as_float64
 
@@ -120,6 +129,8 @@ class Candidate:
             return (self._bias(encoding),)
         if isinstance(encoding, QueryEncoding):
             return (_factors(encoding, self.weights, positions),)
+        if isinstance(encoding, MixedRotary):
+            return self._cos_sin_by_head(encoding)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
         if encoding.parameters() and not isinstance(encoding, RotaryEncoding):
@@ -145,6 +156,15 @@ class Candidate:
         if not encoding.parameters():
             return encoding.bias(queries, keys)
         return encoding.score({**encoding.constants(0), **self.weights}, queries, keys)
+
+    def _cos_sin_by_head(self, encoding: MixedRotary) -> Tables:
+        """Compute cosine and sine of angles that are sums over the axes, `(..., heads, length, pairs)`."""
+        angles = np.zeros(1)
+        for own, each in zip(self.positions, self.weights["frequencies"], strict=True):
+            term = _angles(own[..., None, :, None], each[:, None, :], self.arithmetic)
+            angles = _rounded(angles + term, self.arithmetic.angles)
+        sign = -1 if encoding.direction == "inverse" else 1
+        return np.cos(angles).astype(self.dtype), (sign * np.sin(angles)).astype(self.dtype)
 
     def _rounded_tables(self) -> Tables:
         """Compute each column at the rounded angle; a column that is not a sine or cosine stays exact."""

@@ -21,6 +21,7 @@ from posenc_core.encodings import (
     LearnedQueryScale,
     LearnedRotary,
     LearnedSinusoidal,
+    MixedRotary,
     MultimodalRotary,
     Normalized,
     QueryScale,
@@ -151,6 +152,36 @@ def test_rows_that_are_mixed(encoding):
     assert check(flipped, encoding, parameters=weights).names == ("sign flipped",)
     tables = lambda positions: encoding.mixed(weights, encoding.cos_sin(positions))
     assert check(tables, encoding, parameters=weights).status == 0
+
+
+@pytest.mark.parametrize("num_axes", [2, 3])
+def test_rotations_along_learned_directions(num_axes):
+    encoding = MixedRotary(head_dim=12, layout="interleaved", num_heads=3, num_axes=num_axes)
+    weights = {name: np.float32(array) for name, array in weights_of(encoding).items()}
+
+    def rope(frequencies, change=lambda positions: positions, sign=1):
+        def rotated(q, k, positions):
+            at = change(np.asarray(positions, frequencies.dtype))[..., None, :, None]
+            angles = sum(own * each[:, None, :] for own, each in zip(at, frequencies, strict=True))
+            cos, sin = (np.float32(f(angles)) for f in (np.cos, np.sin))
+            return tuple(rotate_pairs(x, cos, sign * sin, pairing=encoding.pairing) for x in (q, k))
+
+        return rotated
+
+    def precision(frequencies):
+        return check(rope(frequencies), encoding, parameters=weights, allow="float32 angles").precision
+
+    exact = np.float64(weights["frequencies"])
+    assert check(rope(exact), encoding, parameters=weights).status == 0
+    assert precision(exact) == "rounded once"
+    assert precision(weights["frequencies"]) == "float32 angles"
+    for wrong, name in (
+        (rope(exact, sign=-1), "sign flipped"),
+        (rope(exact, lambda positions: positions + 1), "positions off by one"),
+        (rope(exact, lambda positions: positions[::-1]), "axes swapped"),
+        (rope(exact[:, ::-1]), "heads reversed"),
+    ):
+        assert check(wrong, encoding, parameters=weights).names == (name,)
 
 
 BIASES = [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number, shown
-from ..._array_api.namespace import A, Array, in_float32, namespace_of
+from ..._array_api.namespace import A, Array, dtype_name, in_float32, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.frequencies import as_float64, geometric
 from ..base import Parameter, Tables
@@ -95,13 +95,14 @@ class MixedRotary(RotaryEncoding):
         return {"frequencies": Parameter(shape=(self.num_axes, self.num_heads, self.pairs), start=self._initial)}
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, Array]:
-        """Return cosine and sine from the frequencies of a layer, float32.
+        """Return cosine and sine from the frequencies of a layer: float32, or float64 if the frequencies are.
 
         The shape is `(heads, length, pairs)` for positions `(length,)` or `(axes, length)`, and
         `(batch, heads, length, pairs)` for `(axes, batch, length)`.
         """
-        xp = namespace_of(positions)
-        frequencies, at = xp.astype(weights["frequencies"], xp.float32), xp.astype(positions, xp.float32)
+        xp, frequencies = namespace_of(positions), weights["frequencies"]
+        dtype = frequencies.dtype if dtype_name(frequencies) == "float64" else xp.float32
+        frequencies, at = xp.astype(frequencies, dtype), xp.astype(positions, dtype)
         angles: Any = 0
         for axis in range(self.num_axes):
             along = at if len(at.shape) == 1 else at[axis, ...]
