@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import AxialRotary, FoPE, Rotary
+from ..encodings import AxialRotary, FoPE, MixedRotary, Rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
@@ -104,7 +104,7 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     rotary, text_config = load_rope(config, layer_type=layer_type), read(config)
     if rotary is None:
         return Layers(layer_type=layer_type)
-    if isinstance(rotary, AxialRotary):
+    if isinstance(rotary, AxialRotary | MixedRotary):
         raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")  # noqa: TRY004  # its content
     original, longest = _lengths(rotary, text_config)
     return Layers(

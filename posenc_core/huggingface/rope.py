@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
-from ..encodings import AxialRotary, FoPE, Rotary
+from ..encodings import AxialRotary, FoPE, MixedRotary, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
@@ -29,7 +29,7 @@ from .written import written
 
 def load_rope(
     config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
-) -> Rotary | AxialRotary | FoPE | None:
+) -> Rotary | AxialRotary | FoPE | MixedRotary | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
@@ -53,7 +53,8 @@ def load_rope(
     Returns:
         `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `FoPE` if it has
         `fope_init_factor`, or `AxialRotary` if tokens have rows and columns, in a vision tower those of
-        `vision_positions`; None if these layers have no RoPE.
+        `vision_positions`, or `MixedRotary` if a model of timm learns its frequencies; None if these layers have no
+        RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
             chosen, there is no such part, or its rotation is unknown.
@@ -123,7 +124,7 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
 
 def _load_foreign(
     config: dict[str, Any], layer_type: str | None, layout: Layout | None
-) -> Rotary | AxialRotary | FoPE | None:
+) -> Rotary | AxialRotary | MixedRotary | None:
     """Load the RoPE of a config of diffusers or timm, whose layers are all alike and whose layout follows from it."""
     for name, value in (("layer_type", layer_type), ("layout", layout)):
         if value is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core._array_api.checks import shown
-from posenc_core.encodings import AxialRotary, FoPE, Rotary
+from posenc_core.encodings import AxialRotary, FoPE, MixedRotary, Rotary
 from posenc_core.formats.safetensors import ITEM_SIZES
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import read
@@ -251,7 +251,7 @@ def _width(config: Any) -> tuple[int, int, Any]:
     return widths.pop()
 
 
-def _ropes(config: Any) -> list[Rotary | AxialRotary | FoPE]:
+def _ropes(config: Any) -> list[Rotary | AxialRotary | FoPE | MixedRotary]:
     """Return the encodings of the layers that rotate."""
     ropes = [load_rope(config, layer_type=layer_type) for layer_type in layer_types(config) or (None,)]
     found = [rope for rope in ropes if rope is not None]
