@@ -22,6 +22,7 @@ from posenc_core.encodings import (
     Learned,
     LearnedRotary,
     LearnedSinusoidal,
+    MixedRotary,
     MultimodalRotary,
     Normalized,
     RandomFourierFeatures,
@@ -57,7 +58,7 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
     "added to scores": (Alibi, Sandwich),
     "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, FoPE, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias,
+        Learned, LearnedSinusoidal, LearnedRotary, FoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias,
         SwinV2Bias,
     ),
 }  # fmt: skip
@@ -70,7 +71,7 @@ SCALINGS: dict[str, type[Scaling]] = {
 
 def is_image(cls: type[Encoding], num_axes: int = 1) -> bool:
     """Return whether an encoding is drawn for the cells of an image."""
-    return cls in (GridSinusoidal, AxialRotary, MultimodalRotary, SwinBias, SwinV2Bias) or num_axes > 1
+    return cls in (GridSinusoidal, AxialRotary, MixedRotary, MultimodalRotary, SwinBias, SwinV2Bias) or num_axes > 1
 
 
 def initial_parameters(encoding: Encoding) -> dict[str, Any]:
@@ -115,6 +116,7 @@ def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
 USUAL: dict[type[Encoding], dict[str, Callable[[Mapping[str, Any]], Any]]] = {
     AxialRotary: {"axes_dims": _equal_shares},
     FoPE: {"num_terms": lambda fields: max(fields["head_dim"] // 4, 1)},
+    MixedRotary: {"rotary_dim": lambda fields: fields["head_dim"] - fields["head_dim"] % (2 * fields["num_axes"])},
     MultimodalRotary: {"sections": _sections},
     GridSinusoidal: {"num_axes": lambda fields: 3 if fields["convention"] == "diffusers" else 2},
 }

@@ -17,6 +17,7 @@ from posenc_core.encodings import (
     FoPE,
     FourierFeatures,
     Learned,
+    MixedRotary,
     Normalized,
     PositionScoring,
     Rotary,
@@ -215,6 +216,7 @@ DEFAULTS = {
     ("LearnedSinusoidal", "std"): 0.1,
     ("FoPE", "layout"): "half",
     ("FoPE", "std"): 0.1,
+    ("MixedRotary", "layout"): "interleaved",
     ("AxialRotary", "layout"): "half",
     ("MultimodalRotary", "layout"): "half",
     ("MultimodalRotary", "sections"): None,
@@ -271,7 +273,7 @@ def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
     size = SIDE if is_image(cls, num_axes) else LENGTH
     size = HEAD if cls in (SwinBias, SwinV2Bias) else size
     more = [CELL] if is_image(cls, num_axes) else []
-    if issubclass(cls, PositionScoring):
+    if issubclass(cls, PositionScoring | MixedRotary):
         return tuple(dict.fromkeys([size, HEAD, *more]))
     if issubclass(cls, Rotary | FoPE):
         return size, PAIR, *more, POSITION

@@ -49,7 +49,7 @@ def scores(view: View) -> Picture:
     values = view.scores(tokens, tokens)
     first, last = tokens[0], tokens[-1]
     back, ahead = text(values[-1, 0]), text(values[0, -1])
-    what = f"Head {view.head}: " if isinstance(view.encoding, PositionScoring) else ""
+    what = f"Head {view.head}: " if view.has_heads else ""
     words = f"{what}{back} from query {last} to key {first}, {ahead} from query {first} to key {last}."
     if len(tokens) < view.length:
         words += f" One position of {tokens[1]} is drawn."

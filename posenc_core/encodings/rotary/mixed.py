@@ -61,6 +61,8 @@ class MixedRotary(RotaryEncoding):
         check_number("base", self.base, above=1)
         if self.rotary_dim is not None:
             check_integer("rotary_dim", self.rotary_dim, maximum=self.head_dim)
+        if self.rotary_dim == self.head_dim:
+            object.__setattr__(self, "rotary_dim", None)
         if self.rotary_channels % (2 * self.num_axes):
             name = "head_dim" if self.rotary_dim is None else "rotary_dim"
             raise ValueError(
