@@ -58,6 +58,7 @@ FIXED_ROTARY = {
 ROTARY = FIXED_ROTARY | {
     "LearnedRotary": p.LearnedRotary(head_dim=WIDTH, layout="half"),
     "FoPE": p.FoPE(head_dim=WIDTH, layout="half", length=2**11),
+    "MixedRotary": p.MixedRotary(head_dim=WIDTH, layout="half", num_heads=1),
 }
 ADDITIVE = {
     "Sinusoidal": p.Sinusoidal(dim=WIDTH),
