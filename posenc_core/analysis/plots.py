@@ -56,9 +56,10 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     Factors of queries are drawn as a curve, for the first positions and for positions up to 2**20.
 
     Args:
-        encoding: an additive or rotary encoding with a fixed table, `QueryScale`, `Alibi` or `Sandwich`.
+        encoding: an additive encoding with a fixed table, a rotary encoding (what is learned, as `cos_sin` has it),
+            `QueryScale`, `Alibi` or `Sandwich`.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
-            cells of a square or cube, row by row. Coordinates of Fourier features go from -1 to 1.
+            cells of a square or cube, row by row. Coordinates of Fourier features, and those in turns, go from -1 to 1.
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:
