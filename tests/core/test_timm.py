@@ -34,6 +34,8 @@ def test_learned_frequencies():
     np.testing.assert_array_equal(timm_positions(mixed, height=1, width=3), [[0, 1, 2], [0, 0, 0]])
     with rejects(ValueError, "config", "one axis"):
         explain(mixed)
+    with rejects(ValueError, "a", "MixedRotary"):
+        compare_rope(mixed, mixed)
 
 
 def test_transformers_wraps_them():
