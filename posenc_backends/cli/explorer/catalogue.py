@@ -58,8 +58,8 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
     "added to scores": (Alibi, Sandwich),
     "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, FoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias,
-        SwinV2Bias,
+        Learned, LearnedSinusoidal, LearnedRotary, FoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias,
+        SwinBias, SwinV2Bias,
     ),
 }  # fmt: skip
 KINDS: dict[str, type[Encoding]] = {cls.__name__: cls for group in GROUPS.values() for cls in group}
