@@ -55,7 +55,11 @@ FIXED_ROTARY = {
     "MultimodalRotary": p.MultimodalRotary(head_dim=WIDTH, layout="half", sections=(8, 4, 4)),
     "AxialRotary": p.AxialRotary(head_dim=WIDTH, layout="half", axes_dims=(16, 16)),
 }
-ROTARY = FIXED_ROTARY | {"LearnedRotary": p.LearnedRotary(head_dim=WIDTH, layout="half")}
+ROTARY = FIXED_ROTARY | {
+    "LearnedRotary": p.LearnedRotary(head_dim=WIDTH, layout="half"),
+    "FoPE": p.FoPE(head_dim=WIDTH, layout="half", length=2**11),
+    "MixedRotary": p.MixedRotary(head_dim=WIDTH, layout="half", num_heads=1),
+}
 ADDITIVE = {
     "Sinusoidal": p.Sinusoidal(dim=WIDTH),
     "LearnedSinusoidal": p.LearnedSinusoidal(dim=WIDTH),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DynamicPositionBias,
         Encoding,
         Fire,
+        FoPE,
         ForgettingBias,
         FourierFeatures,
         GridSinusoidal,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         LearnedQueryScale,
         LearnedRotary,
         LearnedSinusoidal,
+        MixedRotary,
         MultimodalRotary,
         Normalized,
         Placed,
@@ -89,6 +91,7 @@ __all__ = [
     "DynamicPositionBias",
     "Encoding",
     "Fire",
+    "FoPE",
     "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",
@@ -102,6 +105,7 @@ __all__ = [
     "Linear",
     "Llama3",
     "LongRoPE",
+    "MixedRotary",
     "Multimodal",
     "MultimodalRotary",
     "NTKAlpha",
@@ -165,11 +169,11 @@ _MODULES = {
     "attention.blockwise": "attend_by_block",
     "attention.masks": "causal padding same_sequence valid_lengths",
     "encodings": (
-        "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire "
+        "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire FoPE "
         "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures "
-        "RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "
-        "TransformerXLBias XPos"
+        "LearnedRotary LearnedSinusoidal MixedRotary MultimodalRotary Normalized Placed QueryScale "
+        "RandomFourierFeatures RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias "
+        "SwinV2Bias T5Bias Timestep TransformerXLBias XPos"
     ),
     "encodings.write": "write_tables",
     "layers.base": "Backend",

@@ -12,7 +12,16 @@ import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import Additive, Encoding, PositionScoring, QueryEncoding, RotaryEncoding, XPos
+from posenc_core.encodings import (
+    Additive,
+    Encoding,
+    MixedRotary,
+    PositionScoring,
+    QueryEncoding,
+    RotaryEncoding,
+    Tabular,
+    XPos,
+)
 from posenc_core.encodings.additive.base import in_columns
 from posenc_core.tables.frequencies import as_float64
 
@@ -86,7 +95,9 @@ class Candidate:
         Raises:
             ValueError: if the encoding is not defined at these positions.
         """
-        tables = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
+        rows = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
+        mixed = self.encoding.mixed(self.weights, rows) if isinstance(self.encoding, Tabular) else rows
+        tables = tuple(np.asarray(table) for table in mixed)
         for change in self.changes:
             one = change.at(self.positions) if isinstance(change, StillFrom) else change
             tables = one(*tables) if len(tables) != 4 else (*one(*tables[:2]), *one(*tables[2:]))
@@ -121,9 +132,11 @@ class Candidate:
             return (self._bias(encoding),)
         if isinstance(encoding, QueryEncoding):
             return (_factors(encoding, self.weights, positions),)
+        if isinstance(encoding, MixedRotary):
+            return self._cos_sin_by_head(encoding)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
-        if encoding.parameters():
+        if encoding.parameters() and not isinstance(encoding, RotaryEncoding):
             return (_learned_table(encoding, self.weights, positions),)
         return _exact_tables(encoding, positions, self.dtype)
 
@@ -147,6 +160,15 @@ class Candidate:
             return encoding.bias(queries, keys)
         return encoding.score({**encoding.constants(0), **self.weights}, queries, keys)
 
+    def _cos_sin_by_head(self, encoding: MixedRotary) -> Tables:
+        """Compute cosine and sine of angles that are sums over the axes, `(..., heads, length, pairs)`."""
+        angles = np.zeros(1)
+        for own, each in zip(self.positions, self.weights["frequencies"], strict=True):
+            term = _angles(own[..., None, :, None], each[:, None, :], self.arithmetic)
+            angles = _rounded(angles + term, self.arithmetic.angles)
+        sign = -1 if encoding.direction == "inverse" else 1
+        return np.cos(angles).astype(self.dtype), (sign * np.sin(angles)).astype(self.dtype)
+
     def _rounded_tables(self) -> Tables:
         """Compute each column at the rounded angle; a column that is not a sine or cosine stays exact."""
         frequencies, (at_zero, at_quarter) = _frequencies(self.encoding), _columns_at_0_and_90_degrees(self.encoding)
@@ -156,7 +178,11 @@ class Candidate:
             raise ValueError("Angles overflow.")
         cos, sin = np.cos(angles), np.sin(angles)
         if isinstance(self.encoding, RotaryEncoding):
-            return cos * at_zero, sin * at_quarter
+            cos, sin = cos * at_zero, sin * at_quarter
+            if frequencies.all():
+                return cos, sin
+            exact = _exact_tables(self.encoding, self.positions)  # a pair that stands still may have any constants
+            return tuple(np.where(frequencies == 0, *both) for both in zip(exact, (cos, sin), strict=True))
         table = cos * at_zero + sin * at_quarter
         if not frequencies.all():
             table = np.where(frequencies == 0, _exact_tables(self.encoding, self.positions)[0], table)

@@ -88,7 +88,8 @@ class RotateQueriesAndKeys(Signature):
     outputs: ClassVar[tuple[str, ...]] = ("queries", "keys")
 
     def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
-        return [(shape[0], count, shape[1], self.encoding.head_dim) for count in heads[: len(self.outputs)]]
+        counts = (self.encoding.table_heads or count for count in heads[: len(self.outputs)])
+        return [(shape[0], count, shape[1], self.encoding.head_dim) for count in counts]
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
         tables = candidate.tables()
@@ -100,6 +101,8 @@ class RotateQueriesAndKeys(Signature):
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         encoding: Any = candidate.encoding
         lengths = np.asarray(pair_lengths(encoding, results))
+        if encoding.mixes_rows:  # of a sum of many terms, each rounded
+            return np.full_like(lengths, lengths.max(initial=0))
         return (
             lengths if candidate.apply is None else np.broadcast_to(lengths.max(axis=-1, keepdims=True), lengths.shape)
         )
@@ -109,7 +112,7 @@ def _rotated(candidate: Candidate, x: Float64s, *tables: Float64s) -> Float64s:
     """Return the tokens rotated by cosine and sine, as the candidate applies them."""
     encoding: Any = candidate.encoding
     used = (table[..., : encoding.pairs] for table in tables)
-    cos, sin = (table if table.ndim == 2 else table[:, None] for table in used)
+    cos, sin = (table if table.ndim == 2 or encoding.table_heads else table[:, None] for table in used)
     apply = candidate.apply or _rotate
     result = apply(x, cos, sin, encoding)
     for outcome in candidate.outcomes:
@@ -146,7 +149,8 @@ class CosSin(Signature):
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         encoding: Any = candidate.encoding
-        return np.full_like(results, encoding.attention_factor)
+        size = np.abs(results).max(initial=0) if encoding.mixes_rows else encoding.attention_factor
+        return np.full_like(results, size)
 
 
 class Table(Signature):

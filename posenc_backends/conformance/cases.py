@@ -18,7 +18,7 @@ from posenc_backends import load
 
 from . import tooling
 from .checks import additive, attention, content, peer_bugs, scoring, tables
-from .errors import ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
+from .errors import LEARNED, ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
 
 SHARE = 6
 
@@ -114,8 +114,12 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("resized", "resizing", tables.resized),
     ("table", "additive_tables", additive.table),
     ("table", "query_scale", tables.query_factors),
-    ("forward", "learned_query_scale", tables.learned_query_factors),
-    ("gradient", "learned_query_scale", tables.learned_query_gradients),
+    ("forward", "learned_query_scale", tables.given_parameters),
+    ("gradient", "learned_query_scale", tables.gradients_of_parameters),
+    ("forward", "fope", tables.given_parameters),
+    ("gradient", "fope", tables.gradients_of_parameters),
+    ("forward", "mixed_rotary", partial(tables.given_parameters, limit=LEARNED)),
+    ("gradient", "mixed_rotary", partial(tables.gradients_of_parameters, limit=LEARNED)),
     ("table", "remapping", tables.remapped_tables),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),

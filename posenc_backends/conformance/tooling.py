@@ -168,7 +168,7 @@ class LayerCase:
         is_half, is_cast = dtype in HALF, dtype != self.dtype
         once = ONCE + 2.0 ** (DIGITS[dtype] - DIGITS[self.dtype] - 1)  # golden numbers have the digits of their tokens
         largest = np.full(wanted.shape, np.nanmax(np.abs(wanted)))
-        if encoding in ("LearnedSinusoidal", "LearnedRotary"):
+        if encoding in ("FoPE", "LearnedSinusoidal", "LearnedRotary", "MixedRotary"):
             return largest, once if is_cast else NEIGHBOUR if is_half else LEARNED
         if self.kind == "RotaryEmbedding" and contracts:
             return self._pair_lengths(wanted), once if is_cast else CONTRACTED

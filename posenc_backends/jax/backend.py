@@ -90,7 +90,7 @@ class Linear(Module):
     children = ("weight", "bias")
 
     def __init__(self, width: int, out: int, bias: bool, key: Array) -> None:
-        self.weight = normal(key, (width, out), 1 / math.sqrt(width))
+        self.weight = normal(key, (width, out)) / math.sqrt(width)
         self.bias = jnp.zeros(out, jnp.float32) if bias else None
 
     def __call__(self, x: Array) -> Array:

@@ -134,9 +134,7 @@ class Layer(EncodingArrays, Module):
         self.set_tables(encoding.constants(max_len))
         named = encoding.parameters().items()
         keys = split(key, len(named))
-        self.parameters = {
-            name: p.mean + normal(own, p.shape, p.std) for (name, p), own in zip(named, keys, strict=True)
-        }
+        self.parameters = {name: p.initial(normal(own, p.shape)) for (name, p), own in zip(named, keys, strict=True)}
 
 
 def _drop(x: Array, rate: float, key: Any) -> Array:

@@ -92,10 +92,7 @@ class Layer(base.EncodingArrays, Module):
         self.set_tables(encoding.constants(max_len))
         rngs = rngs or nnx.Rngs(0)
         self.parameters = nnx.data(
-            {
-                name: nnx.Param(p.mean + normal(rngs.params(), p.shape, p.std))
-                for name, p in encoding.parameters().items()
-            }
+            {name: nnx.Param(p.initial(normal(rngs.params(), p.shape))) for name, p in encoding.parameters().items()}
         )
 
 

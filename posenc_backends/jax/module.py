@@ -41,6 +41,6 @@ def split(key: Any, count: int) -> list[Array]:
     return list(jax.random.split(jax.random.key(0) if key is None else key, count))
 
 
-def normal(key: Array, shape: tuple[int, ...], std: float) -> Array:
-    """Return normally distributed numbers of mean 0, float32 also where JAX would take float64."""
-    return std * jax.random.normal(key, shape, jnp.float32)
+def normal(key: Array, shape: tuple[int, ...]) -> Array:
+    """Return normally distributed numbers of mean 0 and standard deviation 1: float32, not the float64 of x64 mode."""
+    return jax.random.normal(key, shape, jnp.float32)

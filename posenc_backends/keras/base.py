@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from posenc_core.encodings import Encoding
-from posenc_core.encodings.base import Tables
+from posenc_core.encodings.base import Parameter, Tables
 
 from .backend import BACKEND, from_numpy
 from .state import ENCODING_KEY, check_encoding, encoding_bytes
@@ -103,7 +103,7 @@ class Layer(Module):
         self.learned = {
             name: self.add_weight(
                 shape=parameter.shape,
-                initializer=keras.initializers.RandomNormal(parameter.mean, parameter.std),
+                initializer=partial(_initial, parameter),
                 autocast=False,
                 name=name,
             )
@@ -138,6 +138,11 @@ def check_not_ragged(arguments: Iterable[tuple[str, Any]]) -> None:
 def _is_ragged(x: Any) -> bool:
     """Return whether it is a ragged array of TensorFlow, its specification, or such an input of a Keras model."""
     return getattr(x, "ragged_rank", None) is not None or getattr(x, "ragged", False) is True
+
+
+def _initial(parameter: Parameter, shape: tuple[int, ...], dtype: Any = None) -> Any:
+    """Return the initial numbers of a parameter, as Keras calls it."""
+    return parameter.initial(keras.initializers.RandomNormal(0.0, 1.0)(shape, dtype))
 
 
 def _revived(given: Any) -> Any:

@@ -51,7 +51,7 @@ class Layer(Module):
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            setattr(self, name, mx.random.normal(parameter.shape) * parameter.std + parameter.mean)
+            setattr(self, name, parameter.initial(mx.random.normal(parameter.shape)))
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""

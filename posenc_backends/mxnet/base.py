@@ -63,7 +63,7 @@ class LearnedParameter(gluon.Parameter):
     """A parameter of an encoding."""
 
     def __init__(self, name: str, encoding: Encoding, parameter: Parameter) -> None:
-        super().__init__(name, shape=parameter.shape, init=Normal(parameter.mean, parameter.std))
+        super().__init__(name, shape=parameter.shape, init=Initial(parameter))
         self.encoding = encoding
 
     def _load_init(self, data: Any, *rest: Any, **options: Any) -> None:
@@ -76,15 +76,15 @@ class LearnedParameter(gluon.Parameter):
         super()._load_init(data, *rest, **options)
 
 
-class Normal(mx.init.Initializer):
-    """Normally distributed numbers; MXNet's own have mean 0."""
+class Initial(mx.init.Initializer):
+    """The initial numbers of a parameter."""
 
-    def __init__(self, mean: float, std: float) -> None:
-        super().__init__(mean=mean, std=std)
-        self.mean, self.std = mean, std
+    def __init__(self, parameter: Parameter) -> None:
+        super().__init__()
+        self.parameter = parameter
 
     def _init_weight(self, name: str, array: mx.np.ndarray) -> None:
-        array[:] = mx.np.random.normal(self.mean, self.std, array.shape)
+        array[:] = self.parameter.initial(mx.np.random.normal(0, 1, array.shape))
 
 
 @functools.cache

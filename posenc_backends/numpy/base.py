@@ -38,8 +38,8 @@ class Layer(Module):
         self.arrays: dict[str, Any] = {}
         self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
-            drawn = np.random.default_rng().normal(parameter.mean, parameter.std, parameter.shape)
-            self.set_tables({name: drawn.astype(np.float32)})
+            initial = parameter.initial(np.random.default_rng().standard_normal(parameter.shape))
+            self.set_tables({name: initial.astype(np.float32)})
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these arrays in place of those of the same names."""

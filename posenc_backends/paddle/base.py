@@ -10,11 +10,24 @@ from paddle import Tensor, nn
 from paddle.utils import unique_name
 
 from posenc_core.encodings import Encoding
-from posenc_core.encodings.base import Tables
+from posenc_core.encodings.base import Parameter, Tables
 from posenc_core.layers.inputs import learned_by
 
 from .backend import BACKEND, adopted, sized
 from .state import SEPARATOR, check_encoding, loadable
+
+
+class _Initial(nn.initializer.Initializer):
+    """The initial numbers of a parameter."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        super().__init__()
+        self.parameter = parameter
+
+    def forward(self, var: Tensor, block: Any = None) -> None:
+        """Assign them to the variable."""
+        with paddle.no_grad():
+            paddle.assign(self.parameter.initial(paddle.randn(var.shape, var.dtype)), var)
 
 
 @paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
@@ -71,7 +84,7 @@ class Layer(Module):
         self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
             saved_name = unique_name.generate(f"{self.full_name()}.{name}{SEPARATOR}{learned_by(encoding)}")
-            attr = paddle.ParamAttr(saved_name, initializer=nn.initializer.Normal(parameter.mean, parameter.std))
+            attr = paddle.ParamAttr(saved_name, initializer=_Initial(parameter))
             self.add_parameter(name, self.create_parameter(parameter.shape, attr))
 
     def set_tables(self, constants: Tables) -> None:

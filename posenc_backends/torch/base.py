@@ -73,7 +73,7 @@ class Layer(Module):
         self.set_tables(encoding.constants(max_len))
         self._buffers = dict(self.constants) if persistent else {}
         for name, parameter in encoding.parameters().items():
-            self.register_parameter(name, nn.Parameter(torch.randn(parameter.shape) * parameter.std + parameter.mean))
+            self.register_parameter(name, nn.Parameter(parameter.initial(torch.randn(parameter.shape))))
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""

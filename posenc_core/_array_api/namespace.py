@@ -173,3 +173,42 @@ def aligned(table: Array, x: Array, *, seq_axis: int) -> Array:
     if len(sizes) == 3:
         shape[batch] = sizes[0]
     return xp.reshape(table, tuple(shape))
+
+
+def aligned_by_head(table: Array, x: Array, *, seq_axis: int) -> Array:
+    """Return a table `(heads, length, columns)` or `(batch, heads, length, columns)` that fits `x`.
+
+    The heads of `x` lie beside its sequence; if they are more, each head of the table serves neighbouring ones.
+
+    Raises:
+        ValueError: unless `x` has such an axis of heads, and a batch if the table has one.
+    """
+    rank, (*batch, heads, _, _) = len(x.shape), shape_of(table)
+    sequence = seq_axis % rank
+    if rank < 3 + len(batch) or sequence < rank - 3 or sequence == rank - 1:
+        raise ValueError(
+            f"`q` must be (batch, heads, length, head_dim), or with `seq_axis` -3 (batch, length, heads, head_dim), as "
+            f"each head has a table, got shape {tuple(x.shape)} and `seq_axis` {sequence - rank}."
+        )
+    xp = namespace_of(table)
+    count: Any = shape_of(x)[rank - 3 if sequence == rank - 2 else rank - 2]  # of a graph: no integer
+    if isinstance(count, int) and count % heads:
+        raise ValueError(f"`q` must have a multiple of the {heads} heads of the tables, got {count}.")
+    table = repeat_heads(table, count)
+    if sequence == rank - 3:
+        lead = range(len(batch))
+        table = xp.permute_dims(table, (*lead, *(len(batch) + axis for axis in (1, 0, 2))))
+    for _ in range(rank - 3 - len(batch) if batch else 0):
+        table = xp.expand_dims(table, axis=1)
+    return table
+
+
+def repeat_heads(x: A, count: int) -> A:
+    """Return `x`, `(..., heads, length, width)`, with each head repeated beside itself until there are `count`."""
+    *lead, heads, length, width = shape_of(x)
+    if heads == count:
+        return x
+    xp: Any = namespace_of(x)
+    copies = xp.broadcast_to(xp.expand_dims(x, axis=-3), (*lead, heads, count // heads, length, width))
+    repeated: A = xp.reshape(copies, (*lead, count, length, width))
+    return repeated

@@ -11,6 +11,7 @@ from .._array_api.checks import check_integer, check_numbers, check_rank, check_
 from ..encodings import (
     Additive,
     Encoding,
+    FoPE,
     FourierFeatures,
     GridSinusoidal,
     Learned,
@@ -22,6 +23,7 @@ from ..encodings import (
 from ..encodings.additive.base import SinusoidalColumns
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.grids import grid, normalized_grid
+from .differences import check_turns
 
 MOST_POSITIONS = 2**20  # of a picture
 Float32s = npt.NDArray[np.float32]
@@ -31,12 +33,13 @@ Float64s = npt.NDArray[np.float64]
 def rows(encoding: Encoding, length: int) -> Float32s:
     """Return the table of an encoding, one row for each position.
 
-    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation.
+    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation. Where it is learned, it
+    is that of `cos_sin`: of `FoPE` before its matrices mix it, of `MixedRotary` along the axes.
 
     Args:
-        encoding: an additive or rotary encoding with a fixed table.
+        encoding: an additive encoding with a fixed table, or a rotary encoding.
         length: number of positions. For an encoding of several axes: about as many cells of a square or cube, row by
-            row. Coordinates of Fourier features go from -1 to 1.
+            row. Coordinates of Fourier features, and those in turns, go from -1 to 1.
     Returns:
         Shape `(length, columns)`, float32.
     Raises:
@@ -48,17 +51,22 @@ def rows(encoding: Encoding, length: int) -> Float32s:
            [0.54 , 0.841]], dtype=float32)
     """
     positions = _first(length)
-    if isinstance(encoding, Rotary):
-        cos, sin = encoding.cos_sin(positions)
-        return np.stack([cos, sin], axis=-1).reshape(len(positions), -1)
+    if isinstance(encoding, RotaryEncoding):
+        cos, sin = encoding.cos_sin(_cells(encoding, positions) if encoding.needs_positions else positions)
+        return np.stack([cos, sin], axis=-1).reshape(len(cos), -1)
     if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
         raise TypeError(f"`encoding` must have a fixed table to draw, got {shown(encoding)}.")
-    length = len(positions)
     if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
-        sizes = (max(round(length ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
-        positions = grid(*sizes) if isinstance(encoding, GridSinusoidal) else normalized_grid(*sizes)
+        positions = _cells(encoding, positions)
         positions = positions if encoding.num_axes > 1 else positions[0]
     return encoding.table(positions)
+
+
+def _cells(encoding: Additive | RotaryEncoding, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Return about as many cells as positions: from 0 on each axis, or from -1 to 1, `(axes, cells)`."""
+    sizes = (max(round(len(positions) ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
+    from_0 = isinstance(encoding, GridSinusoidal | RotaryEncoding) and getattr(encoding, "unit", "radian") == "radian"
+    return grid(*sizes) if from_0 else normalized_grid(*sizes)
 
 
 def products(table: Float32s) -> Float32s:
@@ -92,6 +100,9 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     if isinstance(encoding, Rotary):
         fields = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
         return Rotary.from_dict(fields | {"kind": "Rotary"})
+    if isinstance(encoding, FoPE):
+        turning = encoding.frequencies()[: encoding.terms]
+        return Rotary(head_dim=2 * len(turning), layout=encoding.layout, frequencies=turning)
     if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
         return None
     frequencies = np.unique(encoding.angular_frequencies())[::-1]
@@ -140,6 +151,7 @@ def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     array([1.   , 0.92 , 0.699])
     """
     check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
+    check_turns("rotary", rotary)
     cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(_first(length)))
     sums = np.hypot(np.cumsum(cos, axis=-1), np.cumsum(sin, axis=-1)).mean(axis=-1)
     return sums / sums[0]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_flag, check_integer, check_number, check_type, shown
 from ..encodings.rotary.base import RotaryEncoding
+from ..encodings.rotary.mixed import MixedRotary
 from ..positions.sequences import LIMIT
 from ..rotation import channel_pairs, rotate_pairs
 from ..tables._fixed_point import TWO_PI, high_precision
@@ -120,7 +121,8 @@ def difference(
         seq_len: the length of the sequence, for frequencies that depend on it.
     Raises:
         TypeError: if `a` or `b` is not a rotary encoding, or a number is none.
-        ValueError: if a number is out of range.
+        ValueError: if a number is out of range, learned matrices mix the frequencies of an encoding (`FoPE`), or it
+            learns them for each head (`MixedRotary`).
 
     >>> from posenc_core import Linear, Rotary
     >>> plain = Rotary(head_dim=4, layout="half")
@@ -130,6 +132,7 @@ def difference(
     """
     for name, encoding in (("a", a), ("b", b)):
         check_type(name, encoding, RotaryEncoding, "a rotary encoding")
+        check_turns(name, encoding)
     positions = check_integer("positions", positions, maximum=LIMIT)
     any_layout = check_flag("any_layout", any_layout)
     check_tolerance(tolerance)
@@ -153,6 +156,18 @@ def difference(
             if pair.axis_a != pair.axis_b or _is_before(dict(pair.first_off)[tolerance], positions)
         ),
     )
+
+
+def check_turns(name: str, rotary: RotaryEncoding) -> None:
+    """Raise unless each pair is rotated by one angle that is known."""
+    if isinstance(rotary, MixedRotary):
+        raise ValueError(  # noqa: TRY004 - a rotary encoding, which cannot be compared
+            f"`{name}` must have known frequencies, got {shown(rotary)}, whose weights have them."
+        )
+    if rotary.mixes_rows:
+        raise ValueError(
+            f"`{name}` must have one frequency for each pair, got {shown(rotary)}, whose matrices mix them."
+        )
 
 
 def check_tolerance(tolerance: object) -> None:

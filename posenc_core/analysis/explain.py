@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import DualChunk, Rotary
+from ..encodings import DualChunk, FoPE, Rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.models import MODELS, model_type
@@ -34,7 +34,7 @@ class Regime:
         seq_len: a length in the range; None for all lengths, or for the lengths that the model was trained on.
         attention_factor: the factor of cos and sin.
         score_factor: the factor of attention scores that follows, `attention_factor ** 2`.
-        slowing: which pairs keep their frequency, and which are blended or divided, in words.
+        slowing: which pairs keep their frequency, and which are blended, divided or, in `FoPE`, mixed, in words.
         pairs: all pairs, including those that are not rotated.
         losses: the errors of tables computed in float32, and in bfloat16.
     """
@@ -108,7 +108,7 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     rotary = loaded.rotary if isinstance(loaded, DualChunk) else loaded
     if rotary is None:
         return Layers(layer_type=layer_type)
-    if not isinstance(rotary, Rotary):
+    if not isinstance(rotary, Rotary | FoPE):
         raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")  # noqa: TRY004  # its content
     original, longest = _lengths(rotary, text_config)
     return Layers(
@@ -123,7 +123,7 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
         placement=rotary.placement,
         direction=rotary.direction,
         base=rotary.base,
-        scaling=repr(rotary.scaling),
+        scaling=repr(getattr(rotary, "scaling", None)),
         original_length=original,
         longest_length=longest,
         softmax_factor=_softmax_factor(rotary, text_config),
@@ -141,27 +141,28 @@ def _layout_from(config: dict[str, Any]) -> str | None:
     return next(iter((*values_of(config, LAYOUT_KEYS), *known)), None)
 
 
-def _lengths(rotary: Rotary, config: dict[str, Any]) -> tuple[int | None, int | None]:
+def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None, int | None]:
     """Return the original length and the longest length; None where the config does not determine it."""
-    original = getattr(rotary.scaling, "original_max_position_embeddings", None)
+    scaling = getattr(rotary, "scaling", None)
+    original = getattr(scaling, "original_max_position_embeddings", None)
     name, longest = next(iter(values_of(config, LENGTHS).items()), ("", None))
     if longest is not None:
         check_integer(name, longest)
-    factor = getattr(rotary.scaling, "factor", None)
-    if original and factor and (longest is None or isinstance(rotary.scaling, DynamicNTK)):
+    factor = getattr(scaling, "factor", None)
+    if original and factor and (longest is None or isinstance(scaling, DynamicNTK)):
         longest = round(original * factor)
     return original, longest
 
 
-def _softmax_factor(rotary: Rotary, config: dict[str, Any]) -> float:
-    if not isinstance(rotary.scaling, YaRN) or model_type(config) not in SQUARED:
+def _softmax_factor(rotary: Rotary | FoPE, config: dict[str, Any]) -> float:
+    if isinstance(rotary, FoPE) or not isinstance(rotary.scaling, YaRN) or model_type(config) not in SQUARED:
         return 1.0
     return float(rotary.scaling.growth(rotary.scaling.mscale_all_dim or 0)) ** 2
 
 
-def _seq_lens(rotary: Rotary, longest: int | None) -> Iterator[tuple[int | None, str]]:
+def _seq_lens(rotary: Rotary | FoPE, longest: int | None) -> Iterator[tuple[int | None, str]]:
     """Yield for each regime a length, and the range of lengths in words."""
-    if rotary.max_seq_len is None:
+    if isinstance(rotary, FoPE) or rotary.max_seq_len is None:
         yield None, "any length"
         return
     yield None, f"up to {rotary.max_seq_len:,} positions"
@@ -172,7 +173,9 @@ def _seq_lens(rotary: Rotary, longest: int | None) -> Iterator[tuple[int | None,
         yield rotary.max_seq_len + 1, "longer"
 
 
-def _regime(rotary: Rotary, description: str, seq_len: int | None, lengths: tuple[int | None, int | None]) -> Regime:
+def _regime(
+    rotary: Rotary | FoPE, description: str, seq_len: int | None, lengths: tuple[int | None, int | None]
+) -> Regime:
     original, longest = lengths
     if longest is not None and rotary.max_seq_len is not None and longest > rotary.max_seq_len:
         longest = None  # sequences of that length have other frequencies

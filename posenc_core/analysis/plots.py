@@ -59,10 +59,11 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     `LearnedQueryScale`, the logarithm that each head multiplies. Remapped positions are drawn as distances.
 
     Args:
-        encoding: an additive or rotary encoding with a fixed table, `SelfExtend`, `ReRoPE`, `LeakyReRoPE`, `DualChunk`,
-            `QueryScale`, `LearnedQueryScale`, `Alibi` or `Sandwich`.
+        encoding: an additive encoding with a fixed table, a rotary encoding (what is learned, as `cos_sin` has it),
+            `SelfExtend`, `ReRoPE`, `LeakyReRoPE`, `DualChunk`, `QueryScale`, `LearnedQueryScale`, `Alibi` or
+            `Sandwich`.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
-            cells of a square or cube, row by row. Coordinates of Fourier features go from -1 to 1.
+            cells of a square or cube, row by row. Coordinates of Fourier features, and those in turns, go from -1 to 1.
     Returns:
         A matplotlib figure; `savefig` writes it.
     Raises:

@@ -112,7 +112,7 @@ def errors(rotary: RotaryEncoding, positions: npt.NDArray[np.int64], *, arithmet
     rows = rotary.rows(positions)
     cos, sin = np.cos(angles), np.sin(-angles if rotary.direction == "inverse" else angles)
     both = [np.abs(rotary.attention_factor * value - rows[name]) for name, value in (("cos", cos), ("sin", sin))]
-    return np.maximum(*both).max(axis=-1, initial=0)
+    return np.maximum(*both)[:, rotary.angular_frequencies() != 0].max(axis=-1, initial=0)  # others have no angle
 
 
 def first_off(

@@ -18,7 +18,7 @@ from .._array_api.checks import (
     is_static,
     shown,
 )
-from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, shape_of
+from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, repeat_heads, shape_of
 from .softmax import softmax
 
 Dropout = Callable[[Array], Array]
@@ -189,12 +189,10 @@ def grouped(x: A, q: Array) -> A:
     """
     if len(q.shape) < 3 or len(x.shape) < 3 or not is_static(q.shape[-3]) or q.shape[-3] == x.shape[-3]:
         return x
-    *lead, heads, length, width = shape_of(x)
+    heads = shape_of(x)[-3]
     if heads == 0 or q.shape[-3] % heads:
         raise ValueError(f"`k` and `v` must have heads that divide the {q.shape[-3]} of `q`, got {heads}.")
-    xp, groups = namespace_of(x), q.shape[-3] // heads
-    copies = xp.broadcast_to(xp.expand_dims(x, axis=-3), (*lead, heads, groups, length, width))
-    return xp.reshape(copies, (*lead, heads * groups, length, width))
+    return repeat_heads(x, q.shape[-3])
 
 
 def _kernel(q: Array, k: Array, v: Array, position: Position | None) -> Callable[..., Array] | None:

@@ -16,7 +16,9 @@ from .query_scale import LearnedQueryScale, QueryEncoding, QueryScale
 from .remapping import DualChunk, LeakyReRoPE, RemappedRotary, ReRoPE, SelfExtend
 from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
+from .rotary.fope import FoPE
 from .rotary.learned import LearnedRotary
+from .rotary.mixed import MixedRotary
 from .rotary.multimodal import MultimodalRotary
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
@@ -50,6 +52,7 @@ __all__ = [
     "DynamicPositionBias",
     "Encoding",
     "Fire",
+    "FoPE",
     "ForgettingBias",
     "FourierFeatures",
     "GridSinusoidal",
@@ -60,6 +63,7 @@ __all__ = [
     "LearnedQueryScale",
     "LearnedRotary",
     "LearnedSinusoidal",
+    "MixedRotary",
     "MultimodalRotary",
     "Normalized",
     "Parameter",

@@ -12,11 +12,11 @@ import numpy as np
 
 from .._array_api.checks import check_positions_shape, check_rank, check_type, check_width, is_static, shown
 from .._array_api.lazy import tables_by_block
-from .._array_api.namespace import A, Array, aligned, dtype_name, in_float32, namespace_of, shape_of
+from .._array_api.namespace import A, Array, aligned, aligned_by_head, dtype_name, in_float32, namespace_of, shape_of
 from ..attention.attend import AttentionInputs, products
 from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
-from ..rotation import Pairing, rotate_pairs
+from ..rotation import rotate_pairs
 from ..tables.sincos import DType
 from .base import Encoding, Tabular
 from .query_scale import QueryEncoding
@@ -129,7 +129,7 @@ class Placed:
             return q, k
         for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
         for_keys = self._tables(self.encoding, k, self.key_positions)[-2:]
-        return _rotate(q, for_queries, self.encoding.pairing), _rotate(k, for_keys, self.encoding.pairing)
+        return _rotate(q, for_queries, self.encoding), _rotate(k, for_keys, self.encoding)
 
     def _scale(self, query_scale: QueryEncoding, q: A) -> A:
         query_scale.check_queries(q)
@@ -141,7 +141,7 @@ class Placed:
 
     def _rotated(self, encoding: RemappedRotary, x: Any, *, keys: bool) -> Any:
         rows = self._tables(encoding, x, self.key_positions if keys else self.query_positions)
-        return encoding.join(x, rows, lambda x, *tables: _rotate(x, tables, encoding.pairing), keys=keys)
+        return encoding.join(x, rows, lambda x, *tables: _rotate(x, tables, encoding), keys=keys)
 
     def products(self, q: Array, k: Array) -> Array:
         """Return the product of each query and key, from the region of each pair if positions are remapped."""
@@ -199,7 +199,8 @@ class Placed:
             rows = encoding.cos_sin(positions, dtype=dtype)
         else:
             rows = tables_by_block(partial(_rows, encoding, dtype), positions)
-        return tuple(_to_library_of(table, x) for table in rows)
+        tables = tuple(_to_library_of(table, x) for table in rows)
+        return encoding.mixed(self.weights or {}, tables) if encoding.mixes_rows else tables
 
     def _scores_by_offset(self, encoding: PositionScoring, queries: range, keys: range, x: Array) -> Array:
         """Return the scores of two ranges, computed once per offset, of which there are far fewer."""
@@ -254,9 +255,10 @@ def _checked_positions(encoding: Encoding | None, name: str, positions: Any) -> 
     return positions
 
 
-def _rotate(x: A, tables: tuple[Array, ...], pairing: Pairing) -> A:
-    cos, sin = (aligned(table, x, seq_axis=-2) for table in tables)
-    return rotate_pairs(x, cos, sin, pairing=pairing)
+def _rotate(x: A, tables: tuple[Array, ...], encoding: RotaryEncoding | RemappedRotary) -> A:
+    fit = aligned if encoding.table_heads is None else aligned_by_head
+    cos, sin = (fit(table, x, seq_axis=-2) for table in tables)
+    return rotate_pairs(x, cos, sin, pairing=encoding.pairing)
 
 
 def _to_library_of(given: Any, x: Array) -> Array:

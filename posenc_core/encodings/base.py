@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, shown
-from .._array_api.namespace import Array, dtype_name
+from .._array_api.namespace import A, Array, dtype_name
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
 from ..tables.sincos import DType
@@ -21,11 +21,29 @@ Tables = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A learned array: its shape, and the normal distribution of its initial numbers."""
+    """A learned array: its shape, and how its initial numbers follow from normally distributed ones.
+
+    Args:
+        shape: of the array.
+        std: standard deviation of the initial numbers.
+        mean: of the initial numbers.
+        start: returns the initial numbers from an array of this shape with numbers of mean 0 and standard deviation 1,
+            in its framework, where they are not merely scaled; in place of `std` and `mean`.
+    """
 
     shape: tuple[int, ...]
-    std: float
+    std: float = 1.0
     mean: float = 0.0
+    start: Callable[[Any], Any] | None = field(default=None, repr=False)
+
+    def initial(self, drawn: A) -> A:
+        """Return the initial numbers, given an array of this shape with numbers of mean 0 and standard deviation 1.
+
+        >>> Parameter(shape=(2,), std=0.5, mean=1.0).initial(np.array([0.0, 2.0]))
+        array([1., 2.])
+        """
+        numbers: Any = drawn * self.std + self.mean if self.start is None else self.start(drawn)
+        return cast("A", numbers)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,6 +82,9 @@ class Tabular(Encoding):
     #: Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table.
     computes_rows: ClassVar[bool] = False
 
+    #: Whether a layer changes rows of its tables by its parameters, by `mixed`.
+    mixes_rows: ClassVar[bool] = False
+
     #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
     needs_attention: ClassVar[bool] = False
 
@@ -72,6 +93,11 @@ class Tabular(Encoding):
 
     #: The row of a learned table that belongs to position 0.
     offset: ClassVar[int] = 0
+
+    @property
+    def table_heads(self) -> int | None:
+        """The number of heads that have rows of their own; None where all have the same."""
+        return None
 
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any], dtype: DType = np.float32) -> Tables:
@@ -86,6 +112,17 @@ class Tabular(Encoding):
         raise TypeError(
             f"`rows_of` is for encodings whose rows are computed from parameters, got {shown(self)}; call `rows`."
         )
+
+    def mixed(self, weights: Mapping[str, Array], rows: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Compute rows from those of tables and from the parameters of a layer, in its framework; by default the same.
+
+        Args:
+            weights: the constants and parameters of a layer, by name.
+            rows: rows of the tables, `(..., length, columns)` each.
+        Returns:
+            Rows of the same shape; with an axis of `table_heads` before the length where each head has its own.
+        """
+        return rows
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
         """Return the derivatives of `rows` with respect to the positions, by table; empty where rows are not smooth."""

@@ -147,6 +147,19 @@ class RemappedRotary(Tabular):
         return tuple([f"{name}_{i}" for i in range(self.num_positions) for name in self.rotary.table_names])
 
     @property
+    def mixes_rows(self) -> bool:  # type: ignore[override]
+        return self.rotary.mixes_rows
+
+    @property
+    def table_heads(self) -> int | None:
+        return self.rotary.table_heads
+
+    def mixed(self, weights: Mapping[str, Array], rows: tuple[Array, ...]) -> tuple[Array, ...]:
+        columns = len(rows) // self.num_positions
+        each = (self.rotary.mixed(weights, rows[i : i + columns]) for i in range(0, len(rows), columns))
+        return tuple([row for mixed in each for row in mixed])
+
+    @property
     def computes_rows(self) -> bool:  # type: ignore[override]
         return self.rotary.computes_rows
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import check_type, shown
-from ..encodings import AxialRotary, DualChunk, Rotary
+from ..encodings import AxialRotary, DualChunk, FoPE, Rotary
 from .keys import check_size
 from .scalings import warn
 
@@ -16,7 +16,9 @@ ORIGINAL = "original_max_position_embeddings"
 SPARSE = "sparse_attention"  # how the keys begin that choose which scores are computed
 
 
-def in_chunks(rotary: Rotary | AxialRotary, config: Mapping[str, Any]) -> Rotary | AxialRotary | DualChunk:
+def in_chunks(
+    rotary: Rotary | AxialRotary | FoPE, config: Mapping[str, Any]
+) -> Rotary | AxialRotary | FoPE | DualChunk:
     """Return the encoding, in chunks if the config has their sizes.
 
     Raises:
@@ -33,7 +35,7 @@ def in_chunks(rotary: Rotary | AxialRotary, config: Mapping[str, Any]) -> Rotary
         if chunks.get(key) is None:
             raise ValueError(f"`{KEY}.{key}` is missing: dual chunk attention needs it.")
         check_size(f"{KEY}.{key}", chunks[key])
-    if isinstance(rotary, AxialRotary) or rotary.num_axes > 1 or rotary.scaling is not None:
+    if not isinstance(rotary, Rotary) or rotary.num_axes > 1 or rotary.scaling is not None:
         raise ValueError(f"`{KEY}` must be left out beside {shown(rotary)}: chunks are known for plain RoPE alone.")
     if original := chunks.get(ORIGINAL):
         check_size(f"{KEY}.{ORIGINAL}", original)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from ..encodings import AxialRotary, Rotary
+from ..encodings import AxialRotary, FoPE, Rotary
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, values_of
 from .heads import latent_width
 from .models import MODELS, SCHEMES, model_type
@@ -45,7 +45,8 @@ READERS = {  # the models whose code reads a key
     "global_rope_theta": {"modernbert", "modernbert-decoder"},
 }  # fmt: skip
 ELSEWHERE = {  # not in transformers, or read by another model within
-    "bailing_moe_v2", "chatglm", "fuyu", "hunyuan_image_3_moe", "kimi_k2", "mimo_v2", "openpangu_vl",
+    "bailing_moe_v2", "chatglm", "fuyu", "hunyuan_image_3_moe", "interns1_pro", "kimi_k2", "mimo_v2",
+    "openpangu_vl",
 }  # fmt: skip
 WHOLE_DICTS = {  # whose default of `rope_parameters` stands, if there is none, against keys outside
     "cosmos3_edge", "moonshine_streaming", "muse_spark", "nemotron3_5_transcribe_asr_audio",
@@ -75,7 +76,7 @@ def warn_of_differences(
     given: Mapping[str, Any],
     parameters: Mapping[str, Any],
     layer_type: str | None,
-    rotary: Rotary | AxialRotary | None,
+    rotary: Rotary | AxialRotary | FoPE | None,
 ) -> None:
     """Warn of each key that transformers reads otherwise.
 
@@ -142,7 +143,7 @@ def _warn_of_dicts(name: str, config: Mapping[str, Any]) -> None:
 
 
 def _warn_of_channels(
-    name: str, config: Mapping[str, Any], given: Mapping[str, Any], rotary: Rotary | AxialRotary
+    name: str, config: Mapping[str, Any], given: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE
 ) -> None:
     """Warn of a key that selects other channels than the model has by default, if its code does not read it."""
     if latent_width(config) and name not in READERS["qk_rope_head_dim"]:

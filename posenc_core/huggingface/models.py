@@ -225,6 +225,7 @@ MODELS = {
     "hy_v3": Model(base=11_158_840, head_dim=128),
     "hy_v4": Model(head_dim=64),
     "internlm3": Model(head_dim=128),
+    "interns1_pro": Model(base=5_000_000),
     "iquestcoder": Model(head_dim=128),
     "jetmoe": Model(head_dim=128),
     "jina_embeddings_v3": Model(base=20000),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
-from ..encodings import AxialRotary, DualChunk, Rotary
+from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
@@ -14,6 +14,7 @@ from .chunks import in_chunks
 from .config import ROPES, contents, is_foreign, text_of, values_of
 from .differences import warn_of_differences
 from .diffusers import load_diffusers
+from .fope import is_fope, load_fope
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .layer_types import attention_types, listed, parameters_of
@@ -29,7 +30,7 @@ from .written import written
 
 def load_rope(
     config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
-) -> Rotary | AxialRotary | DualChunk | None:
+) -> Rotary | AxialRotary | FoPE | MixedRotary | DualChunk | None:
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
@@ -51,9 +52,10 @@ def load_rope(
             without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`. The default is the
             text model.
     Returns:
-        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `AxialRotary` if
-        tokens have rows and columns, in a vision tower those of `vision_positions`, or `DualChunk` if the config has a
-        `dual_chunk_attention_config`, as vLLM reads it (transformers ignores the key); None if these layers have no
+        `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `FoPE` if it has
+        `fope_init_factor`, or `AxialRotary` if tokens have rows and columns, in a vision tower those of
+        `vision_positions`, or `MixedRotary` if a model of timm learns its frequencies, or `DualChunk` if the config has
+        a `dual_chunk_attention_config`, as vLLM reads it (transformers ignores the key); None if these layers have no
         RoPE.
     Raises:
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another, `layer_type` must be
@@ -86,7 +88,7 @@ def load_rope(
 
 def load_text(
     config: dict[str, Any], layer_type: str | None, layout: Layout | None
-) -> Rotary | AxialRotary | DualChunk | None:
+) -> Rotary | AxialRotary | FoPE | DualChunk | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
     _check_one_axis(config)
@@ -97,7 +99,7 @@ def load_text(
     return None if rotary is None else in_chunks(rotary, config)
 
 
-def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | DualChunk | None) -> str | None:
+def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
     """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
     note = NOTES.get(model_type(config))
     if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
@@ -105,7 +107,7 @@ def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | DualChun
     return None
 
 
-def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
     """Return the encoding of the layers; None if they have no RoPE."""
     model = model_of(config)
     if not is_rotary(config, model):
@@ -122,7 +124,9 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
     return rotary
 
 
-def _load_foreign(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | None:
+def _load_foreign(
+    config: dict[str, Any], layer_type: str | None, layout: Layout | None
+) -> Rotary | AxialRotary | MixedRotary | None:
     """Load the RoPE of a config of diffusers or timm, whose layers are all alike and whose layout follows from it."""
     for name, value in (("layer_type", layer_type), ("layout", layout)):
         if value is not None:
@@ -148,7 +152,7 @@ def _any_type(config: dict[str, Any], model: Model) -> str | None:
 
 def _build(
     parameters: dict[str, Any], config: dict[str, Any], layer_type: str | None, layout: Layout
-) -> Rotary | AxialRotary | None:
+) -> Rotary | AxialRotary | FoPE | None:
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
     model = model_of(config)
     scaling = rope_type_of(parameters).scaling(parameters)
@@ -170,6 +174,8 @@ def _build(
         "scaling": scaling,
         "max_len": _max_len(parameters),
     }
+    if is_fope(parameters):
+        return load_fope(fields, parameters, config)
     return _dealt(fields, model.dealt) if model.dealt > 1 else with_axes(fields, parameters, model)
 
 

@@ -22,6 +22,7 @@ COMMON = {
     "rope_type", "type", "rope_theta", "partial_rotary_factor", "rotary_dim", "rope_dim", LENGTH, L0, "mrope_section",
     "mrope_interleaved", "xdrope_section", "llama_4_scaling_beta",
 }  # fmt: skip
+FOPE = ("fope_init_factor", "fope_sep_head", "num_inv_freq")
 FACTORS = {"factor", "alpha", "attention_factor", "attn_factor", "extrapolation_factor", *MSCALES}
 WITH_ALPHA = "dynamic with alpha"
 ALIASES = {"su": "longrope", "mrope": "default", "openpangu": "default", "video_rope": "default"}
@@ -211,7 +212,7 @@ _BETAS = ("beta_fast", "beta_slow")
 _YARN = ("factor", "attention_factor", "extrapolation_factor", *_BETAS, "truncate", "finetuned")
 _LONGROPE = ("factor", "attention_factor", "short_mscale", "long_mscale")
 ROPE_TYPES = {
-    "default": RopeType(lambda _: None),
+    "default": RopeType(lambda _: None, (), FOPE),
     "linear": RopeType(_linear, ("factor",)),
     "dynamic": RopeType(_dynamic, ("factor",)),
     WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan: keys of YaRN without effect

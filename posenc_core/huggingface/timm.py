@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, check_number, check_type, shown
-from ..encodings import AxialRotary, MultimodalRotary
+from ..encodings import AxialRotary, MixedRotary, MultimodalRotary
 from ..formats.values import named
 from ..positions import grid
 from ..positions.sequences import LIMIT
@@ -33,9 +33,11 @@ DEFAULTS: dict[str, Any] = {
     "rope_mrope_section": (8, 12, 12),
     "ref_feat_shape": None,
     "head_dim": None,
+    "num_heads": None,
 }
 IN_TRAINING = {"rope_shift_coords", "rope_jitter_coords", "rope_rescale_coords"}  # no effect on a trained model
 WIDTHS = ("embed_dim", "num_heads")
+_HEADS = {"small": 6, "base": 12, "large": 16}
 _PE = {"use_rot_pos_emb": True, "rope_grid_indexing": "xy", "rope_grid_offset": 1.0}
 
 # The arguments of architectures, by a pattern of their name: the last pattern that matches adds to those before it.
@@ -54,6 +56,7 @@ ARCHITECTURES: tuple[tuple[str, dict[str, Any]], ...] = (
         {"use_rot_pos_emb": True, "rope_grid_indexing": "xy", "rope_temperature": 100.0},
     ),
     (r"vit_\w+_rope_mixed_", {"rope_type": "mixed", "rope_temperature": 10.0}),
+    *((rf"vit_{size}_\w+_rope_mixed_", {"num_heads": heads}) for size, heads in _HEADS.items()),
     (
         r"vit_\w+_patch16_(?:dinov3|lingbot)",
         {"use_rot_pos_emb": True, "rope_type": "dinov3", "rope_temperature": 100.0, "rope_rotate_half": True},
@@ -62,17 +65,18 @@ ARCHITECTURES: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def load_timm(config: Any) -> AxialRotary | MultimodalRotary | None:
+def load_timm(config: Any) -> AxialRotary | MixedRotary | MultimodalRotary | None:
     """Load the RoPE that the config of a vision transformer of timm describes; `load_rope` calls it.
 
     Args:
         config: a `config.json`, its folder, or its content as a dict: with an `architecture`, and with `model_args` if
             the model was created with arguments of its own.
     Returns:
-        The encoding, on the axes of `timm_positions`; None if the model has no RoPE.
+        The encoding, on the axes of `timm_positions`; None if the model has no RoPE. For `rope_type` "mixed" it is a
+        `MixedRotary`: in block i its `frequencies` are `weights["rope.freqs"][:, i]` of the checkpoint.
     Raises:
-        TypeError, ValueError: if neither the architecture nor `model_args` says what rotates, an argument is unknown or
-            has a wrong value, or the frequencies are learned (`rope_type` "mixed").
+        TypeError, ValueError: if neither the architecture nor `model_args` says what rotates, or an argument is unknown
+            or has a wrong value.
 
     >>> load_timm({"architecture": "vit_small_patch16_dinov3"})
     AxialRotary(head_dim=64, layout='half', axes_dims=(32, 32), base=100.0, unit='turn')
@@ -92,6 +96,13 @@ def load_timm(config: Any) -> AxialRotary | MultimodalRotary | None:
         )
     if head_dim % 4:
         raise ValueError(f"`embed_dim` / `num_heads` must be a multiple of 4 for two axes, got {head_dim}.")
+    if kind == "mixed":
+        return MixedRotary(
+            head_dim=head_dim,
+            layout="interleaved",
+            num_heads=arguments["num_heads"],
+            base=arguments["rope_temperature"],
+        )
     return AxialRotary(
         head_dim=head_dim,
         layout=layout,  # type: ignore[arg-type]
@@ -129,6 +140,8 @@ def timm_positions(config: Any, *, height: int, width: int) -> npt.NDArray[Any]:
         return np.concatenate([np.zeros((1, height * width)), cells])
     if arguments["rope_type"] == "dinov3":
         positions = (2 * cells + 1 + 2 * offset - sizes) / sizes
+    elif arguments["rope_type"] == "mixed":
+        positions = cells
     else:
         scale = 1 if arguments["ref_feat_shape"] is None else np.reshape(arguments["ref_feat_shape"], (2, 1)) / sizes
         positions = (cells + offset) * scale
@@ -167,7 +180,8 @@ def _facts(name: str, given: Config) -> dict[str, Any]:
         ValueError: if neither the architecture nor an argument says whether the model has RoPE.
     """
     if name.startswith("naflexvit"):
-        return {"use_rot_pos_emb": True, "rope_type": "", "head_dim": 64}
+        heads = {"num_heads": 12} if name.startswith("naflexvit_base_") else {}
+        return {"use_rot_pos_emb": True, "rope_type": "", "head_dim": 64, **heads}
     found = [arguments for pattern, arguments in ARCHITECTURES if re.match(pattern, name)]
     if not found and not given.keys() & {"use_rot_pos_emb", "rope_type"}:
         raise ValueError(
@@ -195,13 +209,15 @@ def _head_dim(given: Config, usual: int | None) -> int:
 
 def _check(arguments: Config) -> None:
     """Raise unless the arguments have values of their kind."""
-    if arguments["rope_type"] == "mixed":
-        raise ValueError("`rope_type` 'mixed' is not supported: its frequencies are learned for each head.")
-    check_known("rope_type", arguments["rope_type"], ("cat", "axial", "dinov3", "mrope"))
+    check_known("rope_type", arguments["rope_type"], ("cat", "axial", "dinov3", "mrope", "mixed"))
     check_known("rope_grid_indexing", arguments["rope_grid_indexing"], ("ij", "xy"))
     check_flag("rope_rotate_half", arguments["rope_rotate_half"])
     check_number("rope_temperature", arguments["rope_temperature"], above=1)
     check_number("rope_grid_offset", arguments["rope_grid_offset"])
+    if arguments["rope_type"] == "mixed" and arguments["rope_rotate_half"]:
+        raise ValueError("`rope_rotate_half` must be False with `rope_type` 'mixed', got True.")
+    if arguments["rope_type"] == "mixed" and arguments["num_heads"] is None:
+        raise ValueError("`embed_dim` and `num_heads` must be given with `rope_type` 'mixed', got neither.")
     if arguments["rope_type"] == "mrope" and arguments["rope_grid_indexing"] != "ij":
         raise ValueError("`rope_grid_indexing` must be 'ij' with `rope_type` 'mrope', got 'xy'.")
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from .._array_api.checks import shown
-from ..encodings import AxialRotary, Encoding, Rotary
+from ..encodings import AxialRotary, Encoding, FoPE, Rotary
 from ..encodings.notation import parse
 
 KEY = "encoding"
 
 
-def written(text: Any, own: Rotary | AxialRotary) -> Rotary:
+def written(text: Any, own: Rotary | AxialRotary | FoPE) -> Rotary:
     """Return the encoding that the key `encoding` of RoPE parameters contains.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
-from .._array_api.namespace import aligned, name_of_dtype, namespace_of
+from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of
 from ..encodings import RemappedRotary, RotaryEncoding
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
@@ -96,7 +96,7 @@ class RotaryEmbedding(TableLayer):
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         rows = self.rows(q, start, positions, seq_axis, encoding)
-        if k is not None and len(rows) == 2:
+        if k is not None and len(rows) == 2 and encoding.table_heads is None:
             both = self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
             if both is not None:
                 return both
@@ -123,7 +123,8 @@ class RotaryEmbedding(TableLayer):
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
         Returns:
             `(cos, sin)`, each `(..., length, columns)`, on the device of the positions; for an encoding whose keys have
-            tables of their own (`XPos`), `(cos, sin, key_cos, key_sin)`.
+            tables of their own (`XPos`), `(cos, sin, key_cos, key_sin)`. Where heads have tables of their own (`FoPE`
+            with `num_heads`), `(..., heads, length, columns)`.
         Raises:
             TypeError: if positions are not numbers.
             ValueError: if their shape does not fit the axes of the encoding, `dtype` or `columns` is unknown, the
@@ -191,7 +192,12 @@ class RotaryEmbedding(TableLayer):
         kernel, encoding = kernel_for(q), self.encoding
         if kernel is None or kernel.rotate_rows is None or type(start) is not int:
             return None
-        if encoding.needs_positions or encoding.computes_rows or encoding.table_names != ("cos", "sin"):
+        if (
+            encoding.needs_positions
+            or encoding.computes_rows
+            or encoding.mixes_rows
+            or encoding.table_names != ("cos", "sin")
+        ):
             return None
         sizes = q.shape
         if len(sizes) < 2 or sizes[-1] != encoding.head_dim:
@@ -207,14 +213,21 @@ class RotaryEmbedding(TableLayer):
 
     def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
         """Return tokens rotated by rows of tables."""
-        if seq_axis != -2 or len(cos.shape) > 2:
+        if self.encoding.table_heads is not None:
+            cos, sin = (aligned_by_head(table, x, seq_axis=seq_axis) for table in (cos, sin))
+        elif seq_axis != -2 or len(cos.shape) > 2:
             cos, sin = aligned(cos, x, seq_axis=seq_axis), aligned(sin, x, seq_axis=seq_axis)
         return self.backend.rotate(x, cos, sin, self.encoding.pairing)
 
     def rows(self, x: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
-        """Return the rows of the tokens in `x`: of the tables, or computed from learned frequencies."""
+        """Return the rows of the tokens in `x`: of the tables, mixed, or computed from learned frequencies."""
         look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
-        return look_up(x, start, positions, seq_axis, encoding)
+        rows = look_up(x, start, positions, seq_axis, encoding)
+        if not encoding.mixes_rows:
+            return rows
+        with self.backend.call_context(x):
+            mixed: tuple[Any, ...] = self.backend.beside(encoding.mixed(self.arrays, rows), x)
+            return mixed
 
     def _rows_of_parameters(self, q: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
         """Return rows that the framework computes from learned frequencies."""

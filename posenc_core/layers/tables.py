@@ -19,6 +19,7 @@ from .inputs import (
     host_values,
     is_real,
     other_tables,
+    parse_positions,
     parse_start,
     past_tables,
     sequence_axis,
@@ -195,9 +196,16 @@ class TableLayer(BaseLayer):
         """Return the positions of the tokens in `x` as an array of the framework, for rows that are computed there."""
         sequence = sequence_axis(x, seq_axis)
         length, batch = shape_of(x)[sequence], batch_size(x, sequence)
+        if positions is None:
+            return self.positions("positions", None, length, start, batch)
+        axes = self.encoding.num_axes
         if not is_real(positions):
-            return self.positions("positions", positions, length, start, batch)
-        check_positions("positions", positions, (length,), batch)
+            return self.to_backend(parse_positions("positions", positions, (batch, length), axes, self.backend))
+        one_axis = positions
+        if axes > 1 and len(positions.shape) > 1:
+            check_axes(positions, axes)
+            one_axis = positions[0, ...]
+        check_positions("positions", one_axis, (length,), batch)
         if not self.backend.is_unread(positions):
             from_array(self.backend.to_numpy(positions))
         return positions

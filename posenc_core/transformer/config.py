@@ -101,8 +101,7 @@ class Transformer(Value):
         seed = check_integer("seed", seed, minimum=0, maximum=2**32 - 1)
         random = np.random.RandomState(seed)
         return {
-            name: (p.mean + p.std * random.standard_normal(p.shape)).astype(np.float32)
-            for name, p in self.parameters().items()
+            name: p.initial(random.standard_normal(p.shape)).astype(np.float32) for name, p in self.parameters().items()
         }
 
     def constants(self) -> Tables:
@@ -115,7 +114,8 @@ class Transformer(Value):
         encoding = self.encoding
         if encoding is None:
             return {}
-        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1:  # a token has the same position on all axes
+        if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1 and not encoding.computes_rows:
+            # a token has the same position on all axes
             return dict(zip(("cos", "sin"), encoding.cos_sin(range(self.max_len)), strict=True))
         return encoding.constants(self.max_len)
 

@@ -377,7 +377,7 @@ def _cos_sin(encoding: RotaryEncoding, arrays: Weights, positions: range, prefix
         cos, sin = _learned_rows(encoding, arrays, positions)
         return cos, sin
     names = [f"{prefix}{name}" if f"{prefix}{name}" in arrays else name for name in ("cos", "sin")]
-    cos, sin = (arrays[name][positions.start : positions.stop] for name in names)
+    cos, sin = encoding.mixed(arrays, tuple([arrays[name][positions.start : positions.stop] for name in names]))
     return cos, sin
 
 

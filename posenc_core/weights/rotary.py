@@ -168,7 +168,7 @@ def _check_encodings(rotary: RotaryEncoding, to_rotary: RotaryEncoding) -> None:
     for name, encoding in (("rotary", rotary), ("to_rotary", to_rotary)):
         if not isinstance(encoding, RotaryEncoding):
             raise TypeError(f"`{name}` must be a rotary encoding, got {shown(encoding)}.")
-        if encoding.computes_rows:
+        if encoding.computes_rows or encoding.mixes_rows:
             raise TypeError(
                 f"`{name}` must have frequencies of its own, but only a layer has what {shown(encoding)} learned."
             )

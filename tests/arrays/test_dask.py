@@ -14,9 +14,11 @@ from posenc_core import (
     AxialRotary,
     Binary,
     DynamicNTK,
+    FoPE,
     FourierFeatures,
     GridSinusoidal,
     Integer,
+    MixedRotary,
     MultimodalRotary,
     Normalized,
     RandomFourierFeatures,
@@ -62,6 +64,8 @@ ROTARIES = [
     (XPos(head_dim=8, layout="interleaved"), COUNTED),
     *((AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)), positions) for positions in (CELLS, ROW)),
     (MultimodalRotary(head_dim=12, layout="half", sections=(2, 2, 2)), CLIPS),
+    (FoPE(head_dim=8, layout="half", num_terms=3), ROW),
+    (MixedRotary(head_dim=8, layout="half", num_heads=2), CELLS),
 ]
 
 

@@ -21,7 +21,7 @@ from posenc_core import (
     sequence_ids,
 )
 from posenc_core.attention.attend import attend
-from posenc_core.encodings import Encoding, LearnedRotary, RotaryEncoding, ShawBias, T5Bias
+from posenc_core.encodings import Encoding, FoPE, LearnedRotary, RotaryEncoding, ShawBias, T5Bias
 
 RNG = np.random.default_rng(17)
 NAMES = ("W_q", "W_k", "W_v", "W_o")
@@ -32,6 +32,8 @@ POSITIONS = [
     Rotary(head_dim=4, layout="interleaved"),
     XPos(head_dim=4, layout="half", scale_base=8),
     LearnedRotary(head_dim=4, layout="half", std=0.5),
+    FoPE(head_dim=4, layout="half", length=32, std=0.5),
+    FoPE(head_dim=4, layout="half", num_terms=2, num_heads=2, std=0.5),
     MultimodalRotary(head_dim=4, layout="half", sections=(1, 1, 0)),
     Alibi(num_heads=4),
     T5Bias(num_heads=4, num_buckets=8, max_distance=6),

@@ -9,6 +9,7 @@ from posenc_backends.conformance.cases import golden
 from posenc_core import (
     AxialRotary,
     Encoding,
+    FoPE,
     LearnedRotary,
     MultimodalRotary,
     Rotary,
@@ -77,6 +78,7 @@ def test_each_dtype_is_rounded_once(on, to_backend, dtype, columns):
         AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), arrangement="blocks"),
         AxialRotary(head_dim=8, layout="interleaved", axes_dims=(4, 4), arrangement="blocks"),
         LearnedRotary(head_dim=8, layout="half"),
+        FoPE(head_dim=8, layout="half", num_terms=3, std=0.5),
     ],
     ids=repr,
 )

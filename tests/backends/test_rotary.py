@@ -9,6 +9,7 @@ import pytest
 from posenc_core import (
     AxialRotary,
     DynamicNTK,
+    FoPE,
     LearnedRotary,
     LongRoPE,
     MultimodalRotary,
@@ -32,6 +33,7 @@ LONGROPE = Rotary(
     ),
 )
 DYNAMIC = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=16))
+MIXED = FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5)
 MULTIMODAL = MultimodalRotary(head_dim=12, layout="half", sections=(2, 2, 2), arrangement="interleaved")
 
 
@@ -103,8 +105,8 @@ def test_a_traced_layer_rejects_another_seq_len(on, to_backend, monkeypatch):
 
 @pytest.mark.parametrize(
     "encoding",
-    [XPos(head_dim=8, layout="half", scale_base=5), LONGROPE, DYNAMIC, LearnedRotary(head_dim=8, layout="half")],
-    ids=lambda encoding: type(encoding.scaling or encoding).__name__,
+    [XPos(head_dim=8, layout="half", scale_base=5), LONGROPE, DYNAMIC, LearnedRotary(head_dim=8, layout="half"), MIXED],
+    ids=lambda encoding: type(getattr(encoding, "scaling", None) or encoding).__name__,
 )
 @pytest.mark.parametrize("length", [6, 20])
 def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length):
@@ -284,3 +286,28 @@ def test_learned_frequencies_rotate_at_any_position(backend, to_backend):
         places = arguments.get("positions", start[..., None] + np.arange(4))
         result = backend.to_numpy(layer(to_backend(x), **arguments))
         np.testing.assert_allclose(result, rotated_by_numpy(x, encoding, np.array(places)), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "seq_axis", "compiled"),
+    [
+        ((3, 4, 5, 8), -2, False),
+        ((3, 5, 4, 8), -3, False),
+        ((4, 5, 8), -2, False),
+        ((2, 3, 2, 5, 8), -2, False),
+        ((3, 5, 4, 8), -3, True),
+    ],
+    ids=["batch heads length", "batch length heads", "heads length", "two batches", "compiled"],
+)
+def test_heads_with_rows_of_their_own(on, shape, seq_axis, compiled):
+    if compiled and "compiled" in on.known_failures:
+        pytest.skip("This framework has no compiler.")
+    weights = {name: tokens(2, 3, 3) for name in MIXED.parameters()}
+    layer = on.testing.with_parameters(on.testing.eval_mode(on.backend.RotaryEmbedding(MIXED)), weights)
+    call, x = on.testing.compiled(layer) if compiled else layer, tokens(*shape)
+    result = on.backend.to_numpy(call(on.backend.from_numpy(x), start=3, seq_axis=seq_axis))
+    moved = np.moveaxis(x, seq_axis, -2)
+    rows = MIXED.mixed(weights, MIXED.cos_sin(range(3, 8)))
+    cos, sin = (np.repeat(row, moved.shape[-3] // 2, axis=0) for row in rows)
+    wanted = np.moveaxis(rotate(moved, cos, sin, layout="half"), -2, seq_axis)
+    np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-5)

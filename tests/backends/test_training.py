@@ -24,6 +24,7 @@ POSITIONS = [
     encodings.Learned(dim=16, length=7),
     encodings.Rotary(head_dim=8, layout="interleaved"),
     encodings.LearnedRotary(head_dim=8, layout="half"),
+    encodings.FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5),
     encodings.XPos(head_dim=8, layout="half"),
     encodings.Alibi(num_heads=2),
     encodings.LearnedSinusoidal(dim=16),
@@ -42,6 +43,7 @@ POSITIONS = [
     encodings.DebertaBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
     encodings.RelativeLogits(num_heads=2, head_dim=8, max_distance=3, num_curves=2, std=0.5),
     encodings.ForgettingBias(num_heads=2, head_dim=8, gate_bias=1.0),
+    encodings.MixedRotary(head_dim=8, layout="half", num_heads=2),
 ]
 TASK = reverse(shortest=3, longest=6)
 RECIPE = Recipe(steps=3, size=8, rate=1e-2, warmup=1)

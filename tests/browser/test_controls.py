@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import posenc_core
@@ -75,8 +76,10 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
     kinds = (KINDS | SCALINGS).items()
     without = {name: arguments(kind) - {each.name for each in fields_of(kind)} for name, kind in kinds}
     assert {name: sorted(fields) for name, fields in without.items() if fields} == {
+        "FoPE": ["length", "num_heads", "pairing", "terms"],
         "Learned": ["length"],  # the number of positions that are drawn
         "LearnedRotary": ["frequencies", "max_len", "own", "pairing"],
+        "MixedRotary": ["pairing"],
         "MultimodalRotary": ["frequencies", "max_len", "own", "pairing"],
         "AxialRotary": ["pairing"],
         "DualChunk": ["rotary"],  # whose head_dim, layout and base have controls
@@ -169,7 +172,18 @@ def test_views_go_with_the_kind():
     assert [control.name for control in views_of(Sinusoidal)] == ["length", "pair", "position"]
     assert [control.name for control in views_of(Normalized)] == ["length"]
     assert [control.name for control in views_of(posenc_core.AxialRotary)] == ["side", "cell"]
+    assert [control.name for control in views_of(posenc_core.MixedRotary)] == ["side", "head", "cell"]
     assert [control.name for control in views_of(posenc_core.FourierFeatures, 2)] == ["side", "cell"]
+
+
+def test_each_head_of_learned_directions_is_drawn():
+    first, other = (view_of(read({"encoding": "MixedRotary", "head": head})[0]) for head in ("0", "3"))
+    cells, middle = np.arange(144), np.array([78])
+    assert np.abs(first.table() - other.table()).max() > 1
+    for view in (first, other):
+        scores = view.scores(middle, cells)[0]
+        assert np.unravel_index(scores.argmax(), scores.shape) == (78,)
+    assert np.abs(first.scores(middle, cells) - other.scores(middle, cells)).max() > 0.1
 
 
 @pytest.mark.parametrize(

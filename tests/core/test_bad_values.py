@@ -86,6 +86,34 @@ SWEEP = [
         ROTATING | {"std": NOT_NEGATIVE, "precision": (*WORD, "float32")},
     ),
     (
+        e.FoPE,
+        {"head_dim": 8, "layout": "half", "num_terms": 3},
+        {
+            "head_dim": EVEN,
+            "base": ABOVE_1,
+            "num_terms": (*COUNT, 5),
+            "num_heads": (*MAYBE_COUNT, 2**16 + 1),
+            "floor_sine": (*SIZE, 2),
+            "std": NOT_NEGATIVE,
+        }
+        | ROTARY,
+    ),
+    (e.FoPE, {"head_dim": 8, "layout": "half", "length": 9}, {"length": (*COUNT, 6, 2**32)}),
+    (
+        e.MixedRotary,
+        {"head_dim": 8, "layout": "half", "num_heads": 2},
+        HEAD
+        | ROTARY
+        | {
+            "head_dim": (*COUNT, 6),
+            "num_heads": (*COUNT, 2**16 + 1),
+            "num_axes": (*COUNT, 1, 4),
+            "base": ABOVE_1,
+            "rotary_dim": (*MAYBE_COUNT, 6, 12),
+            "precision": (*WORD, "float32"),
+        },
+    ),
+    (
         e.MultimodalRotary,
         {"head_dim": 4, "layout": "half", "sections": (1, 1, 0)},
         ROTATING | {"sections": (None, 2, (1, 1, 1), (3, -1, 0), (2.0, 0, 0), (True, 1, 0)), "arrangement": WORD},

@@ -15,6 +15,7 @@ from posenc_core.encodings import (
     DualChunk,
     DynamicPositionBias,
     Fire,
+    FoPE,
     ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
@@ -24,6 +25,7 @@ from posenc_core.encodings import (
     LearnedQueryScale,
     LearnedRotary,
     LearnedSinusoidal,
+    MixedRotary,
     MultimodalRotary,
     Normalized,
     Placed,
@@ -128,6 +130,66 @@ def test_frequencies_that_are_learned():
     rotary = LearnedRotary(head_dim=4, layout="half")
     assert check(cos_sin, rotary, parameters={"alpha": alpha}).precision == "exact"
     assert check(lambda p: cos_sin(p + 1), rotary, parameters={"alpha": alpha}).names == ("positions off by one",)
+
+
+def mixed(encoding, weights, change=lambda cos, sin: (cos, sin)):
+    narrow = {name: np.float32(array) for name, array in weights.items()}
+
+    def rope(q, k, positions):
+        tables = change(*encoding.mixed(narrow, encoding.cos_sin(positions)))
+        tables = [table if table.ndim == 2 or encoding.num_heads else table[:, None] for table in tables]
+        return tuple(rotate_pairs(x, *tables, pairing=encoding.pairing) for x in (q, k))
+
+    return rope
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        FoPE(head_dim=8, layout="half", num_terms=3),
+        FoPE(head_dim=8, layout="interleaved", length=1024, num_heads=3, floor_sine=0, direction="inverse"),
+    ],
+    ids=["shared", "heads"],
+)
+def test_rows_that_are_mixed(encoding):
+    weights = {name: np.float32(5 * array) for name, array in weights_of(encoding).items()}
+    assert check(mixed(encoding, weights), encoding, parameters=weights).status == 0
+    swapped = {"cos_mixing": weights["sin_mixing"], "sin_mixing": weights["cos_mixing"]}
+    assert check(mixed(encoding, swapped), encoding, parameters=weights).status == 1
+    flipped = mixed(encoding, weights, lambda cos, sin: (cos, -sin))
+    assert check(flipped, encoding, parameters=weights).names == ("sign flipped",)
+    tables = lambda positions: encoding.mixed(weights, encoding.cos_sin(positions))
+    assert check(tables, encoding, parameters=weights).status == 0
+
+
+@pytest.mark.parametrize("num_axes", [2, 3])
+def test_rotations_along_learned_directions(num_axes):
+    encoding = MixedRotary(head_dim=12, layout="interleaved", num_heads=3, num_axes=num_axes)
+    weights = {name: np.float32(array) for name, array in weights_of(encoding).items()}
+
+    def rope(frequencies, change=lambda positions: positions, sign=1):
+        def rotated(q, k, positions):
+            at = change(np.asarray(positions, frequencies.dtype))[..., None, :, None]
+            angles = sum(own * each[:, None, :] for own, each in zip(at, frequencies, strict=True))
+            cos, sin = (np.float32(f(angles)) for f in (np.cos, np.sin))
+            return tuple(rotate_pairs(x, cos, sign * sin, pairing=encoding.pairing) for x in (q, k))
+
+        return rotated
+
+    def precision(frequencies):
+        return check(rope(frequencies), encoding, parameters=weights, allow="float32 angles").precision
+
+    exact = np.float64(weights["frequencies"])
+    assert check(rope(exact), encoding, parameters=weights).status == 0
+    assert precision(exact) == "rounded once"
+    assert precision(weights["frequencies"]) == "float32 angles"
+    for wrong, name in (
+        (rope(exact, sign=-1), "sign flipped"),
+        (rope(exact, lambda positions: positions + 1), "positions off by one"),
+        (rope(exact, lambda positions: positions[::-1]), "axes swapped"),
+        (rope(exact[:, ::-1]), "heads reversed"),
+    ):
+        assert check(wrong, encoding, parameters=weights).names == (name,)
 
 
 BIASES = [

@@ -2,12 +2,14 @@
 
 import cmath
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Rotary, Sinusoidal, XPos, YaRN
+from posenc_core import Alibi, AxialRotary, MixedRotary, Rotary, Sinusoidal, XPos, YaRN
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
+from posenc_core.analysis.plots import plot
 from posenc_core.encodings import FourierFeatures, GridSinusoidal, Learned, Sine, T5Bias
 from posenc_core.positions.grids import grid, normalized_grid
 
@@ -34,6 +36,16 @@ def test_rows_of_several_axes_are_those_of_a_square():
     line, plane = FourierFeatures(dim=8), FourierFeatures(dim=8, num_axes=2)
     np.testing.assert_array_equal(rows(line, 5), line.table(normalized_grid(5)[0]))
     np.testing.assert_array_equal(rows(plane, 16), plane.table(normalized_grid(4, 4)))
+
+
+def test_rows_of_rotations_by_several_axes_are_those_of_a_square():
+    axial = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4), base=10)
+    mixed = MixedRotary(head_dim=8, layout="half", num_heads=2)  # before its random rotation
+    in_turns = replace(axial, unit="turn")
+    for encoding, positions in ((axial, grid(3, 3)), (mixed, grid(3, 3)), (in_turns, normalized_grid(3, 3))):
+        wanted = np.stack(encoding.cos_sin(positions), axis=-1).reshape(9, -1)
+        np.testing.assert_array_equal(rows(encoding, 10), wanted)
+    assert len(plot(mixed, length=9).axes) >= 4
 
 
 def test_rows_of_a_sequence_are_those_of_its_first_positions():

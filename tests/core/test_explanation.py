@@ -11,6 +11,7 @@ import pytest
 from posenc_core import NTK, Linear, Proportional, Rotary, rotate
 from posenc_core.analysis.explain import SQUARED, explain
 from posenc_core.analysis.pairs import describe_scaling, pairs_of
+from posenc_core.analysis.precision import loss
 
 from ..errors import rejects
 
@@ -319,3 +320,25 @@ def test_all_of_it_can_be_written_as_json(config):
 def test_a_config_that_cannot_be_honoured_is_told(config, options, names):
     with rejects((TypeError, ValueError), *names):
         explain(config, **options)
+
+
+FOPE = {
+    "model_type": "interns1_pro_text",
+    "head_dim": 8,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 1024,
+    "rope_theta": 10000.0,
+    "rope_scaling": {"rope_type": "default", "fope_init_factor": 0.5, "fope_sep_head": True, "num_inv_freq": None},
+}
+
+
+def test_pairs_of_sums_of_frequencies():
+    (layers,) = explain(FOPE)
+    (regime,) = layers.regimes
+    assert (layers.kind, layers.base, layers.scaling, layers.longest_length) == ("FoPE", 10000, "None", 1024)
+    assert regime.slowing == "mixed: pairs 0–2; constant: pair 3"
+    assert [pair.frequency for pair in regime.pairs] == [1.0, 0.1, 0.01, 0.0]
+    assert regime.pairs[3].plain_wavelength == pytest.approx(2000 * math.pi)
+    turning = Rotary(head_dim=6, layout="half", frequencies=[1.0, 0.1, 0.01])
+    assert regime.losses == tuple(loss(turning, arithmetic=one.arithmetic) for one in regime.losses)

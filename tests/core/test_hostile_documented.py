@@ -112,7 +112,7 @@ CALLS = {
     gates.sums_from: {"x": REALS},
     perceptrons.log_coordinates: {"size": 4, "trained_size": 2},
     buckets.window_index: {"height": 2, "width": 2, "prefix_tokens": 0},
-    Learned: {"shape": (2, 4), "std": 1.0, "mean": 0.0},
+    Learned: {"shape": (2, 4), "std": 1.0, "mean": 0.0, "start": None},
     notation.parse: {"text": "Sinusoidal(dim=4)"},
     f.to_gguf: {"rotary": INTERLEAVED, "architecture": "llama"},
     f.to_megatron: {"rotary": SIZED},

@@ -43,6 +43,7 @@ MISTRAL4 = {"type": "yarn", "partial_rotary_factor": 0.5, "max_position_embeddin
 SCOUT = {"factor": 16.0, "high_freq_factor": 1.0}
 DEEPSEEK = {"factor": 40, "original_max_position_embeddings": 4096, "mscale": 1.0, "mscale_all_dim": 1.0}
 HUNYUAN = {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+FOPE = {"rope_type": "default", "fope_init_factor": 0.5}
 XDROPE = {"type": "xdrope", "alpha": 1000.0}
 GPT_OSS = {"factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
 GEMMA4 = {
@@ -679,6 +680,14 @@ REFUSED = [
      "`mrope_section` must be 2 to 3 numbers"),
     ({"rope_parameters": {"rope_type": "axial"}}, "`rope_type` 'axial' cannot be loaded"),
     ({"rope_parameters": {"rope_type": "fope"}}, "`rope_type` must be one of 'default', 'linear', .*, got 'fope'"),
+    ({"rope_scaling": {**FOPE, **YARN}}, "`fope_.*` is not a key of `rope_type` 'yarn', .* default"),
+    ({"rope_scaling": {"fope_sep_head": True}}, "`fope_init_factor` is missing: FoPE needs it"),
+    ({"rope_scaling": {**FOPE, "fope_init_factor": -1}}, "`fope_init_factor` must be a finite number of at least 0"),
+    ({"rope_scaling": {**FOPE, "num_inv_freq": 0}}, "`num_inv_freq` must be .*at least 1, got 0"),
+    ({"rope_scaling": {**FOPE, "mrope_section": [8, 12, 12]}}, "`mrope_section` must be left out beside `fope_init_fa"),
+    ({"rope_scaling": FOPE, "partial_rotary_factor": 0.5}, "`partial_rotary_factor` must be 1 beside `fope_in"),
+    ({"rope_scaling": FOPE, "max_position_embeddings": 6}, "`max_position_embeddings` must be .*at least 7, got 6"),
+    ({"rope_scaling": {**FOPE, "fope_sep_head": True, "num_inv_freq": 9}}, "`num_key_value_heads` is missing"),
     ({"rope_parameters": {"rope_type": ["yarn"]}}, r"`rope_type` must be one of .*, got \['yarn'\]"),
     ({"rope_scaling": {"type": "linear", "rope_type": "yarn"}}, "`rope_type` is 'yarn', but `type` is 'linear'"),
     ({"rope_scaling": {"type": "linear"}}, "`factor` is missing: `rope_type` 'linear' needs factor"),

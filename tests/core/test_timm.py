@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary, MultimodalRotary, normalized_grid
+from posenc_core import AxialRotary, MixedRotary, MultimodalRotary, normalized_grid
 from posenc_core.analysis import compare_rope
+from posenc_core.analysis.explain import explain
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.timm import timm_positions
 
@@ -24,6 +25,17 @@ def test_names_say_the_arguments():
     dino = {"architecture": "vit_7b_patch16_dinov3.lvd1689m"}
     assert load_rope(dino) == AxialRotary(head_dim=128, layout="half", axes_dims=(64, 64), base=100.0, unit="turn")
     np.testing.assert_array_equal(timm_positions(dino, height=2, width=3), normalized_grid(2, 3))
+
+
+def test_learned_frequencies():
+    mixed = {"architecture": "vit_large_patch16_rope_mixed_ape_224.naver_in1k"}
+    assert load_rope(mixed) == MixedRotary(head_dim=64, layout="interleaved", num_heads=16)
+    assert load_rope(own(rope_type="mixed", rope_temperature=10)).num_heads == 12
+    np.testing.assert_array_equal(timm_positions(mixed, height=1, width=3), [[0, 1, 2], [0, 0, 0]])
+    with rejects(ValueError, "config", "one axis"):
+        explain(mixed)
+    with rejects(ValueError, "a", "MixedRotary"):
+        compare_rope(mixed, mixed)
 
 
 def test_transformers_wraps_them():
@@ -52,7 +64,8 @@ def test_positions_are_scaled_to_the_training():
     ("config", "named"),
     [
         ({"architecture": "resnet50"}, ("architecture", "resnet50")),
-        ({"architecture": "vit_base_patch16_rope_mixed_224"}, ("rope_type", "mixed")),
+        (own(rope_type="mixed", rope_rotate_half=True), ("rope_rotate_half", "mixed")),
+        (EVA | {"model_args": {"rope_type": "mixed"}}, ("num_heads", "mixed")),
         (own(rope_type="spiral"), ("rope_type",)),
         (own(rope_temperature=1.0), ("rope_temperature",)),
         (own(rope_grid_indexing="yx"), ("rope_grid_indexing",)),

@@ -22,7 +22,9 @@ from attention import attend, attention
 from augmentation import augmentation
 from content_scoring import content_scoring
 from defects import defects
+from fope import fope
 from kernels import kernels
+from mixed_rotary import mixed_rotary
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
 from position_scoring import position_scoring, scoring_constants
@@ -213,6 +215,7 @@ def learned() -> Iterator[dict[str, Any]]:
 
 def saved() -> Iterator[dict[str, Any]]:
     """Yield layers to save and load, with tokens."""
+    x = [[[float(i + j) for j in range(4)] for i in range(3)]]
     for encoding in (
         {"kind": "Sinusoidal", "dim": 4},
         {"kind": "Learned", "dim": 4, "length": 5},
@@ -225,8 +228,9 @@ def saved() -> Iterator[dict[str, Any]]:
         {"kind": "Fire", "num_heads": 1},
         {"kind": "SwinBias", "num_heads": 1, "window": (2, 2)},
     ):
-        x = [[[float(i + j) for j in range(4)] for i in range(3)]]
         yield {"name": encoding["kind"], "encoding": encoding, "x": [x]}
+    mixed = {"kind": "MixedRotary", "head_dim": 4, "layout": "half", "num_heads": 1}
+    yield {"name": "MixedRotary", "encoding": mixed, "x": [x], "positions": [[0, 0, 1], [0, 1, 0]]}
 
 
 MAKERS = (
@@ -243,6 +247,8 @@ MAKERS = (
     rotation,
     turns,
     learned_rotary,
+    fope,
+    mixed_rotary,
     defects,
     alibi,
     attention,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import mpmath as mp
 from additive import rows_of
+from fope import NAMES, rotated, table
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, GoldenCase, arange_like, chosen, described
+from mixed_rotary import table as mixed_table
 from numbers_of import DTYPES, rounded, sinusoidal_row
 from rope import angles_of, channels, entry_of, turned_back, turned_row
 from scoring_modes import attention_modes, scoring_modes
@@ -97,6 +100,17 @@ def _rotary() -> Iterator[GoldenCase]:
         yield _turned(fields, dtype, {"start": start} if start else None)
     far = [[(3 * p) % LENGTH + 2**20 - 60 * b for p in range(LENGTH)] for b in range(2)]
     yield _turned(rotary | {"direction": "inverse"}, inputs={"positions": far})
+    for dtype, start, shape in (("float32", LONG, (3, 3)), ("float16", None, (2, 3, 3))):
+        heads = {"num_heads": 2} if len(shape) > 2 else {}
+        learned = {name: arange_like(*shape, first=i) for i, name in enumerate(NAMES)}
+        fields = rotary | {"kind": "FoPE", "num_terms": 3, **heads}
+        of_place = partial(_sums_of_frequencies, fields, learned)
+        yield _by_head(fields, learned, of_place, dtype, {"start": start} if start else None)
+    mixed = rotary | {"kind": "MixedRotary", "num_heads": 2}
+    frequencies = [[[f / 8 for f in pairs] for pairs in axis] for axis in arange_like(2, 2, 4)]
+    for dtype in ("float32", "bfloat16"):
+        of_place = partial(mixed_table, mixed, frequencies)
+        yield _by_head(mixed, {"frequencies": frequencies}, of_place, dtype, {"positions": grid})
     text = [list(range(LENGTH)), *grid]
     for fields, dtype, at in (
         (rotary | {"kind": "MultimodalRotary", "sections": [2, 1, 1]}, "float16", text),
@@ -125,6 +139,29 @@ def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | Non
     forward = each(arange_like(*shape), turned_row)
     back = each(arange_like(*shape, first=FIRST_WEIGHT), turned_back)
     return golden_case | {"result": chosen(forward, bits), "gradient": chosen(back, bits)}
+
+
+def _sums_of_frequencies(fields: GoldenCase, learned: GoldenCase, head: int, place: tuple[int, ...]) -> Any:
+    """Return cosine and sine of each pair of a head by FoPE."""
+    return table(fields, learned, head, place[0])
+
+
+def _by_head(
+    fields: GoldenCase, learned: GoldenCase, of_place: Any, dtype: str, inputs: GoldenCase | None
+) -> GoldenCase:
+    """Return queries of two heads, each rotated by `of_place(head, place)`, with all digits."""
+    shape = (2, 2, LENGTH, 8)
+
+    def each(tokens: Any, sign: int) -> Any:
+        def token(b: int, h: int, p: int) -> Any:
+            cos_sin = of_place(h, _place(inputs or {}, b, p))
+            return rotated(tokens[b][h][p], [(cos, sign * sin) for cos, sin in cos_sin], fields)
+
+        return [[[token(b, h, p) for p in range(LENGTH)] for h in range(2)] for b in range(2)]
+
+    golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs, learned)
+    result, gradient = each(arange_like(*shape), 1), each(arange_like(*shape, first=FIRST_WEIGHT), -1)
+    return golden_case | {"result": chosen(result, DTYPES[dtype]), "gradient": chosen(gradient, DTYPES[dtype])}
 
 
 def _place(inputs: GoldenCase, row: int, p: int) -> tuple[int, ...]:

@@ -37,3 +37,29 @@ def difference(encoding, config, table, turn, *, shape, half):
     turned = turn(torch.from_numpy(x), table, half=half).numpy()
     off = np.abs(turned - rotated(x, ours, encoding))
     return "" if np.all(off <= pair_slack(x, encoding, slack)) else "rotated queries"
+
+
+def learned_difference(encoding, config, rope, turn, *, shape):
+    """Return in which of heads, table and rotated queries the blocks of a RoPE-Mixed differ, with their frequencies.
+
+    Args:
+        encoding, config, turn, shape: as in `difference`.
+        rope: timm's module.
+    """
+    positions = timm_positions(config, height=shape[0], width=shape[1])
+    own, tables = (one.detach().numpy() for one in (rope.freqs, rope.get_embed(shape)))
+    if own.shape[2:] != (encoding.num_heads, encoding.pairs):
+        return "heads"
+    for block, table in enumerate(tables):
+        frequencies = own[:, block].astype(np.float64)
+        ours = encoding.rows_of({"frequencies": frequencies}, positions)
+        slack = 3 * UNIT * np.einsum("al,ahp->hlp", np.abs(positions), np.abs(frequencies))  # two products and a sum
+        sin, cos = np.split(table[..., ::2], 2, axis=-1)
+        for one, theirs in zip(ours, (cos, sin), strict=True):
+            if np.any(np.abs(theirs - one) >= slack + ENTRY * UNIT):
+                return "table"
+        x = np.random.default_rng(block).standard_normal((1, *table.shape[:2], encoding.head_dim)).astype(np.float32)
+        turned = turn(torch.from_numpy(x), torch.from_numpy(table)).numpy()
+        if np.any(np.abs(turned - rotated(x, ours, encoding)) > pair_slack(x, encoding, slack)):
+            return "rotated queries"
+    return ""

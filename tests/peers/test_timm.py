@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from posenc_backends.torch import RotaryEmbedding
 from posenc_core import augment, draw_augmentation
 from posenc_core.huggingface import load_rope
 from posenc_core.huggingface.timm import timm_positions
 
 from .importing import lone
-from .patches import difference
+from .patches import difference, learned_difference
 
 timm = lone("timm.layers.pos_embed_sincos")
 ROWS, COLUMNS = 5, 7
@@ -55,6 +56,7 @@ def module(arguments):
         options["grid_offset"] = arguments.get("rope_grid_offset", 0.0)
     if kind == "cat":
         options |= {"in_pixels": False, "ref_feat_shape": arguments.get("ref_feat_shape")}
+    options |= {"depth": 2} if kind == "mixed" else {}
     options["rotate_half"] = arguments.get("rope_rotate_half", False) or kind == "mrope"
     width, heads = arguments.get("embed_dim", 768), arguments.get("num_heads", 12)
     return timm.create_rope_embed(kind, dim=width, num_heads=heads, **options), options["rotate_half"]
@@ -83,9 +85,44 @@ def test_arguments_say_as_much_as_the_name(name):
 
 
 @pytest.mark.parametrize("name", sorted(LEARNED))
-def test_learned_frequencies_are_refused(name):
-    with pytest.raises(ValueError, match="`rope_type` 'mixed'"):
-        load_rope({"architecture": name})
+def test_learned_frequencies(name):
+    config, (rope, _) = {"architecture": name}, module(TURNING[name])
+    assert learned_difference(load_rope(config), config, rope, timm.apply_rot_embed_cat, shape=(ROWS, COLUMNS)) == ""
+
+
+def learned():
+    """Return an encoding, its config, and timm's module of two blocks."""
+    config = {"architecture": "vit_small_patch16_rope_mixed_224"}
+    return load_rope(config), config, module(TURNING["vit_small_patch16_rope_mixed_224"])[0]
+
+
+def test_learned_frequencies_start_alike(monkeypatch):
+    encoding, _, _ = learned()
+    turns = torch.linspace(0, 0.99, 12).reshape(2, 6, 1)
+    monkeypatch.setattr(timm.torch, "rand", lambda *_, **__: turns)
+    wanted = timm.init_random_2d_freqs(64, 2, 6)
+    start = encoding.parameters()["frequencies"].initial
+    for block, turn in enumerate(turns.squeeze(-1)):
+        normals = torch.stack([torch.cos(2 * math.pi * turn), torch.sin(2 * math.pi * turn)])
+        ours = start(normals[..., None].repeat(1, 1, encoding.pairs))
+        torch.testing.assert_close(ours, wanted[:, block], rtol=0, atol=2**-21)
+
+
+def test_gradients_of_learned_frequencies_agree():
+    encoding, config, rope = learned()
+    generator = torch.Generator().manual_seed(0)
+    q, weights = (torch.randn(2, 6, ROWS * COLUMNS, 64, generator=generator) for _ in "qw")
+    positions = timm_positions(config, height=ROWS, width=COLUMNS)
+    theirs = timm.apply_rot_embed_cat(q, rope.get_embed((ROWS, COLUMNS))[1])
+    layer = RotaryEmbedding(encoding)
+    layer.load_state_dict({"frequencies": rope.state_dict()["freqs"][:, 1]})
+    ours = layer(q, positions=positions)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5)
+    for rotated in (ours, theirs):
+        (rotated * weights).sum().backward()
+    wanted = rope.freqs.grad
+    assert wanted[:, 0].abs().max() == 0
+    torch.testing.assert_close(layer.frequencies.grad, wanted[:, 1], rtol=0, atol=2e-6 * wanted.abs().max().item())
 
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - TURNING.keys()))

@@ -122,7 +122,8 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
     kinds = {row["encoding"] for row in rows if row["backend"] == "numpy"}
     assert kinds == {
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
-        "AxialRotary", "LearnedQueryScale", "LearnedRotary", "MultimodalRotary", "QueryScale", "XPos",
+        "AxialRotary", "FoPE", "LearnedQueryScale", "LearnedRotary", "MixedRotary", "MultimodalRotary",
+        "QueryScale", "XPos",
         "DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend",
         "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
         "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias", "DynamicPositionBias", "SwinV2Bias",

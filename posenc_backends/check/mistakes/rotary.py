@@ -29,6 +29,8 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     yield from _factor_mistakes(encoding.attention_factor)
     yield Mistake("not rotated", "the function returns its input", with_tables(_identity))
     yield from application_mistakes(encoding.layout)
+    if encoding.table_heads is not None:
+        yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
     if isinstance(encoding, Rotary):
         yield from _frequency_mistakes(encoding)
 
@@ -125,6 +127,10 @@ def _with_frequencies(name: str, description: str, encoding: Rotary, frequencies
     scaling = None if factor == 1 else AttentionFactor(attention_factor=factor)
     fields: dict[str, Any] = {"frequencies": tuple(map(float, frequencies)), "base": Rotary.base, "scaling": scaling}
     return Mistake(name, description, with_fields(**fields))
+
+
+def _reverse_heads(cos: Any, sin: Any) -> Tables:
+    return cos[..., ::-1, :, :], sin[..., ::-1, :, :]
 
 
 def _swap_cos_and_sin(cos: Any, sin: Any) -> Tables:

@@ -270,7 +270,7 @@ def _names_in(region: str, names: Iterable[str]) -> set[str]:
 def _ends(views: tuple[View, ...]) -> dict[str, Any]:
     """Return the new maximum of each slider whose maximum depends on the encodings."""
     rotaries = [view.rotary for view in views if view.rotary is not None]
-    ends = {HEAD.name: max(getattr(view.encoding, "num_heads", 1) for view in views) - 1}
+    ends = {HEAD.name: max(getattr(view.encoding, "num_heads", None) or 1 for view in views) - 1}
     ends[CELL.name] = max(view.length for view in views) - 1
     if rotaries:
         ends[PAIR.name] = max(len(rotary.frequencies()) for rotary in rotaries) - 1

@@ -15,6 +15,7 @@ from posenc_core.encodings import (
     DynamicPositionBias,
     Encoding,
     Fire,
+    FoPE,
     FourierFeatures,
     GridSinusoidal,
     Integer,
@@ -24,6 +25,7 @@ from posenc_core.encodings import (
     LearnedQueryScale,
     LearnedRotary,
     LearnedSinusoidal,
+    MixedRotary,
     MultimodalRotary,
     Normalized,
     QueryScale,
@@ -64,7 +66,8 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "added to scores": (Alibi, Sandwich),
     "factors of queries": (QueryScale, LearnedQueryScale),
     "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, T5Bias, Kerple, Fire, DynamicPositionBias, SwinBias, SwinV2Bias,
+        Learned, LearnedSinusoidal, LearnedRotary, FoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias,
+        SwinBias, SwinV2Bias,
     ),
 }  # fmt: skip
 KINDS: dict[str, type[Encoding]] = {cls.__name__: cls for group in GROUPS.values() for cls in group}
@@ -76,14 +79,14 @@ SCALINGS: dict[str, type[Scaling]] = {
 
 def is_image(cls: type[Encoding], num_axes: int = 1) -> bool:
     """Return whether an encoding is drawn for the cells of an image."""
-    return cls in (GridSinusoidal, AxialRotary, MultimodalRotary, SwinBias, SwinV2Bias) or num_axes > 1
+    return cls in (GridSinusoidal, AxialRotary, MixedRotary, MultimodalRotary, SwinBias, SwinV2Bias) or num_axes > 1
 
 
 def initial_parameters(encoding: Encoding) -> dict[str, Any]:
     """Return numbers of each parameter, from the distribution that a layer starts from, with seed 0."""
     generator = np.random.default_rng(0)
     return {
-        name: generator.normal(parameter.mean, parameter.std, parameter.shape).astype(np.float32)
+        name: parameter.initial(generator.standard_normal(parameter.shape)).astype(np.float32)
         for name, parameter in encoding.parameters().items()
     }
 
@@ -120,6 +123,8 @@ def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
 
 USUAL: dict[type[Encoding], dict[str, Callable[[Mapping[str, Any]], Any]]] = {
     AxialRotary: {"axes_dims": _equal_shares},
+    FoPE: {"num_terms": lambda fields: max(fields["head_dim"] // 4, 1)},
+    MixedRotary: {"rotary_dim": lambda fields: fields["head_dim"] - fields["head_dim"] % (2 * fields["num_axes"])},
     MultimodalRotary: {"sections": _sections},
     QueryScale: {"scale": lambda fields: None if fields["growth"] == "log" else 0.1},
     GridSinusoidal: {"num_axes": lambda fields: 3 if fields["convention"] == "diffusers" else 2},

@@ -14,8 +14,10 @@ from posenc_core._values import Value
 from posenc_core.encodings import (
     Binary,
     Encoding,
+    FoPE,
     FourierFeatures,
     Learned,
+    MixedRotary,
     Normalized,
     PositionScoring,
     QueryEncoding,
@@ -205,6 +207,8 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "local_size": partial(Number, lowest=1, highest=2**20, step=None, default=16),
     "trained_length": partial(_far, default=8192),
     "rate": partial(_real, lowest=0.01, highest=10, step=None),
+    "num_terms": partial(Number, lowest=1, highest=256),
+    "floor_sine": partial(Number, lowest=0, highest=1),
     "threshold": partial(_real, lowest=1, highest=4096, step=None),
 })  # fmt: skip
 WINDOW = partial(Number, name="window", lowest=1, highest=2**20, step=None, default=32)  # of a remapping
@@ -220,6 +224,9 @@ DEFAULTS = {
     ("LearnedRotary", "layout"): "half",
     ("LearnedRotary", "std"): 0.1,
     ("LearnedSinusoidal", "std"): 0.1,
+    ("FoPE", "layout"): "half",
+    ("FoPE", "std"): 0.1,
+    ("MixedRotary", "layout"): "interleaved",
     ("AxialRotary", "layout"): "half",
     ("LeakyReRoPE", "factor"): 4,
     ("MultimodalRotary", "layout"): "half",
@@ -242,6 +249,9 @@ CELL = Number(
 VIEWS = {control.name: control for control in (LENGTH, SIDE, PAIR, HEAD, CELL, POSITION)}
 
 
+DRAWN = (Normalized, Learned)  # their length is the number of positions that are drawn
+
+
 def kind_control(prefix: str = "") -> Words:
     """Return the control that chooses the encoding; with the prefix `WITH`, the second one, which may be none."""
     if prefix:
@@ -256,8 +266,10 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     if issubclass(cls, RemappedRotary):
         yield from (control for control in fields_of(Rotary, prefix) if control.name.removeprefix(prefix) in OF_ROTARY)
     for name, field in signature(cls).parameters.items():
-        if cls in (Normalized, Learned) and name == LENGTH.name:
+        if cls in DRAWN and name == LENGTH.name:
             continue  # it is the number of positions that are drawn
+        if cls is FoPE and name in (LENGTH.name, "num_heads"):
+            continue  # `num_terms` takes the place of the length, and tokens have no heads here
         control = _control("trained_length" if (cls, name) == (QueryScale, "length") else name, hints.get(name))
         if control is None:
             continue
@@ -278,9 +290,9 @@ def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
     more = [CELL] if is_image(cls, num_axes) else []
     if issubclass(cls, QueryEncoding):
         return ()
-    if issubclass(cls, PositionScoring):
+    if issubclass(cls, PositionScoring | MixedRotary):
         return tuple(dict.fromkeys([size, HEAD, *more]))
-    if issubclass(cls, Rotary):
+    if issubclass(cls, Rotary | FoPE):
         return size, PAIR, *more, POSITION
     return (size, PAIR, POSITION) if issubclass(cls, Sine | Sinusoidal | Timestep) else (size, *more)
 

@@ -61,7 +61,7 @@ def scores(view: View) -> Picture | None:
     values = view.scores(tokens, tokens)
     first, last = tokens[0], tokens[-1]
     back, ahead = text(values[-1, 0]), text(values[0, -1])
-    what = f"Head {view.head}: " if isinstance(view.encoding, PositionScoring) else ""
+    what = f"Head {view.head}: " if view.has_heads else ""
     words = f"{what}{back} from query {last} to key {first}, "
     words += (
         "and keys after their query are hidden." if ahead == "nan" else f"{ahead} from query {first} to key {last}."

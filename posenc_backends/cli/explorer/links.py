@@ -12,7 +12,20 @@ from posenc_core.encodings import Encoding
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .catalogue import KINDS, SCALINGS, divisors, usual
-from .controls import FIELDS, INNER, LENGTH, NONE, OF_ROTARY, VIEWS, WITH, Control, fields_of, kind_control, views_of
+from .controls import (
+    DRAWN,
+    FIELDS,
+    INNER,
+    LENGTH,
+    NONE,
+    OF_ROTARY,
+    VIEWS,
+    WITH,
+    Control,
+    fields_of,
+    kind_control,
+    views_of,
+)
 from .view import View
 
 Values = dict[str, Any]
@@ -152,8 +165,8 @@ def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
         pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
         lists = {name: divisors(value, pairs) for name, value in inner.items() if isinstance(value, tuple)}
         fields["scaling"] = {"kind": scaling.__name__} | inner | lists
-    if "length" in cls.__dataclass_fields__ and "length" not in fields:
-        fields["length"] = values["length"]
+    if cls in DRAWN:
+        fields[LENGTH.name] = values[LENGTH.name]
     if issubclass(cls, RemappedRotary):
         fields["rotary"] = {"kind": "Rotary"} | {name: fields.pop(name) for name in OF_ROTARY}
     return Encoding.from_dict({"kind": cls.__name__} | fields)
@@ -183,7 +196,7 @@ def _values_of(value: Value) -> dict[str, Any]:
         elif control.name == "seq_len" and field is None:
             field = vars(value)["original_max_position_embeddings"]
         values[control.name] = {True: "yes", False: "no"}[field] if isinstance(field, bool) else field
-    if hasattr(value, "length") and "trained_length" not in values:
+    if isinstance(value, DRAWN):
         values[LENGTH.name] = value.length
     return values
 

@@ -59,10 +59,16 @@ class View:
         object.__setattr__(self, "length", max(min(length, self.encoding.limit), 1))
         object.__setattr__(self, "cell", min(self.cell, self.length - 1))
         object.__setattr__(self, "position", min(self.position, self.length - 1))
-        if isinstance(self.encoding, PositionScoring):
-            object.__setattr__(self, "head", min(self.head, self.encoding.num_heads - 1))
+        if self.has_heads:
+            object.__setattr__(self, "head", min(self.head, getattr(self.encoding, "num_heads", 1) - 1))
         elif (rotary := self.rotary) is not None:
             object.__setattr__(self, "pair", min(self.pair, len(rotary.frequencies()) - 1))
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether heads differ, so that one is drawn."""
+        of_heads = isinstance(self.encoding, RotaryEncoding) and self.encoding.table_heads is not None
+        return isinstance(self.encoding, PositionScoring) or of_heads
 
     @property
     def rotary(self) -> Rotary | None:
@@ -111,7 +117,10 @@ class View:
         if not isinstance(encoding, RotaryEncoding):
             return None
         cos_sin = self._rows() if encoding.computes_rows else encoding.cos_sin(self.positions())
-        return np.stack(cos_sin, axis=-1).reshape(self.length, -1)
+        tables: tuple[Any, ...] = encoding.mixed(initial_parameters(encoding), cos_sin)
+        if self.has_heads:
+            tables = tuple([table[self.head] for table in tables])
+        return np.stack(tables, axis=-1).reshape(self.length, -1)
 
     def _rows(self) -> tuple[Any, ...]:
         weights: Mapping[str, Any] = self.encoding.constants(1) | initial_parameters(self.encoding)
@@ -131,9 +140,11 @@ class View:
             return self._remapped_scores(encoding, queries, keys)
         if isinstance(encoding, RotaryEncoding):
             weights = initial_parameters(encoding)
-            q, k = (np.ones((len(tokens), encoding.head_dim)) for tokens in (queries, keys))
+            heads = (encoding.table_heads or 1,)
+            q, k = (np.ones((*heads, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
             q, k = Placed(encoding, positions[..., queries], positions[..., keys], weights).rotate(q, k)
-            return (q @ k.T) / encoding.head_dim
+            head = min(self.head, len(q) - 1)
+            return (q[head] @ k[head].T) / encoding.head_dim
         table = self.table()
         if table is None:
             raise TypeError(f"`encoding` must have a table or scores, got {encoding!r}.")

@@ -75,6 +75,8 @@ SETS = (
     GoldenSet("learned", ("gradient",), 1, "largest"),
     GoldenSet("learned_sinusoidal", ("result", "gradient"), LEARNED, "largest"),
     GoldenSet("learned_rotary", ("result", "gradient"), LEARNED, "largest"),
+    GoldenSet("mixed_rotary", ("result", "gradients"), LEARNED, "largest"),
+    GoldenSet("fope", ("result", "gradients"), MULTIPLIED, "largest"),
     GoldenSet("learned_query_scale", ("result", "gradients"), MULTIPLIED, "largest"),
 )
 # Beside the exact numbers of kernels stand those of each dtype. A rotation in float32 that is rounded once to half

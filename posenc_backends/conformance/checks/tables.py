@@ -48,22 +48,22 @@ def query_factors(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     return Measurement(ulps(factors[0], np.array(case["table"]).astype(np.float32)), EXACT)
 
 
-def learned_query_factors(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check queries times learned factors, in ulp of the largest."""
-    got = _with_learned_factors(on, case)(array_of(on, [case["x"]]), positions=np.array(case["positions"]))
-    return measure(on, got, [case["result"]], MULTIPLIED)
+def given_parameters(on: BackendUnderTest, case: GoldenCase, limit: float = MULTIPLIED) -> Measurement:
+    """Check queries times learned factors, or rotated by learned rows, in ulp of the largest."""
+    got = _with_parameters(on, case)(array_of(on, [case["x"]]), positions=np.array(case["positions"]))
+    return measure(on, got, [case["result"]], limit)
 
 
-def learned_query_gradients(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the gradients of slopes and intercepts, in ulp of the largest."""
-    layer, x, weights = (_with_learned_factors(on, case), *(array_of(on, [case[name]]) for name in ("x", "weights")))
+def gradients_of_parameters(on: BackendUnderTest, case: GoldenCase, limit: float = MULTIPLIED) -> Measurement:
+    """Check the gradients of the given parameters, in ulp of the largest."""
+    layer, x, weights = (_with_parameters(on, case), *(array_of(on, [case[name]]) for name in ("x", "weights")))
     options = {"positions": np.array(case["positions"])}
     got = [on.testing.parameter_gradient(layer, name, x, weights, **options) for name in case["gradients"]]
     wanted = [*case["gradients"].values()]
-    return measure(on, np.stack([on.backend.to_numpy(gradient) for gradient in got]), wanted, MULTIPLIED)
+    return measure(on, np.stack([on.backend.to_numpy(gradient) for gradient in got]), wanted, limit)
 
 
-def _with_learned_factors(on: BackendUnderTest, case: GoldenCase) -> Any:
+def _with_parameters(on: BackendUnderTest, case: GoldenCase) -> Any:
     numbers = {name: np.array(learned, np.float32) for name, learned in case["parameters"].items()}
     return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
 
@@ -206,8 +206,8 @@ def learned_rotary_gradient(on: BackendUnderTest, case: GoldenCase) -> Measureme
 def saved(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     """Check that a layer gives the same after it is saved and loaded into a new one, bit for bit."""
     layer = on.testing.eval_mode(layer_of(on, case), case.get("dtype", "float32"))
-    x = array_of(on, case["x"])
+    x, at = array_of(on, case["x"]), {name: np.array(case[name]) for name in ("positions",) if name in case}
     with tempfile.TemporaryDirectory() as folder:
         loaded = on.testing.reloaded(layer, partial(layer_of, on, case), Path(folder))
-        got = on.backend.to_numpy(on.testing.eval_mode(loaded)(x))
-    return Measurement(ulps(got, on.backend.to_numpy(layer(x))), EXACT)
+        got = on.backend.to_numpy(on.testing.eval_mode(loaded)(x, **at))
+    return Measurement(ulps(got, on.backend.to_numpy(layer(x, **at))), EXACT)

@@ -42,7 +42,23 @@ class Axis:
         return mx.sym.npx.arange_like(symbol.as_np_ndarray().astype("float32"), axis=self.number)
 
 
-Term: TypeAlias = tuple[tuple[Axis, ...], int]
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A part of one axis; the graph raises where the size is not a multiple of `parts`."""
+
+    whole: SymbolicSize
+    parts: int
+
+    def count(self) -> Symbol:
+        """Return its size, int32, shape `()`."""
+        return mx.sym.np.floor(self.whole.count() / self.parts).astype("int32")
+
+    def line(self) -> Symbol:
+        """Return the numbers 0, 1, … below its size, float32."""
+        return mx.sym.npx.arange_like(mx.sym.npx.reshape(self.whole.line(), (self.parts, -1)), axis=1)
+
+
+Term: TypeAlias = tuple[tuple[Axis | Share, ...], int]
 
 
 @dataclass(frozen=True)
@@ -68,11 +84,16 @@ class SymbolicSize:
             [(tuple(sorted((*axes, *others), key=id)), times * more) for (axes, times), (others, more) in pairs]
         )
 
+    def __floordiv__(self, parts: int) -> SymbolicSize:
+        return _size(Share(self, parts))
+
     __radd__, __rmul__ = __add__, __mul__
 
     def count(self) -> Symbol:
         """Return the size, int32, shape `()`."""
-        counts = [[mx.sym.np.full((), times, dtype="int32"), *map(Axis.count, axes)] for axes, times in self.terms]
+        counts = [
+            [mx.sym.np.full((), times, dtype="int32"), *[axis.count() for axis in axes]] for axes, times in self.terms
+        ]
         return reduce(operator.add, [reduce(operator.mul, factors) for factors in counts])
 
     def line(self) -> Symbol:
@@ -103,7 +124,7 @@ def _zeros_along(axis: int, size: int | SymbolicSize, rank: int) -> Symbol:
     return mx.sym.npx.reshape(mx.sym.np.zeros_like(size.line()), (*before, -1, *after))
 
 
-def _size(axis: Axis) -> SymbolicSize:
+def _size(axis: Axis | Share) -> SymbolicSize:
     return SymbolicSize(frozenset({((axis,), 1)}))
 
 
@@ -112,7 +133,7 @@ def _terms(given: int | SymbolicSize) -> Iterable[Term]:
 
 
 def _sum(terms: Iterable[Term]) -> SymbolicSize:
-    total: Counter[tuple[Axis, ...]] = Counter()
+    total: Counter[tuple[Axis | Share, ...]] = Counter()
     for axes, times in terms:
         total[axes] += times
     return SymbolicSize(frozenset((axes, times) for axes, times in total.items() if times))

@@ -118,7 +118,13 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
     def __init__(self, layer: Any) -> None:
         super().__init__(layer)
         self.width, self.axes = self.encoding.head_dim, self.encoding.num_axes
-        self.backend = View.backend if self.encoding.computes_rows else ConstantTables()
+        self.backend = View.backend if self.encoding.parameters() else ConstantTables()
+
+    def prepare(self, x: Any, width: int | None) -> SymbolArray:
+        """Return tokens of any number of axes; if heads have tables, `(batch and others, heads, length, width)`."""
+        if self.encoding.table_heads is None or isinstance(x, SymbolArray):
+            return super().prepare(x, width)
+        return _ranked(x, (None, None, None, width), self.layer.dtype)
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return queries, or queries and keys, rotated; meanwhile the sequence is the axis before the last."""
@@ -132,9 +138,11 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
         several = (self.axes,) if self.axes > 1 else ()
         symbol = mx.sym.npx.reshape(_integers(positions), (*several, -1, -2), reverse=True)
         rows = self.cos_sin(SymbolArray(symbol, (*several, None, None), "int32"), *options)
-        return tuple(
-            [_like(row.symbol, positions, lhs_begin=0, lhs_end=2, rhs_begin=len(several), rhs_end=None) for row in rows]
-        )
+        lead = {"rhs_begin": len(several), "rhs_end": None}
+        if self.encoding.table_heads is None:
+            return tuple([_like(row.symbol, positions, lhs_begin=0, lhs_end=2, **lead) for row in rows])
+        first = [_moved(row.symbol, 1, 0) for row in rows]  # heads, before the axes that positions have
+        return tuple([_moved(_like(row, positions, lhs_begin=1, lhs_end=3, **lead), 0, -3) for row in first])
 
 
 class AttentionBiasView(View, layers.AttentionBias):

@@ -2,7 +2,9 @@
 
 from .axial import Arrangement, AxialRotary, Series, Unit
 from .base import Direction, Precision, RotaryEncoding
+from .fope import FoPE
 from .learned import LearnedRotary
+from .mixed import MixedRotary
 from .multimodal import MultimodalRotary, Sections
 from .rotary import Rotary
 from .xpos import XPos
@@ -11,7 +13,9 @@ __all__ = [
     "Arrangement",
     "AxialRotary",
     "Direction",
+    "FoPE",
     "LearnedRotary",
+    "MixedRotary",
     "MultimodalRotary",
     "Precision",
     "Rotary",

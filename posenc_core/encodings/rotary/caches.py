@@ -58,6 +58,8 @@ def _check_expressible(encoding: Any, kind: str) -> None:
             f"`kind` {kind!r} needs frequencies that are known, got {name}; give learned ones to "
             "`Rotary(frequencies=…)`."
         )
+    if encoding.mixes_rows:
+        raise ValueError(f"`kind` {kind!r} needs a table that is known, got {name}; ask its layer for `cos_sin`.")
     pairing, factor = encoding.pairing, encoding.attention_factor
     if pairing.split != pairing.join:
         raise ValueError(

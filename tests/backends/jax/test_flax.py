@@ -12,7 +12,19 @@ from jax import numpy as jnp
 
 from posenc_backends import jax as posenc
 from posenc_backends.jax import flax as modules
-from posenc_core import Alibi, Fire, Learned, LearnedRotary, LearnedSinusoidal, QueryScale, Rotary, Sinusoidal, T5Bias
+from posenc_core import (
+    Alibi,
+    Fire,
+    FoPE,
+    Learned,
+    LearnedRotary,
+    LearnedSinusoidal,
+    MixedRotary,
+    QueryScale,
+    Rotary,
+    Sinusoidal,
+    T5Bias,
+)
 
 from .plain import tokens
 
@@ -153,6 +165,13 @@ LAYERS = [
     ("PositionalEncoding", (16,), {"encoding": LearnedSinusoidal(dim=16)}, (X,)),
     ("PositionalEncoding", (16,), {"encoding": Sinusoidal(dim=16)}, (X,)),
     ("RotaryEmbedding", (LearnedRotary(head_dim=16, layout="half"),), {}, (X,)),
+    ("RotaryEmbedding", (FoPE(head_dim=16, layout="half", num_terms=5, std=0.5),), {}, (X,)),
+    (
+        "RotaryEmbedding",
+        (MixedRotary(head_dim=16, layout="half", num_heads=2),),
+        {},
+        (X, None, 0, np.array([[0, 0, 0, 1, 1], [0, 1, 2, 0, 1]])),
+    ),
     ("AttentionBias", (Fire(num_heads=2),), {}, (np.zeros((1, 2, 5, 5), np.float32),)),
     ("MultiHeadAttention", (16, 2), {"bias": True, "position": T5Bias(num_heads=2)}, (X, X, X, np.array([3, 2]))),
 ]
@@ -170,7 +189,7 @@ def test_numbers_are_those_of_the_layer_of_jax(name, arguments, options, inputs)
     assert len(found) == len(drawn)
     module = jax.tree.unflatten(jax.tree.structure(module), found)
     np.testing.assert_array_equal(module(*inputs), plain(*inputs))
-    half = [jnp.asarray(x, jnp.bfloat16) if x.dtype == np.float32 else x for x in inputs]
+    half = [jnp.asarray(x, jnp.bfloat16) if getattr(x, "dtype", None) == np.float32 else x for x in inputs]
     assert nnx.eval_shape(lambda module, *given: module(*given), module, *half).dtype == jnp.bfloat16
     assert isinstance(module, nnx.Module)
 

@@ -6,7 +6,7 @@ import pytest
 from mxnet import autograd, gluon
 
 from posenc_backends.mxnet import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Learned, Rotary, Sinusoidal
+from posenc_core import Alibi, FoPE, Learned, Rotary, Sinusoidal
 
 ROTARY = Rotary(head_dim=8, layout="interleaved", rotary_dim=4)
 
@@ -34,6 +34,42 @@ def test_hybridized_agrees_with_eager(make, static):
     for length in (5, 2, 4):
         part = x[:, :, :length]
         np.testing.assert_array_equal(hybrid(part).asnumpy(), block(part).asnumpy())
+
+
+class Rotations(gluon.HybridBlock):
+    """Tokens rotated by matrices of two heads, and their tables at positions."""
+
+    def __init__(self, **options):
+        super().__init__()
+        with self.name_scope():
+            self.rotary = RotaryEmbedding(FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5))
+        self.options = options
+
+    def hybrid_forward(self, F, x, positions):  # noqa: N803
+        return [self.rotary(x, **self.options), *self.rotary.cos_sin(positions)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [((2, 2, 5), {}), ((2, 4, 5), {}), ((2, 5, 4), {"seq_axis": -3}), ((4, 5), {}), ((3, 2, 2, 5), {"start": 3})],
+    ids=["two heads", "four heads", "four heads after the length", "no batch", "two batches"],
+)
+@pytest.mark.parametrize("several", [(), (2,)], ids=["positions", "positions of rows"])
+def test_heads_with_rows_of_their_own_in_a_graph(sizes, options, several):
+    model, x, positions = Rotations(**options), tokens(*sizes, 8), mx.np.ones((*several, 5), dtype="int32")
+    model.initialize()
+    eager = model(x, positions)
+    model.hybridize()
+    for found, wanted in zip(model(x, positions), eager, strict=True):
+        np.testing.assert_array_equal(found.asnumpy(), wanted.asnumpy())
+
+
+def test_a_graph_refuses_a_number_of_heads_that_is_no_multiple():
+    model, positions = Rotations(), mx.np.ones(5, dtype="int32")
+    model.initialize()
+    model.hybridize()
+    with pytest.raises(mx.base.MXNetError, match="Cannot reshape"):
+        model(tokens(2, 3, 5, 8), positions)[0].wait_to_read()
 
 
 def test_an_exported_graph_gives_nan_past_its_table(tmp_path):

@@ -7,7 +7,7 @@ from mxnet import gluon
 
 from posenc_backends.mxnet import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import Alibi, Rotary
-from posenc_core.encodings import AxialRotary, Cope, ShawBias, SwinBias, T5Bias, TransformerXLBias, XPos
+from posenc_core.encodings import AxialRotary, Cope, MixedRotary, ShawBias, SwinBias, T5Bias, TransformerXLBias, XPos
 from posenc_core.scaling import DynamicNTK
 
 SCORING = {
@@ -180,14 +180,32 @@ def test_tokens_have_any_number_of_axes(shape, combine):
     check_alike(PositionalEncoding(8, combine=combine), ["x", "start"], [tokens(*shape), mx.np.array(4, dtype="int32")])
 
 
-def test_axes_of_an_image():
-    layer, grid = (
-        RotaryEmbedding(AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4))),
-        integers([0, 0, 1], [0, 1, 0]),
-    )
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)),
+        MixedRotary(head_dim=8, layout="half", num_heads=2),
+        MixedRotary(head_dim=8, layout="half", num_heads=1),
+    ],
+    ids=repr,
+)
+def test_axes_of_an_image(encoding):
+    layer, grid = RotaryEmbedding(encoding), integers([0, 0, 1], [0, 1, 0])
+    layer.initialize()
     rows = mx.np.stack([grid, grid + 1], axis=1)  # (axes, batch, length)
     for positions in (grid, rows):
         check_alike(layer, ["q", "positions"], [tokens(2, 2, 3, 8), positions])
+
+
+def test_rows_of_learned_directions_of_symbols():
+    parent = Tables(MixedRotary(head_dim=8, layout="half", num_heads=3))
+    parent.initialize()
+    for positions in (integers([0, 0, 1], [0, 1, 0]), integers([[0, 0], [1, 2]], [[3, 1], [0, 2]])):
+        wanted = [table.asnumpy() for table in parent(positions)]
+        parent.hybridize()
+        for table, eager in zip(parent(positions), wanted, strict=True):
+            np.testing.assert_allclose(table.asnumpy(), eager, rtol=0, atol=1e-6)
+        parent.hybridize(False)
 
 
 def test_lists_are_constants_of_the_graph():

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated
 
 IN_FLOAT32 = (  # parameters stay float32
     "LearnedQueryScale", "LearnedSinusoidal", "LearnedRotary", "T5Bias", "SwinBias", "SwinV2Bias", "Kerple", "Fire",
-    "DynamicPositionBias",
+    "DynamicPositionBias", "FoPE",
 )  # fmt: skip
 LONG = {"eps": 2.0**-6, "atol": 2e-3, "rtol": 1e-2}  # rounding errs by 2**-24 / eps, the third derivative by eps**2 / 6
 GOLDEN_CASES = [golden_case for golden_case in golden("modes") if golden_case["dtype"] == "float32"]

@@ -15,6 +15,7 @@ from posenc_core import (
     DynamicNTK,
     DynamicPositionBias,
     Fire,
+    FoPE,
     ForgettingBias,
     FourierFeatures,
     GridSinusoidal,
@@ -23,6 +24,7 @@ from posenc_core import (
     Learned,
     LearnedRotary,
     LearnedSinusoidal,
+    MixedRotary,
     MultimodalRotary,
     Normalized,
     RandomFourierFeatures,
@@ -60,6 +62,8 @@ TABULAR = [  # an encoding, its tables, and which of the three it says yes to
     (Rotary(**ROTARY), "cos sin", ""),
     (Rotary(**ROTARY, scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=32)), "cos sin", ""),
     (LearnedRotary(**ROTARY), "", "computes_rows"),
+    (FoPE(**ROTARY, num_terms=3), "cos sin", "mixes_rows"),
+    (MixedRotary(**ROTARY, num_heads=3), "", "computes_rows needs_positions"),
     (MultimodalRotary(**ROTARY, sections=(2, 1, 1)), "cos sin", ""),
     (AxialRotary(**ROTARY, axes_dims=(4, 4)), "cos sin", "needs_positions"),
     (AxialRotary(**ROTARY, axes_dims=(8,)), "cos sin", "needs_positions"),
@@ -90,15 +94,17 @@ def test_tables_are_named_and_have_one_row_per_position(encoding, names, true):
     learned = {name: parameter.shape for name, parameter in encoding.parameters().items()}
     shapes = {name: table.shape for name, table in encoding.constants(9).items()} | learned
     assert [name for name, shape in shapes.items() if shape[0] == 9] == names.split()
-    for name in ("needs_positions", "computes_rows", "key_tables"):
-        assert getattr(encoding, name) is (name == true)
+    for name in ("needs_positions", "computes_rows", "mixes_rows", "key_tables"):
+        assert getattr(encoding, name) is (name in true.split())
 
 
 @pytest.mark.parametrize(("encoding", "names", "true"), TABULAR, ids=repr)
 def test_rows_are_computed_from_parameters_where_an_encoding_says_so(encoding, names, true):
     weights = encoding.constants(1) | {name: np.zeros(each.shape) for name, each in encoding.parameters().items()}
     if encoding.computes_rows:
-        assert [rows.shape[0] for rows in encoding.rows_of(weights, np.arange(3))] == [3] * len(encoding.rows(range(1)))
+        length_axis = 0 if encoding.table_heads is None else 1
+        computed = encoding.rows_of(weights, np.arange(3))
+        assert [rows.shape[length_axis] for rows in computed] == [3] * len(encoding.rows(range(1)))
     else:
         message = (
             f"`rows_of` is for encodings whose rows are computed from parameters, got {shown(encoding)}; call `rows`."

@@ -22,7 +22,7 @@ def close(got, wanted, encoding=None):
 
 def tokens(rng, encoding, *lengths, batch=2):
     """Return random queries, keys and values, `(batch, heads, length, head_dim)`, in the sizes of the encoding."""
-    heads, head_dim = getattr(encoding, "num_heads", 2), getattr(encoding, "head_dim", 4)
+    heads, head_dim = getattr(encoding, "num_heads", None) or 2, getattr(encoding, "head_dim", 4)
     width = head_dim if isinstance(encoding, ContentScoring) else 3
     queries, keys = lengths if len(lengths) == 2 else lengths * 2
     shapes = (queries, head_dim), (keys, head_dim), (keys, width)

@@ -9,10 +9,12 @@ from posenc_core import (
     AttentionFactor,
     AxialRotary,
     DynamicNTK,
+    FoPE,
     LearnedRotary,
     Linear,
     Llama3,
     LongRoPE,
+    MixedRotary,
     MultimodalRotary,
     NTKAlpha,
     Proportional,
@@ -151,6 +153,39 @@ def xpos():
 def learned_rotaries():
     """Return rotary encodings with learned frequencies."""
     return rotaries(LearnedRotary, scaled=False, std=st.floats(0, 1))
+
+
+@st.composite
+def fourier_rotaries(draw):
+    """Draw rotary encodings of sums of frequencies."""
+    pairs = draw(st.integers(1, 6))
+    return FoPE(
+        head_dim=2 * pairs,
+        layout=draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"])),
+        base=draw(BASES),
+        num_terms=draw(st.integers(1, pairs)),
+        num_heads=draw(st.sampled_from([None, 1, 2])),
+        floor_sine=draw(st.integers(0, 1)),
+        std=draw(st.floats(0, 1)),
+        direction=draw(DIRECTIONS),
+    )
+
+
+@st.composite
+def mixed_rotaries(draw):
+    """Draw rotary encodings of learned directions."""
+    axes = draw(st.integers(2, 3))
+    channels = 2 * axes * draw(st.integers(1, 2))
+    left = draw(st.integers(0, 2))
+    return MixedRotary(
+        head_dim=channels + left,
+        layout=draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"])),
+        num_heads=draw(st.integers(1, 2)),
+        num_axes=axes,
+        base=draw(BASES),
+        rotary_dim=channels if left else None,
+        direction=draw(DIRECTIONS),
+    )
 
 
 SCALINGS = scalings(3)

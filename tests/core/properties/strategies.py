@@ -28,7 +28,16 @@ from posenc_core.encodings import (
 )
 
 from .numbers import BASES, DIMS, FAR, FRACTIONS, HEADS
-from .rotary_strategies import axial, learned_rotaries, multimodal, proportional, rotaries, xpos
+from .rotary_strategies import (
+    axial,
+    fourier_rotaries,
+    learned_rotaries,
+    mixed_rotaries,
+    multimodal,
+    proportional,
+    rotaries,
+    xpos,
+)
 
 CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep")
 GRIDS = ("timm", "timm_interleaved", "mae", "diffusers", "tatp22")
@@ -137,6 +146,8 @@ ROTARY = {
     "AxialRotary": axial(),
     "XPos": xpos(),
     "LearnedRotary": learned_rotaries(),
+    "FoPE": fourier_rotaries(),
+    "MixedRotary": mixed_rotaries(),
 }
 SCORING = {
     "Alibi": st.builds(

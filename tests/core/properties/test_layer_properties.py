@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from posenc_backends import load
-from posenc_core.encodings import AxialRotary
+from posenc_core.encodings import AxialRotary, MixedRotary
 
 from .numbers import RNGS
 from .random_attention import close, weights_of
@@ -27,7 +27,7 @@ each = pytest.mark.parametrize("kind", IN_ATTENTION)
 
 def attention(encoding, rng, kv_heads=None):
     """Return a layer with random parameters."""
-    heads, head_dim = getattr(encoding, "num_heads", 2), getattr(encoding, "head_dim", 4)
+    heads, head_dim = (getattr(encoding, "num_heads", None) or 2), getattr(encoding, "head_dim", 4)
     layer = BACKEND.MultiHeadAttention(heads * head_dim, heads, position=encoding, num_kv_heads=kv_heads)
     for name in NAMES:
         kernel = getattr(layer, name).kernel
@@ -43,7 +43,7 @@ def all_positions(encoding, length):
 
 
 def has_axes(encoding):
-    return isinstance(encoding, AxialRotary)
+    return isinstance(encoding, AxialRotary | MixedRotary)
 
 
 @each
@@ -52,8 +52,10 @@ def has_axes(encoding):
 def test_chunks_with_a_cache_equal_the_whole_sequence(kind, data, rng, chunks):
     encoding, length = data.draw(IN_ATTENTION[kind]), sum(chunks)
     assume(length and (getattr(encoding, "max_seq_len", None) or length) >= length)  # longer ones change frequencies
-    heads = getattr(encoding, "num_heads", 2)
-    kv_heads = data.draw(st.sampled_from([n for n in range(1, heads + 1) if heads % n == 0]))
+    heads = getattr(encoding, "num_heads", None) or 2
+    kv_heads = data.draw(
+        st.sampled_from([n for n in range(getattr(encoding, "table_heads", None) or 1, heads + 1) if heads % n == 0])
+    )
     layer = attention(encoding, rng, kv_heads)
     x = rng.normal(size=(2, length, layer.num_hiddens))
     whole, cache = layer(x, x, x, causal=True, **all_positions(encoding, length)), ()

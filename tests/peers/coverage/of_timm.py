@@ -6,10 +6,11 @@ import sys
 
 import torch
 
+from posenc_core import MixedRotary
 from posenc_core.huggingface import load_rope
 
 from ..importing import whole
-from ..patches import difference
+from ..patches import difference, learned_difference
 from .making import recorded
 from .rows import STILL, Row, shown
 
@@ -82,5 +83,7 @@ def _difference(encoding, config, model, maker, arguments):
     rope = getattr(LAYERS, maker)(**arguments).eval()
     (half,) = {one.rotate_half for one in model.modules() if hasattr(one, "rotate_half") and hasattr(one, "num_heads")}
     shape = arguments.get("feat_shape") or SHAPE
+    if isinstance(encoding, MixedRotary):
+        return learned_difference(encoding, config, rope, LAYERS.apply_rot_embed_cat, shape=shape)
     table = rope.get_embed(shape)
     return difference(encoding, config, table, LAYERS.apply_rot_embed_cat, shape=shape, half=half)
