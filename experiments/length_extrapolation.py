@@ -11,8 +11,9 @@ tokens:
 
 It is trained on sequences of up to 20 tokens, and tested on sequences of up to 80, at their last ten tokens. Scalings
 are not used in training: they are applied to the RoPE of the trained model, which is how the context of a model is
-extended. `NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`; the factors of `LongRoPE` would need a search;
-`Proportional` does not extend the context. Needs `pip install ".[jax,plots,report]"`.
+extended; so are remapped positions and LogN, the factor of queries. `NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`;
+the factors of `LongRoPE` would need a search; `Proportional` does not extend the context. With `--only`, the file keeps
+its other results. Needs `pip install ".[jax,plots,report]"`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,18 +39,28 @@ from posenc_core import (
     NTK,
     Alibi,
     Binary,
+    DualChunk,
     DynamicNTK,
+    DynamicPositionBias,
     Fire,
+    ForgettingBias,
     Integer,
     Kerple,
+    LeakyReRoPE,
     Learned,
     Linear,
     Llama3,
     Normalized,
+    Placed,
+    QueryScale,
+    ReRoPE,
     Rotary,
+    Sandwich,
+    SelfExtend,
     Sine,
     Sinusoidal,
     T5Bias,
+    XPos,
     YaRN,
 )
 from posenc_core.analysis.plots import STYLE
@@ -72,6 +83,7 @@ TOKENS, WIDTH, HEADS = 16, 64, 4  # token 0 is padding and is never drawn
 TRAINED, LENGTHS, LAST = 20, (8, 12, 16, 20, 24, 30, 40, 50, 60, 70, 80), 10
 BATCH, RATE, WARMUP, TESTED = 32, 1e-3, 100, 100
 DISTANCE = 5
+WINDOW = TRAINED // 2  # up to which remapped positions keep their distances
 
 Host = npt.NDArray[Any]
 Weights = dict[str, Any]
@@ -118,10 +130,14 @@ def encodings() -> dict[str, Encoding | None]:
         "sinusoidal": Sinusoidal(dim=WIDTH),
         "learned": Learned(dim=WIDTH, length=longest),
         "rotary": rotary(),
+        "xPos": XPos(head_dim=WIDTH // HEADS, layout="half", scale_base=TRAINED),
         "ALiBi": Alibi(num_heads=HEADS),
         "T5": T5Bias(num_heads=HEADS, sides="past"),
         "KERPLE": Kerple(num_heads=HEADS),
         "FIRE": Fire(num_heads=HEADS),
+        "Sandwich": Sandwich(num_heads=HEADS, max_distance=longest),
+        "dynamic": DynamicPositionBias(num_heads=HEADS, hidden=WIDTH // 4, log_distance=True),
+        "FoX": ForgettingBias(num_heads=HEADS, head_dim=WIDTH // HEADS),
     }
 
 
@@ -145,15 +161,38 @@ def scalings() -> dict[str, Rotary]:
     return {f"rotary, {name}": rotary(scaling=scaling) for name, scaling in scales.items()}
 
 
+class Extension(NamedTuple):
+    """How attention extends the context of a trained RoPE, other than by its frequencies."""
+
+    encoding: Rotary | SelfExtend | ReRoPE | LeakyReRoPE | DualChunk
+    query_scale: QueryScale | None = None
+
+
+def extensions() -> dict[str, Extension]:
+    """Return remapped positions whose distances stay below those of training in 80 tokens, and LogN."""
+    slower = 8  # 10 + 70 / 8 < 20
+    logarithmic = QueryScale(length=TRAINED, growth="log")
+    return {
+        "rotary, SelfExtend": Extension(SelfExtend(rotary=rotary(), window=WINDOW, group_size=slower)),
+        "rotary, ReRoPE": Extension(ReRoPE(rotary=rotary(), window=WINDOW)),
+        "rotary, LeakyReRoPE": Extension(LeakyReRoPE(rotary=rotary(), window=WINDOW, factor=slower)),
+        "rotary, DualChunk": Extension(DualChunk(rotary=rotary(), chunk_size=TRAINED - 1, local_size=WINDOW)),
+        "rotary, LogN": Extension(rotary(), logarithmic),
+    }
+
+
 def model_of(position: Encoding | None) -> Transformer:
     """Return a model for sequences of up to 80 tokens."""
     return Transformer(vocabulary=TOKENS, max_len=max(LENGTHS), position=position, num_hiddens=WIDTH, num_heads=HEADS)
 
 
-def answers(model: Transformer, weights: Weights, tokens: Any) -> Any:
+def answers(model: Transformer, weights: Weights, tokens: Any, extension: Extension | None = None) -> Any:
     """Compute the logits at each token: `(batch, length) -> (batch, length, TOKENS)`."""
     positions = range(tokens.shape[1])
-    position = attention_position(model, weights, "encoder", positions, positions)
+    if extension is None:
+        position = attention_position(model, weights, "encoder", positions, positions)
+    else:
+        position = Placed(extension.encoding, positions, positions, query_scale=extension.query_scale)
     visible = causal(position_array(positions, tokens), position_array(positions, tokens))
     x = embed(model, weights, "encoder", tokens, positions)
     for block in range(model.num_blocks):
@@ -205,6 +244,7 @@ def pad(examples: Examples, length: int) -> Examples:
     return Examples(*(np.pad(part, widths) for part in examples))
 
 
+@cache
 def constants_of(position: Encoding | None, length: int) -> Weights:
     """Return the constants; normalized positions are divided by this length, and their rows after it are zeros."""
     constants: Weights = model_of(position).constants()
@@ -227,11 +267,11 @@ def accuracies(
         yield [round(float(part), 4) for part in (correct * counts).sum((1, 2)) / counts.sum()]
 
 
-def compiled(model: Transformer) -> Callable[..., Any]:
+def compiled(model: Transformer, extension: Extension | None = None) -> Callable[..., Any]:
     """Return `answers`, compiled, for the weights of all seeds and any constants."""
 
     def forward(learned: Weights, constants: Weights, tokens: Any) -> Any:
-        return answers(model, learned | constants, tokens)
+        return answers(model, learned | constants, tokens, extension)
 
     return jax.jit(jax.vmap(forward, in_axes=(0, None, None)))
 
@@ -245,10 +285,14 @@ def results(steps: int, seeds: int, only: Sequence[str]) -> Iterator[dict[str, A
             model = model_of(position)
             weights = train(model, task, seeds, steps, f"{label}: {name}")
             forward = compiled(model)
-            scaled = scalings() if name == "rotary" else {}
-            for shown, encoding in ({name: position} | scaled).items():
+            is_rotary = name == "rotary"
+            for shown, encoding in ({name: position} | (scalings() if is_rotary else {})).items():
                 found = list(accuracies(forward, encoding, weights, task))
                 yield {"task": label, "encoding": shown, "value": repr(encoding), "accuracy": found}
+            for shown, extension in (extensions() if is_rotary else {}).items():
+                found = list(accuracies(compiled(model, extension), position, weights, task))
+                value = ", ".join(repr(part) for part in extension if part is not None)
+                yield {"task": label, "encoding": shown, "value": value, "accuracy": found}
 
 
 def draw(path: Path, picture: Path) -> None:
@@ -257,11 +301,12 @@ def draw(path: Path, picture: Path) -> None:
 
     pyplot.style.use(STYLE)
     record = json.loads(path.read_text(encoding="utf-8"))
-    figure, panels = pyplot.subplots(2, 3, figsize=(10, 7.5), sharex=True, sharey=True, layout="constrained")
+    figure, panels = pyplot.subplots(2, 4, figsize=(13, 7.5), sharex=True, sharey=True, layout="constrained")
     groups = {
         "added to tokens": ("none", "integer", "normalized", "binary", "sine", "sinusoidal", "learned"),
-        "rotary and scalings": tuple(name for name in ("rotary", *scalings())),
-        "added to scores": ("none", "ALiBi", "T5", "KERPLE", "FIRE"),
+        "rotary and scalings": ("rotary", *scalings()),
+        "rotary and remappings": ("rotary", "xPos", *extensions()),
+        "added to scores": ("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "dynamic", "FoX"),
     }
     for row, task in zip(panels, TASKS, strict=True):
         for panel, (group, names) in zip(row, groups.items(), strict=True):
@@ -295,12 +340,17 @@ def main() -> None:
     if options.draw:
         draw(*options.draw)
         return
+    found = list(results(options.steps, options.seeds, options.only))
+    if options.only:
+        measured = {(result["task"], result["encoding"]) for result in found}
+        before = json.loads(options.out.read_text(encoding="utf-8"))["results"]
+        found += [result for result in before if (result["task"], result["encoding"]) not in measured]
     record = {
         "command": f"python experiments/length_extrapolation.py --steps {options.steps} --seeds {options.seeds}",
         "versions": {"python": platform.python_version(), "jax": jax.__version__, "numpy": np.__version__},
         "trained": TRAINED,
         "lengths": LENGTHS,
-        "results": list(results(options.steps, options.seeds, options.only)),
+        "results": found,
     }
     options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
