@@ -40,7 +40,7 @@ def in_chunks(
     if original := chunks.get(ORIGINAL):
         check_size(f"{KEY}.{ORIGINAL}", original)
         warn(
-            f"`{KEY}.{ORIGINAL}` is no part of the rotation: vLLM multiplies all queries of a sequence of n > "
+            f"`{KEY}.{ORIGINAL}` is not used in the rotation: vLLM multiplies all queries of a sequence of n > "
             f"{original} tokens by 1 + 0.1 ln(n / {original})."
         )
     try:

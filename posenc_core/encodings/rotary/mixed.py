@@ -24,7 +24,7 @@ class MixedRotary(RotaryEncoding):
     learns for each of its pairs. Positions are `(axes, length)` or `(axes, batch, length)`, as returned by `grid`.
 
     The learned array `frequencies` has shape `(num_axes, num_heads, pairs)`, in radians per position. A layer starts
-    from the frequencies of `AxialRotary`, turned by one random rotation of the axes for each head, and computes cosine
+    from the frequencies of `AxialRotary`, rotated by one random rotation of the axes for each head, and computes cosine
     and sine in its framework, in float32: angles are off by up to 2**-22 of the sum of the sizes of their terms.
     `cos_sin` and `frequencies()` are of the frequencies without that rotation: those of
     `AxialRotary(axes_dims=(head_dim / num_axes,) * num_axes)`.
@@ -123,7 +123,7 @@ class MixedRotary(RotaryEncoding):
         return started
 
     def _turned(self, drawn: Array) -> Array:
-        """Return the frequencies of the axes, turned by a random rotation for each head."""
+        """Return the frequencies of the axes, rotated by a random rotation for each head."""
         xp, each = namespace_of(drawn), self.pairs // self.num_axes
         sizes = as_float64(self._frequencies()[:each]).astype(np.float32)
         sizes = xp.asarray(sizes, device=getattr(drawn, "device", None))
