@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         MultimodalRotary,
         Normalized,
         Placed,
+        PoPE,
         QueryScale,
         RandomFourierFeatures,
         RelativeLogits,
@@ -107,6 +108,7 @@ __all__ = [
     "NTKAlpha",
     "Normalized",
     "Placed",
+    "PoPE",
     "Proportional",
     "QueryScale",
     "RandomFourierFeatures",
@@ -167,7 +169,7 @@ _MODULES = {
     "encodings": (
         "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire "
         "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
-        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed QueryScale RandomFourierFeatures "
+        "LearnedRotary LearnedSinusoidal MultimodalRotary Normalized Placed PoPE QueryScale RandomFourierFeatures "
         "RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias SwinV2Bias T5Bias Timestep "
         "TransformerXLBias XPos"
     ),

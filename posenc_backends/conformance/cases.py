@@ -116,6 +116,8 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("table", "query_scale", tables.query_factors),
     ("forward", "learned_query_scale", tables.learned_query_factors),
     ("gradient", "learned_query_scale", tables.learned_query_gradients),
+    ("forward", "pope", tables.polar),
+    ("gradient", "pope", tables.polar_gradient),
     ("table", "remapping", tables.remapped_tables),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),

@@ -21,7 +21,19 @@ import numpy.typing as npt
 
 from posenc_core.encodings import Additive, Encoding
 
-from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, LOOKED_UP, ONCE, BackendUnderTest, GoldenCase, Measurement, ulps
+from .errors import (
+    CONTRACTED,
+    DIGITS,
+    EXACT,
+    LEARNED,
+    LOOKED_UP,
+    ONCE,
+    POLAR,
+    BackendUnderTest,
+    GoldenCase,
+    Measurement,
+    ulps,
+)
 from .oracles import channel_map
 
 LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones, odd and even
@@ -113,7 +125,7 @@ class LayerCase:
         if not matrices:
             return testing.with_parameters(layer, parameters) if parameters else layer
         layer = testing.eval_mode(testing.with_projections(layer, matrices), self.dtype)
-        part = layer.scaling if layer.scoring is None else layer.scoring
+        part = next((part for part in (layer.scoring, layer.scaling) if part is not None), layer.rotary)
         if parameters and testing.with_parameters(part, parameters) is not part:
             return testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
         return layer
@@ -168,8 +180,9 @@ class LayerCase:
         is_half, is_cast = dtype in HALF, dtype != self.dtype
         once = ONCE + 2.0 ** (DIGITS[dtype] - DIGITS[self.dtype] - 1)  # golden numbers have the digits of their tokens
         largest = np.full(wanted.shape, np.nanmax(np.abs(wanted)))
-        if encoding in ("LearnedSinusoidal", "LearnedRotary"):
-            return largest, once if is_cast else NEIGHBOUR if is_half else LEARNED
+        computed = {"LearnedSinusoidal": LEARNED, "LearnedRotary": LEARNED, "PoPE": POLAR}.get(encoding)
+        if computed is not None and self.kind != "MultiHeadAttention":
+            return largest, once if is_cast else NEIGHBOUR if is_half else computed
         if self.kind == "RotaryEmbedding" and contracts:
             return self._pair_lengths(wanted), once if is_cast else CONTRACTED
         if self.kind in ("PositionalEncoding", "RotaryEmbedding"):

@@ -18,6 +18,7 @@ from .rotary.axial import AxialRotary
 from .rotary.base import RotaryEncoding
 from .rotary.learned import LearnedRotary
 from .rotary.multimodal import MultimodalRotary
+from .rotary.pope import PoPE
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
 from .scoring.alibi import Alibi
@@ -64,6 +65,7 @@ __all__ = [
     "Normalized",
     "Parameter",
     "Placed",
+    "PoPE",
     "PositionScoring",
     "QueryEncoding",
     "QueryScale",

@@ -25,6 +25,7 @@ from defects import defects
 from kernels import kernels
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
+from pope import pope
 from position_scoring import position_scoring, scoring_constants
 from query_scale import learned_query_scale, query_scale
 from remapping import remapping
@@ -243,6 +244,7 @@ MAKERS = (
     rotation,
     turns,
     learned_rotary,
+    pope,
     defects,
     alibi,
     attention,

@@ -9,6 +9,7 @@ import mpmath as mp
 from additive import rows_of
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, rounded, sinusoidal_row
+from pope import polar
 from rope import angles_of, channels, entry_of, turned_back, turned_row
 from scoring_modes import attention_modes, scoring_modes
 
@@ -97,6 +98,8 @@ def _rotary() -> Iterator[GoldenCase]:
         yield _turned(fields, dtype, {"start": start} if start else None)
     far = [[(3 * p) % LENGTH + 2**20 - 60 * b for p in range(LENGTH)] for b in range(2)]
     yield _turned(rotary | {"direction": "inverse"}, inputs={"positions": far})
+    for dtype, start in (("float32", LONG), ("bfloat16", None)):
+        yield _polar({"kind": "PoPE", "head_dim": 8, "num_heads": 2}, dtype, {"start": start} if start else None)
     text = [list(range(LENGTH)), *grid]
     for fields, dtype, at in (
         (rotary | {"kind": "MultimodalRotary", "sections": [2, 1, 1]}, "float16", text),
@@ -125,6 +128,19 @@ def _turned(fields: GoldenCase, dtype: str = "float32", inputs: GoldenCase | Non
     forward = each(arange_like(*shape), turned_row)
     back = each(arange_like(*shape, first=FIRST_WEIGHT), turned_back)
     return golden_case | {"result": chosen(forward, bits), "gradient": chosen(back, bits)}
+
+
+def _polar(fields: GoldenCase, dtype: str, inputs: GoldenCase | None) -> GoldenCase:
+    """Return queries of two heads as magnitudes at angles, with all digits."""
+    bits, shape, dim = DTYPES[dtype], (2, 2, LENGTH, 8), 8
+    phases = {"phase": [[-3.5] * dim] * 2}  # which change no query
+    golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs, phases)
+    tokens = arange_like(*shape)
+    result = [
+        [[polar(fields, tokens[b][h][p], _place(inputs or {}, b, p)[0]) for p in range(LENGTH)] for h in range(2)]
+        for b in range(2)
+    ]
+    return golden_case | {"result": chosen(result, bits), "gradient": None}
 
 
 def _place(inputs: GoldenCase, row: int, p: int) -> tuple[int, ...]:

@@ -120,6 +120,12 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
         self.width, self.axes = self.encoding.head_dim, self.encoding.num_axes
         self.backend = View.backend if self.encoding.computes_rows else ConstantTables()
 
+    def prepare(self, x: Any, width: int | None) -> SymbolArray:
+        """Return tokens of any number of axes; if heads have phases, `(batch and others, heads, length, width)`."""
+        if self.encoding.widening == 1 or isinstance(x, SymbolArray):
+            return super().prepare(x, width)
+        return _ranked(x, (None, None, None, width), self.layer.dtype)
+
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return queries, or queries and keys, rotated; meanwhile the sequence is the axis before the last."""
         axis = arguments["seq_axis"]
@@ -171,8 +177,12 @@ class MultiHeadAttentionView(View, layers.MultiHeadAttention):
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return the result; a cache has keys and values, `(batch, num_kv_heads, length, head_dim)`."""
-        sizes, cache = (None, self.num_kv_heads, None, self.num_hiddens // self.num_heads), arguments["cache"]
-        cache = cache and tuple(SymbolArray(x, sizes, self.layer.dtype) for x in cache)
+        width, cache = self.num_hiddens // self.num_heads, arguments["cache"]
+        widths = (width if self.rotary is None else width * self.rotary.encoding.widening, width)
+        cache = cache and tuple(
+            SymbolArray(x, (None, self.num_kv_heads, None, own), self.layer.dtype)
+            for x, own in zip(cache, widths, strict=True)
+        )
         return super().run(method, {**arguments, "cache": cache})
 
     def unwrap(self, result: Any, *given: Any) -> Any:

@@ -4,6 +4,7 @@ from .axial import Arrangement, AxialRotary, Series, Unit
 from .base import Direction, Precision, RotaryEncoding
 from .learned import LearnedRotary
 from .multimodal import MultimodalRotary, Sections
+from .pope import PoPE
 from .rotary import Rotary
 from .xpos import XPos
 
@@ -13,6 +14,7 @@ __all__ = [
     "Direction",
     "LearnedRotary",
     "MultimodalRotary",
+    "PoPE",
     "Precision",
     "Rotary",
     "RotaryEncoding",
