@@ -115,6 +115,15 @@ def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
     return (on.backend.RotaryEmbedding if is_rotary else on.backend.AttentionBias)(encoding)
 
 
+def with_parameters_of_parts(on: BackendUnderTest, layer: Any, parameters: dict[str, Any]) -> Any:
+    """Return attention with these parameters in the part that has them: its rotary, scoring or scaling layer."""
+    for part in (layer.rotary, layer.scoring, layer.scaling) if parameters else ():
+        if part is not None and parameters.keys() <= part.encoding.parameters().keys():
+            is_replaced = on.testing.with_parameters(part, parameters) is not part
+            return on.testing.with_parameters(layer, parameters) if is_replaced else layer  # JAX's are immutable
+    return layer
+
+
 def array_of(on: BackendUnderTest, numbers: Any, dtype: str = "float32") -> Any:
     """Return the numbers as an array of the framework; float64 is not rounded to float32 in between."""
     array = np.array(numbers, np.float64 if dtype == "float64" else np.float32)

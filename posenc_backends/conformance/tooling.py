@@ -33,6 +33,7 @@ from .errors import (
     GoldenCase,
     Measurement,
     ulps,
+    with_parameters_of_parts,
 )
 from .oracles import channel_map
 
@@ -125,10 +126,7 @@ class LayerCase:
         if not matrices:
             return testing.with_parameters(layer, parameters) if parameters else layer
         layer = testing.eval_mode(testing.with_projections(layer, matrices), self.dtype)
-        part = next((part for part in (layer.scoring, layer.scaling) if part is not None), layer.rotary)
-        if parameters and testing.with_parameters(part, parameters) is not part:
-            return testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
-        return layer
+        return with_parameters_of_parts(self.on, layer, parameters)
 
     def arrays(self, length: int = LENGTHS[0]) -> tuple[Any, ...]:
         """Return the arrays of a call for a sequence of this length."""

@@ -233,6 +233,8 @@ class _Formula:
         p = self.place("positions", b, at[2], self.options.get("start", 0))
         places = [self.place("key_positions", b, j, 0) for j in range(len(k))]
         seen = [j for j in range(len(k)) if self.sees(at, j, p, places[j])]
+        if self.kind == "PoPE":
+            q = pope.polar(self.position, q, p)
         if self.scale:
             q = [factor_of(self.scale, p, self.parameters, h) * x for x in q]
         pairs = self._pairs(q, p, k, [(j, places[j]) for j in seen], group)
@@ -246,10 +248,8 @@ class _Formula:
     ) -> Iterator[tuple[list[Any], list[Any]]]:
         """Yield the rotated query and key of each pair; remapped ones with the whole distance in the query."""
         if self.kind == "PoPE":
-            of_query = pope.polar(self.position, q, p)
-            yield from (
-                (of_query, pope.polar(self.position, k[j], at, self.parameters["phase"][group])) for j, at in keys
-            )
+            phase = self.parameters["phase"][group]
+            yield from ((q, pope.polar(self.position, k[j], place, phase)) for j, place in keys)
             return
         if not self.remapping:
             turned = self.turned(q, p, 1)
