@@ -92,7 +92,7 @@ def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
         "Cope", "DebertaBias", "DecomposedBias", "ForgettingBias", "RelativeLogits", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
     remapped = {"DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"}
-    assert concrete - KINDS.keys() == scoring | remapped | {"LearnedQueryScale", "QueryScale"}
+    assert concrete - KINDS.keys() == scoring | remapped | {"LearnedQueryScale", "PoPE", "QueryScale"}
 
 
 ABSTRACT = {
