@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         MultimodalRotary,
         Normalized,
         Placed,
+        PoPE,
         QueryScale,
         RandomFourierFeatures,
         RelativeLogits,
@@ -111,6 +112,7 @@ __all__ = [
     "NTKAlpha",
     "Normalized",
     "Placed",
+    "PoPE",
     "Proportional",
     "QueryScale",
     "RandomFourierFeatures",
@@ -171,7 +173,7 @@ _MODULES = {
     "encodings": (
         "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire FoPE "
         "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
-        "LearnedRotary LearnedSinusoidal MixedRotary MultimodalRotary Normalized Placed QueryScale "
+        "LearnedRotary LearnedSinusoidal MixedRotary MultimodalRotary Normalized Placed PoPE QueryScale "
         "RandomFourierFeatures RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias "
         "SwinV2Bias T5Bias Timestep TransformerXLBias XPos"
     ),

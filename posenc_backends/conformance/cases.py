@@ -120,6 +120,8 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("gradient", "fope", tables.gradients_of_parameters),
     ("forward", "mixed_rotary", partial(tables.given_parameters, limit=LEARNED)),
     ("gradient", "mixed_rotary", partial(tables.gradients_of_parameters, limit=LEARNED)),
+    ("forward", "pope", tables.polar),
+    ("gradient", "pope", tables.polar_gradient),
     ("table", "remapping", tables.remapped_tables),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc_core.encodings import Additive, Encoding, QueryEncoding, RemappedRotary, RotaryEncoding
+from posenc_core.encodings import Additive, Encoding, PoPE, QueryEncoding, RemappedRotary, RotaryEncoding
 from posenc_core.rotation import channel_pairs
 
 GoldenCase = dict[str, Any]
@@ -20,6 +20,7 @@ LOOKED_UP = ("Alibi", "Sandwich", "T5Bias", "SwinBias")  # one product, or none:
 EXACT = 0.0
 CONTRACTED = 1.0  # of the length of the pair: a fused multiply-add skips the rounding of one product
 LEARNED = 8.0  # six roundings before the sine, of angles up to 6, and each framework rounds the sine differently
+POLAR = 4.0  # two exponentials or sines, products and sums: each within an ulp of numbers below the largest
 MULTIPLIED = 4.0  # a logarithm, a product, a sum and a product, each rounded
 RESIZED = {"float32": 4.0, "float16": 1.0, "bfloat16": 1.0}  # about ten roundings to float32 per axis, and a last one
 ONCE = 0.51  # float32 rounded once to half precision
@@ -110,8 +111,17 @@ def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
         return on.backend.PositionalEncoding(encoding.dim, encoding=encoding)
     if isinstance(encoding, QueryEncoding):
         return on.backend.QueryScaling(encoding)
-    is_rotary = isinstance(encoding, RotaryEncoding | RemappedRotary)
+    is_rotary = isinstance(encoding, RotaryEncoding | RemappedRotary | PoPE)
     return (on.backend.RotaryEmbedding if is_rotary else on.backend.AttentionBias)(encoding)
+
+
+def with_parameters_of_parts(on: BackendUnderTest, layer: Any, parameters: dict[str, Any]) -> Any:
+    """Return attention with these parameters in the part that has them: its rotary, scoring or scaling layer."""
+    for part in (layer.rotary, layer.scoring, layer.scaling) if parameters else ():
+        if part is not None and parameters.keys() <= part.encoding.parameters().keys():
+            is_replaced = on.testing.with_parameters(part, parameters) is not part
+            return on.testing.with_parameters(layer, parameters) if is_replaced else layer  # JAX's are immutable
+    return layer
 
 
 def array_of(on: BackendUnderTest, numbers: Any, dtype: str = "float32") -> Any:

@@ -21,7 +21,20 @@ import numpy.typing as npt
 
 from posenc_core.encodings import Additive, Encoding
 
-from .errors import CONTRACTED, DIGITS, EXACT, LEARNED, LOOKED_UP, ONCE, BackendUnderTest, GoldenCase, Measurement, ulps
+from .errors import (
+    CONTRACTED,
+    DIGITS,
+    EXACT,
+    LEARNED,
+    LOOKED_UP,
+    ONCE,
+    POLAR,
+    BackendUnderTest,
+    GoldenCase,
+    Measurement,
+    ulps,
+    with_parameters_of_parts,
+)
 from .oracles import channel_map
 
 LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones, odd and even
@@ -113,10 +126,7 @@ class LayerCase:
         if not matrices:
             return testing.with_parameters(layer, parameters) if parameters else layer
         layer = testing.eval_mode(testing.with_projections(layer, matrices), self.dtype)
-        part = layer.scaling if layer.scoring is None else layer.scoring
-        if parameters and testing.with_parameters(part, parameters) is not part:
-            return testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
-        return layer
+        return with_parameters_of_parts(self.on, layer, parameters)
 
     def arrays(self, length: int = LENGTHS[0]) -> tuple[Any, ...]:
         """Return the arrays of a call for a sequence of this length."""
@@ -168,8 +178,10 @@ class LayerCase:
         is_half, is_cast = dtype in HALF, dtype != self.dtype
         once = ONCE + 2.0 ** (DIGITS[dtype] - DIGITS[self.dtype] - 1)  # golden numbers have the digits of their tokens
         largest = np.full(wanted.shape, np.nanmax(np.abs(wanted)))
-        if encoding in ("FoPE", "LearnedSinusoidal", "LearnedRotary", "MixedRotary"):
-            return largest, once if is_cast else NEIGHBOUR if is_half else LEARNED
+        learned = dict.fromkeys(("FoPE", "LearnedSinusoidal", "LearnedRotary", "MixedRotary"), LEARNED)
+        computed = {**learned, "PoPE": POLAR}.get(encoding)
+        if computed is not None and self.kind != "MultiHeadAttention":
+            return largest, once if is_cast else NEIGHBOUR if is_half else computed
         if self.kind == "RotaryEmbedding" and contracts:
             return self._pair_lengths(wanted), once if is_cast else CONTRACTED
         if self.kind in ("PositionalEncoding", "RotaryEmbedding"):

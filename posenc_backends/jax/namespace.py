@@ -21,6 +21,7 @@ from jax.numpy import (  # noqa: F401
     full_like,
     int32,
     log,
+    log1p,
     matmul,
     matrix_transpose,
     max,  # noqa: A004

@@ -21,6 +21,7 @@ from mlx.core import (  # noqa: F401
     full_like,
     int32,
     log,
+    log1p,
     matmul,
     max,  # noqa: A004
     maximum,

@@ -16,6 +16,7 @@ from mxnet.numpy import (  # noqa: F401
     expand_dims,
     full_like,
     log,
+    log1p,
     matmul,
     max,  # noqa: A004
     maximum,

@@ -20,6 +20,7 @@ from paddle import (  # noqa: F401
     float64,
     int32,
     log,
+    log1p,
     matrix_transpose,
     maximum,
     minimum,

@@ -36,6 +36,7 @@ from . import memory
 astype = tf.cast
 cumulative_sum = tf.cumsum
 log = tf.math.log
+log1p = tf.math.log1p
 matrix_transpose = tf.linalg.matrix_transpose
 max = tf.reduce_max  # noqa: A001
 permute_dims = tf.transpose

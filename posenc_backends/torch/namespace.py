@@ -35,6 +35,7 @@ from torch import (  # noqa: F401
     full_like,
     int32,
     log,
+    log1p,
     ones_like,
     sin,
     stack,

@@ -47,7 +47,7 @@ class Position(Protocol):
 
     @property
     def query_rotations(self) -> int:
-        """The number of rotations of each query that `rotate` returns one after the other; usually 1."""
+        """How many times as wide as before `rotate` returns queries, as after several rotations; usually 1."""
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
         """Return queries and keys, rotated if the encoding rotates."""

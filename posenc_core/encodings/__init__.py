@@ -20,6 +20,7 @@ from .rotary.fope import FoPE
 from .rotary.learned import LearnedRotary
 from .rotary.mixed import MixedRotary
 from .rotary.multimodal import MultimodalRotary
+from .rotary.pope import PoPE
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
 from .scoring.alibi import Alibi
@@ -68,6 +69,7 @@ __all__ = [
     "Normalized",
     "Parameter",
     "Placed",
+    "PoPE",
     "PositionScoring",
     "QueryEncoding",
     "QueryScale",

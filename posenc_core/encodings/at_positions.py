@@ -22,6 +22,7 @@ from .base import Encoding, Tabular
 from .query_scale import QueryEncoding
 from .remapping import RemappedRotary
 from .rotary.base import RotaryEncoding
+from .rotary.pope import PoPE
 from .scoring.base import ContentScoring, PositionScoring, Scoring
 
 
@@ -51,7 +52,7 @@ class Placed:
     (1, 2, 3, 4)
     """
 
-    encoding: RotaryEncoding | RemappedRotary | Scoring | None
+    encoding: RotaryEncoding | RemappedRotary | PoPE | Scoring | None
     query_positions: Any
     key_positions: Any
     weights: Mapping[str, Array] | None = None
@@ -61,7 +62,7 @@ class Placed:
     def __post_init__(self) -> None:
         check_type("query_scale", self.query_scale, QueryEncoding | None, "a QueryScale, a LearnedQueryScale or None")
         is_alone = self.encoding is None and self.query_scale is not None
-        if not is_alone and not isinstance(self.encoding, RotaryEncoding | RemappedRotary | Scoring):
+        if not is_alone and not isinstance(self.encoding, RotaryEncoding | RemappedRotary | PoPE | Scoring):
             raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {shown(self.encoding)}.")
         _check_parameters("weights", self.encoding, self.weights)
         _check_parameters("scale_weights", self.query_scale, self.scale_weights)
@@ -77,8 +78,10 @@ class Placed:
 
     @property
     def query_rotations(self) -> int:
-        """The number of rotations of each query: one for each region of a remapping, otherwise 1."""
-        return len(self.encoding.regions) if isinstance(self.encoding, RemappedRotary) else 1
+        """How many times as wide as before queries become: once for each region of a remapping, twice with `PoPE`."""
+        if isinstance(self.encoding, RemappedRotary):
+            return len(self.encoding.regions)
+        return self.encoding.widening if isinstance(self.encoding, PoPE) else 1
 
     @property
     def needs_all_keys(self) -> bool:
@@ -125,11 +128,22 @@ class Placed:
     def _rotate(self, q: A, k: A) -> tuple[A, A]:
         if isinstance(self.encoding, RemappedRotary):
             return self._rotated(self.encoding, q, keys=False), self._rotated(self.encoding, k, keys=True)
+        if isinstance(self.encoding, PoPE):
+            return self._polar(self.encoding, q, k)
         if not isinstance(self.encoding, RotaryEncoding):
             return q, k
         for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
         for_keys = self._tables(self.encoding, k, self.key_positions)[-2:]
         return _rotate(q, for_queries, self.encoding), _rotate(k, for_keys, self.encoding)
+
+    def _polar(self, encoding: PoPE, q: A, k: A) -> tuple[A, A]:
+        encoding.check_keys(k)
+        both = ((q, self.query_positions), (k, self.key_positions))
+        of_queries, of_keys = (
+            [aligned(row, x, seq_axis=-2) for row in self._tables(encoding, x, positions)] for x, positions in both
+        )
+        keys_of = partial(encoding.keys_of, weights=self.weights or {})
+        return in_float32(encoding.queries_of, q, *of_queries), in_float32(keys_of, k, *of_keys)
 
     def _scale(self, query_scale: QueryEncoding, q: A) -> A:
         query_scale.check_queries(q)
@@ -152,7 +166,7 @@ class Placed:
     def _check(self, q: Array, k: Array) -> None:
         self._check_sizes("query_positions", self.query_positions, q)
         self._check_sizes("key_positions", self.key_positions, k)
-        if isinstance(self.encoding, RotaryEncoding | RemappedRotary | ContentScoring):
+        if isinstance(self.encoding, RotaryEncoding | RemappedRotary | PoPE | ContentScoring):
             check_width("q", q, self.encoding.head_dim)
         if isinstance(self.encoding, Scoring):
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
@@ -190,7 +204,7 @@ class Placed:
             return None
         return self.encoding.values(self._weights(attention), *self._positions(attention), attention)
 
-    def _tables(self, encoding: RotaryEncoding | RemappedRotary, x: Array, positions: Any) -> tuple[Array, ...]:
+    def _tables(self, encoding: RotaryEncoding | RemappedRotary | PoPE, x: Array, positions: Any) -> tuple[Array, ...]:
         """Return cosine and sine, and those of keys after those of queries where they differ."""
         if encoding.computes_rows:
             return encoding.rows_of(self._weights(x), _to_library_of(positions, x))

@@ -88,8 +88,12 @@ class Tabular(Encoding):
     #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
     needs_attention: ClassVar[bool] = False
 
-    #: Whether keys have tables of their own, which come after those of queries.
+    #: Whether keys are rotated otherwise than queries: by tables of their own, which come after those of queries, or
+    #: by the phases of `PoPE`.
     key_tables: ClassVar[bool] = False
+
+    #: How many times as wide as tokens a layer returns them.
+    widening: ClassVar[int] = 1
 
     #: The row of a learned table that belongs to position 0.
     offset: ClassVar[int] = 0

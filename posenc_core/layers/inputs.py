@@ -143,13 +143,14 @@ def batch_size(x: Array, sequence: int) -> Any:
     return shape_of(x)[0 if sequence else 1] if len(x.shape) > 2 else None
 
 
-def cached_length(cache: Any, start: Any, keys: Any) -> int:
+def cached_length(cache: Any, start: Any, keys: Any, widening: int = 1) -> int:
     """Return the number of tokens in a cache, after checking that it is `start` and that new `keys` fit behind them.
 
     Args:
         cache: a pair (keys, values) of shape `(batch, num_kv_heads, start, head_dim)`, or `()`; None holds none.
         start: the position of the first new token.
         keys: `(batch, num_kv_heads, length, head_dim)`.
+        widening: how many times as wide the keys in the cache are.
     """
     if cache is None:
         return 0
@@ -168,8 +169,8 @@ def cached_length(cache: Any, start: Any, keys: Any) -> int:
         )
     if is_static(length) and start != length:
         raise ValueError(f"`start` must be the length of the `cache`, {length}, got {shown(start)}.")
-    for array in cache:
-        wanted, sizes = (batch, heads, start, head_dim), shape_of(array)
+    for array, width in zip(cache, (widening * head_dim, head_dim), strict=False):
+        wanted, sizes = (batch, heads, start, width), shape_of(array)
         if not sizes_match(sizes, wanted):
             raise ValueError(f"`cache` must have shape {wanted} to go before the new keys, got {sizes}.")
     return start

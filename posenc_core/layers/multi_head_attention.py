@@ -21,11 +21,12 @@ from .._array_api.checks import (
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import all_of, causal, valid_lengths
-from ..encodings import ContentScoring, Encoding, QueryEncoding, RemappedRotary, RotaryEncoding, Scoring
+from ..encodings import ContentScoring, Encoding, PoPE, QueryEncoding, RemappedRotary, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
 from .base import Documented
 from .inputs import as_integers, cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
+from .polar import WidenedTokens
 from .positional_encoding import check_dropout
 from .remapping import RemappedRows
 from .rotary_embedding import RotaryEmbedding
@@ -38,7 +39,7 @@ class AttentionOutput(NamedTuple):
         result: shape `(batch, queries, num_hiddens)`.
         weights: attention weights before dropout, `(batch, num_heads, queries, keys)`; () if not requested.
         cache: keys (rotated by a rotary encoding, unless it remaps positions) and values of all tokens so far, each of
-            shape `(batch, num_kv_heads, length, head_dim)`; () if not requested.
+            shape `(batch, num_kv_heads, length, head_dim)`, keys of `PoPE` twice as wide; () if not requested.
     """
 
     result: Any
@@ -159,7 +160,7 @@ class MultiHeadAttention(Documented):
         rotary = scoring = None
         if shared is not None:  # it may be an empty container, which is false
             rotary, scoring = (None, shared) if isinstance(encoding, Scoring) else (shared, None)
-        elif isinstance(encoding, RotaryEncoding | RemappedRotary):
+        elif isinstance(encoding, RotaryEncoding | RemappedRotary | PoPE):
             rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
         elif isinstance(encoding, Scoring):
             scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
@@ -250,8 +251,9 @@ class MultiHeadAttention(Documented):
         """Return the positions of queries and keys, `(batch, heads, length, head_dim)`; new keys follow the cache."""
         batch, _, queries, _ = shape_of(q)
         start = parse_start(start, batch, self.backend)
-        cached = cached_length(cache, start, k)
-        keys, axes = shape_of(k)[2] + cached, 1 if self.rotary is None else self.rotary.encoding.num_axes
+        encoding = None if self.rotary is None else self.rotary.encoding
+        cached = cached_length(cache, start, k, 1 if encoding is None else encoding.widening)
+        keys, axes = shape_of(k)[2] + cached, 1 if encoding is None else encoding.num_axes
         if positions is not None and key_positions is None:
             raise ValueError("`key_positions` must be given with `positions`; those of self-attention are the same.")
         at_queries = parse_positions("positions", positions, (batch, queries), axes, self.backend)
@@ -283,6 +285,8 @@ class MultiHeadAttention(Documented):
         if self.scoring is not None:
             self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
             return self.scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
+        if self.rotary is not None and self.rotary.encoding.widening > 1:
+            return WidenedTokens(self.rotary.encoding.widening)
         if self.rotary is None or not self.rotary.encoding.needs_attention:
             return None
         layer, encoding = self.rotary, self.rotary.encoding
@@ -349,21 +353,21 @@ def check_attention(
     if num_hiddens % num_heads:
         raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
     head_dim = num_hiddens // num_heads
-    if not isinstance(position, RotaryEncoding | RemappedRotary | Scoring | None):
+    if not isinstance(position, RotaryEncoding | RemappedRotary | PoPE | Scoring | None):
         raise TypeError(
             f"`position` must be a rotary or scoring encoding or None, got {shown(position)}; "
             "PositionalEncoding adds the others to tokens."
         )
     if isinstance(position, Scoring) and position.num_heads != num_heads:
         raise ValueError(f"`position` must have `num_heads` {num_heads}, got {shown(position)}.")
-    if isinstance(position, RotaryEncoding | RemappedRotary | ContentScoring) and position.head_dim != head_dim:
+    if isinstance(position, RotaryEncoding | RemappedRotary | PoPE | ContentScoring) and position.head_dim != head_dim:
         raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {shown(position)}.")
-    if num_kv_heads is None:
-        return num_hiddens, num_heads, num_heads
-    num_kv_heads = check_integer("num_kv_heads", num_kv_heads)
+    num_kv_heads = num_heads if num_kv_heads is None else check_integer("num_kv_heads", num_kv_heads)
     if num_heads % num_kv_heads:
         divisors = ", ".join(str(n) for n in range(1, min(num_heads, 128) + 1) if num_heads % n == 0)
         raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
+    if isinstance(position, PoPE) and position.num_heads != num_kv_heads:
+        raise ValueError(f"`position` must have `num_heads` {num_kv_heads}, those of keys, got {shown(position)}.")
     return num_hiddens, num_heads, num_kv_heads
 
 

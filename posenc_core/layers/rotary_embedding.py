@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
-from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of
-from ..encodings import RemappedRotary, RotaryEncoding
+from .._array_api.namespace import aligned, aligned_by_head, in_float32, name_of_dtype, namespace_of
+from ..encodings import PoPE, RemappedRotary, RotaryEncoding
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
 from .base import check_encoding
@@ -44,10 +45,12 @@ class RotaryEmbedding(TableLayer):
              [-0.3012,  1.3818]]]], dtype=float32)
     """
 
-    encoding: Any  # RotaryEncoding, or RemappedRotary for attention alone
+    encoding: Any  # RotaryEncoding, PoPE, or RemappedRotary for attention alone
 
-    def __init__(self, encoding: RotaryEncoding | RemappedRotary, *, max_len: int | None = None, **native: Any) -> None:
-        check_encoding(encoding, (RotaryEncoding, RemappedRotary), "a rotary")
+    def __init__(
+        self, encoding: RotaryEncoding | RemappedRotary | PoPE, *, max_len: int | None = None, **native: Any
+    ) -> None:
+        check_encoding(encoding, (RotaryEncoding, RemappedRotary, PoPE), "a rotary")
         super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
 
     def rotate(
@@ -63,15 +66,15 @@ class RotaryEmbedding(TableLayer):
 
         Args:
             q: queries, `(batch, heads, length, head_dim)`, or any shape `(..., length, head_dim)`; floating-point.
-            k: keys of the same length, to rotate as well.
+            k: keys of the same length, to rotate as well; for `PoPE`, `(..., num_heads, length, head_dim)`.
             start: the first position, an integer, or one for each batch row.
             positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
                 `(axes, batch, length)` for an encoding of several axes.
             seq_axis: the axis of the sequence.
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
         Returns:
-            An array, or two, of the shape and dtype of what was given; half precision is rotated in float32, rounded
-            once.
+            An array, or two, of the shape and dtype of what was given, with `PoPE` twice as wide; half precision is
+            rotated in float32, rounded once.
         Raises:
             TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are not numbers.
             ValueError: if sizes do not match, or traced code exceeds the tables.
@@ -96,6 +99,8 @@ class RotaryEmbedding(TableLayer):
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         rows = self.rows(q, start, positions, seq_axis, encoding)
+        if encoding.widening > 1:
+            return self._polar(q, k, rows, seq_axis)
         if k is not None and len(rows) == 2 and encoding.table_heads is None:
             both = self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
             if both is not None:
@@ -183,6 +188,8 @@ class RotaryEmbedding(TableLayer):
                 f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
                 "rotate them in two calls, each with its own `start`."
             )
+        if self.encoding.widening > 1:
+            self.encoding.check_keys(k, seq_axis % len(k.shape) - len(k.shape))
 
     def _rotated_by_kernel(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
         """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
@@ -196,6 +203,7 @@ class RotaryEmbedding(TableLayer):
             encoding.needs_positions
             or encoding.computes_rows
             or encoding.mixes_rows
+            or encoding.widening > 1
             or encoding.table_names != ("cos", "sin")
         ):
             return None
@@ -210,6 +218,17 @@ class RotaryEmbedding(TableLayer):
                 return None
         tables = self.arrays
         return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
+
+    def _polar(self, q: Any, k: Any, rows: tuple[Any, ...], seq_axis: int) -> Any:
+        """Return queries, or queries and keys, as magnitudes at the angles of these rows."""
+        queries = in_float32(self.encoding.queries_of, q, *[aligned(row, q, seq_axis=seq_axis) for row in rows])
+        if k is None:
+            return queries
+        of_keys = [aligned(row, k, seq_axis=seq_axis) for row in rows]
+        (phase,) = self.backend.beside((self.arrays["phase"],), k)
+        from_end = seq_axis % len(k.shape) - len(k.shape)
+        keys_of = partial(self.encoding.keys_of, weights={"phase": phase}, seq_axis=from_end)
+        return queries, in_float32(keys_of, k, *of_keys)
 
     def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
         """Return tokens rotated by rows of tables."""
@@ -256,7 +275,7 @@ def rotates_in_attention(encoding: RemappedRotary) -> str:
     )
 
 
-def _num_positions(encoding: RotaryEncoding | RemappedRotary, max_len: int | None) -> int:
+def _num_positions(encoding: RotaryEncoding | RemappedRotary | PoPE, max_len: int | None) -> int:
     """Return the number of positions in the tables: `max_len`, or what the encoding is known to be for.
 
     Warns if the tables are shorter than the encoding was loaded for.

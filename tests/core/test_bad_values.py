@@ -131,6 +131,7 @@ SWEEP = [
             "unit": WORD,
         },
     ),
+    (e.PoPE, {"head_dim": 4, "num_heads": 2}, {"head_dim": COUNT, "num_heads": COUNT, "base": ABOVE_1}),
     (
         e.SelfExtend,
         {"rotary": REMAPPED, "window": 4, "group_size": 2},

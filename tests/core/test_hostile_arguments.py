@@ -80,6 +80,7 @@ CALLS = {
     p.GridSinusoidal(dim=4, convention="mae").table: {"positions": np.ones((2, 3), int)},
     p.RandomFourierFeatures(dim=4, scale=1.0, seed=0, num_axes=2).table: {"positions": np.ones((2, 3))},
     ROTARY.cos_sin: {"positions": ROW, "seq_len": 8, "dtype": np.float32},
+    p.PoPE(head_dim=4, num_heads=2).cos_sin: {"positions": ROW, "dtype": np.float32},
     ROTARY.frequencies: {"seq_len": 8},
     p.AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).cos_sin: {"positions": np.ones((2, 3), int)},
     p.DynamicNTK(factor=2, original_max_position_embeddings=8).at: {"seq_len": 8},

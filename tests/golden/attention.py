@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import mpmath as mp
+import pope
 import remapping
 from numbers_of import DTYPES, power, rounded
 from query_scale import factor_of
@@ -22,6 +23,7 @@ SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_dista
 SELF_EXTEND = {"kind": "SelfExtend", "rotary": ROTARY, "window": 2, "group_size": 2}
 RE_ROPE = {"kind": "ReRoPE", "rotary": XPOS, "window": 2}
 LEAKY = {"kind": "LeakyReRoPE", "rotary": ROTARY, "window": 2, "factor": 1.5}
+POPE = {"kind": "PoPE", "head_dim": HEAD_DIM}
 DUAL_CHUNK = {"kind": "DualChunk", "rotary": ROTARY, "chunk_size": 3, "local_size": 1}
 ROWS, QUERIES = [4, 0], [[1, 2, 5], [0, 3, 4]]
 FAR = {"positions": [[1048577, 5, 3], [0, -2, 7]], "key_positions": [[1048576, 1048577, 4, 0, 9], [1, 0, -2, 3, 7]]}
@@ -69,6 +71,12 @@ def attention() -> Iterator[GoldenCase]:
         yield _whole(name, position, kv_heads, options | {"causal": True}, numbers)
     yield _cut(SELF_EXTEND, numbers, SCALE)
     yield _cut(DUAL_CHUNK, numbers)
+    far = FAR | {"causal": True}
+    yield _whole("PoPE, groups, given positions, causal", POPE | {"num_heads": 1}, 1, far, numbers)
+    yield _whole(
+        "PoPE, lengths of rows, from 2 on", POPE | {"num_heads": 2}, 2, {"valid_lens": ROWS, "start": 2}, numbers
+    )
+    yield _cut(POPE | {"num_heads": 1}, numbers, SCALE)
 
 
 def attend() -> Iterator[GoldenCase]:
@@ -134,6 +142,7 @@ def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:
     narrow, kind = kv_heads * HEAD_DIM, position and position["kind"]
     shapes = {"W_q": (WIDTH, WIDTH), "W_k": (WIDTH, narrow), "W_v": (WIDTH, narrow), "W_o": (WIDTH, WIDTH)}
     learned = {"T5Bias": {"table": (8, HEADS)}, "ShawBias": {"key_table": (5, HEAD_DIM), "value_table": (5, HEAD_DIM)}}
+    learned["PoPE"] = {"phase": (kv_heads, HEAD_DIM)}
     return {
         "position": position,
         "kv_heads": kv_heads,
@@ -224,18 +233,24 @@ class _Formula:
         p = self.place("positions", b, at[2], self.options.get("start", 0))
         places = [self.place("key_positions", b, j, 0) for j in range(len(k))]
         seen = [j for j in range(len(k)) if self.sees(at, j, p, places[j])]
+        if self.kind == "PoPE":
+            q = pope.polar(self.position, q, p)
         if self.scale:
             q = [factor_of(self.scale, p, self.parameters, h) * x for x in q]
-        pairs = self._pairs(q, p, k, [(j, places[j]) for j in seen])
+        pairs = self._pairs(q, p, k, [(j, places[j]) for j in seen], group)
         scores = {j: self.score(*pair, h, p, places[j]) for j, pair in zip(seen, pairs, strict=True)}
         total = mp.fsum(mp.exp(score) for score in scores.values())
         rows = {j: self.value(v[j], p, places[j]) for j in seen}
         return [mp.fsum(mp.exp(scores[j]) / total * rows[j][c] for j in seen) for c in range(HEAD_DIM)]
 
     def _pairs(
-        self, q: list[Any], p: int, k: Any, keys: list[tuple[int, int]]
+        self, q: list[Any], p: int, k: Any, keys: list[tuple[int, int]], group: int
     ) -> Iterator[tuple[list[Any], list[Any]]]:
         """Yield the rotated query and key of each pair; remapped ones with the whole distance in the query."""
+        if self.kind == "PoPE":
+            phase = self.parameters["phase"][group]
+            yield from ((q, pope.polar(self.position, k[j], place, phase)) for j, place in keys)
+            return
         if not self.remapping:
             turned = self.turned(q, p, 1)
             yield from ((turned, self.turned(k[j], place, -1)) for j, place in keys)

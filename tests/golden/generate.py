@@ -27,6 +27,7 @@ from kernels import kernels
 from mixed_rotary import mixed_rotary
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
+from pope import pope
 from position_scoring import position_scoring, scoring_constants
 from query_scale import learned_query_scale, query_scale
 from remapping import remapping
@@ -249,6 +250,7 @@ MAKERS = (
     learned_rotary,
     fope,
     mixed_rotary,
+    pope,
     defects,
     alibi,
     attention,

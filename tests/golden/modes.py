@@ -12,6 +12,7 @@ from fope import NAMES, rotated, table
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, NEAR, GoldenCase, arange_like, chosen, described
 from mixed_rotary import table as mixed_table
 from numbers_of import DTYPES, rounded, sinusoidal_row
+from pope import polar
 from rope import angles_of, channels, entry_of, turned_back, turned_row
 from scoring_modes import attention_modes, scoring_modes
 
@@ -111,6 +112,8 @@ def _rotary() -> Iterator[GoldenCase]:
     for dtype in ("float32", "bfloat16"):
         of_place = partial(mixed_table, mixed, frequencies)
         yield _by_head(mixed, {"frequencies": frequencies}, of_place, dtype, {"positions": grid})
+    for dtype, start in (("float32", LONG), ("bfloat16", None)):
+        yield _polar({"kind": "PoPE", "head_dim": 8, "num_heads": 2}, dtype, {"start": start} if start else None)
     text = [list(range(LENGTH)), *grid]
     for fields, dtype, at in (
         (rotary | {"kind": "MultimodalRotary", "sections": [2, 1, 1]}, "float16", text),
@@ -162,6 +165,19 @@ def _by_head(
     golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs, learned)
     result, gradient = each(arange_like(*shape), 1), each(arange_like(*shape, first=FIRST_WEIGHT), -1)
     return golden_case | {"result": chosen(result, DTYPES[dtype]), "gradient": chosen(gradient, DTYPES[dtype])}
+
+
+def _polar(fields: GoldenCase, dtype: str, inputs: GoldenCase | None) -> GoldenCase:
+    """Return queries of two heads as magnitudes at angles, with all digits."""
+    bits, shape, dim = DTYPES[dtype], (2, 2, LENGTH, 8), 8
+    phases = {"phase": [[-3.5] * dim] * 2}  # which change no query
+    golden_case = described("RotaryEmbedding", fields, dtype, {"q": (shape, [-2])}, inputs, phases)
+    tokens = arange_like(*shape)
+    result = [
+        [[polar(fields, tokens[b][h][p], _place(inputs or {}, b, p)[0]) for p in range(LENGTH)] for h in range(2)]
+        for b in range(2)
+    ]
+    return golden_case | {"result": chosen(result, bits), "gradient": None}
 
 
 def _place(inputs: GoldenCase, row: int, p: int) -> tuple[int, ...]:

@@ -192,6 +192,9 @@ def attention_modes() -> Iterator[GoldenCase]:
         (shaw, {"key_table": arange_like(5, HEAD_DIM), "value_table": arange_like(5, HEAD_DIM, first=3)}),
     ):
         yield _attended(position, parameters)
+    pope = {"kind": "PoPE", "head_dim": HEAD_DIM, "num_heads": HEADS}
+    for dtype, starts in (("float32", None), (HALF[0], LONG)):
+        yield _attended(pope, {"phase": [[-0.5, -1.0, -4.0, 0.0], [0.5, -7.0, -2.0, -0.25]]}, dtype, starts)
     for position, dtype in ((rotary, HALF[0]), (alibi, HALF[1])):
         yield _attended(position, {}, dtype, LONG)
     for position, growth in ((None, "steps"), (rotary, "power")):

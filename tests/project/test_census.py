@@ -7,8 +7,8 @@ import posenc_core
 
 CENSUS = {
     "abs", "arange", "asarray", "astype", "broadcast_to", "concat", "cos", "cumulative_sum", "exp", "expand_dims",
-    "float32", "full_like", "int32", "log", "matmul", "matrix_transpose", "max", "maximum", "minimum", "ones_like",
-    "permute_dims", "reshape", "shape", "sin", "stack", "sum", "take", "where", "zeros_like",
+    "float32", "full_like", "int32", "log", "log1p", "matmul", "matrix_transpose", "max", "maximum", "minimum",
+    "ones_like", "permute_dims", "reshape", "shape", "sin", "stack", "sum", "take", "where", "zeros_like",
 }  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
         "Integer", "Normalized", "Binary", "Sine", "Sinusoidal", "Learned", "Rotary", "Alibi", "MultiHeadAttention",
         "AxialRotary", "FoPE", "LearnedQueryScale", "LearnedRotary", "MixedRotary", "MultimodalRotary",
         "QueryScale", "XPos",
-        "DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend",
+        "PoPE", "DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend",
         "FourierFeatures", "GridSinusoidal", "LearnedSinusoidal", "RandomFourierFeatures", "Timestep",
         "Fire", "Kerple", "Sandwich", "SwinBias", "T5Bias", "DynamicPositionBias", "SwinV2Bias",
         "Cope", "ForgettingBias", "ShawBias", "TransformerXLBias", "DebertaBias", "DecomposedBias", "RelativeLogits",

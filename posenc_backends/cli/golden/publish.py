@@ -18,7 +18,7 @@ from posenc_backends.check.program import STORED, Numbers, safetensors
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.checks.content import CONTENT
 from posenc_backends.conformance.checks.scoring import COMPUTED
-from posenc_backends.conformance.errors import LEARNED, MULTIPLIED
+from posenc_backends.conformance.errors import LEARNED, MULTIPLIED, POLAR
 from posenc_core._array_api.checks import check_type
 
 from .mistakes import mistaken
@@ -77,6 +77,7 @@ SETS = (
     GoldenSet("learned_rotary", ("result", "gradient"), LEARNED, "largest"),
     GoldenSet("mixed_rotary", ("result", "gradients"), LEARNED, "largest"),
     GoldenSet("fope", ("result", "gradients"), MULTIPLIED, "largest"),
+    GoldenSet("pope", ("result", "gradients"), POLAR, "largest"),
     GoldenSet("learned_query_scale", ("result", "gradients"), MULTIPLIED, "largest"),
 )
 # Beside the exact numbers of kernels stand those of each dtype. A rotation in float32 that is rounded once to half

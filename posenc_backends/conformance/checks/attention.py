@@ -13,7 +13,7 @@ from posenc_core.attention.masks import causal
 from posenc_core.encodings import Encoding, Placed
 from posenc_core.positions.sequences import arange_like
 
-from ..errors import ONCE, BackendUnderTest, GoldenCase, Measurement, array_of, measure
+from ..errors import ONCE, BackendUnderTest, GoldenCase, Measurement, array_of, measure, with_parameters_of_parts
 
 ATTENTION = (
     8.0  # about sixty roundings, in an order that each framework chooses, most of terms that a mean makes smaller
@@ -70,10 +70,7 @@ def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
     matrices = {name: np.array(matrix, np.float32) for name, matrix in case["matrices"].items()}
     layer = on.testing.with_projections(on.testing.eval_mode(layer), matrices)
     parameters = {name: np.array(array, np.float32) for name, array in case["parameters"].items()}
-    part = layer.scaling if layer.scoring is None else layer.scoring
-    if parameters and on.testing.with_parameters(part, parameters) is not part:
-        return on.testing.with_parameters(layer, parameters)  # immutable layers (JAX) are replaced as a whole
-    return layer
+    return with_parameters_of_parts(on, layer, parameters)
 
 
 def _tokens(on: BackendUnderTest, case: GoldenCase) -> list[Any]:

@@ -17,6 +17,7 @@ from ..errors import (
     EXACT,
     LEARNED,
     MULTIPLIED,
+    POLAR,
     RESIZED,
     BackendUnderTest,
     GoldenCase,
@@ -66,6 +67,26 @@ def gradients_of_parameters(on: BackendUnderTest, case: GoldenCase, limit: float
 def _with_parameters(on: BackendUnderTest, case: GoldenCase) -> Any:
     numbers = {name: np.array(learned, np.float32) for name, learned in case["parameters"].items()}
     return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
+
+
+def polar(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check queries and keys as magnitudes at angles, in ulp of the largest."""
+    numbers = {name: np.array(learned, np.float32) for name, learned in case["parameters"].items()}
+    layer = on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
+    got = layer(*(array_of(on, [case[name]]) for name in "qk"), positions=np.array(case["positions"]))
+    return measure(on, np.stack([on.backend.to_numpy(each) for each in got]), [[own] for own in case["result"]], POLAR)
+
+
+def polar_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
+    """Check the gradient of the phases, in ulp of the largest."""
+    layer, k = on.testing.eval_mode(layer_of(on, case)), array_of(on, case["k"])
+    rows = layer.rows(k, 0, np.array(case["positions"]), -2, layer.encoding)
+
+    def keys(phase: Any) -> Any:
+        return layer.encoding.keys_of(k, *rows, {"phase": phase})
+
+    phase, weights = array_of(on, case["parameters"]["phase"]), array_of(on, case["weights"])
+    return measure(on, on.testing.gradient(keys, phase, weights), case["gradients"]["phase"], POLAR)
 
 
 def remapped_tables(on: BackendUnderTest, case: GoldenCase) -> Measurement:

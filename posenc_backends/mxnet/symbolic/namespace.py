@@ -40,7 +40,7 @@ def _along(name: str) -> Callable[..., SymbolArray]:
     return reduced
 
 
-abs, cos, exp, log = map(_each, ("abs", "cos", "exp", "log"))  # noqa: A001
+abs, cos, exp, log, log1p = map(_each, ("abs", "cos", "exp", "log", "log1p"))  # noqa: A001
 sin, ones_like, zeros_like = map(_each, ("sin", "ones_like", "zeros_like"))
 maximum, minimum = map(_pair, ("maximum", "minimum"))
 max, sum = map(_along, ("max", "sum"))  # noqa: A001

@@ -121,8 +121,9 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
         self.backend = View.backend if self.encoding.parameters() else ConstantTables()
 
     def prepare(self, x: Any, width: int | None) -> SymbolArray:
-        """Return tokens of any number of axes; if heads have tables, `(batch and others, heads, length, width)`."""
-        if self.encoding.table_heads is None or isinstance(x, SymbolArray):
+        """Return tokens of any number of axes; if heads differ, `(batch and others, heads, length, width)`."""
+        encoding = self.encoding
+        if isinstance(x, SymbolArray) or (encoding.table_heads is None and encoding.widening == 1):
             return super().prepare(x, width)
         return _ranked(x, (None, None, None, width), self.layer.dtype)
 
@@ -179,8 +180,12 @@ class MultiHeadAttentionView(View, layers.MultiHeadAttention):
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return the result; a cache has keys and values, `(batch, num_kv_heads, length, head_dim)`."""
-        sizes, cache = (None, self.num_kv_heads, None, self.num_hiddens // self.num_heads), arguments["cache"]
-        cache = cache and tuple(SymbolArray(x, sizes, self.layer.dtype) for x in cache)
+        width, cache = self.num_hiddens // self.num_heads, arguments["cache"]
+        widths = (width if self.rotary is None else width * self.rotary.encoding.widening, width)
+        cache = cache and tuple(
+            SymbolArray(x, (None, self.num_kv_heads, None, own), self.layer.dtype)
+            for x, own in zip(cache, widths, strict=True)
+        )
         return super().run(method, {**arguments, "cache": cache})
 
     def unwrap(self, result: Any, *given: Any) -> Any:

@@ -6,6 +6,7 @@ from .fope import FoPE
 from .learned import LearnedRotary
 from .mixed import MixedRotary
 from .multimodal import MultimodalRotary, Sections
+from .pope import PoPE
 from .rotary import Rotary
 from .xpos import XPos
 
@@ -17,6 +18,7 @@ __all__ = [
     "LearnedRotary",
     "MixedRotary",
     "MultimodalRotary",
+    "PoPE",
     "Precision",
     "Rotary",
     "RotaryEncoding",

@@ -27,6 +27,7 @@ from posenc_core import (
     MixedRotary,
     MultimodalRotary,
     Normalized,
+    PoPE,
     RandomFourierFeatures,
     RelativeLogits,
     Rotary,
@@ -68,6 +69,7 @@ TABULAR = [  # an encoding, its tables, and which of the three it says yes to
     (AxialRotary(**ROTARY, axes_dims=(4, 4)), "cos sin", "needs_positions"),
     (AxialRotary(**ROTARY, axes_dims=(8,)), "cos sin", "needs_positions"),
     (XPos(**ROTARY), "cos sin key_cos key_sin", "key_tables"),
+    (PoPE(head_dim=8, num_heads=2), "cos sin", "key_tables"),
 ]
 SCORING = [
     Alibi(num_heads=2),

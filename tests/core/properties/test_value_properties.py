@@ -11,6 +11,7 @@ from posenc_core import (
     DualChunk,
     LeakyReRoPE,
     LearnedQueryScale,
+    PoPE,
     QueryScale,
     ReRoPE,
     Scaling,
@@ -33,6 +34,7 @@ QUERY_SCALES = st.builds(
     start=st.sampled_from([0, 1]),
 )
 FACTORS = {"QueryScale": QUERY_SCALES, "LearnedQueryScale": st.builds(LearnedQueryScale, num_heads=st.integers(1, 64))}
+POLAR = {"PoPE": st.builds(PoPE, head_dim=st.integers(1, 64), num_heads=st.integers(1, 64))}
 COUNTS = st.integers(1, 2**20)
 REMAPPED = {
     "SelfExtend": st.builds(SelfExtend, rotary=FLOAT32, window=COUNTS, group_size=COUNTS),
@@ -40,7 +42,7 @@ REMAPPED = {
     "LeakyReRoPE": st.builds(LeakyReRoPE, rotary=FLOAT32, window=COUNTS, factor=st.floats(1, 2**10)),
     "DualChunk": st.builds(DualChunk, rotary=FLOAT32, chunk_size=COUNTS.map(lambda n: n + 2**20), local_size=COUNTS),
 }
-KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | REMAPPED | {"Rotary of float32": FLOAT32} | FACTORS
+KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | REMAPPED | POLAR | {"Rotary of float32": FLOAT32} | FACTORS
 NAMES = vars(encodings) | vars(scaling)
 
 
