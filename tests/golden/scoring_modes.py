@@ -175,7 +175,11 @@ def _scored(
     result = [[[[golden_case(b, h, i, j) for j in range(LENGTH)] for i in ROWS] for h in range(2)] for b in range(2)]
     arrays = {"scores": (shape, [-2, -1]), **more}
     case = described("AttentionBias", fields, dtype, arrays, inputs, parameters=parameters)
-    return case | {"result": result, "gradient": chosen(arange_like(*shape, first=FIRST_WEIGHT), bits)}
+    weights = arange_like(*shape, first=FIRST_WEIGHT)
+    if fields["kind"] == "DebertaBias":  # which divides a score by the root of the number of its terms
+        third = 1 / mp.sqrt(3)
+        weights = [[[[weight * third for weight in row] for row in head] for head in batch] for batch in weights]
+    return case | {"result": result, "gradient": chosen(weights, bits)}
 
 
 def attention_modes() -> Iterator[GoldenCase]:
