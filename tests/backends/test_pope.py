@@ -13,8 +13,8 @@ def drawn(*shape):
     return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
 
 
-def with_phase(on):
-    layer = on.testing.eval_mode(on.backend.RotaryEmbedding(ENCODING))
+def with_phase(on, dtype="float32"):
+    layer = on.testing.eval_mode(on.backend.RotaryEmbedding(ENCODING), dtype)
     return on.testing.with_parameters(layer, {"phase": PHASE})
 
 
@@ -53,7 +53,7 @@ def test_half_precision_is_rounded_once(on):
         pytest.skip("This framework has no float16.")
     x = drawn(1, 2, 5, 8).astype(np.float16).astype(np.float32)
     tokens = on.testing.cast(on.backend.from_numpy(x), "float16")
-    for found, keys in zip(with_phase(on)(tokens, tokens), (False, True), strict=True):
+    for found, keys in zip(with_phase(on, "float16")(tokens, tokens), (False, True), strict=True):
         assert "float16" in str(found.dtype)
         wanted = expected(x, range(5), keys=keys)
         apart = np.abs(on.backend.to_numpy(found) - wanted)

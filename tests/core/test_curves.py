@@ -9,7 +9,6 @@ import pytest
 
 from posenc_core import Alibi, AxialRotary, MixedRotary, Rotary, Sinusoidal, XPos, YaRN
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
-from posenc_core.analysis.plots import plot
 from posenc_core.encodings import FourierFeatures, GridSinusoidal, Learned, Sine, T5Bias
 from posenc_core.positions.grids import grid, normalized_grid
 
@@ -45,7 +44,6 @@ def test_rows_of_rotations_by_several_axes_are_those_of_a_square():
     for encoding, positions in ((axial, grid(3, 3)), (mixed, grid(3, 3)), (in_turns, normalized_grid(3, 3))):
         wanted = np.stack(encoding.cos_sin(positions), axis=-1).reshape(9, -1)
         np.testing.assert_array_equal(rows(encoding, 10), wanted)
-    assert len(plot(mixed, length=9).axes) >= 4
 
 
 def test_rows_of_a_sequence_are_those_of_its_first_positions():

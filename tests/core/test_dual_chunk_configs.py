@@ -53,10 +53,14 @@ def test_load_position_has_the_chunks():
     assert load_position(QUIET).rotary == ((None, load_rope(QUIET)),)
 
 
-def test_chunks_are_explained(tmp_path, capsys):
+def test_chunks_are_explained():
     (layers,) = explain(QUIET)
     assert (layers.kind, layers.chunk_size, layers.local_size, layers.layout) == ("DualChunk", 262144, 8192, "half")
     assert (layers.longest_length, len(layers.regimes[0].pairs)) == (1010000, 64)
+
+
+def test_the_command_explains_chunks_and_draws_pairs(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(QUIET), encoding="utf-8")
     assert main(["explain", str(path), "-o", str(tmp_path / "pairs.svg")]) == 0

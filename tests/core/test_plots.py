@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, GridSinusoidal, LearnedQueryScale, QueryScale, Rotary, SelfExtend, Sinusoidal
+from posenc_core import (
+    Alibi,
+    GridSinusoidal,
+    LearnedQueryScale,
+    MixedRotary,
+    QueryScale,
+    Rotary,
+    SelfExtend,
+    Sinusoidal,
+)
 from posenc_core.analysis.curves import rows
 from posenc_core.analysis.explain import explain
 from posenc_core.analysis.plots import plot, plot_attention, plot_explanation
@@ -38,6 +47,10 @@ def test_a_table_is_drawn_with_its_columns_and_products():
     np.testing.assert_allclose(middle.lines[0].get_ydata(), table @ table[30], rtol=1e-6)
     assert middle.lines[1].get_xdata()[0] == 30
     assert tuple(figure.get_size_inches()) == (11, 8)
+
+
+def test_a_rotation_by_learned_directions_is_drawn_before_it_is_learned():
+    assert len(plot(MixedRotary(head_dim=8, layout="half", num_heads=2), length=9).axes) >= 4
 
 
 def test_distances_of_remapped_positions():

@@ -145,7 +145,8 @@ class PoPE(Tabular):
 
 
 def softplus(x: Array) -> Array:
-    """Return `log(1 + exp(x))`, which does not overflow; its gradient is the sigmoid, 1/2 at 0."""
+    """Return `log(1 + exp(x))`, which does not overflow; its derivatives of all orders are right, also at 0."""
     xp: Any = namespace_of(x)
-    size = xp.abs(x)
-    return x * 0.5 + size * 0.5 + xp.log1p(xp.exp(-size))
+    zeros = xp.zeros_like(x)
+    is_positive = x > zeros
+    return xp.where(is_positive, x, zeros) + xp.log1p(xp.exp(xp.where(is_positive, -x, x)))
