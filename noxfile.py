@@ -138,10 +138,10 @@ def wheels(session: nox.Session) -> None:
 def old_numpy(session: nox.Session) -> None:
     """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5.
 
-    Bad input, records and `posenc check` are tested by `core` alone.
+    Bad input, configs, records and `posenc check` are tested by `core` alone.
     """
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
-    others = ("test_bad_values", "test_hostile_documented", "test_recorded_*", "test_check*")
+    others = ("test_*bad_*", "test_hostile_*", "test_*configs", "test_huggingface*", "test_recorded_*", "test_check*")
     ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
     session.run("pytest", "tests/core", *ignored, *TWO_PROCESSES, *session.posargs)
 

@@ -20,7 +20,7 @@ from . import tooling
 from .checks import additive, attention, content, peer_bugs, scoring, tables
 from .errors import LEARNED, ROTARY_KINDS, BackendUnderTest, GoldenCase, Measurement
 
-SHARE = 6
+SHARE = 12
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
 def in_modes(on: BackendUnderTest) -> Iterator[Case]:
     """Yield every layer with every encoding in each mode of the framework.
 
-    All but one in `SHARE` are slow, in rotation: a mode takes every sixth golden case, the next mode those after them.
+    All but one in `SHARE` are slow: a mode takes every twelfth golden case, the next mode those after them.
     """
     golden_cases = golden("modes")
     for offset, mode in enumerate(on.testing.MODES):

@@ -26,7 +26,7 @@ TEXTS = (
     "thinker_config", "vlm_config", "text_config", "llm_config", "language_config", "language_model_config",
     "lm_config",
 )  # fmt: skip
-DEEPEST, MOST_VALUES = 50, 2**22  # of a config, which is a Python object
+DEEPEST, MOST_VALUES = 50, 2**20  # of a config, which is a Python object
 SPELLED = (*ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, "head_dim", "model_type")
 FOREIGN = ("_class_name", "architecture")  # keys that diffusers and timm have, and models of transformers have not
 _ROTARY = re.compile(r"(?<!p)rope|rotary|theta", re.IGNORECASE)  # not "properties"

@@ -159,8 +159,8 @@ def test_a_key_that_is_one_letter_off_is_named_with_the_right_one():
         load_rope({"head_dim": 64, "rope_scaling": {"type": "yarn", "facto": 2, "original_max_position_embeddings": 8}})
 
 
-def test_a_million_keys():
-    config = CONFIG | {f"k{i}": i for i in range(10**6)}
+def test_many_keys():
+    config = CONFIG | {f"k{i}": i for i in range(10**5)}
     assert load_rope(config) == load_rope(CONFIG)
     with rejects(ValueError, "rope_thet"):
         load_rope(config | {"rope_thet": 1})

@@ -15,6 +15,7 @@ import posenc_backends
 import posenc_core
 from posenc_backends import _kernels
 from posenc_backends.cli.explorer import explore
+from posenc_backends.cli.main import main
 from posenc_backends.cli.report import results
 from posenc_backends.cli.report.results import TARGETS
 
@@ -109,14 +110,30 @@ def test_importing_the_core_costs_little_more_than_numpy(tmp_path):
     assert counts[1] < 1.5 * counts[0]
 
 
-def posenc(*arguments, cwd):
-    """Run the command as a user does."""
+@pytest.fixture
+def posenc(tmp_path, monkeypatch, capsys):
+    """Run the command in `tmp_path`, in this process: another one would import matplotlib again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        try:
+            status = main(arguments)
+        except SystemExit as stopped:
+            status = stopped.code
+        return subprocess.CompletedProcess(arguments, status, *capsys.readouterr())
+
+    return run
+
+
+def as_a_user(*arguments, cwd):
+    """Run the command in a process of its own."""
     command = [sys.executable, "-m", "posenc_backends", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 
 def test_the_report_is_complete_with_numpy_alone(tmp_path):
-    done = posenc("report", "--json", "report.json", "--html", "report.html", cwd=tmp_path)
+    done = as_a_user("report", "--json", "report.json", "--html", "report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "report.json").read_text())
     kinds = {row["encoding"] for row in rows if row["backend"] == "numpy"}
@@ -144,7 +161,9 @@ def test_the_report_is_complete_with_numpy_alone(tmp_path):
 def patched_report(tmp_path, source):
     """Run the report on NumPy alone in a new process, after some lines of Python."""
     call = "r.report(None, html=r.Path('report.html'))"
-    program = f"import sys, posenc_backends.cli.report.run as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit({call})"
+    program = (
+        f"import sys, posenc_backends.cli.report.backends as r; r.TARGETS = r.TARGETS[:1]\n{source}\nsys.exit({call})"
+    )
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
@@ -193,8 +212,8 @@ def test_the_report_names_missing_packages(monkeypatch):
         "QueryScale(length=8, scale=0.1)",
     ],
 )
-def test_plot_writes_a_picture(encoding, tmp_path):
-    done = posenc("plot", encoding, "-o", "picture.png", cwd=tmp_path)
+def test_plot_writes_a_picture(encoding, tmp_path, posenc):
+    done = posenc("plot", encoding, "-o", "picture.png")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
@@ -220,13 +239,17 @@ MULTIMODAL = {
 }
 
 
-def explain(config, *arguments, cwd):
-    (cwd / "config.json").write_text(json.dumps(config))
-    return posenc("explain", "config.json", *arguments, cwd=cwd)
+@pytest.fixture
+def explain(tmp_path, posenc):
+    def run(config, *arguments):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        return posenc("explain", "config.json", *arguments)
+
+    return run
 
 
-def test_explain_prints_the_rope_of_a_model(tmp_path):
-    done = explain(LLAMA31, cwd=tmp_path)
+def test_explain_prints_the_rope_of_a_model(explain):
+    done = explain(LLAMA31)
     assert (done.returncode, done.stderr) == (0, "")
     for text in ("half: from `model_type`", "divided by 8: pairs 35–63", "8,192 originally, 131,072 at most"):
         assert text in done.stdout
@@ -236,45 +259,45 @@ def test_explain_prints_the_rope_of_a_model(tmp_path):
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-def test_explain_prints_regimes_and_layer_types(tmp_path):
-    done = explain(PHI, cwd=tmp_path)
+def test_explain_prints_regimes_and_layer_types(explain):
+    done = explain(PHI)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.index("up to 4,096 positions") < done.stdout.index("sequences: longer")
     assert "short_factor=(1, …, 1), long_factor=(1.5, …, 16.5)" in done.stdout
     assert "grow by its square" in done.stdout
-    done = explain(COHERE2, cwd=tmp_path)
+    done = explain(COHERE2)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.index("sliding_attention") < done.stdout.index("full_attention")
     assert done.stdout.count("queries and keys are not rotated") == 1
-    done = explain(COHERE2, "--layer-type", "full_attention", cwd=tmp_path)
+    done = explain(COHERE2, "--layer-type", "full_attention")
     assert "sliding_attention" not in done.stdout
-    done = explain(MULTIMODAL, cwd=tmp_path)
+    done = explain(MULTIMODAL)
     assert "16 pairs rotate by time, 24 pairs rotate by height, 24 pairs rotate by width" in " ".join(
         done.stdout.split()
     )
 
 
-def test_explain_prints_encodings_other_than_rope(tmp_path):
-    done = explain({"model_type": "bloom", "n_head": 8}, cwd=tmp_path)
+def test_explain_prints_encodings_other_than_rope(explain):
+    done = explain({"model_type": "bloom", "n_head": 8})
     assert (done.returncode, done.stderr) == (0, "")
     assert "queries and keys are not rotated" in done.stdout
     assert "added to the scores of self-attention: Alibi(num_heads=8)" in done.stdout
-    done = explain({"model_type": "no_such_model", "n_head": 8}, cwd=tmp_path)
+    done = explain({"model_type": "no_such_model", "n_head": 8})
     assert done.returncode == 2
     assert "`model_type`" in done.stderr
 
 
-def test_explain_prints_the_rope_of_a_tower(tmp_path):
+def test_explain_prints_the_rope_of_a_tower(explain):
     config = {"model_type": "dinov3_vit", "hidden_size": 384, "num_attention_heads": 6, "rope_theta": 100.0}
-    done = explain(config, cwd=tmp_path)
+    done = explain(config)
     assert (done.returncode, done.stderr) == (0, "")
     assert "AxialRotary(head_dim=64" in done.stdout
     assert "not rotated" not in done.stdout
 
 
 @pytest.mark.parametrize("config", [LLAMA31, COHERE2, PHI, MULTIMODAL, {"model_type": "bloom", "n_head": 8}])
-def test_explain_writes_json_and_a_picture(config, tmp_path):
-    done = explain(config, "--json", "x.json", "-o", "x.png", cwd=tmp_path)
+def test_explain_writes_json_and_a_picture(config, tmp_path, explain):
+    done = explain(config, "--json", "x.json", "-o", "x.png")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
     for layers in json.loads((tmp_path / "x.json").read_text(encoding="utf-8")):
@@ -283,9 +306,9 @@ def test_explain_writes_json_and_a_picture(config, tmp_path):
             assert [len(loss["first_off"]) for loss in regime["losses"]] == [3, 3]
 
 
-def test_explain_prints_a_warning_once_in_a_line(tmp_path):
+def test_explain_prints_a_warning_once_in_a_line(explain):
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "mscale": 1.0}
-    done = explain({"head_dim": 8, "rope_scaling": scaling, "rope_theta": 1e4}, cwd=tmp_path)
+    done = explain({"head_dim": 8, "rope_scaling": scaling, "rope_theta": 1e4})
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("posenc: `mscale` has no effect alone")
@@ -323,7 +346,7 @@ def test_the_extra_of_a_missing_package_is_named(module, arguments, extra, tmp_p
     assert not (tmp_path / "x.png").exists()
 
 
-def test_relayout_prints_the_number_of_tensors(tmp_path):
+def test_relayout_prints_the_number_of_tensors(tmp_path, posenc):
     weight = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
     names = ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight", "norm.weight")
     tensors = {
@@ -335,14 +358,14 @@ def test_relayout_prints_the_number_of_tensors(tmp_path):
     (tmp_path / "in.safetensors").write_bytes(data)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "head_dim": 8, "num_attention_heads": 1}))
     arguments = ("relayout", "in.safetensors", "out.safetensors", "--config", "config.json", "--from", "interleaved")
-    done = posenc(*arguments, "--to", "half", cwd=tmp_path)
+    done = posenc(*arguments, "--to", "half")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "out.safetensors rotates in layout 'half': 2 tensors reordered, 1 copied.\n"
     relaid = np.frombuffer((tmp_path / "out.safetensors").read_bytes()[-768:], np.float32).reshape(3, 8, 8)
     np.testing.assert_array_equal(relaid, [weight[[0, 2, 4, 6, 1, 3, 5, 7]]] * 2 + [weight])
-    done = posenc(*arguments, "--to", "half", cwd=tmp_path)
+    done = posenc(*arguments, "--to", "half")
     assert (done.returncode, "`target` must not exist" in done.stderr) == (2, True)
-    done = posenc(*arguments, "--to", "half", "--from", "half", cwd=tmp_path)
+    done = posenc(*arguments, "--to", "half", "--from", "half")
     assert (done.returncode, "nothing to do" in done.stderr) == (2, True)
 
 
@@ -360,10 +383,10 @@ def test_relayout_prints_the_number_of_tensors(tmp_path):
         (None, (), "there is no file config.json"),
     ],
 )
-def test_an_unsupported_config_is_reported_in_a_sentence(config, arguments, message, tmp_path):
+def test_an_unsupported_config_is_reported_in_a_sentence(config, arguments, message, tmp_path, posenc):
     if config is not None:
         (tmp_path / "config.json").write_text(config)
-    done = posenc("explain", "config.json", *arguments, cwd=tmp_path)
+    done = posenc("explain", "config.json", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -386,8 +409,8 @@ def test_an_unsupported_config_is_reported_in_a_sentence(config, arguments, mess
         (("report", "--html", "missing/x.html"), "missing/x.html"),
     ],
 )
-def test_wrong_arguments_are_reported_in_a_sentence(arguments, message, tmp_path):
-    done = posenc(*arguments, cwd=tmp_path)
+def test_wrong_arguments_are_reported_in_a_sentence(arguments, message, posenc):
+    done = posenc(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -32,6 +32,6 @@ def add_parser(subparsers: Subparsers) -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Run the report; return the exit status: 0 if no case failed, 1 otherwise."""
-    from .run import report
+    from .backends import report
 
     return report(options.json, html=options.html, modes=options.modes)
