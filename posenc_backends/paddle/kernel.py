@@ -71,8 +71,8 @@ def rotate_in_program(x: Value, cos: Value, sin: Value, pairing: Pairing, out: A
     outer, width, wide = [0] * (len(x.shape) - 1), x.shape[-1], paddle.cast(x, "float32")  # 0 leaves a size as it is
     if pairing == HALF:
         opposite = sin * paddle.full([1], -1.0)  # `-sin` has no negative zeros
-        turned = paddle.roll(wide, width // 2, -1) * paddle.concat([opposite, sin], -1)
-        rotated = wide * paddle.concat([cos, cos], -1) + turned
+        swapped = paddle.roll(wide, width // 2, -1) * paddle.concat([opposite, sin], -1)
+        rotated = wide * paddle.concat([cos, cos], -1) + swapped
     else:
         pairs = paddle.as_complex(paddle.reshape(wide, [*outer, width // 2, 2]))
         rotated = paddle.reshape(paddle.as_real(pairs * paddle.complex(cos, sin)), [*outer, width])

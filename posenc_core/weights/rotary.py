@@ -75,10 +75,10 @@ def relayout(
         return weight
     xp = namespace_of(weight)
     heads = xp.reshape(weight, (prod(sizes[: axis + 1]) // head_dim, head_dim, prod(sizes[axis + 1 :])))
-    turned = _exchanged(heads[:, rotary, :], xp, inner=2 if before == "interleaved" else _count(rotary) // 2)
+    exchanged = _exchanged(heads[:, rotary, :], xp, inner=2 if before == "interleaved" else _count(rotary) // 2)
     ends = (slice(0, rotary.start), slice(rotary.stop, head_dim))
     first, last = ([heads[:, end, :]] if _count(end) else [] for end in ends)
-    return xp.reshape(xp.concat([*first, turned, *last], axis=1), sizes)
+    return xp.reshape(xp.concat([*first, exchanged, *last], axis=1), sizes)
 
 
 def _rotary_channels(head_dim: int, rotary_dim: int | None, placement: str) -> slice:

@@ -189,8 +189,8 @@ def _values_of(value: Value) -> dict[str, Any]:
     """Return the values of the controls that make an encoding or a scaling; those of its scaling are left out."""
     values: dict[str, Any] = {}
     for control in fields_of(type(value)):
-        holder = value.rotary if isinstance(value, RemappedRotary) and control.name in OF_ROTARY else value
-        field = getattr(holder, FIELDS.get(control.name, control.name))
+        owner = value.rotary if isinstance(value, RemappedRotary) and control.name in OF_ROTARY else value
+        field = getattr(owner, FIELDS.get(control.name, control.name))
         if control.name == "scaling":
             field = NONE if field is None else type(field).__name__
         elif control.name == "seq_len" and field is None:
