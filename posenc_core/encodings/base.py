@@ -103,6 +103,11 @@ class Tabular(Encoding):
         """The number of heads that have rows of their own; None where all have the same."""
         return None
 
+    def check_heads(self, num_heads: int) -> None:
+        """Raise unless the rows of each head serve as many of `num_heads` heads of keys."""
+        if self.table_heads is not None and num_heads % self.table_heads:
+            raise ValueError(f"`position` must have `num_heads` that divide {num_heads}, got {shown(self)}.")
+
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any], dtype: DType = np.float32) -> Tables:
         """Return the rows of positions, by table, each `(..., length, columns)`, of float32 or float64."""

@@ -368,6 +368,8 @@ def check_attention(
         raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
     if isinstance(position, PoPE) and position.num_heads != num_kv_heads:
         raise ValueError(f"`position` must have `num_heads` {num_kv_heads}, those of keys, got {shown(position)}.")
+    if isinstance(position, RotaryEncoding | RemappedRotary):
+        position.check_heads(num_kv_heads)
     return num_hiddens, num_heads, num_kv_heads
 
 

@@ -133,6 +133,8 @@ class Transformer(Value):
         for cls, name, size in sizes:
             if isinstance(position, cls) and getattr(position, name) != size:
                 raise ValueError(f"`position` must have `{name}` {size} to fit the other sizes, got {shown(position)}.")
+        if isinstance(position, RotaryEncoding):
+            position.check_heads(self.num_heads)
         if isinstance(position, Additive) and position.num_axes > 1:
             raise ValueError(f"`position` must have one axis, as tokens have, got {shown(position)}.")
         if position.limit < self.max_len:

@@ -307,6 +307,12 @@ def test_no_queries_and_no_keys(on, to_backend):
     [
         ({"num_kv_heads": 3}, None, ValueError, "`num_kv_heads` must divide `num_heads` 4, as 1, 2, 4 do, got 3."),
         ({"num_kv_heads": 0}, None, ValueError, "`num_kv_heads` must be at least 1, got 0."),
+        (
+            {"num_kv_heads": 2},
+            FoPE(head_dim=4, layout="half", num_terms=1, num_heads=4),
+            ValueError,
+            "`position` must have `num_heads` that divide 2, got FoPE(",
+        ),
         ({}, Sinusoidal(dim=16), TypeError, "got Sinusoidal(dim=16); PositionalEncoding adds the others to tokens."),
         (
             {},

@@ -262,6 +262,7 @@ def test_a_scaling_that_depends_on_the_length_is_that_of_max_len():
         ({"position": Sinusoidal(dim=8)}, ("position", "Sinusoidal(dim=8)")),
         ({"position": Rotary(head_dim=6, layout="half")}, ("position", "Rotary(head_dim=6, layout='half')")),
         ({"position": Alibi(num_heads=2)}, ("position", "Alibi(num_heads=2)")),
+        ({"position": MixedRotary(head_dim=4, layout="half", num_heads=2)}, ("position", "MixedRotary", "divide 3")),
         ({"position": Learned(dim=12, length=6)}, ("max_len", "7")),
         ({"position": Binary(dim=12), "max_len": 4097}, ("max_len", "4097")),
     ],
