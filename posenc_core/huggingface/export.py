@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .._array_api.checks import check_known, shown
-from ..encodings import MultimodalRotary, Rotary
+from ..encodings import DualChunk, FoPE, MultimodalRotary, Rotary
 from ..formats.export import partial
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
-from .scalings import L0, LENGTH
+from .chunks import KEY, SIZES
+from .fope import unit_std
+from .scalings import FOPE, L0, LENGTH
 
 TYPES: dict[type[Scaling], str] = {
     Linear: "linear",
@@ -21,26 +24,31 @@ TYPES: dict[type[Scaling], str] = {
 }
 
 
-def to_config(rotary: Rotary) -> dict[str, Any]:
+def to_config(rotary: Rotary | FoPE | DualChunk) -> dict[str, Any]:
     """Return the Hugging Face config of an encoding, with the keys of transformers 5 and values that JSON preserves.
 
     `load_rope(to_config(rotary), layout=rotary.layout)` is the same encoding: configs do not contain the layout.
-    `rotary_dim` is left out if it is `head_dim`.
+    `rotary_dim` is left out if it is `head_dim`. The `std` of `FoPE` agrees to the last rounding.
 
     Args:
         rotary: the encoding, without `at(length)`.
     Returns:
-        The keys `head_dim`, `rope_parameters` and, if it is known, `max_position_embeddings`.
+        The keys `head_dim`, `rope_parameters` and, if it is known, `max_position_embeddings`; of a `FoPE` whose heads
+        differ `num_key_value_heads`, of a `DualChunk` `dual_chunk_attention_config`.
     Raises:
-        TypeError: if `rotary` is not a `Rotary`.
+        TypeError: if `rotary` is not one of these encodings.
         ValueError: if a config cannot express one of its fields.
-    Source: `RopeParameters` of transformers 5.23.
+    Source: `RopeParameters` of transformers 5.23; the keys of Intern-S1-Pro; Qwen2.5-1M in vLLM.
 
     >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16))["rope_parameters"]
     {'rope_type': 'default', 'rope_theta': 10000, 'partial_rotary_factor': 0.25}
     """
+    if isinstance(rotary, FoPE):
+        return _of_fope(rotary)
+    if isinstance(rotary, DualChunk):
+        return _of_chunks(rotary)
     if not isinstance(rotary, Rotary):
-        raise TypeError(f"`rotary` must be a Rotary, got {type(rotary).__name__}.")
+        raise TypeError(f"`rotary` must be a Rotary, FoPE or DualChunk, got {type(rotary).__name__}.")
     _check_expressible(rotary)
     parameters = {
         "rope_type": "default" if rotary.scaling is None else TYPES[type(rotary.scaling)],
@@ -48,6 +56,27 @@ def to_config(rotary: Rotary) -> dict[str, Any]:
     }
     parameters |= partial(rotary) | _sections(rotary) | _scaling(rotary.scaling)
     return {"head_dim": rotary.head_dim, **_length(rotary), "rope_parameters": parameters}
+
+
+def _of_fope(rotary: FoPE) -> dict[str, Any]:
+    for name, default in (("direction", "forward"), ("floor_sine", 1)):
+        if getattr(rotary, name) != default:
+            raise ValueError(f"`{name}` must be {shown(default)} in a config, got {shown(getattr(rotary, name))}.")
+    values = (rotary.std / unit_std(rotary), rotary.num_heads is not None, rotary.num_terms)
+    parameters = {"rope_type": "default", "rope_theta": rotary.base, **_set(zip(FOPE, values, strict=True))}
+    sizes = _set([(LENGTH, rotary.length), ("num_key_value_heads", rotary.num_heads)])
+    return {"head_dim": rotary.head_dim, **sizes, "rope_parameters": parameters}
+
+
+def _set(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in items if value is not None}
+
+
+def _of_chunks(remapped: DualChunk) -> dict[str, Any]:
+    rotary = remapped.rotary
+    if type(rotary) is not Rotary or rotary.scaling is not None:
+        raise ValueError(f"`rotary` must be in chunks of plain RoPE in a config, got chunks of {shown(rotary)}.")
+    return to_config(rotary) | {KEY: {name: getattr(remapped, name) for name in SIZES}}
 
 
 def _check_expressible(rotary: Rotary) -> None:

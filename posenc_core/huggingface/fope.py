@@ -53,5 +53,11 @@ def load_fope(fields: Mapping[str, Any], parameters: Mapping[str, Any], config: 
         size = {"length": parameters[LENGTH]}
     names = ("head_dim", "layout", "base", "direction")
     encoding = FoPE(**{name: fields[name] for name in names}, **size, num_heads=heads)
-    fans = encoding.terms * (encoding.terms + heads) if heads else 2 * encoding.terms  # as torch counts them
-    return replace(encoding, std=factor * math.sqrt(2 / fans))
+    return replace(encoding, std=factor * unit_std(encoding))
+
+
+def unit_std(encoding: FoPE) -> float:
+    """Return the standard deviation of the initial matrices for the factor 1, by Glorot and Bengio 2010."""
+    terms, heads = encoding.terms, encoding.num_heads
+    fans = terms * (terms + heads) if heads else 2 * terms  # as torch counts them
+    return math.sqrt(2 / fans)

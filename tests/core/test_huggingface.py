@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary, MultimodalRotary, Rotary
+from posenc_core import AxialRotary, DualChunk, FoPE, MultimodalRotary, Rotary, XPos
 from posenc_core.huggingface import layer_types, load_rope, to_config
 from posenc_core.scaling import (
     NTK,
@@ -849,12 +849,23 @@ EXPORTED = [
     Rotary(head_dim=64, layout="interleaved_to_half"),
     MultimodalRotary(head_dim=64, layout="half", sections=(8, 12, 12)),
     MultimodalRotary(head_dim=256, layout="half", rotary_dim=64, sections=(11, 11, 10), arrangement="interleaved"),
+    FoPE(head_dim=64, layout="half", base=5e6, length=2048),
+    FoPE(head_dim=64, layout="half", num_terms=16, num_heads=4, std=math.sqrt(2 / (16 * 20))),
+    DualChunk(rotary=half(64, 1e7, max_len=32768), chunk_size=6144, local_size=512),
 ]
 
 
 @pytest.mark.parametrize("rotary", EXPORTED, ids=repr)
 def test_to_config_and_back(rotary):
-    assert load_rope(json.loads(json.dumps(to_config(rotary))), layout=rotary.layout) == rotary
+    layout = getattr(rotary, "rotary", rotary).layout
+    assert load_rope(json.loads(json.dumps(to_config(rotary))), layout=layout) == rotary
+
+
+@pytest.mark.parametrize("std", [0.02, 0.3, 1.7])
+@pytest.mark.parametrize("num_heads", [None, 3])
+def test_the_spread_of_matrices_is_exported_to_the_last_rounding(std, num_heads):
+    fope = FoPE(head_dim=14, layout="half", num_terms=5, num_heads=num_heads, std=std)
+    assert load_rope(to_config(fope), layout="half").std == pytest.approx(std, rel=3e-16)
 
 
 @pytest.mark.parametrize(
@@ -936,3 +947,17 @@ def test_to_config_takes_the_sections_of_configs():
         to_config(two)
     with rejects(TypeError, "rotary", "dict"):
         to_config({})
+
+
+@pytest.mark.parametrize(
+    ("encoding", "names"),
+    [
+        (FoPE(head_dim=8, layout="half", length=99, floor_sine=0), ("floor_sine", "0")),
+        (FoPE(head_dim=8, layout="half", length=99, direction="inverse"), ("direction", "'inverse'")),
+        (DualChunk(rotary=half(64, 1e6, scaling=Linear(factor=2)), chunk_size=9, local_size=2), ("rotary", "Linear")),
+        (DualChunk(rotary=XPos(head_dim=8, layout="half"), chunk_size=9, local_size=2), ("rotary", "XPos")),
+    ],
+)
+def test_fope_and_chunks_that_a_config_cannot_express(encoding, names):
+    with rejects(ValueError, *names):
+        to_config(encoding)
