@@ -175,8 +175,8 @@ _TABLE: dict[str, Facts] = {
     """: (_ROTATED,),
     "vjepa2": (_VIDEO_ROTATED,),
     """
-        cohere_compass_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision
-        qwen3_vl_vision qwen4_exp_vision
+        cohere_compass_vision interns1_pro_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder
+        qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision
     """: _NUMBERED,
     "glm4v_moe_vision glm4v_vision paddleocr_vl_vision": _GLM,
     "llama4_vision_model": (Patches(last=True), _ROTATED),

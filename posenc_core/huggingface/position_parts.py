@@ -121,6 +121,7 @@ _PARTS = {
     "instructblipvideo": (
         "qformer_config=instructblipvideo_qformer text_config=opt vision_config=instructblipvideo_vision_model"
     ),
+    "interns1_pro": "text_config=interns1_pro_text vision_config=interns1_pro_vision",
     "internvl": "text_config=qwen2 vision_config=internvl_vision",
     "janus": "text_config=llama vision_config=janus_vision_model vq_config=janus_vqgan",
     "jev": "text_config=qwen3_5_text",

@@ -120,6 +120,7 @@ TOWERS = {
     "glm5_next_vision": _blocks(1024, 16, 14),
     "glm_ocr_vision": _blocks(1024, 16, 14),
     "inkling2_vision": _blocks(1024, 16, 20, layout="interleaved", axes="wh", start=1, prefix=1, whole=True),
+    "interns1_pro_vision": _blocks(1152, 16, 16),
     "kimi_k25_vision": _tower(1152, 16, 14, arrangement="alternating", axes="wh"),
     "lfm3_vl_vision": _blocks(1024, 16, 16, base=1_000_000),
     "llama4_vision_model": _tower(768, 16, 14, layout="interleaved", axes="wh", start=1, suffix=1, frames=False),

@@ -8,6 +8,7 @@ import posenc_core
 from posenc_core import (
     Alibi,
     AxialRotary,
+    FoPE,
     GridSinusoidal,
     Learned,
     QueryScale,
@@ -100,6 +101,26 @@ def parts(config):
 def only(config, field="additive"):
     ((_, encoding),) = getattr(load_position(config), field)
     return encoding
+
+
+def test_intern_s1_pro():
+    """The config beside its weights (2026); its code has the vision tower of Qwen3-VL."""
+    text = {
+        "model_type": "interns1_pro_text", "head_dim": 128, "hidden_size": 4096, "num_attention_heads": 64,
+        "num_key_value_heads": 4, "max_position_embeddings": 262144, "rope_theta": 5000000,
+        "rope_scaling": {
+            "rope_type": "default", "fope_init_factor": 0.5, "fope_sep_head": True, "num_inv_freq": None,
+        },
+    }  # fmt: skip
+    vision = {"hidden_size": 1024, "num_heads": 16, "num_position_embeddings": 2304, "patch_size": 16}
+    vision |= {"model_type": "interns1_pro_vision", "spatial_merge_size": 2, "depth": 24}
+    config = {"model_type": "interns1_pro", "text_config": text, "vision_config": vision}
+    found = dict(load_position(config).parts)
+    ((_, fope),) = found["text"].rotary
+    assert isinstance(fope, FoPE)
+    assert (fope.head_dim, fope.base, fope.length, fope.num_heads, fope.terms) == (128, 5e6, 262144, 4, 45)
+    assert found["vision"].rotary == ((None, AxialRotary(head_dim=64, layout="half", axes_dims=(32, 32))),)
+    assert found["vision"].additive == (("patches", Learned(dim=1024, length=2304)),)
 
 
 @pytest.mark.parametrize(
