@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .._array_api.checks import check_known, check_number, shown
 from ..positions import After, Block, Multimodal, Segment, centered, indexed, multimodal, with_audio
 from ..positions.grids import cells_of
-from ..positions.mixed import alternating
+from ..positions.mixed import alternating, diagonal_in_float32
 from .config import ROPES, contents, text_of, values_of
 from .parts import is_tower, part_of
 from .sections import KEYS as SECTIONS
@@ -27,23 +27,27 @@ class Family(NamedTuple):
     Attributes:
         split: whether each frame of a video is a grid of its own, because text with its time is before it.
         shared: whether videos have the token of images, between a start and an end token.
-        rate: the key of the positions per second of videos.
+        rate: the positions per second of videos, or their key.
         seconds_first: whether the number of a frame is multiplied by the seconds first, and rounded to float32, before
             it is multiplied by the rate.
         audio: the key of the seconds in a chunk of a video with its audio.
+        merge: how many rows and columns of patches are merged, where no config has it.
         newlines: whether each row of an image ends with a token for a new line, and the axes are those of `indexed`.
         centered: whether there are images alone, whose grids count tokens, and the axes are those of `centered`.
+        diagonal: whether the axes are those of `diagonal`.
         merged: the key of the number of frames that are merged.
         after: as in `multimodal`.
     """
 
     split: bool = False
     shared: bool = False
-    rate: str | None = None
+    rate: str | int | None = None
     seconds_first: bool = False
     audio: str | None = None
+    merge: int | None = None
     newlines: bool = False
     centered: bool = False
+    diagonal: bool = False
     merged: str | None = None
     after: After = "spatial"
 
@@ -51,6 +55,7 @@ class Family(NamedTuple):
 _SPLIT, _GLM = Family(split=True), Family(split=True, shared=True)
 _OMNI = Family(rate="position_id_per_seconds", seconds_first=True, audio="seconds_per_chunk", after="largest")
 FAMILIES = {
+    "bailing_moe_v2": Family(rate=2, seconds_first=True, merge=2, diagonal=True),
     "cohere_compass": _SPLIT,
     "cosmos3_edge": _SPLIT,
     "cosmos3_omni": _SPLIT,
@@ -59,7 +64,7 @@ FAMILIES = {
     "glm4v": _GLM,
     "glm4v_moe": _GLM,
     "glm_ocr": _GLM,
-    "hunyuan_image_3_moe": Family(centered=True),
+    "hunyuan_image_3_moe": Family(merge=1, centered=True),
     "hunyuan_vl": Family(newlines=True),
     "openpangu_vl": Family(split=True, after="largest"),
     "paddleocr_vl": Family(),
@@ -89,7 +94,7 @@ def multimodal_positions(
     """Return the positions (time, height, width) of the tokens of prompts with images and videos, for `load_rope`.
 
     Audio counts as text. In Qwen2.5-Omni, the audio of a video alternates with it by time (TMRoPE). HunYuan-VL has the
-    axes of `indexed`, HunyuanImage-3 has those of `centered`.
+    axes of `indexed`, HunyuanImage-3 has those of `centered`, and Ming (`bailing_moe_v2`) those of `diagonal`.
 
     Args:
         config: the whole config, as in `load_rope`: it has the tokens of images and videos.
@@ -97,7 +102,8 @@ def multimodal_positions(
         image_grid_thw, video_grid_thw: `(frames, height, width)` of each image and each video of all prompts in order,
             in patches before they are merged, as the processor of the model returns them; for HunyuanImage-3
             `(1, height, width)` in tokens.
-        second_per_grid_ts: the seconds between the frames of each video, 1 by default; for Qwen2.5-VL and Qwen2.5-Omni.
+        second_per_grid_ts: the seconds between the frames of each video, 1 by default; for Qwen2.5-VL, Qwen2.5-Omni and
+            Ming.
         attention_mask: 1 or True for a real token, 0 or False for padding, in the shape of `input_ids`; by default all
             are real. Padding has position 0.
         after: as in `multimodal`. The default is what transformers 5.23 does for this model: `"spatial"`, and
@@ -112,7 +118,8 @@ def multimodal_positions(
         ValueError: if the model is unknown, a key is missing, or tokens and grids do not belong together.
         OSError: if there is no such file.
     Source: `get_rope_index` of the models in transformers 5.23; of openPangu-VL, `get_mrope_input_positions` in vLLM;
-        of HunyuanImage-3, `build_2d_rope` of its authors.
+        of HunyuanImage-3, `build_2d_rope` of its authors; of Ming-flash-omni, `get_t_scale_rope_index` of its authors,
+        which `BailingMoeV2Model.forward` calls for `video_rope`.
 
     >>> config = {"model_type": "qwen2_vl", "image_token_id": 9, "video_token_id": 8}
     >>> config["vision_config"] = {"patch_size": 14, "spatial_merge_size": 2}
@@ -125,12 +132,15 @@ def multimodal_positions(
         check_known("after", after, ("largest", "spatial"))
     content = contents(config)
     content = part_of(content, "thinker") if "thinker_config" in content else content
+    content = part_of(content, "llm") if "llm_config" in content else content
     name = content.get("model_type")
     family = FAMILIES.get(name) if isinstance(name, str) else None
     if family is None:
         raise ValueError(
             f"`model_type` must be that of a known model with M-RoPE, such as 'qwen2_vl', got {shown(name)}."
         )
+    if family.diagonal:
+        _check_video_rope(content)
     ids = integers_of("input_ids", input_ids)
     if ids.ndim not in (1, 2):
         raise ValueError(f"`input_ids` must have shape (length,) or (batch, length), got {ids.shape}.")
@@ -141,7 +151,7 @@ def multimodal_positions(
     if is_real.shape != ids.shape:
         raise ValueError(f"`attention_mask` must have the shape {ids.shape} of `input_ids`, got {is_real.shape}.")
     images = grids_of("image_grid_thw", [] if image_grid_thw is None else image_grid_thw)
-    vision: dict[str, Any] = {"spatial_merge_size": 1} if family.centered else part_of(content, "vision")
+    vision: dict[str, Any] = {"spatial_merge_size": family.merge} if family.merge else part_of(content, "vision")
     vision = TOWERS[vision["model_type"]].completed(vision) if is_tower(vision) else vision
     merge = size_of(vision, "spatial_merge_size")
     grids = {
@@ -162,6 +172,14 @@ def multimodal_positions(
     return Multimodal(positions, np.array([row.delta for row in rows], np.int64))
 
 
+def _check_video_rope(config: dict[str, Any]) -> None:
+    """Raise unless Ming has the rope type whose positions are known."""
+    ropes = [rope for rope in values_of(config, ROPES).values() if isinstance(rope, Mapping)]
+    types = [rope.get("rope_type", rope.get("type")) for rope in ropes]
+    if "video_rope" not in types:
+        raise ValueError(f"`rope_type` must be 'video_rope' for the positions of this model, got {shown(types)}.")
+
+
 def _row(
     config: dict[str, Any],
     family: Family,
@@ -176,6 +194,8 @@ def _row(
         found = indexed(_with_newlines(real, grids[IMAGE]), num_axes=_num_axes(config))
     elif family.centered:
         found = centered(_of_images(real, grids))
+    elif family.diagonal:
+        found = diagonal_in_float32(_segments(real, grids, 1))
     else:
         found = multimodal(_segments(real, grids, _chunk(config, family)), after=after or family.after)
     positions = np.zeros((len(found.positions), kinds.size), np.int64)
@@ -276,7 +296,7 @@ _KEYS = {IMAGE: "image_grid_thw", VIDEO: "video_grid_thw"}
 
 def _chunk(config: Mapping[str, Any], family: Family) -> int:
     """Return the positions in a chunk of a video with its audio."""
-    if family.audio is None or family.rate is None:
+    if family.audio is None or not isinstance(family.rate, str):
         return 1
     seconds = config.get(family.audio, 2)
     check_number(family.audio, seconds, above=0)
@@ -303,7 +323,7 @@ def _kinds(config: Mapping[str, Any], family: Family, ids: npt.NDArray[np.int64]
 
 
 def _token(config: Mapping[str, Any], kind: str) -> int:
-    for key in (f"{kind}_token_id", f"{kind}_token_index"):
+    for key in (f"{kind}_token_id", f"{kind}_token_index", f"{kind}_patch_token"):
         if config.get(key) is not None:
             return size_of(config, key, minimum=0)
     raise ValueError(f"`{kind}_token_id` is missing: add it to the config.")
@@ -321,7 +341,7 @@ def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: A
         return [(1, *grid[1:]) for grid in grids for _ in range(grid[0])]
     if family.rate is None or (seconds is None and not grids):
         return grids
-    rate = size_of(config, family.rate)
+    rate = family.rate if isinstance(family.rate, int) else size_of(config, family.rate)
     times = np.ones(len(grids)) if seconds is None else array_of("second_per_grid_ts", seconds)
     if times.shape != (len(grids),):
         raise ValueError(
@@ -332,14 +352,14 @@ def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: A
     return [(*grid, _times(family, grid[0], rate, time)) for grid, time in zip(grids, times, strict=True)]
 
 
-def _times(family: Family, frames: int, rate: int, seconds: Any) -> tuple[int, ...]:
+def _times(family: Family, frames: int, rate: int, seconds: Any) -> tuple[Any, ...]:
     """Return the position of each frame, in the float32 of the model: a product may fall just below an integer."""
     numbers = np.arange(frames, dtype=np.float32)
     if family.seconds_first:
         times = numbers * np.float32(seconds) * np.float32(rate)
     else:
         times = numbers * np.float32(seconds * np.asarray(rate, np.asarray(seconds).dtype))
-    return tuple(np.floor(times).astype(np.int64).tolist())
+    return tuple((times if family.diagonal else np.floor(times).astype(np.int64)).tolist())
 
 
 def _merged(name: str, grid: tuple[int, int, int], frames: int, merge: int) -> tuple[int, int, int]:

@@ -56,6 +56,28 @@ def test_prompts_of_hunyuan_image_3(case):
         multimodal_positions(config, ids)
 
 
+@pytest.mark.parametrize("case", RECORDED["ming"], ids=lambda case: f"{case['images']}, {case['videos']}")
+def test_prompts_of_ming(case):
+    llm = {"model_type": "bailing_moe_v2", "image_patch_token": 21, "video_patch_token": 22}
+    config = {"llm_config": llm | {"rope_scaling": {"factor": None, "type": "video_rope"}}}
+    grids = {"image_grid_thw": case["images"], "video_grid_thw": case["videos"]}
+    given = {name: grid for name, grid in grids.items() if grid}
+    if case["seconds"]:
+        given["second_per_grid_ts"] = np.float32(case["seconds"])
+    positions, delta = multimodal_positions(config, case["ids"], **given)
+    np.testing.assert_array_equal(positions, case["positions"])
+    assert (positions.dtype, delta) == (np.int64, case["delta"])
+    missing = (
+        "video_grid_thw"
+        if case["videos"] and case["ids"].index(22) < [*case["ids"], 21].index(21)
+        else "image_grid_thw"
+    )
+    with rejects(ValueError, missing, "fewer"):
+        multimodal_positions(config["llm_config"], case["ids"])
+    with rejects(ValueError, "rope_type", "'3D'"):
+        multimodal_positions(llm | {"rope_scaling": {"type": "3D"}}, case["ids"], **given)
+
+
 def test_the_pairs_of_videorope_are_those_of_ernie():
     rotary = MultimodalRotary(head_dim=128, layout="half", sections=(24, 24, 16), arrangement="ernie")
     assert rotary.axes == (1, 2) * 24 + (0,) * 16  # `apply_m_modify_multimodal_rotary_pos_emb` of its code
