@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import ForgettingBias, PositionScoring, RelativeLogits, Scoring
+from posenc_core._array_api.namespace import repeat_heads
+from posenc_core.encodings import ContentScoring, Pairs, PositionScoring, Scoring
 
 from .layers import AttentionBias
 
@@ -27,24 +27,28 @@ def score_mod(
 ) -> ScoreMod:
     """Return the `score_mod` for `torch.nn.attention.flex_attention` that adds a bias, of which no array is made.
 
-    FlexAttention shows a score and the numbers of its query and key. So an encoding that looks at them needs them here,
-    where its numbers for each query, or for each key, are computed once.
+    FlexAttention passes a score and the numbers of its query and key. So an encoding that looks at their content needs
+    `queries` or `keys`. It computes a table from them once, usually of one number for each token and offset, and looks
+    scores up there.
 
     Args:
-        bias: an `AttentionBias`, or an encoding without parameters; one that looks at positions alone, whose parameters
-            are read at each call, so that one function serves a whole training; or `RelativeLogits` or
-            `ForgettingBias`, for which a function is made for each call of `flex_attention`.
+        bias: an `AttentionBias`, or an encoding without parameters. One function for an encoding that looks at
+            positions alone reads the parameters at each call, so that it serves a whole training; for the others, make
+            a function for each call of `flex_attention`.
         start: the first position of the queries, or one for each row, `(batch,)`; keys count from 0.
         query_positions: in place of `start`, `(queries,)` or `(batch, queries)`, integers on the device of the tokens.
         key_positions: likewise.
-        queries: for `RelativeLogits`, the queries `(batch, heads, queries, head_dim)`.
-        keys: for `ForgettingBias`, the keys `(batch, heads, keys, head_dim)`, of as many heads as the queries. Mask
-            those after their query, and no others: each of them has a gate. Gates are sums of all keys, so that their
+        queries: for `ShawBias` with `applies_to="keys"`, `TransformerXLBias`, `DebertaBias`, `DecomposedBias` and
+            `RelativeLogits`: the queries `(batch, heads, queries, head_dim)`, not rotated or scaled.
+        keys: for `TransformerXLBias`, `DebertaBias` and `ForgettingBias`: the keys `(batch, key_heads, keys,
+            head_dim)`, of as many heads as the queries, or of fewer that divide them. With `ForgettingBias`, hide the
+            keys after their query, and no others: each of them has a gate. Gates are sums of all keys, so that their
             differences have the rounding error of these sums.
     Raises:
         TypeError: if an encoding has parameters, which only a layer holds; at a call, if its class defines no
             `score_of`.
-        ValueError: if it looks at queries and keys in another way, or at those that are not given.
+        ValueError: if scores depend on other scores, as in `Cope`, if it adds to the values as well, as `ShawBias` by
+            default, or if it looks at queries or keys that are not given.
 
     >>> import torch
     >>> from posenc_core import Alibi
@@ -60,63 +64,51 @@ def score_mod(
             query = query + (start[b] if isinstance(start, Tensor) and start.ndim else start)
         return query
 
-    if not isinstance(encoding, PositionScoring | RelativeLogits | ForgettingBias):
-        raise ValueError(  # noqa: TRY004 - it is an encoding, of another kind
-            f"`bias` must look at positions alone, or be RelativeLogits or ForgettingBias, got {encoding!r}: "
-            "FlexAttention shows a score and the numbers of its query and key, not what stands there; call `attend`."
-        )
+    if isinstance(encoding, ContentScoring) and not encoding.looked_up:
+        reason = "adds to the values as well" if encoding.adds_values else "computes scores from other scores"
+        raise ValueError(f"`bias` must add one number to a score, got {encoding!r}, which {reason}; call `attend`.")
     if not isinstance(bias, AttentionBias) and encoding.parameters():
         raise TypeError(
             f"`bias` must be the `AttentionBias` that holds what {encoding!r} learns, got the encoding alone."
         )
     layer = bias if isinstance(bias, AttentionBias) else AttentionBias(encoding)
-    if isinstance(encoding, ForgettingBias):
-        sums = encoding.sums(layer.arrays, _given("keys", keys, encoding))
-
-        def forget(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-            return (score + (sums[b, h, position_of(b, q_idx)] - sums[b, h, kv_idx])).to(score.dtype)
-
-        return forget
-    if isinstance(encoding, RelativeLogits):
-        farthest = encoding.max_distance
-        by_offset = _by_offset(encoding, layer.arrays, _given("queries", queries, encoding))
-
-        def look_up(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-            offset = _position(key_positions, b, kv_idx) - position_of(b, q_idx)
-            column = torch.clamp(offset, -farthest, farthest) + farthest
-            return (score + by_offset[b, h, q_idx, column]).to(score.dtype)
-
-        return look_up
+    added = _added(layer, {"queries": queries, "keys": keys})
 
     def add(score: Tensor, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        added = encoding.score_of(layer.arrays, h, position_of(b, q_idx), _position(key_positions, b, kv_idx))
-        return (score + added).to(score.dtype)
+        pairs = Pairs(b, h, q_idx, kv_idx, position_of(b, q_idx), _position(key_positions, b, kv_idx))
+        return (score + added(score, pairs)).to(score.dtype)
 
     return add
 
 
-def _given(name: str, x: Tensor | None, encoding: Scoring) -> Tensor:
-    """Return queries or keys, which the encoding looks at.
+def _added(layer: AttentionBias, tokens: dict[str, Tensor | None]) -> Callable[[Tensor, Pairs], Any]:
+    """Return the function that computes what is added to the score of a pair."""
+    encoding: Any = layer.encoding
+    if isinstance(encoding, PositionScoring):
+        return lambda _, at: encoding.score_of(layer.arrays, at.head, at.query_position, at.key_position)
+    given = {name: _given(name, tokens[name], encoding) for name in encoding.looked_up}
+    arrays: Any = layer.arrays
+    tables = encoding.lookup_tables(arrays, given.get("queries"), given.get("keys"))
+    return lambda score, pairs: encoding.score_of(arrays, tables, score, pairs)
+
+
+def _given(name: str, x: Tensor | None, encoding: ContentScoring) -> Tensor:
+    """Return queries or keys, which the encoding looks at, for each of its heads, in float32 at least.
 
     Raises:
         ValueError: if there are none, or they are not those of its heads.
     """
-    shape = None if x is None else tuple(x.shape)
-    heads = getattr(encoding, "num_heads", None), getattr(encoding, "head_dim", None)
-    if x is None or x.ndim != 4 or (x.shape[1], x.shape[3]) != heads:
-        wanted = f"(batch, {heads[0]}, {name}, {heads[1]})"
+    shape, heads, width = None if x is None else tuple(x.shape), encoding.num_heads, encoding.head_dim
+    if x is None or x.ndim != 4 or x.shape[3] != width or not _fits(name, x.shape[1], heads):
+        wanted = f"(batch, {heads}, {name}, {width})"
         raise ValueError(f"`{name}` must have shape {wanted}, as {type(encoding).__name__} looks at them, got {shape}.")
-    return x
+    x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    repeated: Any = repeat_heads(x, heads)
+    return torch.as_tensor(repeated)
 
 
-def _by_offset(encoding: RelativeLogits, arrays: Any, queries: Tensor) -> Tensor:
-    """Return what each query adds for each offset of a key, `(batch, heads, queries, 2 * max_distance + 1)`."""
-    farthest, (batch, heads, length, _) = encoding.max_distance, queries.shape
-    offsets = torch.arange(-farthest, farthest + 1, device=queries.device)
-    none = queries.new_zeros(batch, heads, length, len(offsets))
-    content = AttentionInputs(queries, queries, none)
-    found: Any = encoding.scores(arrays, torch.zeros_like(offsets[:1]).expand(length), offsets, content)
-    return torch.as_tensor(found)
+def _fits(name: str, given: int, heads: int) -> bool:
+    return given == heads or (name == "keys" and given > 0 and heads % given == 0)
 
 
 def _position(positions: Tensor | None, b: Tensor, index: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from .rotary.pope import PoPE
 from .rotary.rotary import Rotary
 from .rotary.xpos import XPos
 from .scoring.alibi import Alibi
-from .scoring.base import ContentScoring, PositionScoring, Scoring
+from .scoring.base import ContentScoring, Pairs, PositionScoring, Scoring
 from .scoring.cope import Cope
 from .scoring.deberta import DebertaBias
 from .scoring.decomposed import DecomposedBias
@@ -67,6 +67,7 @@ __all__ = [
     "MixedRotary",
     "MultimodalRotary",
     "Normalized",
+    "Pairs",
     "Parameter",
     "Placed",
     "PoPE",

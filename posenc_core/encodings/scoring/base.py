@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -140,6 +140,24 @@ class PositionScoring(Scoring):
         return self.score(self.constants(0), queries, keys)  # type: ignore[return-value]
 
 
+class Pairs(NamedTuple):
+    """Queries with keys, for kernels that compute single scores: integer arrays, of shapes that broadcast.
+
+    Attributes:
+        row: the row of the batch.
+        head: the number of the head.
+        query, key: the numbers of both tokens in their arrays.
+        query_position, key_position: their positions.
+    """
+
+    row: Array
+    head: Array
+    query: Array
+    key: Array
+    query_position: Array
+    key_position: Array
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ContentScoring(Scoring):
     """A scoring encoding that depends on queries and keys as well as on their positions.
@@ -163,6 +181,36 @@ class ContentScoring(Scoring):
         content: AttentionInputs,
     ) -> Array:
         """Return the term added to the scores, as `Scoring.scores`; both positions may be ranges of step 1."""
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """The tokens whose `lookup_tables` have all numbers that scores need: of `"queries"` and `"keys"`, or none."""
+        return ()
+
+    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+        """Return the products of each token with learned vectors, `(batch, heads, tokens, columns)`, for `score_of`.
+
+        Args:
+            weights: as in `scores`.
+            q, k: queries and keys, `(batch, heads, tokens, head_dim)`; only those in `looked_up` are used, the others
+                may be None.
+        Raises:
+            TypeError: if a score depends on more than such products.
+        """
+        raise TypeError(f"`lookup_tables` would need other scores or the weights of attention in {shown(self)}.")
+
+    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+        """Return the term added to single scores, elementwise: the formula of `scores`, for kernels that need one.
+
+        Args:
+            weights: as in `scores`, of a library that takes integer arrays as indices, as NumPy and PyTorch do.
+            tables: the result of `lookup_tables`.
+            scores: q kᵀ / √head_dim of each pair.
+            pairs: their queries and keys.
+        Raises:
+            TypeError: where `lookup_tables` does.
+        """
+        raise TypeError(f"`score_of` would need other scores or the weights of attention in {shown(self)}.")
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array

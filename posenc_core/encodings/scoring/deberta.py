@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_known, check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.buckets import FARTHEST, check_log_buckets, log_buckets
+from ...attention.buckets import FARTHEST, check_log_buckets, log_buckets, offset_row
 from ...attention.relative import Positions, offsets
 from ..base import Parameter, Tables
-from .base import ContentScoring
+from .base import ContentScoring, Pairs
 
 Terms: TypeAlias = Literal["both", "c2p", "p2c"]
+OF_TOKENS = {"K_r": "queries", "Q_r": "keys"}  # the tokens that vectors are multiplied by
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -85,16 +86,46 @@ class DebertaBias(ContentScoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        xp, terms = namespace_of(content.scores), 1 + len(self.parameters())
-        zeros = xp.zeros_like(content.scores)
-        visible = xp.where(content.scores > xp.full_like(zeros, -math.inf), content.scores, zeros)
-        added = visible * (1 / math.sqrt(terms) - 1)
-        scale = 1 / math.sqrt(terms * self.head_dim)
+        xp, scale, added = namespace_of(content.scores), self._scale, self._divided(content.scores)
         if "K_r" in self.parameters():
             added = added + self._products(weights, "K_r", query_positions, key_positions, content.q * scale)
         if "Q_r" in self.parameters():
             of_keys = self._products(weights, "Q_r", key_positions, query_positions, content.k * scale)
             added = added + xp.matrix_transpose(of_keys)
+        return added
+
+    @property
+    def _terms(self) -> int:
+        return 1 + len(self.parameters())
+
+    @property
+    def _scale(self) -> float:
+        return 1 / math.sqrt(self._terms * self.head_dim)
+
+    def _divided(self, scores: Array) -> Array:
+        """Return scores divided by the root of the number of terms, less the scores themselves; 0 for hidden keys."""
+        xp, zeros = namespace_of(scores), namespace_of(scores).zeros_like(scores)
+        visible = xp.where(scores > xp.full_like(zeros, -math.inf), scores, zeros)
+        return visible * (1 / math.sqrt(self._terms) - 1)
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        return tuple(OF_TOKENS[name] for name in self.parameters())
+
+    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+        of_tokens, tables = {"queries": q, "keys": k}, {}
+        for name in self.parameters():
+            x = of_tokens[OF_TOKENS[name]] * self._scale
+            xp = namespace_of(x)
+            tables[OF_TOKENS[name]] = xp.matmul(x, xp.matrix_transpose(xp.astype(weights[name], dtype_of(x))))
+        return tables
+
+    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+        row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
+        bucket, number = weights["buckets"][row], {"queries": pairs.query, "keys": pairs.key}
+        added = self._divided(scores)
+        for tokens, table in tables.items():
+            added = added + table[pairs.row, pairs.head, number[tokens], bucket]
         return added
 
     def _products(self, weights: Mapping[str, Array], name: str, own: Positions, others: Positions, x: Array) -> Array:

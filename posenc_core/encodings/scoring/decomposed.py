@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, dtype_of, namespace_of, paired
 from ...attention.attend import AttentionInputs
-from ...attention.buckets import bordered, check_window_sizes, taken
+from ...attention.buckets import bordered, check_window_sizes, offset_row, taken
 from ...attention.relative import Positions, integers_of, offsets
 from ..base import Parameter, Tables
-from .base import ContentScoring
+from .base import ContentScoring, Pairs
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,6 +74,14 @@ class DecomposedBias(ContentScoring):
     def _windows(self) -> tuple[tuple[int, int], tuple[int, int]]:
         return self.window, self.window if self.key_window is None else self.key_window
 
+    @property
+    def _tokens(self) -> dict[str, int]:
+        names = ("query", "key")
+        return {name: math.prod(sizes) + self.prefix_tokens for name, sizes in zip(names, self._windows, strict=True)}
+
+    def _reach(self, axis: str) -> int:
+        return self.parameters()[axis].shape[0] // 2
+
     def constants(self, max_len: int) -> Tables:
         tables: Tables = {}
         for axis, (name, sizes) in enumerate(zip(("rows", "columns"), zip(*self._windows, strict=True), strict=True)):
@@ -104,14 +113,37 @@ class DecomposedBias(ContentScoring):
         xp, q = namespace_of(content.q), content.q
         given = {"query": query_positions, "key": key_positions}
         at = {
-            name: bordered(integers_of(f"{name}_positions", given[name], q), math.prod(window) + self.prefix_tokens)
-            for name, window in zip(given, self._windows, strict=True)
+            name: bordered(integers_of(f"{name}_positions", given[name], q), tokens)
+            for name, tokens in self._tokens.items()
         }
         in_window, factor = paired(*(taken(weights[f"{name}_factors"], index, axis=0) for name, index in at.items()))
         added = xp.zeros_like(content.scores)
         for axis in ("rows", "columns"):
             table = xp.astype(weights[axis], dtype_of(q))
             places = (taken(weights[f"{name}_{axis}"], index, axis=0) for name, index in at.items())
-            relative = offsets(*places, limit=self.parameters()[axis].shape[0] // 2, like=q)
+            relative = offsets(*places, limit=self._reach(axis), like=q)
             added = added + relative.expand_offsets(xp.matmul(q, xp.matrix_transpose(table)))
         return added * xp.astype(xp.expand_dims(in_window * factor, axis=-3), dtype_of(q))
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        return ("queries",)
+
+    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+        xp = namespace_of(q)
+        tables = {axis: xp.astype(weights[axis], dtype_of(q)) for axis in ("rows", "columns")}
+        return {axis: xp.matmul(q, xp.matrix_transpose(table)) for axis, table in tables.items()}
+
+    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+        query = bordered(pairs.query_position, self._tokens["query"])
+        key = bordered(pairs.key_position, self._tokens["key"])
+        rows, columns = (
+            table[
+                pairs.row,
+                pairs.head,
+                pairs.query,
+                offset_row(weights[f"query_{axis}"][query], weights[f"key_{axis}"][key], reach=self._reach(axis)),
+            ]
+            for axis, table in tables.items()
+        )
+        return (rows + columns) * (weights["query_factors"][query] * weights["key_factors"][key])

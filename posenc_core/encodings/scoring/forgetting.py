@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
@@ -11,7 +12,7 @@ from ...attention.attend import AttentionInputs
 from ...attention.gates import decay_bias, log_sigmoid, sum_of_visible
 from ...attention.relative import Positions
 from ..base import Parameter, Tables
-from .base import ContentScoring
+from .base import ContentScoring, Pairs
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -75,17 +76,19 @@ class ForgettingBias(ContentScoring):
     def later_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
         return sum_of_visible(_log_gates(weights, content.k), content.scores)
 
-    def sums(self, weights: Mapping[str, Array], k: Array) -> Array:
-        """Return the sum of `log(sigmoid(w · k + b))` over all keys up to each, `(..., heads, keys)`.
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        return ("keys",)
 
-        Without masked keys before the query, the bias of a pair is the sum of the query's key less that of the key.
-
-        Args:
-            weights: the parameters, by name.
-            k: the keys, `(..., heads, keys, head_dim)`.
-        """
+    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+        """Return the sum of `log(sigmoid(w · k + b))` over all keys up to each, `(batch, heads, keys)`."""
         gates = _log_gates(weights, k)
-        return namespace_of(gates).cumulative_sum(gates, axis=-1)
+        return {"sums": namespace_of(gates).cumulative_sum(gates, axis=-1)}
+
+    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+        """Return the sum at the key of the query less that at the key, as if no key before the query were hidden."""
+        sums = tables["sums"]
+        return sums[pairs.row, pairs.head, pairs.query_position] - sums[pairs.row, pairs.head, pairs.key]
 
 
 def _log_gates(weights: Mapping[str, Array], k: Array) -> Array:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
-from ...attention.buckets import FARTHEST
+from ...attention.buckets import FARTHEST, offset_row
 from ...attention.relative import Positions, offsets
 from ..base import Parameter, Tables
-from .base import ContentScoring
+from .base import ContentScoring, Pairs
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,15 +74,31 @@ class RelativeLogits(ContentScoring):
         content: AttentionInputs,
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
-        w, curves = (xp.astype(weights[name], dtype_of(q)) for name in ("W_r", "curves"))
         relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
-        columns = xp.take(weights["distances"], relative.rows, axis=0)
+        distances = xp.take(weights["distances"], relative.rows, axis=0)
+        return relative.expand_offsets(self._by_offset(weights, q, distances))
+
+    def _by_offset(self, weights: Mapping[str, Array], q: Array, distances: Array) -> Array:
+        """Return the bias of each query at these distances, `(..., heads, queries, distances)`."""
+        xp = namespace_of(q)
+        w, curves = (xp.astype(weights[name], dtype_of(q)) for name in ("W_r", "curves"))
         none = xp.zeros_like(curves[:, :1])
-        by_offset = xp.take(xp.concat([curves, none], axis=-1), columns, axis=1)
+        by_offset = xp.take(xp.concat([curves, none], axis=-1), distances, axis=1)
         mixed = xp.sum(xp.matmul(q, w), axis=-3, keepdims=False)  # (..., queries, heads * curves)
         *lead, queries, _ = shape_of(mixed)
         by_head = xp.reshape(mixed, (*lead, queries, self.num_heads, self.num_curves))
-        return relative.expand_offsets(xp.permute_dims(xp.matmul(by_head, by_offset), _heads_first(len(lead))))
+        return xp.permute_dims(xp.matmul(by_head, by_offset), _heads_first(len(lead)))
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        return ("queries",)
+
+    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+        return {"by_offset": self._by_offset(weights, q, weights["distances"])}
+
+    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+        row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
+        return tables["by_offset"][pairs.row, pairs.head, pairs.query, row]
 
 
 def _heads_first(lead: int) -> tuple[int, ...]:

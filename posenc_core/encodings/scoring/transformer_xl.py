@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..._array_api.checks import check_even, check_integer, check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
+from ...attention.buckets import offset_row
 from ...attention.relative import Positions, offsets
 from ...positions.sequences import sequence
 from ..additive.sinusoidal import Sinusoidal
 from ..base import Parameter, Tables
-from .base import ContentScoring
+from .base import ContentScoring, Pairs
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,11 +74,34 @@ class TransformerXLBias(ContentScoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        xp, q, k = namespace_of(content.q), content.q, content.k
+        xp, q = namespace_of(content.q), content.q
         relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
-        u, v, w = (xp.astype(weights[name], dtype_of(q)) for name in ("u", "v", "W_r"))
-        u, v = (xp.expand_dims(x * (1 / math.sqrt(self.head_dim)), axis=-2) for x in (u, v))
-        rows = xp.matmul(xp.take(xp.astype(weights["R"], dtype_of(q)), relative.rows, axis=0), w)
-        by_head = xp.permute_dims(xp.reshape(rows, (-1, self.num_heads, self.head_dim)), (1, 2, 0))
-        by_offset = xp.matmul(q * (1 / math.sqrt(self.head_dim)) + v, by_head)
-        return relative.expand_offsets(by_offset) + xp.expand_dims(xp.sum(u * k, axis=-1, keepdims=False), axis=-2)
+        sinusoids = xp.take(xp.astype(weights["R"], dtype_of(q)), relative.rows, axis=0)
+        by_offset = relative.expand_offsets(self._by_offset(weights, q, sinusoids))
+        return by_offset + xp.expand_dims(self._by_key(weights, content.k), axis=-2)
+
+    def _by_offset(self, weights: Mapping[str, Array], q: Array, sinusoids: Array) -> Array:
+        """Return (q + v) W_r R / √head_dim, for each row of R: `(..., queries, rows)`."""
+        xp, scale = namespace_of(q), 1 / math.sqrt(self.head_dim)
+        v, w = (xp.astype(weights[name], dtype_of(q)) for name in ("v", "W_r"))
+        projected = xp.reshape(xp.matmul(sinusoids, w), (-1, self.num_heads, self.head_dim))
+        return xp.matmul(q * scale + xp.expand_dims(v * scale, axis=-2), xp.permute_dims(projected, (1, 2, 0)))
+
+    def _by_key(self, weights: Mapping[str, Array], k: Array) -> Array:
+        """Return u k / √head_dim: `(..., heads, keys)`."""
+        xp = namespace_of(k)
+        u = xp.expand_dims(xp.astype(weights["u"], dtype_of(k)) * (1 / math.sqrt(self.head_dim)), axis=-2)
+        return xp.sum(u * k, axis=-1, keepdims=False)
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        return ("queries", "keys")
+
+    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+        sinusoids = namespace_of(q).astype(weights["R"], dtype_of(q))
+        return {"by_offset": self._by_offset(weights, q, sinusoids), "by_key": self._by_key(weights, k)}
+
+    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+        row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
+        by_offset = tables["by_offset"][pairs.row, pairs.head, pairs.query, row]
+        return by_offset + tables["by_key"][pairs.row, pairs.head, pairs.key]

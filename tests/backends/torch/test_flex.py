@@ -21,6 +21,7 @@ from posenc_core import (
     Fire,
     ForgettingBias,
     Kerple,
+    Placed,
     RelativeLogits,
     Sandwich,
     ShawBias,
@@ -28,6 +29,7 @@ from posenc_core import (
     SwinV2Bias,
     T5Bias,
     TransformerXLBias,
+    attend,
 )
 from posenc_core.encodings import Encoding, PositionScoring
 
@@ -143,66 +145,111 @@ def test_perceptrons_of_many_units_are_refused_by_name(encoding):
         add(torch.zeros(()), *(torch.tensor(number) for number in (0, 1, 3, 2)))
 
 
-CONTENT = [
-    ShawBias(num_heads=2, head_dim=4, max_distance=3),
-    TransformerXLBias(num_heads=2, head_dim=4, max_distance=3),
-    Cope(num_heads=2, head_dim=4, max_position=3),
-    DecomposedBias(num_heads=2, head_dim=4, window=(2, 3)),
-    DebertaBias(num_heads=2, head_dim=4, max_distance=3),
-]
-
-
-@pytest.mark.parametrize("encoding", CONTENT, ids=repr)
-def test_content_based_encodings_are_rejected(encoding):
+@pytest.mark.parametrize(
+    ("encoding", "reason"),
+    [
+        (ShawBias(num_heads=2, head_dim=4, max_distance=3), "adds to the values"),
+        (Cope(num_heads=2, head_dim=4, max_position=3), "computes scores from other scores"),
+    ],
+    ids=["ShawBias", "Cope"],
+)
+def test_encodings_that_need_more_than_a_score_are_rejected(encoding, reason):
     for bias in (encoding, AttentionBias(encoding)):
         with pytest.raises(
-            ValueError, match="`bias` must look at positions alone, or be .*, got " + re.escape(repr(encoding))
+            ValueError, match=re.escape(f"`bias` must add one number to a score, got {encoding!r}, which {reason}")
         ):
             score_mod(bias)
 
 
-LOGITS = RelativeLogits(num_heads=2, head_dim=4, max_distance=3, num_curves=2, std=1.0)
-FORGETTING = ForgettingBias(num_heads=2, head_dim=4, gate_bias=1.0, std=1.0)
+LOGITS = RelativeLogits(num_heads=4, head_dim=4, max_distance=3, num_curves=2, std=1.0)
+FORGETTING = ForgettingBias(num_heads=4, head_dim=4, gate_bias=1.0, std=1.0)
+LOOKED_UP_BY_TOKEN = {
+    "RelativeLogits": LOGITS,
+    "ForgettingBias": FORGETTING,
+    "ShawBias": ShawBias(num_heads=4, head_dim=4, max_distance=3, applies_to="keys", std=1.0),
+    "TransformerXLBias": TransformerXLBias(num_heads=4, head_dim=4, max_distance=3, std=1.0),
+    "DebertaBias": DebertaBias(num_heads=4, head_dim=4, max_distance=6, num_buckets=4, std=1.0),
+    "DebertaBias, c2p": DebertaBias(num_heads=4, head_dim=4, max_distance=3, terms="c2p", std=1.0),
+    "DebertaBias, p2c": DebertaBias(num_heads=4, head_dim=4, max_distance=3, terms="p2c", std=1.0),
+    "DecomposedBias": DecomposedBias(num_heads=4, head_dim=4, window=(2, 6), std=1.0),
+    "DecomposedBias, pooled": DecomposedBias(
+        num_heads=4, head_dim=4, window=(4, 6), key_window=(2, 6), prefix_tokens=1, std=1.0
+    ),
+}
+ROWS = torch.tensor([0, 4])
+
+
+def placed(layer, q, k, start):
+    """Return the encoding at the positions of queries and keys, and which keys a causal mask shows."""
+    at = torch.broadcast_to(torch.as_tensor(start), (2,))[:, None] + torch.arange(q.shape[2])
+    position = Placed(layer.encoding, at, range(k.shape[2]), dict(layer.named_parameters()))
+    return position, at[:, None, :, None] >= torch.arange(k.shape[2])
 
 
 @pytest.mark.parametrize(
-    ("compiled", "start"),
-    [
-        (False, 0),
-        (False, 3),
-        (False, torch.tensor([0, 5])),
-        pytest.param(True, torch.tensor([0, 5]), marks=pytest.mark.slow),
-    ],
-    ids=["0", "3", "rows", "compiled"],
+    ("start", "lengths", "key_heads", "is_causal"),
+    [(0, (7, 7), 4, True), (3, (5, 12), 1, False), (ROWS, (7, 12), 2, True)],
+    ids=["causal", "one head of keys", "rows"],
 )
-@pytest.mark.parametrize("encoding", [LOGITS, FORGETTING], ids=["RelativeLogits", "ForgettingBias"])
-def test_queries_or_keys_may_be_given(encoding, compiled, start):
-    torch.manual_seed(1)
-    layer, q, k = layer_of(encoding), torch.randn(2, 2, 7, 4), torch.randn(2, 2, 12, 4)
-    rows = torch.broadcast_to(torch.as_tensor(start), (2,))
-    hidden = torch.arange(12) > (rows[:, None] + torch.arange(7))[:, None, :, None]
-    scores = (q @ k.mT / 2).masked_fill(hidden, -torch.inf)
-    wanted = torch.softmax(layer(scores, start=start, q=q, k=k), -1) @ k
-    add = score_mod(layer, start=start, queries=q, keys=k)
+@pytest.mark.parametrize("name", LOOKED_UP_BY_TOKEN)
+def test_what_is_added_by_queries_and_keys_has_the_results_and_gradients_of_attend(
+    name, start, lengths, key_heads, is_causal
+):
+    """In float64, for queries, keys and all parameters. FlexAttention has no gradient of queries and keys on CPUs."""
+    layer, (queries, keys) = layer_of(LOOKED_UP_BY_TOKEN[name]).requires_grad_(True).double(), lengths
+    q, k = (torch.randn(2, heads, n, 4).double().requires_grad_(True) for heads, n in ((4, queries), (key_heads, keys)))
+    is_causal = is_causal or name == "ForgettingBias"  # whose gates count up to the query
+    position, visible = placed(layer, q, k, start)
+    of_heads = k.repeat_interleave(4 // key_heads, dim=1)
+    index = [torch.arange(n).reshape(-1, *[1] * axes) for n, axes in ((2, 3), (4, 2), (queries, 1), (keys, 0))]
+    scores = score_mod(layer, start=start, queries=q, keys=k)(q @ of_heads.mT / 2, *index)
+    scores = scores.masked_fill(~visible, -torch.inf) if is_causal else scores
+    found = (
+        torch.softmax(scores, -1) @ of_heads,
+        attend(q, k, k, position=position, mask=visible if is_causal else None),
+    )
+    slopes = [torch.autograd.grad(result.square().sum(), [q, k, *layer.parameters()]) for result in found]
+    both = ([result, *of_result] for result, of_result in zip(found, slopes, strict=True))
+    for got, wanted in zip(*both, strict=True):
+        assert wanted.abs().max() > 1e-3
+        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-13 * wanted.abs().max().item())
 
-    def causal_too(score, b, h, q_idx, kv_idx):
-        score = add(score, b, h, q_idx, kv_idx)
-        return torch.where(kv_idx <= q_idx + rows[b], score, -torch.inf)
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", [name for name in LOOKED_UP_BY_TOKEN if "," not in name])
+def test_flex_attention_takes_encodings_that_look_at_queries_and_keys(name, compiled):
+    layer, q, k = layer_of(LOOKED_UP_BY_TOKEN[name]), torch.randn(2, 4, 7, 4), torch.randn(2, 2, 12, 4)
+    position, visible = placed(layer, q, k, ROWS)
+    add = score_mod(layer, start=ROWS, queries=q, keys=k)
+
+    def masked(score, b, h, q_idx, kv_idx):
+        return torch.where(visible[b, 0, q_idx, kv_idx], add(score, b, h, q_idx, kv_idx), -torch.inf)
 
     torch.compiler.reset()
     function = torch.compile(flex_attention) if compiled else flex_attention
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # eager code is slow
-        got = function(q, k, k, score_mod=causal_too)
-    np.testing.assert_allclose(got, wanted, atol=2e-6)
+        got = function(q, k, k, score_mod=masked, enable_gqa=True)
+    np.testing.assert_allclose(got, attend(q, k, k, position=position, mask=visible), atol=2e-6)
+
+
+def test_tables_of_half_precision_are_computed_in_float32():
+    layer = layer_of(LOOKED_UP_BY_TOKEN["TransformerXLBias"])
+    q = torch.randn(2, 4, 7, 4).bfloat16()
+    index = [torch.arange(7).reshape(shape) for shape in ((-1, 1), (-1,))]
+    found = [
+        score_mod(layer, queries=x, keys=x)(torch.zeros(7, 7), torch.tensor(1), torch.tensor(3), *index)
+        for x in (q, q.float())
+    ]
+    assert torch.equal(*found)
 
 
 def test_queries_and_keys_must_be_those_of_the_heads():
     for encoding, name in ((LOGITS, "queries"), (FORGETTING, "keys")):
-        with pytest.raises(ValueError, match=re.escape(f"`{name}` must have shape (batch, 2, {name}, 4)")):
+        with pytest.raises(ValueError, match=re.escape(f"`{name}` must have shape (batch, 4, {name}, 4)")):
             score_mod(AttentionBias(encoding))
-        with pytest.raises(ValueError, match=re.escape("got (1, 1, 3, 4)")):
-            score_mod(AttentionBias(encoding), **{name: torch.zeros(1, 1, 3, 4)})
+        with pytest.raises(ValueError, match=re.escape("got (1, 3, 3, 4)")):
+            score_mod(AttentionBias(encoding), **{name: torch.zeros(1, 3, 3, 4)})
 
 
 def test_learned_encodings_need_their_layer():

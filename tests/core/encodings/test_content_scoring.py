@@ -9,6 +9,7 @@ from posenc_core import (
     Cope,
     DebertaBias,
     DecomposedBias,
+    ForgettingBias,
     RelativeLogits,
     ShawBias,
     Sinusoidal,
@@ -17,7 +18,7 @@ from posenc_core import (
     causal,
 )
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import Placed
+from posenc_core.encodings import Pairs, Placed
 
 from ...errors import rejects
 
@@ -216,3 +217,44 @@ def test_positions_of_one_row_are_those_of_all(encoding):
     weights = drawn(encoding)
     got = attend(q, q, q, position=Placed(encoding, of_one, of_one, weights))
     assert np.array_equal(got, attend(q, q, q, position=Placed(encoding, of_all, of_all, weights)))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        ShawBias(num_heads=HEADS, head_dim=WIDTH, max_distance=3, applies_to="keys"),
+        XL,
+        DebertaBias(num_heads=HEADS, head_dim=WIDTH, max_distance=6, num_buckets=4),
+        DebertaBias(num_heads=HEADS, head_dim=WIDTH, max_distance=3, terms="p2c"),
+        DecomposedBias(num_heads=HEADS, head_dim=WIDTH, window=(2, 6), key_window=(1, 3), prefix_tokens=1),
+        RelativeLogits(num_heads=HEADS, head_dim=WIDTH, max_distance=3, num_curves=2),
+        ForgettingBias(num_heads=HEADS, head_dim=WIDTH),
+    ],
+    ids=repr,
+)
+def test_the_formula_of_one_score_is_that_of_all(encoding):
+    """At all pairs at once and at one; tokens outside a window are NaN in both, hidden keys the same."""
+    weights, (q, k, _) = encoding.constants(0) | drawn(encoding), tokens(8, 8)
+    scores = np.where(causal(np.arange(8), np.arange(8)), q @ k.swapaxes(-1, -2) / 2, -np.inf)
+    wanted = encoding.scores(weights, np.arange(8), np.arange(8), AttentionInputs(q, k, scores))
+    given = [x if name in encoding.looked_up else None for name, x in (("queries", q), ("keys", k))]
+    tables = encoding.lookup_tables(weights, *given)
+    batch, heads, queries, keys = np.ogrid[:2, :HEADS, :8, :8]
+    found = encoding.score_of(weights, tables, scores, Pairs(batch, heads, queries, keys, queries, keys))
+    visible = np.broadcast_to(np.isfinite(scores), wanted.shape)
+    np.testing.assert_allclose(found[visible], wanted[visible], rtol=0, atol=1e-13)
+    one = [np.array(number) for number in (1, 0, 5, 3, 5, 3)]
+    np.testing.assert_array_equal(
+        encoding.score_of(weights, tables, scores[1, 0, 5, 3], Pairs(*one)), found[1, 0, 5, 3]
+    )
+
+
+@pytest.mark.parametrize("encoding", [SHAW, COPE], ids=repr)
+def test_scores_that_need_more_than_products_are_not_looked_up(encoding):
+    weights, (q, k, _) = drawn(encoding), tokens(2, 2)
+    assert encoding.looked_up == ()
+    with rejects(TypeError, "lookup_tables", encoding):
+        encoding.lookup_tables(weights, q, k)
+    if encoding is COPE:
+        with rejects(TypeError, "score_of", encoding):
+            encoding.score_of(weights, {}, q, None)
