@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import UnionType
 
 import numpy as np
 
 from .._array_api.checks import check_integer, shown
 from .._values import Value
-from ..encodings import Additive, ContentScoring, Encoding, Parameter, RotaryEncoding, Scoring
+from ..encodings import Additive, ContentScoring, Encoding, Parameter, PoPE, RotaryEncoding, Scoring
 from ..encodings.base import Tables
 
 PAD, START, END = 0, 1, 2  # special tokens
@@ -120,14 +121,14 @@ class Transformer(Value):
         return encoding.constants(self.max_len)
 
     def _check_position(self, position: Encoding) -> None:
-        if not isinstance(position, Additive | RotaryEncoding | Scoring):
+        if not isinstance(position, Additive | RotaryEncoding | PoPE | Scoring):
             raise TypeError(
                 f"`position` must be an additive, rotary or scoring encoding, or None, got {shown(position)}."
             )
-        sizes: tuple[tuple[type, str, int], ...] = (
+        sizes: tuple[tuple[type | UnionType, str, int], ...] = (
             (Additive, "dim", self.num_hiddens),
-            (RotaryEncoding, "head_dim", self.head_dim),
-            (Scoring, "num_heads", self.num_heads),
+            (RotaryEncoding | PoPE, "head_dim", self.head_dim),
+            (Scoring | PoPE, "num_heads", self.num_heads),
             (ContentScoring, "head_dim", self.head_dim),
         )
         for cls, name, size in sizes:

@@ -6,7 +6,7 @@ Shapes are given at the end of a line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -24,7 +24,7 @@ from ..attention.attend import (
     split_heads,
 )
 from ..attention.masks import causal, padding
-from ..encodings import Additive, Placed, RotaryEncoding, Scoring
+from ..encodings import Additive, Placed, PoPE, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like
 from ..rotation import Pairing, rotate_pairs
 from .checks import LABELS, check, check_batch, check_keys_values, check_model, check_part, check_shapes
@@ -321,6 +321,21 @@ class RotaryRows:
         """Return None: nothing is added to the result."""
 
 
+@dataclass(frozen=True, eq=False)
+class PolarRows(RotaryRows):
+    """`PoPE` inside attention, with its rows of cosines and sines and its phases."""
+
+    encoding: PoPE
+    weights: Weights
+    query_rotations: ClassVar[int] = PoPE.widening
+
+    def rotate(self, q: A, k: A) -> tuple[A, A]:
+        """Return queries and keys as magnitudes at angles, twice as wide as before."""
+        queries: Any = self.encoding.queries_of(q, *self.query_rows)
+        keys: Any = self.encoding.keys_of(k, *self.key_rows, self.weights)
+        return queries, keys
+
+
 def attention_position(model: Transformer, weights: Weights, side: str, queries: range, keys: range) -> Position | None:
     """Return the encoding at the positions of queries and keys, as `attend` takes it; None if it does not act there.
 
@@ -333,6 +348,9 @@ def attention_position(model: Transformer, weights: Weights, side: str, queries:
     encoding, arrays = model.encoding, _encoding_arrays(weights, side)
     if isinstance(encoding, Scoring):
         return Placed(encoding, queries, keys, arrays)
+    if isinstance(encoding, PoPE):
+        query_rows, key_rows = (_table_rows(arrays, ("cos", "sin"), positions) for positions in (queries, keys))
+        return PolarRows(encoding.pairing, query_rows, key_rows, encoding, arrays)
     if isinstance(encoding, RotaryEncoding):
         query_rows, key_rows = _cos_sin(encoding, arrays, queries, ""), _cos_sin(encoding, arrays, keys, "key_")
         return RotaryRows(encoding.pairing, query_rows, key_rows)
@@ -377,7 +395,12 @@ def _cos_sin(encoding: RotaryEncoding, arrays: Weights, positions: range, prefix
         cos, sin = _learned_rows(encoding, arrays, positions)
         return cos, sin
     names = [f"{prefix}{name}" if f"{prefix}{name}" in arrays else name for name in ("cos", "sin")]
-    cos, sin = encoding.mixed(arrays, tuple([arrays[name][positions.start : positions.stop] for name in names]))
+    cos, sin = encoding.mixed(arrays, _table_rows(arrays, names, positions))
+    return cos, sin
+
+
+def _table_rows(arrays: Weights, names: Iterable[str], positions: range) -> Rows:
+    cos, sin = (arrays[name][positions.start : positions.stop] for name in names)
     return cos, sin
 
 

@@ -17,12 +17,14 @@ from posenc_core.encodings import (
     DecomposedBias,
     DynamicPositionBias,
     Fire,
+    FoPE,
     ForgettingBias,
     Kerple,
     Learned,
     LearnedRotary,
     LearnedSinusoidal,
     MixedRotary,
+    PoPE,
     RelativeLogits,
     Rotary,
     Sandwich,
@@ -70,6 +72,8 @@ POSITIONS = [
     DebertaBias(num_heads=3, head_dim=4, max_distance=3, std=0.5),
     RelativeLogits(num_heads=3, head_dim=4, max_distance=3, num_curves=2, std=0.5),
     ForgettingBias(num_heads=3, head_dim=4, gate_bias=1),
+    FoPE(head_dim=4, layout="half", length=7, num_heads=3, std=0.5),
+    PoPE(head_dim=4, num_heads=3),
 ]
 SOURCE = np.array([[3, 4, 5, 6, 3], [8, 7, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 5, 8, 2], [7, 2, 0, 0]], np.int32)
@@ -263,6 +267,7 @@ def test_a_scaling_that_depends_on_the_length_is_that_of_max_len():
         ({"position": Rotary(head_dim=6, layout="half")}, ("position", "Rotary(head_dim=6, layout='half')")),
         ({"position": Alibi(num_heads=2)}, ("position", "Alibi(num_heads=2)")),
         ({"position": MixedRotary(head_dim=4, layout="half", num_heads=2)}, ("position", "MixedRotary", "divide 3")),
+        ({"position": PoPE(head_dim=4, num_heads=2)}, ("position", "PoPE(head_dim=4, num_heads=2)")),
         ({"position": Learned(dim=12, length=6)}, ("max_len", "7")),
         ({"position": Binary(dim=12), "max_len": 4097}, ("max_len", "4097")),
     ],

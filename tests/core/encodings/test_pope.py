@@ -13,6 +13,7 @@ import pytest
 from posenc_backends.numpy import MultiHeadAttention, RotaryEmbedding
 from posenc_core import Placed, PoPE, Rotary, attend, attend_by_block
 from posenc_core.transformer.config import Transformer
+from posenc_core.transformer.model import attention_position
 
 from ...errors import rejects
 
@@ -97,6 +98,10 @@ def test_what_does_not_fit_is_refused():
         attention(tokens, tokens, tokens, None, 2, cache=(x[:, :, :2], x[:, :, :2]))
 
 
-def test_the_transformer_of_the_tests_refuses_it():
-    with rejects(TypeError, "position"):
-        Transformer(vocabulary=9, max_len=5, num_hiddens=16, num_heads=2, position=ENCODING)
+def test_the_transformer_gives_attention_the_same_tokens():
+    model = Transformer(vocabulary=9, max_len=5, num_hiddens=16, num_heads=2, position=ENCODING)
+    weights = model.initial(seed=0) | model.constants() | {"decoder.position.phase": -3 * np.abs(drawn(2, 8))}
+    q, k = drawn(3, 2, 2, 8), drawn(3, 2, 5, 8)
+    of_model = attention_position(model, weights, "decoder", range(3, 5), range(5))
+    wanted = Placed(ENCODING, range(3, 5), range(5), {"phase": weights["decoder.position.phase"]})
+    np.testing.assert_array_equal(attend(q, k, k, position=of_model), attend(q, k, k, position=wanted))
