@@ -12,8 +12,8 @@ tokens:
 It is trained on sequences of up to 20 tokens, and tested on sequences of up to 80, at their last ten tokens. Scalings
 are not used in training: they are applied to the RoPE of the trained model, which is how the context of a model is
 extended; so are remapped positions and LogN, the factor of queries. `NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`;
-the factors of `LongRoPE` would need a search; `Proportional` does not extend the context. With `--only`, the file keeps
-its other results. Needs `pip install ".[jax,plots,report]"`.
+the factors of `LongRoPE` would need a search; `Proportional` does not extend the context; `MixedRotary` mixes the axes
+of images. With `--only`, the file keeps its other results. Needs `pip install ".[jax,plots,report]"`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def encodings() -> dict[str, Encoding | None]:
         "learned": Learned(dim=WIDTH, length=longest),
         "rotary": rotary(),
         "xPos": XPos(head_dim=WIDTH // HEADS, layout="half", scale_base=TRAINED),
-        "FoPE": FoPE(head_dim=WIDTH // HEADS, layout="half", length=TRAINED, num_heads=HEADS, std=0.21),
+        "FoPE": FoPE(head_dim=WIDTH // HEADS, layout="half", length=TRAINED, num_heads=HEADS, std=0.21),  # Xavier, gain 0.3
         "PoPE": PoPE(head_dim=WIDTH // HEADS, num_heads=HEADS),
         "ALiBi": Alibi(num_heads=HEADS),
         "T5": T5Bias(num_heads=HEADS, sides="past"),
@@ -305,11 +305,12 @@ def draw(path: Path, picture: Path) -> None:
 
     pyplot.style.use(STYLE)
     record = json.loads(path.read_text(encoding="utf-8"))
-    figure, panels = pyplot.subplots(2, 4, figsize=(13, 7.5), sharex=True, sharey=True, layout="constrained")
+    figure, panels = pyplot.subplots(2, 5, figsize=(15, 7.5), sharex=True, sharey=True, layout="constrained")
     groups = {
         "added to tokens": ("none", "integer", "normalized", "binary", "sine", "sinusoidal", "learned"),
         "rotary and scalings": ("rotary", *scalings()),
-        "rotary and remappings": ("rotary", "xPos", *extensions()),
+        "rotary and remappings": ("rotary", *extensions()),
+        "rotary and its variants": ("rotary", "xPos", "FoPE", "PoPE"),
         "added to scores": ("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "dynamic", "FoX"),
     }
     for row, task in zip(panels, TASKS, strict=True):
