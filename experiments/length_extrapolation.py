@@ -133,7 +133,9 @@ def encodings() -> dict[str, Encoding | None]:
         "learned": Learned(dim=WIDTH, length=longest),
         "rotary": rotary(),
         "xPos": XPos(head_dim=WIDTH // HEADS, layout="half", scale_base=TRAINED),
-        "FoPE": FoPE(head_dim=WIDTH // HEADS, layout="half", length=TRAINED, num_heads=HEADS, std=0.21),  # Xavier, gain 0.3
+        "FoPE": FoPE(
+            head_dim=WIDTH // HEADS, layout="half", length=TRAINED, num_heads=HEADS, std=0.21
+        ),  # Xavier, gain 0.3
         "PoPE": PoPE(head_dim=WIDTH // HEADS, num_heads=HEADS),
         "ALiBi": Alibi(num_heads=HEADS),
         "T5": T5Bias(num_heads=HEADS, sides="past"),

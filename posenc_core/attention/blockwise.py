@@ -52,8 +52,8 @@ class BlockPosition(Position, Protocol):
         """Whether a score depends on other keys than its own."""
 
     @property
-    def adds_later_keys(self) -> bool:
-        """Whether a block of keys only adds a number to the scores of the keys before it."""
+    def sums_later_keys(self) -> bool:
+        """Whether a score depends on later keys through one sum over them."""
 
     @property
     def has_points(self) -> bool:
@@ -65,8 +65,8 @@ class BlockPosition(Position, Protocol):
     def part(self, queries: slice, keys: slice) -> Self:
         """Return the same for some of the queries and some of the keys."""
 
-    def later_keys(self, content: AttentionInputs) -> Array:
-        """Return what the keys of a block add to the scores of all keys before it, `(..., queries, 1)`."""
+    def sum_of_keys(self, content: AttentionInputs) -> Array:
+        """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`."""
 
 
 def attend_by_block(
@@ -126,7 +126,7 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
     needs_all_keys = getattr(position, "needs_all_keys", False) is True  # `fitted` rejects what is no position
-    if position is not None and needs_all_keys and not _adds_later_keys(position):
+    if position is not None and needs_all_keys and not _sums_later_keys(position):
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 
@@ -237,32 +237,36 @@ def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _
 
 
 def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, _Additions]]) -> Iterator[OnlineSoftmaxState]:
-    """Yield the state of each block; of the last first where its keys add something to the scores of those before."""
-    later: tuple[Array, ...] = ()
-    adds = _adds_later_keys(blocks[0][1].position)
-    for keys, additions in reversed(blocks) if adds else blocks:
+    """Yield the state of each block; from the last one on where scores depend on a sum over later keys."""
+    summed: list[Array] = []  # over the keys of all blocks so far, if scores depend on this sum
+    for keys, additions in reversed(blocks) if _sums_later_keys(blocks[0][1].position) else blocks:
         operation = partial(_attend_block, additions=additions)
-        *state, own = _checkpoint(operation, q, k[..., keys, :], v[..., keys, :], *later)
-        if adds:
-            later = (own + later[0] if later else own,)
-        yield OnlineSoftmaxState(*state)
+        max_score, sum_of_weights, values, *summed = _checkpoint(
+            operation, q, k[..., keys, :], v[..., keys, :], *summed
+        )
+        yield OnlineSoftmaxState(max_score, sum_of_weights, values)
 
 
-def _adds_later_keys(position: BlockPosition | None) -> bool:
-    return position is not None and getattr(position, "adds_later_keys", False) is True
+def _sums_later_keys(position: BlockPosition | None) -> bool:
+    return position is not None and getattr(position, "sums_later_keys", False) is True
 
 
-def _attend_block(q: Array, k: Array, v: Array, *later: Array, additions: _Additions) -> tuple[Array, ...]:
-    """Return the fields of the `OnlineSoftmaxState` of one block, and what its keys add to scores of those before."""
+def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: _Additions) -> tuple[Array, ...]:
+    """Return the fields of the `OnlineSoftmaxState` of one block.
+
+    Where scores depend on a sum over later keys, `summed` is that over all later blocks, and the sum over these and the
+    block follows the state.
+    """
     xp, position = namespace_of(q), additions.position
     scores = scored(q, k, scale_of(q, position), **additions._asdict())
-    max_score, weights = partial_softmax(scores + later[0] if later else scores)
+    max_score, weights = partial_softmax(scores + summed[0] if summed else scores)
     values = xp.matmul(weights, v)
     added = None if position is None else position.values(weights)
     if added is not None:
         check_width("v", v, added.shape[-1])
         values = values + added
-    own = max_score  # of no use, unless there is something to add
-    if position is not None and _adds_later_keys(position):
-        own = position.later_keys(AttentionInputs(q, k, scores))
-    return max_score, xp.sum(weights, axis=-1, keepdims=True), values, own
+    state = max_score, xp.sum(weights, axis=-1, keepdims=True), values
+    if position is None or not _sums_later_keys(position):
+        return state
+    sum_of_keys = position.sum_of_keys(AttentionInputs(q, k, scores))
+    return (*state, sum_of_keys + summed[0] if summed else sum_of_keys)

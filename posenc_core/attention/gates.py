@@ -35,7 +35,7 @@ def log_sigmoid(x: Array) -> Array:
     return xp.minimum(x, xp.zeros_like(x)) - xp.log(xp.exp(-xp.abs(x)) + 1)
 
 
-def sums_from(x: Array) -> Array:
+def sums_to_last(x: Array) -> Array:
     """Return for each key the sum of the numbers from it to the last key, added up from the last, which loses least.
 
     Args:
@@ -44,7 +44,7 @@ def sums_from(x: Array) -> Array:
         TypeError, ValueError: if `x` is not a floating-point array of at least one axis.
 
     >>> import numpy as np
-    >>> sums_from(np.array([1.0, 2.0, 4.0]))
+    >>> sums_to_last(np.array([1.0, 2.0, 4.0]))
     array([7., 6., 4.])
     """
     check_floating("x", x)
@@ -74,7 +74,7 @@ def decay_bias(log_gates: Array, scores: Array) -> Array:
     """
     visible = _of_visible(log_gates, scores)
     xp = namespace_of(visible)
-    return xp.concat([sums_from(visible)[..., 1:], xp.zeros_like(visible)[..., :1]], axis=-1)
+    return xp.concat([sums_to_last(visible)[..., 1:], xp.zeros_like(visible)[..., :1]], axis=-1)
 
 
 def sum_of_visible(log_gates: Array, scores: Array) -> Array:
@@ -90,7 +90,7 @@ def sum_of_visible(log_gates: Array, scores: Array) -> Array:
     array([[-3.],
            [-7.]])
     """
-    return sums_from(_of_visible(log_gates, scores))[..., :1]
+    return sums_to_last(_of_visible(log_gates, scores))[..., :1]
 
 
 def _of_visible(log_gates: Array, scores: Array) -> Array:

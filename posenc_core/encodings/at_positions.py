@@ -89,9 +89,9 @@ class Placed:
         return isinstance(self.encoding, Scoring) and self.encoding.needs_all_keys
 
     @property
-    def adds_later_keys(self) -> bool:
-        """Whether a block of keys only adds a number to the scores of the keys before it."""
-        return isinstance(self.encoding, Scoring) and self.encoding.adds_later_keys
+    def sums_later_keys(self) -> bool:
+        """Whether a score depends on later keys through one sum over them."""
+        return isinstance(self.encoding, Scoring) and self.encoding.sums_later_keys
 
     @property
     def has_points(self) -> bool:
@@ -194,9 +194,9 @@ class Placed:
             return self._scores_by_offset(encoding, *ranges, x)
         return encoding.scores(self._weights(x), *self._as_arrays(x), content)
 
-    def later_keys(self, content: AttentionInputs) -> Array:
-        """Return what the keys of a block add to the scores of all keys before it."""
-        return cast("Scoring", self.encoding).later_keys(self._weights(content.scores), content)
+    def sum_of_keys(self, content: AttentionInputs) -> Array:
+        """Return what a block of keys adds to the scores of all keys before it."""
+        return cast("Scoring", self.encoding).sum_of_keys(self._weights(content.scores), content)
 
     def values(self, attention: Array) -> Array | None:
         """Return what is added to the result, given the attention weights, or None."""

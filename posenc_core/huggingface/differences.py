@@ -88,7 +88,7 @@ def warn_of_differences(
         rotary: the encoding that they gave.
     """
     _warn_of_two_dicts(config)
-    name, of_other_format = model_type(config), "layout_from" in config  # which transformers reads not at all
+    name, of_other_format = model_type(config), "layout_from" in config  # transformers does not read such configs
     if name not in MODELS or name in ELSEWHERE or rotary is None or of_other_format:
         return
     for key, own in OWN_KEYS.get(name, {}).items():

@@ -1,5 +1,6 @@
 """`attend_by_block` against the plain formula in float64, over blocks that divide nothing evenly."""
 
+import inspect
 import math
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from posenc_core import (
     attend,
     attend_by_block,
     causal,
+    encodings,
     same_sequence,
 )
 
@@ -215,6 +217,15 @@ def test_forget_gates_add_up_over_blocks(mask, block):
     whole = causal(np.arange(13), np.arange(13)) if mask is causal else mask
     wanted = attend(q, k, v, position=at, mask=whole)
     np.testing.assert_allclose(attend_by_block(q, k, v, position=at, mask=mask, block=block), wanted, atol=1e-13)
+
+
+def test_every_scoring_encoding_is_cut_or_refused():
+    tested = {type(encoding) for encoding in ENCODINGS} | {ForgettingBias, Cope}
+    assert {each for each in vars(encodings).values() if is_scoring(each)} <= tested
+
+
+def is_scoring(each):
+    return isinstance(each, type) and issubclass(each, encodings.Scoring) and not inspect.isabstract(each)
 
 
 def test_what_cannot_be_cut_is_an_error():

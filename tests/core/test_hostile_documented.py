@@ -109,7 +109,7 @@ CALLS = {
     buckets.t5_buckets: {"num_buckets": 8, "max_distance": 16, "sides": "both"},
     gates.decay_bias: {"log_gates": MATRIX[0], "scores": MATRIX},
     gates.log_sigmoid: {"x": REALS},
-    gates.sums_from: {"x": REALS},
+    gates.sums_to_last: {"x": REALS},
     perceptrons.log_coordinates: {"size": 4, "trained_size": 2},
     buckets.window_index: {"height": 2, "width": 2, "prefix_tokens": 0},
     Learned: {"shape": (2, 4), "std": 1.0, "mean": 0.0, "start": None},

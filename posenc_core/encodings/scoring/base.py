@@ -40,8 +40,8 @@ class Scoring(Encoding):
         return False
 
     @property
-    def adds_later_keys(self) -> bool:
-        """Whether keys can be taken block by block from the last on, as `later_keys` has what those before them get."""
+    def sums_later_keys(self) -> bool:
+        """Whether a score depends on later keys through one sum over them, so that the last block may come first."""
         return False
 
     @property
@@ -77,16 +77,16 @@ class Scoring(Encoding):
             Array that broadcasts to `(batch, heads, queries, keys)`.
         """
 
-    def later_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
-        """Return what the keys of a block add to the scores of all keys before it, `(..., queries, 1)`.
+    def sum_of_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
+        """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`.
 
         Args:
             weights: as in `scores`.
             content: queries, keys and their scores, -inf where a key is hidden.
         Raises:
-            TypeError: unless `adds_later_keys`.
+            TypeError: unless `sums_later_keys`.
         """
-        raise TypeError(f"`later_keys` is 0 or depends on more than a sum in {shown(self)}.")
+        raise TypeError(f"`sum_of_keys` is asked of encodings with `sums_later_keys`, unlike {shown(self)}.")
 
     def values(
         self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, attention: Array

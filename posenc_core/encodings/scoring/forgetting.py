@@ -52,7 +52,7 @@ class ForgettingBias(ContentScoring):
         return True
 
     @property
-    def adds_later_keys(self) -> bool:
+    def sums_later_keys(self) -> bool:
         return True
 
     def constants(self, max_len: int) -> Tables:
@@ -73,7 +73,7 @@ class ForgettingBias(ContentScoring):
     ) -> Array:
         return decay_bias(_log_gates(weights, content.k), content.scores)
 
-    def later_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
+    def sum_of_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
         return sum_of_visible(_log_gates(weights, content.k), content.scores)
 
     @property
