@@ -7,32 +7,21 @@ Shapes are given at the end of a line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .._array_api.checks import check_type
 from .._array_api.namespace import A, Array, namespace_of, shape_of
 from ..addition import combine
-from ..attention.attend import (
-    AttentionInputs,
-    Position,
-    attend,
-    attention_weights,
-    check_mask,
-    merge_heads,
-    products,
-    split_heads,
-)
+from ..attention.attend import Position, attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import causal, padding
 from ..encodings import Additive, Placed, PoPE, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like
-from ..rotation import Pairing, rotate_pairs
 from .checks import LABELS, check, check_batch, check_keys_values, check_model, check_part, check_shapes
 from .config import PAD, START, Transformer
+from .rows import PolarRows, RotaryRows, Rows
 
 Weights: TypeAlias = Mapping[str, Array]
 KeysValues: TypeAlias = tuple[Array, Array]
-Rows: TypeAlias = tuple[Array, Array]
 
 NORM_EPSILON = 1e-5
 
@@ -293,47 +282,6 @@ def sum_all(x: Array) -> Array:
     """Return the sum of all numbers, as an array without axes."""
     xp = namespace_of(x)
     return xp.sum(xp.reshape(x, (-1,)), axis=0, keepdims=False)
-
-
-@dataclass(frozen=True, eq=False)
-class RotaryRows:
-    """A rotary encoding inside attention, with its rows of cosines and sines, shape `(length, pairs)` each."""
-
-    pairing: Pairing
-    query_rows: Rows
-    key_rows: Rows
-    needs_scores: ClassVar[bool] = False
-    query_rotations: ClassVar[int] = 1
-
-    def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Return the rotated queries and keys."""
-        q_rotated = rotate_pairs(q, *self.query_rows, pairing=self.pairing)
-        return q_rotated, rotate_pairs(k, *self.key_rows, pairing=self.pairing)
-
-    def products(self, q: Array, k: Array) -> Array:
-        """Return the product of each query and key."""
-        return products(q, k)
-
-    def scores(self, content: AttentionInputs) -> None:
-        """Return None: nothing is added to the scores."""
-
-    def values(self, attention: Array) -> None:
-        """Return None: nothing is added to the result."""
-
-
-@dataclass(frozen=True, eq=False)
-class PolarRows(RotaryRows):
-    """`PoPE` inside attention, with its rows of cosines and sines and its phases."""
-
-    encoding: PoPE
-    weights: Weights
-    query_rotations: ClassVar[int] = PoPE.widening
-
-    def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Return queries and keys as magnitudes at angles, twice as wide as before."""
-        queries: Any = self.encoding.queries_of(q, *self.query_rows)
-        keys: Any = self.encoding.keys_of(k, *self.key_rows, self.weights)
-        return queries, keys
 
 
 def attention_position(model: Transformer, weights: Weights, side: str, queries: range, keys: range) -> Position | None:
