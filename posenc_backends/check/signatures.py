@@ -6,6 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -275,7 +276,7 @@ def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys
     remapped = encoding.remapped(positions.astype(np.float64))
     inner = [replace(candidate, encoding=encoding.rotary, positions=whole(at), num_queries=0) for at in remapped]
     rows = tuple(table for one in inner for table in one.tables())
-    rotated: Float64s = encoding.join(x, rows, lambda x, *tables: _rotated(inner[0], x, *tables), keys=keys)
+    rotated: Float64s = encoding.apply(x, rows, partial(_rotated, inner[0]), {}, keys=keys)
     return rotated
 
 

@@ -23,7 +23,7 @@ from ..encodings import (
 from ..encodings.additive.base import SinusoidalColumns
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.grids import grid, normalized_grid
-from .differences import check_turns
+from .differences import check_angles
 
 MOST_POSITIONS = 2**20  # of a picture
 Float32s = npt.NDArray[np.float32]
@@ -101,8 +101,8 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
         fields = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
         return Rotary.from_dict(fields | {"kind": "Rotary"})
     if isinstance(encoding, FoPE):
-        turning = encoding.frequencies()[: encoding.terms]
-        return Rotary(head_dim=2 * len(turning), layout=encoding.layout, frequencies=turning)
+        rotating = encoding.frequencies()[: encoding.terms]
+        return Rotary(head_dim=2 * len(rotating), layout=encoding.layout, frequencies=rotating)
     if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
         return None
     frequencies = np.unique(encoding.angular_frequencies())[::-1]
@@ -151,7 +151,7 @@ def bounds_by_distance(rotary: Rotary, length: int) -> Float64s:
     array([1.   , 0.92 , 0.699])
     """
     check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
-    check_turns("rotary", rotary)
+    check_angles("rotary", rotary)
     cos, sin = (table.astype(np.float64) for table in rotary.cos_sin(_first(length)))
     sums = np.hypot(np.cumsum(cos, axis=-1), np.cumsum(sin, axis=-1)).mean(axis=-1)
     return sums / sums[0]

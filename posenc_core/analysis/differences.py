@@ -132,7 +132,7 @@ def difference(
     """
     for name, encoding in (("a", a), ("b", b)):
         check_type(name, encoding, RotaryEncoding, "a rotary encoding")
-        check_turns(name, encoding)
+        check_angles(name, encoding)
     positions = check_integer("positions", positions, maximum=LIMIT)
     any_layout = check_flag("any_layout", any_layout)
     check_tolerance(tolerance)
@@ -158,7 +158,7 @@ def difference(
     )
 
 
-def check_turns(name: str, rotary: RotaryEncoding) -> None:
+def check_angles(name: str, rotary: RotaryEncoding) -> None:
     """Raise unless each pair is rotated by one angle that is known."""
     if isinstance(rotary, MixedRotary):
         raise ValueError(  # noqa: TRY004 - a rotary encoding, which cannot be compared

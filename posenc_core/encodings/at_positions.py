@@ -81,7 +81,7 @@ class Placed:
         """How many times as wide as before queries become: once for each region of a remapping, twice with `PoPE`."""
         if isinstance(self.encoding, RemappedRotary):
             return len(self.encoding.regions)
-        return self.encoding.widening if isinstance(self.encoding, PoPE) else 1
+        return self.encoding.widening if isinstance(self.encoding, Tabular) else 1
 
     @property
     def needs_all_keys(self) -> bool:
@@ -126,24 +126,14 @@ class Placed:
         return (q if self.query_scale is None else self._scale(self.query_scale, q)), k
 
     def _rotate(self, q: A, k: A) -> tuple[A, A]:
-        if isinstance(self.encoding, RemappedRotary):
-            return self._rotated(self.encoding, q, keys=False), self._rotated(self.encoding, k, keys=True)
-        if isinstance(self.encoding, PoPE):
-            return self._polar(self.encoding, q, k)
-        if not isinstance(self.encoding, RotaryEncoding):
+        if self.encoding is None or isinstance(self.encoding, Scoring):
             return q, k
-        for_queries = self._tables(self.encoding, q, self.query_positions)[:2]
-        for_keys = self._tables(self.encoding, k, self.key_positions)[-2:]
-        return _rotate(q, for_queries, self.encoding), _rotate(k, for_keys, self.encoding)
+        at_queries = self._apply(self.encoding, q, self.query_positions, keys=False)
+        return at_queries, self._apply(self.encoding, k, self.key_positions, keys=True)
 
-    def _polar(self, encoding: PoPE, q: A, k: A) -> tuple[A, A]:
-        encoding.check_keys(k)
-        both = ((q, self.query_positions), (k, self.key_positions))
-        of_queries, of_keys = (
-            [aligned(row, x, seq_axis=-2) for row in self._tables(encoding, x, positions)] for x, positions in both
-        )
-        keys_of = partial(encoding.keys_of, weights=self.weights or {})
-        return in_float32(encoding.queries_of, q, *of_queries), in_float32(keys_of, k, *of_keys)
+    def _apply(self, encoding: RotaryEncoding | RemappedRotary | PoPE, x: Any, positions: Any, *, keys: bool) -> Any:
+        rows, rotate_by = self._tables(encoding, x, positions), partial(_rotate, encoding)
+        return encoding.apply(x, rows, rotate_by, self.weights or {}, keys=keys)
 
     def _scale(self, query_scale: QueryEncoding, q: A) -> A:
         query_scale.check_queries(q)
@@ -152,10 +142,6 @@ class Placed:
         rows = aligned(_to_library_of(column, q), q, seq_axis=-2)
         scaled: A = in_float32(mul, q, query_scale.factors_of(self.scale_weights or {}, rows))
         return scaled
-
-    def _rotated(self, encoding: RemappedRotary, x: Any, *, keys: bool) -> Any:
-        rows = self._tables(encoding, x, self.key_positions if keys else self.query_positions)
-        return encoding.join(x, rows, lambda x, *tables: _rotate(x, tables, encoding), keys=keys)
 
     def products(self, q: Array, k: Array) -> Array:
         """Return the product of each query and key, from the region of each pair if positions are remapped."""
@@ -269,7 +255,7 @@ def _checked_positions(encoding: Encoding | None, name: str, positions: Any) -> 
     return positions
 
 
-def _rotate(x: A, tables: tuple[Array, ...], encoding: RotaryEncoding | RemappedRotary) -> A:
+def _rotate(encoding: RotaryEncoding | RemappedRotary | PoPE, x: A, *tables: Array) -> A:
     fit = aligned if encoding.table_heads is None else aligned_by_head
     cos, sin = (fit(table, x, seq_axis=-2) for table in tables)
     return rotate_pairs(x, cos, sin, pairing=encoding.pairing)

@@ -17,6 +17,7 @@ from ..positions.sequences import LIMIT, from_array, sequence
 from ..tables.sincos import DType
 
 Tables = dict[str, npt.NDArray[Any]]
+RotateBy = Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +89,8 @@ class Tabular(Encoding):
     #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
     needs_attention: ClassVar[bool] = False
 
-    #: Whether keys are rotated otherwise than queries: by tables of their own, which come after those of queries, or
-    #: by the phases of `PoPE`.
-    key_tables: ClassVar[bool] = False
+    #: Whether keys are computed otherwise than queries, so that the same tokens differ as queries and as keys.
+    keys_differ: ClassVar[bool] = False
 
     #: How many times as wide as tokens a layer returns them.
     widening: ClassVar[int] = 1
@@ -132,6 +132,29 @@ class Tabular(Encoding):
             Rows of the same shape; with an axis of `table_heads` before the length where each head has its own.
         """
         return rows
+
+    def apply(
+        self,
+        x: Array,
+        rows: tuple[Any, ...],
+        rotate_by: RotateBy,
+        weights: Mapping[str, Array],
+        *,
+        keys: bool,
+        seq_axis: int = -2,
+    ) -> Array:
+        """Return queries or keys at their positions, as attention multiplies them; by default pairs are rotated.
+
+        Args:
+            x: queries, or with `keys` keys, `(..., length, head_dim)`.
+            rows: cosine and sine; those of keys follow those of queries where they differ.
+            rotate_by: rotates the pairs of `x` by a cosine and a sine: `(x, cos, sin) -> x`.
+            weights: the parameters of a layer, by name.
+            keys: whether `x` are keys.
+            seq_axis: the axis of the sequence.
+        """
+        cos, sin = rows[-2:] if keys else rows[:2]
+        return rotate_by(x, cos, sin)
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
         """Return the derivatives of `rows` with respect to the positions, by table; empty where rows are not smooth."""

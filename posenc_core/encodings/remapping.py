@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,13 +17,12 @@ from ..attention.masks import causal
 from ..positions.sequences import LIMIT
 from ..rotation import Pairing
 from ..tables.sincos import DType
-from .base import Parameter, Tables, Tabular
+from .base import Parameter, RotateBy, Tables, Tabular
 from .rotary.base import RotaryEncoding
 
 if TYPE_CHECKING:
     from typing import Self
 
-RotateBy = Callable[[Any, Any, Any], Any]
 LARGEST_FACTOR = 2**16
 
 
@@ -82,7 +81,7 @@ class RemappedRotary(Tabular):
         """Return the product of each query and key, `(..., queries, keys)`; -inf for keys after their query.
 
         Args:
-            q, k: rotated by `join`, `(..., length, rotations * head_dim)`.
+            q, k: rotated by `apply`, `(..., length, rotations * head_dim)`.
             query_positions, key_positions: arrays of integers, `(length,)` or `(batch, length)`.
         """
         xp, scores = namespace_of(q), self.products_by_region(q, k, query_positions, key_positions)
@@ -98,7 +97,16 @@ class RemappedRotary(Tabular):
         scores: Array = self._of_region(of_regions, _signed(query_positions), _signed(key_positions))
         return scores
 
-    def join(self, x: Array, rows: tuple[Any, ...], rotate_by: RotateBy, *, keys: bool) -> Array:
+    def apply(
+        self,
+        x: Array,
+        rows: tuple[Any, ...],
+        rotate_by: RotateBy,
+        weights: Mapping[str, Array],
+        *,
+        keys: bool,
+        seq_axis: int = -2,
+    ) -> Array:
         """Return queries or keys in all their rotations, `(..., length, rotations * head_dim)`, one after the other."""
         columns = len(rows) // self.num_positions
         first = columns - 2 if keys else 0  # XPos has tables of keys after those of queries

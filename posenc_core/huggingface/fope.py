@@ -49,7 +49,7 @@ def load_fope(fields: Mapping[str, Any], parameters: Mapping[str, Any], config: 
     else:
         if parameters[LENGTH] is None:
             raise ValueError(f"`{LENGTH}` is missing: FoPE needs it or `{FOPE[2]}`.")
-        check_size(LENGTH, parameters[LENGTH], minimum=7)  # 2π is above 6: nothing turns within 6
+        check_size(LENGTH, parameters[LENGTH], minimum=7)  # 2π is above 6: 6 positions are no period
         size = {"length": parameters[LENGTH]}
     names = ("head_dim", "layout", "base", "direction")
     encoding = FoPE(**{name: fields[name] for name in names}, **size, num_heads=heads)

@@ -268,7 +268,7 @@ class MultiHeadAttention(Documented):
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
         of_keys = {"start": at.cached, "positions": at.new_key_positions, **options}
         rotated = self.rotary(q, start=at.start, positions=at.positions, **options)
-        if self.rotary.encoding.key_tables:
+        if self.rotary.encoding.keys_differ:
             return rotated, self.rotary(k, k, **of_keys)[1]
         return rotated, self.rotary(k, **of_keys)
 

@@ -37,8 +37,8 @@ class RemappedRows:
 
     def rotate(self, q: Any, k: Any) -> tuple[Any, Any]:
         """Return queries and keys in all their rotations."""
-        rotated = self.encoding.join(q, self.query_rows, self._rotate_by, keys=False)
-        return rotated, self.encoding.join(k, self.key_rows, self._rotate_by, keys=True)
+        rotated = self.encoding.apply(q, self.query_rows, self._rotate_by, {}, keys=False)
+        return rotated, self.encoding.apply(k, self.key_rows, self._rotate_by, {}, keys=True)
 
     def _rotate_by(self, x: Any, cos: Any, sin: Any) -> Any:
         return self.layer.rotate_by(x, cos, sin, -2)

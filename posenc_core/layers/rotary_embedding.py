@@ -10,7 +10,7 @@ import numpy as np
 
 from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
-from .._array_api.namespace import aligned, aligned_by_head, in_float32, name_of_dtype, namespace_of
+from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of
 from ..encodings import PoPE, RemappedRotary, RotaryEncoding
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
@@ -99,14 +99,20 @@ class RotaryEmbedding(TableLayer):
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         rows = self.rows(q, start, positions, seq_axis, encoding)
-        if encoding.widening > 1:
-            return self._polar(q, k, rows, seq_axis)
-        if k is not None and len(rows) == 2 and encoding.table_heads is None:
+        if k is not None and not encoding.keys_differ and encoding.table_heads is None:
             both = self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
             if both is not None:
                 return both
-        rotated = self.rotate_by(q, rows[0], rows[1], seq_axis)
-        return rotated if k is None else (rotated, self.rotate_by(k, rows[-2], rows[-1], seq_axis))
+        rotated = self.apply_rows(q, rows, seq_axis, keys=False)
+        return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True))
+
+    def apply_rows(self, x: Any, rows: tuple[Any, ...], seq_axis: int, *, keys: bool) -> Any:
+        """Return queries or keys at the positions of these rows."""
+        encoding, rotate_by = self.encoding, partial(self.rotate_by, seq_axis=seq_axis)
+        names = encoding.parameters() if keys and encoding.keys_differ else ()
+        parameters = self.backend.beside(tuple([self.arrays[name] for name in names]), x)
+        weights = dict(zip(names, parameters, strict=True))
+        return encoding.apply(x, rows, rotate_by, weights, keys=keys, seq_axis=seq_axis)
 
     def cos_sin(
         self, positions: Any, dtype: Any = "float32", columns: Columns = "pairs", seq_len: int | None = None
@@ -188,8 +194,6 @@ class RotaryEmbedding(TableLayer):
                 f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
                 "rotate them in two calls, each with its own `start`."
             )
-        if self.encoding.widening > 1:
-            self.encoding.check_keys(k, seq_axis % len(k.shape) - len(k.shape))
 
     def _rotated_by_kernel(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
         """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
@@ -203,7 +207,7 @@ class RotaryEmbedding(TableLayer):
             encoding.needs_positions
             or encoding.computes_rows
             or encoding.mixes_rows
-            or encoding.widening > 1
+            or encoding.keys_differ
             or encoding.table_names != ("cos", "sin")
         ):
             return None
@@ -218,17 +222,6 @@ class RotaryEmbedding(TableLayer):
                 return None
         tables = self.arrays
         return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
-
-    def _polar(self, q: Any, k: Any, rows: tuple[Any, ...], seq_axis: int) -> Any:
-        """Return queries, or queries and keys, as magnitudes at the angles of these rows."""
-        queries = in_float32(self.encoding.queries_of, q, *[aligned(row, q, seq_axis=seq_axis) for row in rows])
-        if k is None:
-            return queries
-        of_keys = [aligned(row, k, seq_axis=seq_axis) for row in rows]
-        (phase,) = self.backend.beside((self.arrays["phase"],), k)
-        from_end = seq_axis % len(k.shape) - len(k.shape)
-        keys_of = partial(self.encoding.keys_of, weights={"phase": phase}, seq_axis=from_end)
-        return queries, in_float32(keys_of, k, *of_keys)
 
     def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
         """Return tokens rotated by rows of tables."""

@@ -51,7 +51,7 @@ def _check_expressible(encoding: Any, kind: str) -> None:
     name = shown(encoding)
     if encoding.num_axes > 1 or encoding.needs_positions:
         raise ValueError(f"`kind` {kind!r} has one row per position, got {name}, whose positions have axes.")
-    if encoding.key_tables:
+    if encoding.keys_differ:
         raise ValueError(f"`kind` {kind!r} has one table for queries and keys, got {name}, which has two.")
     if encoding.computes_rows:
         raise ValueError(

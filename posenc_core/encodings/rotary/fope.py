@@ -75,7 +75,7 @@ class FoPE(RotaryEncoding):
                 f"{shown(self.num_terms)}."
             )
         if self.length is not None:
-            check_integer("length", self.length, minimum=7, maximum=LIMIT)  # 2π is above 6: nothing turns within 6
+            check_integer("length", self.length, minimum=7, maximum=LIMIT)  # 2π is above 6: 6 positions are no period
         if self.num_terms is not None:
             check_integer("num_terms", self.num_terms, maximum=self.pairs)
         if self.num_heads is not None:
@@ -111,13 +111,13 @@ class FoPE(RotaryEncoding):
         for name, row in zip(("cos_mixing", "sin_mixing"), rows, strict=True):
             matrix = xp.astype(weights[name], row.dtype)
             own = row if self.num_heads is None else xp.expand_dims(row, axis=-3)
-            turning = own[..., :terms] + xp.matmul(own[..., :terms], matrix)
+            summed = own[..., :terms] + xp.matmul(own[..., :terms], matrix)
             if terms < self.pairs:
                 still = own[..., terms:]
                 if self.num_heads is not None:
-                    still = still + xp.zeros_like(turning[..., :1])  # for each head
-                turning = xp.concat([turning, still], axis=-1)
-            mixed.append(turning)
+                    still = still + xp.zeros_like(summed[..., :1])  # for each head
+                summed = xp.concat([summed, still], axis=-1)
+            mixed.append(summed)
         return tuple(mixed)
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:

@@ -119,10 +119,10 @@ class MixedRotary(RotaryEncoding):
 
     def _initial(self, drawn: A) -> A:
         """Return the initial frequencies from standard normal numbers, `(axes, heads, pairs)`."""
-        started: A = in_float32(self._turned, drawn)
-        return started
+        initial: A = in_float32(self._rotated, drawn)
+        return initial
 
-    def _turned(self, drawn: Array) -> Array:
+    def _rotated(self, drawn: Array) -> Array:
         """Return the frequencies of the axes, rotated by a random rotation for each head."""
         xp, each = namespace_of(drawn), self.pairs // self.num_axes
         sizes = as_float64(self._frequencies()[:each]).astype(np.float32)
@@ -132,8 +132,8 @@ class MixedRotary(RotaryEncoding):
             xp.concat([xp.expand_dims(direction[axis], axis=-1) * sizes for direction in directions], axis=-1)
             for axis in range(self.num_axes)
         ]
-        turned: Array = xp.stack(along, axis=0)
-        return turned
+        rotated: Array = xp.stack(along, axis=0)
+        return rotated
 
 
 def _rotation(normals: list[list[Array]]) -> list[list[Any]]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_integer, check_rank, is_static, shown
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, aligned, in_float32, namespace_of
 from ...rotation import Pairing
 from ...tables.sincos import DType, Table
-from ..base import Parameter, Tables, Tabular
+from ..base import Parameter, RotateBy, Tables, Tabular
 from .rotary import Rotary
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class PoPE(Tabular):
         object.__setattr__(self, "rotary", Rotary(head_dim=2 * self.head_dim, layout="half", base=self.base))
 
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin")
-    key_tables: ClassVar[bool] = True
+    keys_differ: ClassVar[bool] = True
     widening: ClassVar[int] = 2
     max_seq_len: ClassVar[int | None] = None
     longest: ClassVar[int | None] = None
@@ -104,6 +105,25 @@ class PoPE(Tabular):
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         return self.rotary.traced_rows(positions)
+
+    def apply(
+        self,
+        x: Array,
+        rows: tuple[Any, ...],
+        rotate_by: RotateBy,
+        weights: Mapping[str, Array],
+        *,
+        keys: bool,
+        seq_axis: int = -2,
+    ) -> Array:
+        """Return queries or keys as magnitudes at angles, twice as wide; no pair is rotated."""
+        axis = seq_axis % len(x.shape) - len(x.shape)
+        of_tokens = self.queries_of
+        if keys:
+            self.check_keys(x, axis)
+            of_tokens = partial(self.keys_of, weights=weights, seq_axis=axis)
+        polar: Array = in_float32(of_tokens, x, *[aligned(row, x, seq_axis=axis) for row in rows])
+        return polar
 
     def queries_of(self, x: Array, cos: Array, sin: Array) -> Array:
         """Return queries as magnitudes at angles: `(..., head_dim) -> (..., 2 * head_dim)`.

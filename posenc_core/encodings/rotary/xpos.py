@@ -57,7 +57,7 @@ class XPos(Rotary):
             raise ValueError(f"`precision` of XPos must be 'exact', got {shown(self.precision)}.")
 
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin", "key_cos", "key_sin")
-    key_tables: ClassVar[bool] = True
+    keys_differ: ClassVar[bool] = True
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         """Return tables for queries, `cos` and `sin`, and for keys, `key_cos` and `key_sin`."""

@@ -68,8 +68,8 @@ TABULAR = [  # an encoding, its tables, and which of the three it says yes to
     (MultimodalRotary(**ROTARY, sections=(2, 1, 1)), "cos sin", ""),
     (AxialRotary(**ROTARY, axes_dims=(4, 4)), "cos sin", "needs_positions"),
     (AxialRotary(**ROTARY, axes_dims=(8,)), "cos sin", "needs_positions"),
-    (XPos(**ROTARY), "cos sin key_cos key_sin", "key_tables"),
-    (PoPE(head_dim=8, num_heads=2), "cos sin", "key_tables"),
+    (XPos(**ROTARY), "cos sin key_cos key_sin", "keys_differ"),
+    (PoPE(head_dim=8, num_heads=2), "cos sin", "keys_differ"),
 ]
 SCORING = [
     Alibi(num_heads=2),
@@ -96,7 +96,7 @@ def test_tables_are_named_and_have_one_row_per_position(encoding, names, true):
     learned = {name: parameter.shape for name, parameter in encoding.parameters().items()}
     shapes = {name: table.shape for name, table in encoding.constants(9).items()} | learned
     assert [name for name, shape in shapes.items() if shape[0] == 9] == names.split()
-    for name in ("needs_positions", "computes_rows", "mixes_rows", "key_tables"):
+    for name in ("needs_positions", "computes_rows", "mixes_rows", "keys_differ"):
         assert getattr(encoding, name) is (name in true.split())
 
 
