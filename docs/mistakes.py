@@ -15,7 +15,7 @@ from posenc_backends.check.mistakes import (
     mistakes_of_views,
 )
 from posenc_backends.check.signatures import signature_of
-from posenc_core import Alibi, AxialRotary, DualChunk, QueryScale, Rotary, SelfExtend, Sinusoidal, YaRN
+from posenc_core import Alibi, AxialRotary, DualChunk, PoPE, QueryScale, Rotary, SelfExtend, Sinusoidal, YaRN
 from posenc_core.encodings import Encoding
 
 YARN = YaRN(factor=4.0, original_max_position_embeddings=4096)
@@ -23,6 +23,7 @@ ENCODINGS: tuple[Encoding, ...] = (
     Rotary(head_dim=64, layout="half", rotary_dim=32, base=500000.0),
     Rotary(head_dim=64, layout="half", scaling=YARN),
     AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)),
+    PoPE(head_dim=64, num_heads=8),
     Sinusoidal(dim=8),
     QueryScale(length=8192, scale=0.1),
     Alibi(num_heads=8, max_bias=16),

@@ -16,6 +16,7 @@ from posenc_core.encodings import (
     Additive,
     Encoding,
     MixedRotary,
+    PoPE,
     PositionScoring,
     QueryEncoding,
     RotaryEncoding,
@@ -23,6 +24,7 @@ from posenc_core.encodings import (
     XPos,
 )
 from posenc_core.encodings.additive.base import in_columns
+from posenc_core.rotation import rotate_pairs
 from posenc_core.tables.frequencies import as_float64
 
 Float64s = npt.NDArray[np.float64]
@@ -74,7 +76,7 @@ class Candidate:
         changes: functions from tables to tables, applied in order at the end; keys of XPos have tables of their own.
         apply: `(x, cos, sin, encoding) -> result`, if tables are applied in another way than by `rotate`.
         outcomes: functions from tokens and results to results, applied in order.
-        weights: the parameters of the encoding, by name.
+        weights: the parameters of the encoding, by name; `query_phase` of a mistake gives queries of `PoPE` phases.
         mask_positions: of a remapping, the positions by which keys after a query are hidden; None for `positions`.
     """
 
@@ -132,8 +134,8 @@ class Candidate:
             return (self._bias(encoding),)
         if isinstance(encoding, QueryEncoding):
             return (_factors(encoding, self.weights, positions),)
-        if isinstance(encoding, MixedRotary):
-            return self._cos_sin_by_head(encoding)
+        if isinstance(encoding, MixedRotary | PoPE):
+            return self._cos_sin_by_head(encoding) if isinstance(encoding, MixedRotary) else self._polar(encoding)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
         if encoding.parameters() and not isinstance(encoding, RotaryEncoding):
@@ -169,6 +171,22 @@ class Candidate:
         sign = -1 if encoding.direction == "inverse" else 1
         return np.cos(angles).astype(self.dtype), (sign * np.sin(angles)).astype(self.dtype)
 
+    def _polar(self, encoding: PoPE) -> Tables:
+        """Compute cosine and sine of queries, then those of keys."""
+        return (*self._with_phases(encoding, "query_phase"), *self._with_phases(encoding, "phase"))
+
+    def _with_phases(self, encoding: PoPE, name: str) -> Tables:
+        """Compute cosine and sine of the angles of positions and phases, `(..., heads or 1, length, head_dim)`."""
+        phase = np.clip(self.weights.get(name, np.zeros((1, encoding.head_dim))), -2 * np.pi, 0)[:, None, :]
+        if self.arithmetic != EXACT:
+            angles = _angles(self.positions[..., None, :, None], encoding.frequencies(), self.arithmetic)
+            angles = _rounded(angles + phase, self.arithmetic.angles)
+            return np.cos(angles), np.sin(angles)
+        rows = encoding.cos_sin(self.positions, dtype=self.dtype)
+        cos, sin = (np.asarray(row, np.float64)[..., None, :, :] for row in rows)
+        along, across = np.cos(phase), np.sin(phase)
+        return cos * along - sin * across, sin * along + cos * across
+
     def _rounded_tables(self) -> Tables:
         """Compute each column at the rounded angle; a column that is not a sine or cosine stays exact."""
         frequencies, (at_zero, at_quarter) = _frequencies(self.encoding), _columns_at_0_and_90_degrees(self.encoding)
@@ -197,6 +215,13 @@ def arithmetic_within(arithmetic: Arithmetic, ulps: int) -> Iterator[Arithmetic]
         yield arithmetic._replace(ulps=-count)
 
 
+def apply_tables(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
+    """Return tokens as the encoding makes them of cosine and sine: rotated, or magnitudes at angles."""
+    if isinstance(encoding, PoPE):
+        return np.asarray(encoding.queries_of(x, cos, sin))
+    return np.asarray(rotate_pairs(x, cos, sin, pairing=encoding.pairing))
+
+
 def _exact_tables(
     encoding: Encoding, positions: npt.NDArray[Any], dtype: type[np.floating[Any]] = np.float32
 ) -> tuple[Any, ...]:
@@ -211,7 +236,7 @@ def _exact_tables(
 
 def has_angles(encoding: Encoding) -> bool:
     """Whether each column is the sine or cosine of an angle on one axis, or a number without rounding."""
-    if isinstance(encoding, RotaryEncoding):
+    if isinstance(encoding, RotaryEncoding | PoPE):
         return not isinstance(encoding, XPos)
     return isinstance(encoding, Additive) and encoding.num_axes == 1 and not encoding.parameters()
 

@@ -16,9 +16,10 @@ from .calls import Caller, TestCall
 from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake
 from .mistakes import Mistake
-from .signatures import RotateQueriesAndKeys, ScaleQueries, Signature
+from .signatures import PolarQueriesAndKeys, RotateQueriesAndKeys, ScaleQueries, Signature
 
 POSITIONS = np.arange(3, 8)  # so near that float32 angles are right
+STEP = 1e-5  # of central differences, which are off by about 1e-10 there
 Causes = dict[str, Mistake | None]  # by output
 
 
@@ -56,7 +57,9 @@ def _mistake(
     candidates: list[Candidate],
     number: int,
 ) -> FoundMistake | None:
-    shape, outputs = call.tokens[number].shape, (signature.outputs[number],) if len(signature.outputs) > 1 else ()
+    outputs = (signature.outputs[number],) if len(signature.outputs) > 1 else ()
+    *lead, width = call.tokens[number].shape
+    shape = (*lead, getattr(signature.encoding, "widening", 1) * width)
     weights = ROUNDED["bfloat16"](np.random.default_rng(1).standard_normal(shape)).astype(np.float64)
     for candidate in candidates:
         right = _right_gradient(signature, candidate, call, weights, number)
@@ -85,6 +88,8 @@ def _right_gradient(
     """Return the weights rotated back, or multiplied; for an addition, the weights themselves."""
     if isinstance(signature, ScaleQueries):
         return signature.results(candidate, (weights,), 0)[0]
+    if isinstance(signature, PolarQueriesAndKeys):
+        return _differences(signature, candidate, call, weights, number)
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
     encoding: Any = candidate.encoding
@@ -105,11 +110,26 @@ def _transposed(signature: Signature, candidate: Candidate, call: TestCall, weig
     return result
 
 
+def _differences(
+    signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int
+) -> Float64s:
+    """Return central differences of float64: each token alone determines its results."""
+    gradient = np.empty_like(call.tokens[number])
+    for channel in range(gradient.shape[-1]):
+        results = []
+        for step in (STEP, -STEP):
+            moved = [x.copy() for x in call.tokens]
+            moved[number][..., channel] += step
+            results.append(signature.results(candidate, tuple(moved), 0)[number])
+        gradient[..., channel] = (weights * (results[0] - results[1])).sum(axis=-1) / (2 * STEP)
+    return gradient
+
+
 def _wrong_gradients(
     signature: Signature, candidate: Candidate, number: int, weights: Float64s, right: Float64s
 ) -> Iterator[tuple[str, Float64s]]:
     """Yield known mistakes with the gradients that they give."""
-    yield "it is 0: the result is detached", np.zeros_like(weights)
+    yield "it is 0: the result is detached", np.zeros_like(right)
     if isinstance(signature, RotateQueriesAndKeys):
         units = (weights,) * (number + 1)
         yield "it is rotated forwards, not back", signature.results(candidate, units, 0)[number]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, ContentScoring, Encoding, QueryEncoding, Rotary
+from posenc_core.encodings import Additive, ContentScoring, Encoding, PoPE, QueryEncoding, Rotary
 from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.formats.safetensors import read_header
 
@@ -162,7 +162,8 @@ class Program:
         if self.form == "bias":
             queries, keys = (each.values.size for each in given.values())
             return [(count // (queries * keys), queries, keys)]
-        return [given[name].values.shape for name in self.outputs]
+        shapes = [given[name].values.shape for name in self.outputs]
+        return [(*lead, getattr(self.encoding, "widening", 1) * width) for *lead, width in shapes]
 
     def _run(self, arguments: list[str], data: bytes) -> bytes:
         try:
@@ -180,7 +181,7 @@ class Program:
 
 def default_form(encoding: Encoding) -> str:
     """Return the form of a program for this encoding: it cannot be asked for the number of its arguments."""
-    if isinstance(encoding, Rotary):
+    if isinstance(encoding, Rotary | PoPE):
         return "rotation"
     if isinstance(encoding, QueryEncoding):
         return "scale"

@@ -59,7 +59,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
 
     Args:
         function: `(q, k, positions) -> (q, k)`; queries and keys are `(batch, heads, length, head_dim)`, positions are
-            `(length,)` or `(batch, length)`. `form` allows other signatures.
+            `(length,)` or `(batch, length)`; results of `PoPE` are twice as wide. `form` allows other signatures.
         spec: the encoding, or its `repr`.
         framework: the framework whose arrays the function takes; by default one that its module imports.
         form: `"rotation"` as above, `"turn"` for `(x, positions) -> x`, `"table"` for `positions -> (cos, sin)` or

@@ -19,18 +19,19 @@ from posenc_core.encodings import (
     ContentScoring,
     Encoding,
     LearnedQueryScale,
+    PoPE,
     PositionScoring,
     QueryScale,
     RotaryEncoding,
 )
 from posenc_core.encodings.remapping import RemappedRotary, whole
-from posenc_core.rotation import rotate_pairs
 
-from .candidates import Candidate, Float64s
+from .candidates import Candidate, Float64s, apply_tables
 
 # Scores add up some twenty rounded products: their unit is 4 ulp of the largest. CoPE looks up rows at a sum of up to
 # 24 gates, which is off by up to 12 * 16 half ulps of a row: its unit is 16 ulp.
 SUMS, SUMS_OF_GATES = 4.0, 16.0
+PHASES = 2.0  # ulp of the largest magnitude: phases bounded by the float32 number next to -2π are off by 1.7e-7
 QUERY_WIDTH = 8  # of queries that are multiplied by a factor
 HEADS = (4, 2)  # of queries and of keys: grouped-query attention
 
@@ -113,16 +114,14 @@ def _rotated(candidate: Candidate, x: Float64s, *tables: Float64s) -> Float64s:
     """Return the tokens rotated by cosine and sine, as the candidate applies them."""
     encoding: Any = candidate.encoding
     used = (table[..., : encoding.pairs] for table in tables)
-    cos, sin = (table if table.ndim == 2 or encoding.table_heads else table[:, None] for table in used)
-    apply = candidate.apply or _rotate
-    result = apply(x, cos, sin, encoding)
+    return _applied(candidate, x, *(t if t.ndim == 2 or encoding.table_heads else t[:, None] for t in used))
+
+
+def _applied(candidate: Candidate, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
+    result = (candidate.apply or apply_tables)(x, cos, sin, candidate.encoding)
     for outcome in candidate.outcomes:
         result = outcome(x, result)
     return result
-
-
-def _rotate(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
-    return rotate_pairs(x, cos, sin, pairing=encoding.pairing)
 
 
 class Rotate(RotateQueriesAndKeys):
@@ -130,6 +129,24 @@ class Rotate(RotateQueriesAndKeys):
 
     name = "turn"
     outputs = ("result",)
+
+
+class PolarQueriesAndKeys(Signature):
+    """`(q, k, positions) -> (q, k)` of `PoPE`, twice as wide; arrays are `(batch, heads, length, head_dim)`."""
+
+    name = "rotation"
+    outputs: ClassVar[tuple[str, ...]] = ("queries", "keys")
+
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        return [(shape[0], self.encoding.num_heads, shape[1], self.encoding.head_dim)] * 2
+
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        q, k = tokens
+        tables = candidate.tables()
+        return _applied(candidate, q, *tables[:2]), _applied(candidate, k, *tables[2:])
+
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return np.full_like(results, PHASES * np.abs(results).max(initial=0))
 
 
 class CosSin(Signature):
@@ -282,6 +299,7 @@ def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys
 
 SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of arguments
     RotaryEncoding: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
+    PoPE: {3: PolarQueriesAndKeys},
     Additive: {1: Table, 2: Add},
     QueryScale: {1: Factors, 2: ScaleQueries},
     LearnedQueryScale: {2: ScaleQueries},

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_core import Alibi, DualChunk, Placed, Rotary, Sinusoidal, causal
+from posenc_backends.check.calling import framework_of
+from posenc_backends.check.calls import Caller
+from posenc_backends.check.gradients import gradient_mistakes
+from posenc_backends.check.signatures import signature_of
+from posenc_core import Alibi, DualChunk, Placed, PoPE, Rotary, Sinusoidal, causal
 from posenc_core._array_api.namespace import namespace_of
 
 from .mutants import MUTANTS, PLAIN, Detached, Rope, Scaled
@@ -69,6 +73,25 @@ def test_a_failure_is_reported_in_a_sentence(backend, name):
 def test_our_rotation_conforms(backend, name):
     rope = backend.RotaryEmbedding(Rotary(head_dim=64, layout="half"))
     assert check(lambda q, k, positions: rope(q, k, positions=positions), framework=name).status == 0
+
+
+def test_gradients_of_magnitudes_at_angles(backend, name, on):
+    if not hasattr(on.testing, "gradient"):
+        pytest.skip("the framework has no gradients")
+    phase = -np.abs(np.random.default_rng(0).normal(size=(2, 4))).astype(np.float32)
+    encoding = PoPE(head_dim=4, num_heads=2)
+    layer = on.testing.with_parameters(backend.RotaryEmbedding(encoding), {"phase": phase})
+    stop_gradient = getattr(backend.backend, "BACKEND", backend.backend).stop_gradient
+
+    def with_double_gradients(q, k, positions):
+        return tuple(result + (result - stop_gradient(result)) for result in layer(q, k, positions=positions))
+
+    caller = Caller(encoding, signature_of(layer, encoding, "rotation"), {"phase": np.float64(phase)})
+    doubled = gradient_mistakes(with_double_gradients, framework_of(name), caller, ("float32",), {})
+    assert [(found.outputs, found.description) for found in doubled] == [
+        (("queries",), "it is multiplied by 2"),
+        (("keys",), "it is multiplied by 2"),
+    ]
 
 
 def test_our_sums_conform(backend, name):

@@ -29,6 +29,7 @@ from posenc_core.encodings import (
     MultimodalRotary,
     Normalized,
     Placed,
+    PoPE,
     QueryScale,
     RandomFourierFeatures,
     RelativeLogits,
@@ -190,6 +191,64 @@ def test_rotations_along_learned_directions(num_axes):
         (rope(exact[:, ::-1]), "heads reversed"),
     ):
         assert check(wrong, encoding, parameters=weights).names == (name,)
+
+
+POLAR = PoPE(head_dim=8, num_heads=2)
+CHANNELS = np.arange(8)
+
+
+def polar(
+    *,
+    bound=lambda phase: np.clip(phase, -2 * np.pi, 0),
+    softplus=lambda x: np.logaddexp(0, x),
+    exponents=CHANNELS / 8,
+    of_queries=0,
+    of_keys=1,
+    dtype=np.float64,
+    order=lambda cos, sin: np.concatenate([cos, sin], axis=-1),
+):
+    """Return a function with the phases of `PHASE`, as a user may write it."""
+
+    def pope(q, k, positions):
+        angles = np.asarray(positions, dtype)[..., None] * (10000.0**-exponents).astype(dtype)
+        angles = angles if angles.ndim == 2 else angles[:, None]
+
+        def placed(x, factor):
+            at = (angles + factor * bound(PHASE)[:, None]).astype(dtype)
+            magnitudes = softplus(x.astype(np.float32))
+            return order(magnitudes * np.cos(at), magnitudes * np.sin(at)).astype(x.dtype)
+
+        return placed(q, of_queries), placed(k, of_keys)
+
+    return pope
+
+
+PHASE = np.float32([[0.5, -1, -2, -3, -4, -5, -6, -7], [-0.25, -1.5, -2.5, -3.5, -4.5, 1, -5.5, -8]])
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, ()),
+        ({"dtype": np.float32}, ("float32 angles",)),
+        ({"of_keys": -1}, ("sign of phases flipped",)),
+        ({"of_queries": 1, "of_keys": 0}, ("phases on queries", "phases ignored")),
+        ({"bound": lambda phase: phase}, ("phases without bounds",)),
+        ({"bound": lambda phase: np.clip(phase, 0, 2 * np.pi)}, ("phases with other bounds",)),
+        ({"bound": lambda phase: np.clip(phase[::-1], -2 * np.pi, 0)}, ("heads reversed",)),
+        ({"softplus": lambda x: x}, ("softplus missing",)),
+        ({"softplus": lambda x: np.maximum(x, 0)}, ("another function for softplus",)),
+        ({"exponents": CHANNELS // 2 / 4}, ("frequencies of RoPE",)),
+        ({"order": lambda cos, sin: np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], 16)}, ("layout swapped",)),
+    ],
+    ids=lambda given: " ".join(given) or "right" if isinstance(given, tuple) else "",
+)
+def test_magnitudes_at_angles(options, names):
+    result = check(
+        polar(**options), POLAR, parameters={"phase": PHASE}, longest=None if "dtype" in options else 2048, takes=()
+    )
+    assert (result.names, result.status) == (names, int(bool(names))), result
+    assert result.form == "rotation"
 
 
 BIASES = [

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posenc_core.encodings import Additive, AxialRotary, Encoding, MultimodalRotary, QueryEncoding, RotaryEncoding
+from posenc_core.encodings import (
+    Additive,
+    AxialRotary,
+    Encoding,
+    MultimodalRotary,
+    PoPE,
+    QueryEncoding,
+    RotaryEncoding,
+)
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .additive import additive_mistakes
@@ -12,6 +20,7 @@ from .application import mistakes_of_views
 from .axes import arrangement_mistakes
 from .base import Mistake, combine
 from .bias import bias_mistakes
+from .polar import polar_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
 from .queries import query_mistakes
 from .remapping import remapping_mistakes
@@ -34,6 +43,8 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
     """Yield the mistakes that a single call shows, except those of `mistakes_of_rounding`."""
     if isinstance(encoding, RotaryEncoding):
         yield from rotary_mistakes(encoding)
+    elif isinstance(encoding, PoPE):
+        yield from polar_mistakes(encoding)
     elif isinstance(encoding, Additive):
         yield from additive_mistakes(encoding)
     elif isinstance(encoding, QueryEncoding):

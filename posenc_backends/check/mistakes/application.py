@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc_core.rotation import channel_pairs, rotate_pairs
+from posenc_core.rotation import channel_pairs
 
-from ..candidates import Apply, Candidate, Float64s, Outcome, Tables
+from ..candidates import Apply, Candidate, Float64s, Outcome, Tables, apply_tables
 from .base import Mistake
 
 
@@ -44,7 +44,7 @@ def _in_memory_order(candidate: Candidate) -> list[Candidate]:
 
 def _apply_in_memory_order(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
     read = np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape)
-    return np.asarray(rotate_pairs(read, cos, sin, pairing=encoding.pairing))
+    return apply_tables(read, cos, sin, encoding)
 
 
 def _with(outcome: Outcome) -> Callable[[Candidate], list[Candidate]]:
