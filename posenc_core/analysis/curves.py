@@ -16,6 +16,7 @@ from ..encodings import (
     GridSinusoidal,
     Learned,
     Placed,
+    PoPE,
     PositionScoring,
     RandomFourierFeatures,
     Rotary,
@@ -33,11 +34,12 @@ Float64s = npt.NDArray[np.float64]
 def rows(encoding: Encoding, length: int) -> Float32s:
     """Return the table of an encoding, one row for each position.
 
-    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation. Where it is learned, it
-    is that of `cos_sin`: of `FoPE` before its matrices mix it, of `MixedRotary` along the axes.
+    The row of a rotary encoding is (cos, sin) of each pair: the pair (1, 0) after the rotation; that of `PoPE` (cos,
+    sin) of each channel. Where it is learned, it is that of `cos_sin`: of `FoPE` before its matrices mix it, of
+    `MixedRotary` along the axes, of `PoPE` without phases.
 
     Args:
-        encoding: an additive encoding with a fixed table, or a rotary encoding.
+        encoding: an additive encoding with a fixed table, a rotary encoding or `PoPE`.
         length: number of positions. For an encoding of several axes: about as many cells of a square or cube, row by
             row. Coordinates of Fourier features, and those in turns, go from -1 to 1.
     Returns:
@@ -51,7 +53,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
            [0.54 , 0.841]], dtype=float32)
     """
     positions = _first(length)
-    if isinstance(encoding, RotaryEncoding):
+    if isinstance(encoding, RotaryEncoding | PoPE):
         cos, sin = encoding.cos_sin(_cells(encoding, positions) if encoding.needs_positions else positions)
         return np.stack([cos, sin], axis=-1).reshape(len(cos), -1)
     if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
@@ -62,7 +64,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
     return encoding.table(positions)
 
 
-def _cells(encoding: Additive | RotaryEncoding, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _cells(encoding: Additive | RotaryEncoding | PoPE, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Return about as many cells as positions: from 0 on each axis, or from -1 to 1, `(axes, cells)`."""
     sizes = (max(round(len(positions) ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
     from_0 = isinstance(encoding, GridSinusoidal | RotaryEncoding) and getattr(encoding, "unit", "radian") == "radian"
@@ -88,9 +90,9 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     """Return the plain RoPE with the frequencies of an encoding, or None if the encoding has no frequencies.
 
     Args:
-        encoding: a rotary encoding, or one whose columns are sines and cosines of positions on one axis.
+        encoding: a rotary encoding, `PoPE`, or one whose columns are sines and cosines of positions on one axis.
     Returns:
-        One pair for each frequency, the highest first.
+        One pair for each frequency, the highest first; for `PoPE`, one for each channel.
 
     >>> from posenc_core import Sinusoidal
     >>> rotary = plain_rope(Sinusoidal(dim=4))
@@ -103,6 +105,8 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     if isinstance(encoding, FoPE):
         rotating = encoding.frequencies()[: encoding.terms]
         return Rotary(head_dim=2 * len(rotating), layout=encoding.layout, frequencies=rotating)
+    if isinstance(encoding, PoPE):
+        return encoding.rotary
     if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
         return None
     frequencies = np.unique(encoding.angular_frequencies())[::-1]

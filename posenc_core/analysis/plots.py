@@ -59,8 +59,8 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
     `LearnedQueryScale`, the logarithm that each head multiplies. Remapped positions are drawn as distances.
 
     Args:
-        encoding: an additive encoding with a fixed table, a rotary encoding (what is learned, as `cos_sin` has it),
-            `SelfExtend`, `ReRoPE`, `LeakyReRoPE`, `DualChunk`, `QueryScale`, `LearnedQueryScale`, `Alibi` or
+        encoding: an additive encoding with a fixed table, a rotary encoding or `PoPE` (what is learned, as `cos_sin`
+            has it), `SelfExtend`, `ReRoPE`, `LeakyReRoPE`, `DualChunk`, `QueryScale`, `LearnedQueryScale`, `Alibi` or
             `Sandwich`.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
             cells of a square or cube, row by row. Coordinates of Fourier features, and those in turns, go from -1 to 1.

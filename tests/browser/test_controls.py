@@ -18,6 +18,7 @@ from posenc_backends.cli.explorer.controls import (
     number_of,
     views_of,
 )
+from posenc_backends.cli.explorer.figures import decay
 from posenc_backends.cli.explorer.links import (
     controls_of,
     link_to,
@@ -31,7 +32,19 @@ from posenc_backends.cli.explorer.links import (
     views_in,
 )
 from posenc_backends.cli.explorer.view import View
-from posenc_core import Alibi, DynamicNTK, Learned, LongRoPE, Normalized, Proportional, Rotary, Sinusoidal, YaRN
+from posenc_core import (
+    Alibi,
+    DynamicNTK,
+    FoPE,
+    Learned,
+    LongRoPE,
+    Normalized,
+    PoPE,
+    Proportional,
+    Rotary,
+    Sinusoidal,
+    YaRN,
+)  # fmt: skip
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
@@ -76,7 +89,7 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
     kinds = (KINDS | SCALINGS).items()
     without = {name: arguments(kind) - {each.name for each in fields_of(kind)} for name, kind in kinds}
     assert {name: sorted(fields) for name, fields in without.items() if fields} == {
-        "FoPE": ["length", "num_heads", "pairing", "terms"],
+        "FoPE": ["length", "pairing", "terms"],  # `trained_length`
         "Learned": ["length"],  # the number of positions that are drawn
         "LearnedRotary": ["frequencies", "max_len", "own", "pairing"],
         "MixedRotary": ["pairing"],
@@ -84,6 +97,7 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
         "AxialRotary": ["pairing"],
         "DualChunk": ["rotary"],  # whose head_dim, layout and base have controls
         "LeakyReRoPE": ["rotary"],
+        "PoPE": ["rotary"],
         "QueryScale": ["length"],  # `trained_length`
         "ReRoPE": ["rotary"],
         "SelfExtend": ["rotary"],
@@ -99,7 +113,7 @@ def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
     scoring = {
         "Cope", "DebertaBias", "DecomposedBias", "ForgettingBias", "RelativeLogits", "ShawBias", "TransformerXLBias",
     }  # fmt: skip
-    assert concrete - KINDS.keys() == scoring | {"PoPE"}
+    assert concrete - KINDS.keys() == scoring
 
 
 ABSTRACT = {
@@ -184,6 +198,25 @@ def test_each_head_of_learned_directions_is_drawn():
         scores = view.scores(middle, cells)[0]
         assert np.unravel_index(scores.argmax(), scores.shape) == (78,)
     assert np.abs(first.scores(middle, cells) - other.scores(middle, cells)).max() > 0.1
+
+
+def test_the_length_and_the_heads_of_sums_of_frequencies_are_chosen():
+    encoding = FoPE(head_dim=16, layout="half", length=128, num_heads=3, std=0.5)
+    values = read(texts_of(link_to(encoding)))[0]
+    first, last = (view_of(values | {"head": head}) for head in (0, 9))
+    assert (first.encoding, last.head, last.pair) == (encoding, 2, 2)
+    assert np.abs(first.table() - last.table()).max() > 0.1
+    assert view_of(read({"encoding": "FoPE"})[0]).encoding.num_terms == 16
+
+
+def test_magnitudes_at_angles_are_drawn_without_phases():
+    view = view_of(read({"encoding": "PoPE", "head_dim": "8", "num_heads": "2", "length": "9"})[0])
+    assert view.encoding == PoPE(head_dim=8, num_heads=2)
+    angles = np.arange(9)[:, None] * 10000.0 ** -(np.arange(8) / 8)
+    np.testing.assert_allclose(view.table()[:, ::2], np.cos(angles), atol=1e-6)
+    scores = view.scores(np.arange(9), np.zeros(1, np.int64))[:, 0]
+    np.testing.assert_allclose(scores, np.log1p(np.e) ** 2 * np.cos(angles).mean(axis=-1), rtol=1e-6)
+    assert decay(view).words.startswith("A query and a key of ones: 1.725 at distance 0, ")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from posenc_core import (
     GridSinusoidal,
     LearnedQueryScale,
     MixedRotary,
+    PoPE,
     QueryScale,
     Rotary,
     SelfExtend,
@@ -51,6 +52,14 @@ def test_a_table_is_drawn_with_its_columns_and_products():
 
 def test_a_rotation_by_learned_directions_is_drawn_before_it_is_learned():
     assert len(plot(MixedRotary(head_dim=8, layout="half", num_heads=2), length=9).axes) >= 4
+
+
+def test_magnitudes_at_angles_are_drawn_without_phases():
+    encoding = PoPE(head_dim=4, num_heads=2)
+    heat, curves, *_ = plot(encoding, length=9).axes
+    cos, sin = encoding.cos_sin(range(9))
+    np.testing.assert_array_equal(heat.images[0].get_array()[:, 2:4], np.stack([cos, sin], axis=-1)[:, 1])
+    assert list(lines(curves)) == ["column 0", "column 2", "column 4", "column 6"]
 
 
 def test_distances_of_remapped_positions():

@@ -28,6 +28,7 @@ from posenc_core.encodings import (
     MixedRotary,
     MultimodalRotary,
     Normalized,
+    PoPE,
     QueryScale,
     RandomFourierFeatures,
     ReRoPE,
@@ -66,7 +67,7 @@ GROUPS: dict[str, tuple[type[Encoding], ...]] = {
     "added to scores": (Alibi, Sandwich),
     "factors of queries": (QueryScale, LearnedQueryScale),
     "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, FoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias,
+        Learned, LearnedSinusoidal, LearnedRotary, FoPE, PoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias,
         SwinBias, SwinV2Bias,
     ),
 }  # fmt: skip
@@ -123,7 +124,7 @@ def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
 
 USUAL: dict[type[Encoding], dict[str, Callable[[Mapping[str, Any]], Any]]] = {
     AxialRotary: {"axes_dims": _equal_shares},
-    FoPE: {"num_terms": lambda fields: max(fields["head_dim"] // 4, 1)},
+    FoPE: {"num_terms": lambda fields: None if fields["length"] else max(fields["head_dim"] // 4, 1)},
     MixedRotary: {"rotary_dim": lambda fields: fields["head_dim"] - fields["head_dim"] % (2 * fields["num_axes"])},
     MultimodalRotary: {"sections": _sections},
     QueryScale: {"scale": lambda fields: None if fields["growth"] == "log" else 0.1},

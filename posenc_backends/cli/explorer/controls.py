@@ -19,6 +19,7 @@ from posenc_core.encodings import (
     Learned,
     MixedRotary,
     Normalized,
+    PoPE,
     PositionScoring,
     QueryEncoding,
     QueryScale,
@@ -268,9 +269,8 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     for name, field in signature(cls).parameters.items():
         if cls in DRAWN and name == LENGTH.name:
             continue  # it is the number of positions that are drawn
-        if cls is FoPE and name in (LENGTH.name, "num_heads"):
-            continue  # `num_terms` takes the place of the length, and tokens have no heads here
-        control = _control("trained_length" if (cls, name) == (QueryScale, "length") else name, hints.get(name))
+        is_trained_length = cls in (QueryScale, FoPE) and name == LENGTH.name
+        control = _control("trained_length" if is_trained_length else name, hints.get(name))
         if control is None:
             continue
         default = DEFAULTS.get(
@@ -292,7 +292,9 @@ def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
         return ()
     if issubclass(cls, PositionScoring | MixedRotary):
         return tuple(dict.fromkeys([size, HEAD, *more]))
-    if issubclass(cls, Rotary | FoPE):
+    if cls is FoPE:
+        return size, PAIR, HEAD, POSITION
+    if issubclass(cls, Rotary | PoPE):
         return size, PAIR, *more, POSITION
     return (size, PAIR, POSITION) if issubclass(cls, Sine | Sinusoidal | Timestep) else (size, *more)
 

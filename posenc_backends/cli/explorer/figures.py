@@ -16,6 +16,7 @@ from posenc_core.encodings import (
     AxialRotary,
     LearnedQueryScale,
     MultimodalRotary,
+    PoPE,
     PositionScoring,
     QueryEncoding,
     Rotary,
@@ -148,16 +149,17 @@ def decay(view: View) -> Picture | None:
         return None
     if isinstance(view.encoding, PositionScoring):
         return _biases(view)
-    if not isinstance(view.encoding, Rotary):
+    if not isinstance(view.encoding, Rotary | PoPE):
         return None
     by_distance = view.scores(np.arange(view.length), np.zeros(1, np.int64))[:, 0]
-    bounds = bounds_by_distance(view.encoding, view.length)
-    figure, distances = new_figure("distance", "score"), np.arange(view.length)
-    line(figure, distances, bounds, "bound ÷ bound at 0", GRAY, dash="dot")
+    figure, distances, far = new_figure("distance", "score"), np.arange(view.length), view.length - 1
+    words = f"A query and a key of ones: {text(by_distance[0])} at distance 0, {text(by_distance[far])} at {far}."
+    if isinstance(view.encoding, Rotary):
+        bounds = bounds_by_distance(view.encoding, view.length)
+        line(figure, distances, bounds, "bound ÷ bound at 0", GRAY, dash="dot")
+        words += f" The bound of the paper falls there to {text(bounds[far])} of its value at 0."
     line(figure, distances, by_distance, "score of ones", BLUE)
-    far = view.length - 1
-    words = f"A query and a key of ones: {text(by_distance[0])} at distance 0, {text(by_distance[far])} at {far}"
-    return Picture(figure, f"{words}. The bound of the paper falls there to {text(bounds[far])} of its value at 0.")
+    return Picture(figure, words)
 
 
 def _biases(view: View) -> Picture:

@@ -19,6 +19,7 @@ from posenc_core.encodings import (
     FourierFeatures,
     Learned,
     Placed,
+    PoPE,
     PositionScoring,
     RandomFourierFeatures,
     Rotary,
@@ -61,7 +62,7 @@ class View:
         object.__setattr__(self, "position", min(self.position, self.length - 1))
         if self.has_heads:
             object.__setattr__(self, "head", min(self.head, getattr(self.encoding, "num_heads", 1) - 1))
-        elif (rotary := self.rotary) is not None:
+        if (rotary := self.rotary) is not None:
             object.__setattr__(self, "pair", min(self.pair, len(rotary.frequencies()) - 1))
 
     @property
@@ -114,7 +115,7 @@ class View:
             return initial_parameters(encoding)["table"][encoding.offset :][: self.length]
         if isinstance(encoding, Additive):
             return self._rows()[0] if encoding.computes_rows else encoding.table(self.positions())
-        if not isinstance(encoding, RotaryEncoding):
+        if not isinstance(encoding, RotaryEncoding | PoPE):
             return None
         cos_sin = self._rows() if encoding.computes_rows else encoding.cos_sin(self.positions())
         tables: tuple[Any, ...] = encoding.mixed(initial_parameters(encoding), cos_sin)
@@ -138,9 +139,9 @@ class View:
             return self.biases(queries, keys)[self.head]
         if isinstance(encoding, RemappedRotary):
             return self._remapped_scores(encoding, queries, keys)
-        if isinstance(encoding, RotaryEncoding):
+        if isinstance(encoding, RotaryEncoding | PoPE):
             weights = initial_parameters(encoding)
-            heads = (encoding.table_heads or 1,)
+            heads = (encoding.num_heads if isinstance(encoding, PoPE) else encoding.table_heads or 1,)
             q, k = (np.ones((*heads, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
             q, k = Placed(encoding, positions[..., queries], positions[..., keys], weights).rotate(q, k)
             head = min(self.head, len(q) - 1)
