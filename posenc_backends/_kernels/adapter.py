@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ctypes import string_at
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from posenc_core._array_api.checks import check_alike, write
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing
 
 from . import library
 from .plan import BYTES, Strided, plans_of
 
-FEW = 1 << 12  # bytes of the rows of a table: those of one token, or of few
 Memory: TypeAlias = tuple[int, Strided]  # the address of the first number; shape and strides, in numbers
 
 
@@ -39,10 +36,6 @@ class CpuKernel:
         may_take: `(out) -> bool`: whether a plain array may be written to, and no two of its elements share memory.
         written: `(out) -> None`: tell the framework that `out` has changed.
         threads: `() -> int`: how many threads may share the work.
-        by_operators: `(tokens, cos, sin, pairing) -> list`: the rotation of arrays by the same rows where the library
-            is missing, or None for calls that it does not support. It raises if sizes do not fit.
-        few_by_operators: `(q, k, cos, sin, pairing) -> tuple`: the same for few queries and keys together, given the
-            bytes of the rows.
     """
 
     dtypes: Mapping[Any, str]
@@ -57,8 +50,6 @@ class CpuKernel:
     may_take: Callable[[Any], bool] = lambda out: True
     written: Callable[[Any], None] = lambda out: None
     threads: Callable[[], int] = library.threads_of_process
-    by_operators: Callable[..., Any] | None = None
-    few_by_operators: Callable[..., Any] | None = None
 
     @cached_property
     def float32(self) -> Any:
@@ -76,8 +67,8 @@ class CpuKernel:
         return {dtype: dtype if name == "float64" else self.float32 for dtype, name in self.dtypes.items()}
 
     def register(self, array_type: type) -> None:
-        """Rotate arrays of exactly this class by the kernel, if its library is here or operators take its place."""
-        if library.LIBRARY is not None or self.by_operators is not None:
+        """Rotate arrays of exactly this class by the kernel, if its library is here."""
+        if library.LIBRARY is not None:
             register_kernel(array_type, Kernel(self.is_eager, self.rotate, self.rotate_rows))
 
     def rotate(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any:
@@ -88,14 +79,13 @@ class CpuKernel:
             `out` is not like `x`, or if it overlaps a table, or `x` without being it.
         """
         tokens, cosines, sines, wide = self.memory(x), self.memory(cos), self.memory(sin), self.wide.get(x.dtype)
-        if tokens is None or cosines is None or sines is None or wide is None:
+        if tokens is None or cosines is None or sines is None or wide is None or library.LIBRARY is None:
             return None
         are_wide = cos.dtype == wide and sin.dtype == wide
         if not are_wide and not (cos.dtype in self.dtypes and sin.dtype in self.dtypes):
             return None
-        followed = self.is_followed(x, cos, sin)
-        if followed or library.LIBRARY is None:
-            return (self._with_gradient if followed else self._plain)(out, x, cos, sin, pairing)
+        if self.is_followed(x, cos, sin):
+            return self.with_gradient(x, cos, sin, pairing, out)
         if not are_wide:
             return self.rotate(x, self.cast(cos, wide), self.cast(sin, wide), pairing, out)
         if out is not None:
@@ -125,10 +115,10 @@ class CpuKernel:
             return None
         if not cos.dtype == sin.dtype == self.float32:
             return None
+        if library.LIBRARY is None:
+            return None
         followed = self.is_followed(q, cos, sin) if k is None else self.is_followed(q, k, cos, sin)
-        if library.LIBRARY is not None:
-            return self._rows_by_library(q, k, (cos, sin), (at_q, at_k, at_cos, at_sin), rows, pairing, followed)
-        return None if followed else self._rows_by_operators(q, k, cos, sin, (at_cos, at_sin), rows, pairing)
+        return self._rows_by_library(q, k, (cos, sin), (at_q, at_k, at_cos, at_sin), rows, pairing, followed)
 
     def _rows_by_library(
         self,
@@ -156,44 +146,17 @@ class CpuKernel:
         library.run(plans, places, cosines, sines, self.threads)
         return (made[0],) if other is None else (made[0], other[0])
 
-    def _rows_by_operators(
-        self, q: Any, k: Any, cos: Any, sin: Any, tables: tuple[Memory, Memory], rows: tuple[int, int], pairing: Pairing
-    ) -> tuple[Any, ...] | None:
-        names, (start, length), ((cosines, lies), (sines, sin_lies)) = self.in_float32, rows, tables
-        if self.by_operators is None or q.dtype not in names or not (k is None or k.dtype in names):
-            return None
-        (_, pairs), strides = lies
-        size = 4 * length * pairs
-        if self.few_by_operators and k is not None and size <= FEW and lies == sin_lies and strides == (pairs, 1):
-            first = 4 * start * pairs
-            few = string_at(cosines + first, size), string_at(sines + first, size)
-            rotated = self.few_by_operators(q, k, *few, pairing)
-            if rotated is not None:
-                return rotated
-        return self.by_operators(
-            (q,) if k is None else (q, k), cos[start : start + length], sin[start : start + length], pairing
-        )
-
     def _is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
         """Return whether one function rotates tokens that all have a gradient, by tables that have none."""
         have_function = self.differentiable_rows is not None
         have_gradient = have_function and self.is_followed(q) and (k is None or self.is_followed(k))
         return have_gradient and not (self.is_learned(cos) or self.is_learned(sin))
 
-    def _with_gradient(self, out: Any, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
+    def with_gradient(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any) -> Any:
         """Rotate by a function that has a gradient for `x`; return None where another one is asked for."""
         if self.differentiable is None or out is not None or self.is_learned(cos) or self.is_learned(sin):
             return None
         return self.differentiable(x, cos, sin, pairing)
-
-    def _plain(self, out: Any, x: Any, cos: Any, sin: Any, pairing: Pairing) -> Any:
-        """Rotate plain tokens by few operators, where there are such."""
-        if self.by_operators is None:
-            return None
-        if out is not None:
-            check_alike("out", out, x)
-        (rotated,) = self.by_operators((x,), cos, sin, pairing) or (None,)
-        return rotated if out is None or rotated is None else write("out", out, rotated)
 
     def _to(self, out: Any, x: Any, memory: tuple[Memory, Memory, Memory], pairing: Pairing) -> Any:
         """Rotate `x` to `out`, given where it and the tables lie; return None if that may not be written to."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from ctypes import string_at
 from functools import cache, lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from posenc_backends._kernels.adapter import FEW
 from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
+from .distributed import PLAIN
+
+FEW = 1 << 12  # bytes of the rows of a table: those of one token, or of few
 PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
 SERIAL = 1 << 15  # an operator on fewer numbers runs in one thread
 STEP = 16  # complex numbers in one step of a vectorized loop, at most
@@ -25,89 +27,131 @@ CAST = {  # faster than `Tensor.to`
     torch.float16: Tensor.half,
 }
 Factors: TypeAlias = dict[Callable[[Tensor, Tensor], Any], Any]  # of tokens, by the function that makes them of tables
+Rows: TypeAlias = tuple[int, int]  # the first, and how many
+Kind: TypeAlias = tuple[torch.dtype, Sizes]  # of tokens
+Turn: TypeAlias = Callable[[Tensor, bool], Tensor]  # `(x, is_copy)` -> rotated `x`; a copy may be written to
 
 
-def rotate(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: Pairing) -> Any:
-    """Return a list of the tokens rotated, with the bits of `rotate_reference`; None for what is left to it.
+def address(x: Any) -> int:
+    """Return where the numbers of a plain tensor lie in CPU memory; 0 for other tensors, and for empty ones."""
+    if type(x) not in PLAIN or not x.is_cpu or x.is_neg():
+        return 0
+    try:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage; nor have sparse ones
+        return x.data_ptr()  # those of `functionalize` have 0
+    except RuntimeError:
+        return 0
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, at: tuple[int, int], pairing: Pairing) -> Tensor | None:
+    """Return `x` rotated, with the bits of `rotate_reference`; None for what is left to it.
 
     That is: several blocks, channels between the halves, another layout of the output, and float64 that is
     interleaved, unless complex products round as the formula does.
 
     Args:
-        tokens: queries, or queries and keys, each `(..., length, width)`: plain tensors on the CPU, of which no
-            gradient is recorded.
-        cos, sin: tables that broadcast to `tokens`, but for the last axis; the same kind of tensor.
+        x: tokens, `(..., length, width)`: a plain tensor on the CPU, of which no gradient is recorded.
+        cos, sin: tables that broadcast to `x`, but for the last axis; the same kind of tensor.
+        at: the addresses of the tables.
         pairing: which channels are pairs.
     """
-    made = _made(cos, sin)
-    results = [_rotate(x, cos, sin, pairing, made) for x in tokens]
-    return None if any(result is None for result in results) else results
-
-
-def rotate_few(q: Tensor, k: Tensor, cos: bytes, sin: bytes, pairing: Pairing) -> Any:
-    """Return queries and keys rotated together, where calls take longer than numbers; None for what `rotate` does.
-
-    Factors are kept by the bytes of their tables, for the next layers that rotate tokens of the same positions.
-
-    Args:
-        q, k: tensors of float32 or half precision, as `rotate` has them.
-        cos, sin: the float32 numbers of the rows, one for each position.
-        pairing: which channels are pairs.
-    """
-    few = _few(q.shape, k.shape, cos, sin, pairing)
-    if few is None or q.dtype is not k.dtype:
-        return None
-    x = torch.cat((q, k), -3)
-    rotated = _rotate_part(x, few.cos, few.sin, pairing.split, few.channels, few.made, True)
-    return _cast(rotated, x.dtype).unsafe_split_with_sizes(few.heads, -3)
-
-
-class _Few(NamedTuple):
-    """The tables of few queries and keys, and the factors made of these."""
-
-    heads: tuple[int, int]
-    channels: slice
-    cos: Tensor
-    sin: Tensor
-    made: Factors
-
-
-@lru_cache(maxsize=64)
-def _few(q: Sizes, k: Sizes, cos: bytes, sin: bytes, pairing: Pairing) -> _Few | None:
-    if len(q) < 3 or math.prod(q[:-3]) != 1 or k[:-3] != q[:-3] or k[-2:] != q[-2:]:
-        return None
-    if not q[-2] or math.prod(q) + math.prod(k) >= SERIAL:
-        return None
-    shape = q[-2], len(cos) // (4 * q[-2])
-    tables = _tables(cos, sin, shape, shape)
-    channels = _channels(q, tables[0].shape, tables[1].shape, pairing)
-    return None if channels is None else _Few((q[-3], k[-3]), channels, *tables)
-
-
-def _made(cos: Tensor, sin: Tensor) -> Factors:
-    """Return the factors that are kept for tables of few rows; for others none."""
     size = cos.nbytes
-    if size > FEW or sin.nbytes > FEW or not cos.dtype is sin.dtype is torch.float32 or not size:
-        return {}
-    if not (cos.is_contiguous() and sin.is_contiguous()):
-        return {}
-    numbers = string_at(cos.data_ptr(), size), string_at(sin.data_ptr(), sin.nbytes)
-    return _tables(*numbers, cos.shape, sin.shape)[2]
+    if size <= FEW and _lies_alike(cos, sin) and x.numel() <= PART:
+        numbers = string_at(at[0], size), string_at(at[1], size)
+        turn = _turn((x.dtype, x.shape), *numbers, cos.shape, pairing)
+        return turn and turn(x, False)
+    return _rotate(x, cos, sin, pairing)
+
+
+def rotate_rows(
+    tokens: tuple[Tensor, ...], cos: Tensor, sin: Tensor, at: tuple[int, int], rows: Rows, pairing: Pairing
+) -> Any:
+    """Return queries, or queries and keys, rotated by rows of tables `(positions, pairs)`; None as `rotate` does.
+
+    Few queries and keys are rotated together, because calls take longer than their numbers. Tokens of float64 have
+    other tables.
+    """
+    q, k, (start, length), pairs = tokens[0], tokens[-1], rows, cos.shape[1]
+    if not cos.dtype is sin.dtype is torch.float32 or torch.float64 in (q.dtype, k.dtype):
+        return None
+    size = 4 * length * pairs
+    if size > FEW or not _lies_alike(cos, sin):
+        cos, sin = cos[start : start + length], sin[start : start + length]
+        rotated = [_rotate(x, cos, sin, pairing) for x in tokens]
+        return None if any(x is None for x in rotated) else rotated
+    first = 4 * start * pairs
+    given = string_at(at[0] + first, size), string_at(at[1] + first, size), (length, pairs), pairing
+    if len(tokens) == 1:
+        turn = _turn((q.dtype, q.shape), *given)
+        return turn and (turn(q, False),)
+    turn_both = _turn_both((q.dtype, q.shape), (k.dtype, k.shape), *given)
+    return turn_both and turn_both(q, k)
+
+
+def _lies_alike(cos: Tensor, sin: Tensor) -> bool:
+    """Return whether the numbers of both tables, of one shape and float32, lie one after the other."""
+    return (
+        cos.dtype is sin.dtype is torch.float32
+        and cos.shape == sin.shape
+        and cos.is_contiguous()
+        and sin.is_contiguous()
+    )
 
 
 @lru_cache(maxsize=64)
-def _tables(cos: bytes, sin: bytes, cos_sizes: Sizes, sin_sizes: Sizes) -> tuple[Tensor, Tensor, Factors]:
-    """Return tables with these numbers, and what tokens are multiplied by."""
-    with torch.inference_mode(False):  # they may meet tokens that have a gradient
+def _turn_both(
+    of_q: Kind, of_k: Kind, cos: bytes, sin: bytes, sizes: Sizes, pairing: Pairing
+) -> Callable[[Tensor, Tensor], Any] | None:
+    """Return what rotates queries and keys of these kinds: together, if they are few and of one batch."""
+    turn, turn_k = _turn(of_q, cos, sin, sizes, pairing), _turn(of_k, cos, sin, sizes, pairing)
+    if turn is None or turn_k is None:
+        return None
+    (dtype, q), (other, k) = of_q, of_k
+    is_one = other is dtype and len(q) > 2 and math.prod(q[:-3]) == 1 and k[:-3] == q[:-3] and k[-2:] == q[-2:]
+    if not is_one or math.prod(q) + math.prod(k) >= SERIAL:
+        return lambda q, k: (turn(q, False), turn_k(k, False))
+    heads = q[-3], k[-3]
+    turn_joined: Any = _turn((dtype, (*q[:-3], sum(heads), *q[-2:])), cos, sin, sizes, pairing)
+    return lambda q, k: turn_joined(torch.cat((q, k), -3), True).unsafe_split_with_sizes(heads, -3)
+
+
+@lru_cache(maxsize=64)
+def _turn(kind: Kind, cos: bytes, sin: bytes, sizes: Sizes, pairing: Pairing) -> Turn | None:
+    """Return what rotates tokens of this kind by tables of these float32 numbers; None for the formula.
+
+    It is kept by the numbers, for the next layers that rotate tokens of the same positions.
+    """
+    dtype, x = kind
+    if dtype not in CAST:
+        return None
+    channels = _channels(x, sizes, sizes, pairing)
+    layout, pairs, wide = pairing.split, sizes[-1], torch.float64 if dtype is torch.float64 else torch.float32
+    if channels is None or (layout != "half" and dtype is torch.float64):
+        return None
+    with torch.inference_mode(False):  # factors may meet tokens that have a gradient
         first, second = (
-            torch.frombuffer(bytearray(numbers), dtype=torch.float32).view(sizes)
-            for numbers, sizes in ((cos, cos_sizes), (sin, sin_sizes))
+            torch.frombuffer(bytearray(numbers), dtype=torch.float32).view(sizes).to(wide) for numbers in (cos, sin)
         )
-        return first, second, {make: make(first, second) for make in (_of_halves, _of_neighbours, torch.complex)}
+        made: Factors = {make: make(first, second) for make in (_of_halves, _of_neighbours, torch.complex)}
+
+    def turn_part(x: Tensor, is_copy: bool) -> Tensor:
+        return _cast(_rotate_part(x, first, second, layout, channels, made, is_copy), dtype).contiguous()
+
+    if layout != "half" or 2 * pairs != x[-1]:
+        return turn_part
+    (cosines, sines), narrow = made[_of_halves], CAST[dtype]
+
+    def turn(x: Tensor, is_copy: bool) -> Tensor:
+        if dtype is wide:
+            return _rotate_halves(x, cosines, sines, pairs, is_copy).contiguous()
+        return narrow(_rotate_halves(x.float(), cosines, sines, pairs, True)).contiguous()
+
+    return turn
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: Factors) -> Tensor | None:
-    """Rotate one tensor; `made` keeps factors for other tokens that the same tables rotate."""
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | None:
+    """Rotate any number of tokens; many part by part."""
+    if not {x.dtype, cos.dtype, sin.dtype} <= CAST.keys():
+        return None
     channels = _channels(x.shape, cos.shape, sin.shape, pairing)
     layout, pairs = pairing.split, cos.shape[-1]
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
@@ -115,7 +159,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, made: Factors
         return None
     cos, sin = _cast(cos, wide), _cast(sin, wide)
     if x.numel() <= PART:
-        return _cast(_rotate_part(x, cos, sin, layout, channels, made), x.dtype).contiguous()
+        return _cast(_rotate_part(x, cos, sin, layout, channels, {}), x.dtype).contiguous()
     result = torch.empty_like(x, memory_format=torch.contiguous_format)
     for part, c, s, to in _parts(x, cos, sin, result):
         to.copy_(_rotate_part(part, c, s, layout, channels, {}))
@@ -153,7 +197,12 @@ def _rotate_part(
 ) -> Tensor:
     """Return `x` rotated, in the dtype of the tables if all channels are; a copy may be written to."""
     is_whole, is_copy = 2 * cos.shape[-1] == x.shape[-1], is_copy or x.dtype is not cos.dtype
-    rotated = _rotate_wide(_cast(x if is_whole else x[..., channels], cos.dtype), cos, sin, layout, made, is_copy)
+    wide = _cast(x if is_whole else x[..., channels], cos.dtype)
+    if layout == "half":
+        cosines, sines = _factors(_of_halves, cos, sin, made)
+        rotated = _rotate_halves(wide, cosines, sines, cos.shape[-1], is_copy)
+    else:
+        rotated = _rotate_neighbours(wide, cos, sin, made)
     if is_whole:
         return rotated
     return torch.cat([x[..., : channels.start], _cast(rotated, x.dtype), x[..., channels.stop :]], -1)
@@ -163,12 +212,14 @@ def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype is dtype else CAST[dtype](x)
 
 
-def _rotate_wide(x: Tensor, cos: Tensor, sin: Tensor, layout: str, made: Factors, is_copy: bool) -> Tensor:
+def _rotate_halves(x: Tensor, cosines: Tensor, sines: Tensor, pairs: int, is_copy: bool) -> Tensor:
     """Rotate all channels of float32 or float64; write to a copy."""
-    if layout == "half":
-        cosines, sines = _factors(_of_halves, cos, sin, made)
-        swapped = x.roll(cos.shape[-1], -1)
-        return (x.mul_(cosines) if is_copy else x * cosines).add_(swapped.mul_(sines))
+    swapped = x.roll(pairs, -1)
+    return (x.mul_(cosines) if is_copy else x * cosines).add_(swapped.mul_(sines))
+
+
+def _rotate_neighbours(x: Tensor, cos: Tensor, sin: Tensor, made: Factors) -> Tensor:
+    """Rotate all channels of float32, or of float64 where complex products round as the formula does."""
     if x.stride(-1) != 1 or x.storage_offset() % 2 or any(stride % 2 for stride in x.stride()[:-1]):
         x = x.clone(memory_format=torch.contiguous_format)  # neighbours, to be viewed as one number
     if _rounds_products(x, cos.shape[-1], x.dtype):

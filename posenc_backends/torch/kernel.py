@@ -8,26 +8,21 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from posenc_backends._kernels import DTYPES, CpuKernel, Memory
+from posenc_backends._kernels import DTYPES, CpuKernel, Memory, library
+from posenc_core._array_api.checks import check_alike, write
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked
 
 from . import eager, gpu
 from .compiled import is_eager, rotate_few_by_rows
-from .distributed import PLAIN
 from .operator import rotate_large
 
 CONTIGUOUS = torch.contiguous_format
 
 
 def _memory(x: Any) -> Memory | None:
-    if type(x) not in PLAIN or not x.is_cpu or x.is_neg():
-        return None
-    try:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage; nor have sparse ones
-        address = x.data_ptr()
-        return (address, (x.shape, x.stride())) if address else None  # those of `functionalize` have 0
-    except RuntimeError:
-        return None
+    at = eager.address(x)
+    return (at, (x.shape, x.stride())) if at else None
 
 
 def _empty_like(x: Tensor) -> tuple[Tensor, int]:
@@ -91,16 +86,40 @@ cpu = CpuKernel(
     may_take=lambda out: not out.requires_grad and out.is_contiguous(),
     written=torch.autograd.graph.increment_version,
     threads=torch.get_num_threads,
-    by_operators=eager.rotate,
-    few_by_operators=eager.rotate_few,
 )
+
+
+def _rotate_by_operators(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
+    """Rotate where the library is missing; return None for what the formula does."""
+    at = eager.address(cos), eager.address(sin)
+    if not (eager.address(x) and at[0] and at[1]):
+        return None
+    if _is_followed(x, cos, sin):
+        return cpu.with_gradient(x, cos, sin, pairing, out)
+    if out is not None:
+        check_alike("out", out, x)
+    rotated = eager.rotate(x, cos, sin, at, pairing)
+    return rotated if out is None or rotated is None else write("out", out, rotated)
+
+
+def _rotate_rows_by_operators(
+    q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
+) -> Any:
+    """Rotate queries, or queries and keys, by rows of tables, where the library is missing."""
+    at = eager.address(cos), eager.address(sin)
+    if not (eager.address(q) and (k is None or eager.address(k)) and at[0] and at[1]):
+        return None
+    tokens = (q,) if k is None else (q, k)
+    if _is_followed(*tokens, cos, sin) or not 0 <= rows[0] <= cos.shape[0] - rows[1]:
+        return None
+    return eager.rotate_rows(tokens, cos, sin, at, rows, pairing)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
     if x.is_cuda or gpu.IS_INTERPRETED:
         return gpu.rotate(x, cos, sin, pairing, out)
     if not is_compiling():
-        return cpu.rotate(x, cos, sin, pairing, out)
+        return (_rotate_by_operators if library.LIBRARY is None else cpu.rotate)(x, cos, sin, pairing, out)
     if out is not None or not all(isinstance(each, Tensor) and each.is_floating_point() for each in (x, cos, sin)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
@@ -110,7 +129,9 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
 def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
     if gpu.IS_INTERPRETED:
         return None
-    return (rotate_few_by_rows if is_compiling() else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
+    if is_compiling():
+        return rotate_few_by_rows(q, k, cos, sin, rows, pairing)
+    return (_rotate_rows_by_operators if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
 
 
 KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows)

@@ -30,9 +30,11 @@ STRIDES = {
 @pytest.fixture(autouse=True)
 def parts(monkeypatch):
     """A list that grows with each part that is rotated by few operators."""
-    found, rotate_part = [], eager._rotate_part
+    found = []
     monkeypatch.setattr(library, "LIBRARY", None)
-    monkeypatch.setattr(eager, "_rotate_part", lambda x, *rest: found.append(x) or rotate_part(x, *rest))
+    for name in ("_rotate_halves", "_rotate_neighbours"):
+        rotated = getattr(eager, name)
+        monkeypatch.setattr(eager, name, lambda x, *rest, rotated=rotated: found.append(x) or rotated(x, *rest))
     return found
 
 
@@ -243,6 +245,14 @@ def test_few_queries_and_keys_are_rotated_together(parts, layout, shape, dtype):
     found[0].zero_()
     assert torch.equal(found[1], kept)
     assert found[1]._version == 0
+
+
+def test_one_tensor_as_queries_and_keys_gives_two_results(parts):
+    layer, x = RotaryEmbedding(Rotary(head_dim=32, layout="half")), tokens(2, 4, 1, 32)
+    a, b = layer(x, x, start=5)
+    kept = b.clone()
+    a.zero_()
+    assert torch.equal(b, kept)
 
 
 def test_queries_and_keys_that_differ_in_more_than_heads_are_rotated_apart(parts):
