@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _len_torch_dispatch_stack
+from torch.compiler import is_compiling
 
 from posenc_core._array_api.checks import check_alike, check_floating, check_rank
+from posenc_core._array_api.kernels import kernel_for
 from posenc_core.layers.inputs import batch_size, check_positions, sequence_axis
-from posenc_core.rotation import Layout, Placement, pairing_of, rotate_checked
+from posenc_core.rotation import Layout, Pairing, Placement, pairing_of, rotate_checked
 
 from . import gpu
 from .rotation import RotationSpec, Rows, aligned_rows
@@ -75,6 +77,10 @@ def apply_rotary(  # noqa: PLR0913
               [nan, nan, nan, nan]]]])
     """
     pairing = pairing_of(layout, placement, blocks)
+    if positions is axes is cu_seqlens is out is None and not inverse and seq_axis == -2:
+        rotated = _rotated_by_kernel(q, k, cos, sin, start, pairing)
+        if rotated is not None:
+            return rotated
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
@@ -94,6 +100,22 @@ def apply_rotary(  # noqa: PLR0913
         results = outs
     results = iter(results)
     return None if q is None else next(results), None if k is None else next(results)
+
+
+def _rotated_by_kernel(q: Any, k: Any, cos: Any, sin: Any, start: Any, pairing: Pairing) -> Any:
+    """Return queries and keys rotated by consecutive rows in one call on the CPU; None where arguments are checked."""
+    if is_compiling() or not (type(q) is type(k) is type(cos) is type(sin) is Tensor and type(start) is int):
+        return None
+    kernel = kernel_for(q) if q.is_cpu else None
+    if kernel is None or kernel.rotate_rows is None:
+        return None
+    sizes, others, rows = q.shape, k.shape, cos.shape
+    if len(sizes) != len(others) or len(sizes) < 2 or sizes[-2:] != others[-2:] or q.dtype is not k.dtype:
+        return None
+    if len(rows) != 2 or sin.shape != rows or 2 * rows[1] > sizes[-1] or rows[1] % pairing.blocks:
+        return None
+    rotated = kernel.rotate_rows(q, k, cos, sin, (start, sizes[-2]), pairing)
+    return rotated and tuple(rotated)
 
 
 def _rotated_by_operators(

@@ -7,7 +7,7 @@ import torch
 from torch.func import hessian, jvp, vmap
 
 from posenc_backends._kernels import library
-from posenc_backends.torch import RotaryEmbedding, eager
+from posenc_backends.torch import RotaryEmbedding, apply_rotary, eager
 from posenc_core import Rotary, rotate, unrotate
 from posenc_core.rotation import pairing_of, rotate_checked, rotate_reference
 
@@ -245,6 +245,15 @@ def test_few_queries_and_keys_are_rotated_together(parts, layout, shape, dtype):
     found[0].zero_()
     assert torch.equal(found[1], kept)
     assert found[1]._version == 0
+
+
+def test_one_call_rotates_queries_and_keys_together(parts):
+    q, k, (cos, sin) = tokens(1, 4, 1, 32), tokens(1, 2, 1, 32), tokens(2, 9, 16)
+    for layout in LAYOUTS:
+        found = apply_rotary(q, k, cos, sin, layout=layout, start=7)
+        for x, got in zip((q, k), found, strict=True):
+            assert_bits(got, formula(x, cos[7:8], sin[7:8], layout))
+    assert len(parts) == len(LAYOUTS)
 
 
 def test_one_tensor_as_queries_and_keys_gives_two_results(parts):
