@@ -34,7 +34,7 @@ SHAPES = {
     "decode one row grouped": (1, 32, 1, 128),
 }
 GROUP = 4  # heads of queries for each of keys, where they are grouped
-KERNEL_IN = ("posenc", "posenc.rotate")  # what is also measured without it
+KERNEL_IN = ("posenc", "posenc.rotate", "posenc.apply_rotary")  # what is also measured without it
 LAYOUTS = ("half", "interleaved")
 WITHIN = {"float32": 6e-3, "float16": 2e-2, "bfloat16": 1.5e-1}  # float32 angles; tables and sums in half precision
 DECODED = 4095  # the position of its one token

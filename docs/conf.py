@@ -22,7 +22,7 @@ from mistakes import mistakes
 from notebooks import write_notebooks
 from on_gpu import on_gpu
 from scored import scoreboard
-from speed import behind, first_screen, reasons, speed
+from speed import behind, first_screen, operators, reasons, speed
 from support import support
 
 project = "posenc"
@@ -92,6 +92,7 @@ def write_drawn():
         ("speed-first", first_screen()),
         ("speed-behind", behind()),
         ("speed-reasons", reasons()),
+        ("speed-operators", operators()),
         ("gpu", on_gpu()),
         ("costs", costs()),
         ("coverage", coverage()),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from posenc_backends.torch import RotaryEmbedding
+from posenc_backends.torch import RotaryEmbedding, apply_rotary
 from posenc_core import Rotary, rotate
 
 from . import Rotation, by_hand, each, floor, into_existing
@@ -58,6 +58,7 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     found = {
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
         "posenc.rotate": Rotation(each(ours), compilers=("compiled",)),
+        "posenc.apply_rotary": Rotation(lambda q, k: apply_rotary(q, k, cos, sin, layout=rotary.layout)),
         **into_existing(ours, copy),
         **floor("compiled"),
         **by_hand(FORMS[rotary.layout], cos, sin, "compiled"),
