@@ -66,7 +66,7 @@ def combine_checked(x: A, rows: Array, how: str) -> A:
     if how == "concat":
         return in_float32(_append, x, rows)
     plain = x.dtype == rows.dtype == namespace_of(x).float32  # some libraries add no half precision on a CPU
-    return x + rows if plain else in_float32(operator.add, x, rows)  # type: ignore[return-value]
+    return x + rows if plain else in_float32(operator.add, x, rows)
 
 
 def _in_place(x: Any, rows: Any) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 from .._array_api.checks import check_integer, check_numbers, check_rank, check_rows, named
 from .._array_api.comparison import Relation, compared, differs
 from .._array_api.namespace import Array, namespace_of
 
 
-def causal(query_positions: Array, key_positions: Array) -> Array:
+def causal(query_positions: Array, key_positions: Array) -> Any:
     """Hide the keys after each query: `(queries,) x (keys,) -> (queries, keys)`, or `(batch, 1, queries, keys)`.
 
     Positions are integers or real numbers of any dtypes, which are compared exactly.
@@ -27,7 +28,7 @@ def causal(query_positions: Array, key_positions: Array) -> Array:
     return namespace_of(visible).expand_dims(visible, axis=1) if batched else visible
 
 
-def valid_lengths(valid_lens: Array, key_positions: Array) -> Array:
+def valid_lengths(valid_lens: Array, key_positions: Array) -> Any:
     """Show the first keys of each row, or of each query of each row.
 
     Args:
@@ -55,7 +56,7 @@ def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
     return namespace_of(visible).expand_dims(visible, axis=1)
 
 
-def padding(tokens: Array, pad: int) -> Array:
+def padding(tokens: Array, pad: int) -> Any:
     """Show the keys that are not padding: `(batch, keys) -> (batch, 1, 1, keys)`.
 
     Args:
@@ -76,7 +77,7 @@ def padding(tokens: Array, pad: int) -> Array:
     return xp.expand_dims(xp.expand_dims(visible, axis=1), axis=1)
 
 
-def same_sequence(query_ids: Array, key_ids: Array) -> Array:
+def same_sequence(query_ids: Array, key_ids: Array) -> Any:
     """Show only keys of the same sequence in packed rows; negative ids belong to no sequence.
 
     Args:

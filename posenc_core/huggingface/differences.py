@@ -18,7 +18,7 @@ OWN_KEYS = {  # the only key that transformers reads outside of `rope_parameters
     "modernbert": {"rope_theta": "global_rope_theta"},
     "modernbert-decoder": {"rope_theta": "global_rope_theta"},
 }
-READERS = {  # the models whose code reads a key
+READERS: dict[str, set[str]] = {  # the models whose code reads a key
     "partial_rotary_factor": {
         "bamba", "deepseek_v4", "diffusion_gemma", "dots3_note", "dots3_note_audio_encoder", "glm", "glm4",
         "glm4_moe", "glm4_moe_lite", "glm4v", "glm4v_moe", "glm_image", "glm_ocr", "glmasr_encoder", "gpt_neox",

@@ -30,7 +30,7 @@ from .written import written
 
 def load_rope(
     config: Any, *, layer_type: str | None = None, layout: Layout | None = None, part: str | None = None
-) -> Rotary | AxialRotary | FoPE | MixedRotary | DualChunk | None:
+) -> Rotary | Any:  # a union of all its results would have to be narrowed by every caller
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._array_api.checks import (
     check_broadcasts,
@@ -18,6 +18,9 @@ from ..attention import AttentionInputs
 from ..encodings import ContentScoring, Placed, Scoring
 from .base import BaseLayer, check_encoding
 from .inputs import host_values
+
+if TYPE_CHECKING:
+    from .base import called_like
 
 
 class AttentionBias(BaseLayer):
@@ -79,6 +82,11 @@ class AttentionBias(BaseLayer):
             if q is None:  # encodings that do not use them take anything
                 return in_float32(lambda wide: add(wide, wide, wide), scores)
             return in_float32(add, scores, q, k)
+
+    if TYPE_CHECKING:
+
+        @called_like(bias)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def values(self, attention: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
         """Return the term that the encoding adds to the result of attention; None if there is none.

@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._array_api.checks import check_floating, check_rank, check_width, is_specialized, shown
 from .._array_api.namespace import is_floating
@@ -18,6 +17,15 @@ from ..encodings import Encoding
 from ..positions.sequences import arange_like, counted_from, from_array, sequence
 from ..rotation import rotate_checked
 from .inputs import Host, as_integers, check_positions, host_values, parse_start
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+    def called_like(method: Callable[P, R]) -> Callable[[Callable[..., Any]], Callable[P, R]]:
+        """Return a decorator of `__call__`, which every framework passes on to `method`: editors complete calls."""
 
 
 class Backend(ABC):
@@ -29,7 +37,7 @@ class Backend(ABC):
         rotate: rotates tokens by rows of tables that fit them, `(x, cos, sin, pairing)`.
     """
 
-    namespace: ModuleType
+    namespace: Any
     array_types: Any
     rotate: Callable[..., Any] = staticmethod(rotate_checked)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from .polar import WidenedTokens
 from .positional_encoding import check_dropout
 from .remapping import RemappedRows
 from .rotary_embedding import RotaryEmbedding
+
+if TYPE_CHECKING:
+    from .base import called_like
 
 
 class AttentionOutput(NamedTuple):
@@ -108,6 +111,11 @@ class MultiHeadAttention(Documented):
     (2, 4, 100)
     """
 
+    num_hiddens: int
+    num_heads: int
+    num_kv_heads: int
+    position: Any  # Encoding | None
+    dropout: Any
     # from the adapter, as in every layer, and: of the native options, those of each part, by its name
     backend: Any
     prepare: Any
@@ -228,6 +236,11 @@ class MultiHeadAttention(Documented):
                 return result
             shares = attention_weights(q, k, position=position, mask=visible) if weights else ()
             return AttentionOutput(result, shares, () if cache is None else (k, v))
+
+    if TYPE_CHECKING:
+
+        @called_like(attend)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def check_tokens(self, queries: Any, keys: Any, values: Any) -> None:
         """Raise unless all are tokens of one batch, with a value for every key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..encodings import Additive, Encoding, Sinusoidal
 from ..positions.sequences import from_array
 from .inputs import batch_size, check_axes, check_positions, is_real
 from .tables import TableLayer
+
+if TYPE_CHECKING:
+    from .base import called_like
 
 
 class PositionalEncoding(TableLayer):
@@ -39,6 +42,7 @@ class PositionalEncoding(TableLayer):
 
     encoding: Any  # Additive
     combine: Any  # Combine
+    dropout: Any
 
     def __init__(
         self,
@@ -95,6 +99,11 @@ class PositionalEncoding(TableLayer):
         result = combine_checked(x, rows[0], self.combine)
         dropout = self.active_dropout(**native)
         return result if dropout is None else dropout(result)
+
+    if TYPE_CHECKING:
+
+        @called_like(add)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def _rows_of_mixed_axes(self, x: Any, positions: Any) -> tuple[Any, ...]:
         """Return rows whose columns change with all axes at once, which no table can have."""

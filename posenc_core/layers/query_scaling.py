@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._array_api.checks import check_integer
 from .._array_api.namespace import aligned, in_float32
@@ -11,6 +11,9 @@ from ..positions.sequences import LIMIT
 from .base import check_encoding
 from .rotary_embedding import MOST, USUAL
 from .tables import TableLayer
+
+if TYPE_CHECKING:
+    from .base import called_like
 
 LENGTHS = 4  # of the encoding, in a table of which no number of rows is given
 
@@ -63,3 +66,8 @@ class QueryScaling(TableLayer):
         (rows,) = self.lookup(q, start, positions)
         factors = self.encoding.factors_of(self.arrays, aligned(rows, q, seq_axis=-2))
         return in_float32(lambda wide, column: wide * column, q, factors)
+
+    if TYPE_CHECKING:
+
+        @called_like(scale)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...

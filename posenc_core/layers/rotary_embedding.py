@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..rotation import per_channel
 from .base import check_encoding
 from .inputs import check_axes, host_values, past_frequencies, sequence_axis
 from .tables import TableLayer
+
+if TYPE_CHECKING:
+    from .base import called_like
 
 Columns: TypeAlias = Literal["pairs", "channels"]
 COLUMNS = ("pairs", "channels")
@@ -113,6 +116,11 @@ class RotaryEmbedding(TableLayer):
         parameters = self.backend.beside(tuple([self.arrays[name] for name in names]), x)
         weights = dict(zip(names, parameters, strict=True))
         return encoding.apply(x, rows, rotate_by, weights, keys=keys, seq_axis=seq_axis)
+
+    if TYPE_CHECKING:
+
+        @called_like(rotate)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def cos_sin(
         self, positions: Any, dtype: Any = "float32", columns: Columns = "pairs", seq_len: int | None = None

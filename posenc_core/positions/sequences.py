@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Number
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from .._array_api.checks import (
     shown,
 )
 from .._array_api.comparison import differs
-from .._array_api.namespace import Array, dtype_name, namespace_of
+from .._array_api.namespace import A, Array, dtype_name, namespace_of
 
 Order: TypeAlias = Literal["contiguous", "zigzag"]
 LIMIT = 2**31
@@ -68,7 +69,7 @@ def from_array(positions: Any) -> npt.NDArray[Any]:
     return array.astype(np.float64 if array.dtype.kind == "f" and array.size else np.int64, copy=False)
 
 
-def from_mask(mask: Any) -> Array:
+def from_mask(mask: Any) -> Any:
     """Return the positions of padded rows: each row counts its real tokens from 0, wherever the padding is.
 
     Padding has position 0, which every table has, and does not shift the tokens after it. To decode with a KV cache,
@@ -147,7 +148,7 @@ def sequence_ids(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[n
     return ids
 
 
-def counted_from(start: Any, length: Any) -> Array:
+def counted_from(start: Any, length: Any) -> Any:
     """Return `length` consecutive positions for each row: `(batch,) -> (batch, length)`.
 
     Args:
@@ -186,7 +187,11 @@ def arange_like(length: Any, *, like: Array) -> Array:
     return namespace_of(like).arange(length, device=getattr(like, "device", None))
 
 
-def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contiguous") -> Array:
+@overload
+def shard(positions: A, rank: int, world_size: int, *, order: Order = "contiguous") -> A: ...
+@overload
+def shard(positions: Sequence[Any], rank: int, world_size: int, *, order: Order = "contiguous") -> npt.NDArray[Any]: ...
+def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contiguous") -> Any:
     """Return the positions that one rank of a context-parallel group computes.
 
     Shard each sequence of a packed batch by itself and concatenate the results.

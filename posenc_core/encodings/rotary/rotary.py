@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Rotary(RotaryEncoding):
+class _Arguments(RotaryEncoding):
+    """The arguments of `Rotary`: a dataclass cannot have an argument and a method of one name, its subclass can."""
+
+    base: float = 10000
+    rotary_dim: int | None = None
+    scaling: Scaling | None = None
+    frequencies: InitVar[Iterable[float] | None] = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Rotary(_Arguments):
     """Rotary position embedding (RoPE).
 
     Args:
@@ -54,12 +64,6 @@ class Rotary(RotaryEncoding):
     array([1.  , 0.01])
     """
 
-    base: float = 10000
-    rotary_dim: int | None = None
-    scaling: Scaling | None = None
-    # Users give `frequencies=` and call `frequencies()`: one name, which the class can only have for the method. So the
-    # argument is kept as `own`, and the method, which is what a dataclass then finds as its default, stands for none.
-    frequencies: InitVar[Iterable[float] | None] = None
     own: tuple[float, ...] | None = field(default=None, init=False, repr=False)
     max_len: int | None = field(default=None, compare=False)
 
@@ -136,8 +140,8 @@ class Rotary(RotaryEncoding):
         scaling = self.scaling.at(seq_len)
         return self if scaling is self.scaling else replace(self, scaling=scaling)
 
-    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]  # noqa: F811
-        return super().frequencies(seq_len)
+    def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]
+        return RotaryEncoding.frequencies(self, seq_len)
 
     def _frequencies(self) -> Frequencies:
         plain = f.geometric(self.rotary_channels, base=self.base) if self.own is None else f.chosen(self.own)
@@ -152,10 +156,7 @@ class Rotary(RotaryEncoding):
 
 
 def _given(frequencies: Any) -> tuple[float, ...] | None:
-    """Return the frequencies that were given; without any, a dataclass passes the method of that name instead.
-
-    `dataclasses.replace` passes that of the instance, whose own frequencies it stands for.
-    """
+    """Return the frequencies that were given; those of an instance for its method, which `replace` passes."""
     if frequencies is None or callable(frequencies):
         own: tuple[float, ...] | None = getattr(getattr(frequencies, "__self__", None), "own", None)
         return own
