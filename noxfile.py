@@ -69,12 +69,17 @@ BACKEND_NAMES = [
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check formatting, lint, spelling and prose."""
+    """Check formatting, lint, spelling, prose, the workflow of the publication and the citation file."""
     session.install("-c", "constraints/core.txt", *dependencies("lint"))
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
     session.run("codespell")
     session.run("python", "-m", "tests.prose")
+    for schema, file in (
+        ("github-workflows", ".github/workflows/publish.yml"),
+        ("citation-file-format", "CITATION.cff"),
+    ):
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)
 
 
 @nox.session
@@ -159,6 +164,8 @@ def backend(session: nox.Session, name: str) -> None:
     first = test(session, name)
     if name == "torch":
         test_lower_levels(session, name)
+        session.install("-c", "constraints/torch.txt", "basedpyright")
+        session.run("python", "-m", "tests.typed")
     unimportable = "--ignore-glob=*/triton_kernel.py"  # which has no examples; session gpu has Triton
     session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, unimportable, env=first)
     if name in ORIGINALS:
