@@ -290,7 +290,7 @@ def docs(session: nox.Session) -> None:
     """
     install(session, "explore", "report", *dependencies("browser"), constraints="docs", group="docs")
     if session.posargs[:1] == ["serve"]:
-        generated = ("docs/_drawn/*", "docs/reference/support.md", "docs/locale/*.mo")
+        generated = ("docs/_drawn/*", "docs/locale/*.mo")
         ignored = [word for name in generated for word in ("--ignore", name)]
         then = ("--post-build", " ".join(("sphinx-build", "-q", *CHINESE_PAGES)))
         session.run("sphinx-autobuild", *ignored, *then, "docs", "docs/_build", *session.posargs[1:])

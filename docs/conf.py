@@ -24,6 +24,7 @@ from on_gpu import on_gpu
 from scored import scoreboard
 from speed import behind, first_screen, operators, reasons, speed
 from support import support
+from versions import versions
 
 project = "posenc"
 release = posenc_core.__version__
@@ -77,7 +78,6 @@ def setup(app):
         app.add_post_transform(Elsewhere)
         app.connect("doctree-read", show_contents)
     else:
-        app.connect("builder-inited", lambda app: Path(app.srcdir, "reference", "support.md").write_text(support()))
         app.connect("builder-inited", lambda app: write_drawn())
         app.connect("build-finished", lambda app, _: write_notebooks(Path(app.outdir, "notebooks")))
 
@@ -98,6 +98,8 @@ def write_drawn():
         ("coverage", coverage()),
         ("mistakes", mistakes()),
         ("scoreboard", scoreboard()),
+        ("support", support()),
+        ("versions", versions()),
         *pictures(),
     ]:
         (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Write the page "What works where" from the suite: its cases, the modes of each framework and its known failures."""
+"""Write the tables of "What works where" from the suite: its cases, the modes of each framework, its known failures."""
 
 from __future__ import annotations
 
@@ -82,16 +82,6 @@ MODES_OF: dict[str, dict[str, tuple[str, ...]]] = {
         "vmap": ("vmapped",),
     },
 }
-BEGINNING = """---
-myst:
-  html_meta:
-    description: "What works in which framework: compiled, exported, in half precision, saved; why not."
----
-# What works where
-
-Every layer with every encoding is compared with golden numbers, in every tool of each framework. The tables are written
-from the suite when the documentation is built.
-"""
 LEGEND = """* **✓** all cases pass
 * **✓¹** some cases are known failures, for the reason below; **✗¹** all are
 * **·** the framework has no such tool, or the suite has no case
@@ -100,9 +90,9 @@ A known failure is strict: the suite fails as soon as it passes."""
 
 
 def support() -> str:
-    """Return the page as Markdown."""
+    """Return the tables as Markdown."""
     sections = [line for name, title in MODE_TITLES.items() for line in _section(name, title)]
-    return "\n".join([BEGINNING, *_matrix(), *sections])
+    return "\n".join([*_matrix(), *sections])
 
 
 def _matrix() -> Iterator[str]:

@@ -24,7 +24,7 @@ from proselint.tools import LintFile
 
 ROOT = Path(__file__).parents[1]
 PYTHON = ("posenc_core", "posenc_backends", "docs")
-MADE = {"_build", "_drawn", "support.md", "README.zh.md"}  # by the build of the docs, or not English
+MADE = {"_build", "_drawn", "README.zh.md"}  # by the build of the docs, or not English
 MARKDOWN = MarkdownIt().enable("table").use(colon_fence_plugin).use(dollarmath_plugin).use(front_matter_plugin)
 
 WORDS = {  # home-made words, and what the field or a technical writer says

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,6 @@ def metadata(address):
 def targets(text):
     """Return the addresses of the links and of the pictures of a text in Markdown."""
     parts = [part for block in MarkdownIt().parse(text) for part in block.children or ()]
-    assert not [part.content for part in parts if part.type == "html_inline"]
     links = [part.attrs["href"] for part in parts if part.type == "link_open"]
     return links, [part.attrs["src"] for part in parts if part.type == "image"]
 
@@ -34,6 +34,7 @@ def targets(text):
 def test_the_index_page_has_no_relative_link_or_picture():
     made = metadata(f"{REPOSITORY}/")
     release = f"v{posenc_core.__version__}"
+    assert not re.search(r"<(a|img)\b", made["readme"]["text"])
     links, pictures = targets(made["readme"]["text"])
     relative, drawn = targets((ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(relative) > 20
@@ -56,3 +57,17 @@ def test_an_address_that_is_none_is_refused():
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "`POSENC_REPOSITORY` must be like https://github.com/OWNER/posenc" in done.stdout + done.stderr
+
+
+def test_links_between_the_pages_lead_to_files_of_the_repository():
+    """As GitHub shows them: what the build of the documentation writes is not there."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [ROOT / name for name in tracked.stdout.splitlines()]
+    files = {path for name in names for path in (name, *name.parents)}
+    pages = [page for page in names if page.suffix == ".md" and "locale" not in page.parts]
+    assert ROOT / "CHANGELOG.md" in pages
+    for page in pages:
+        links, pictures = targets(page.read_text(encoding="utf-8"))
+        relative = [to.partition("#")[0] for to in (*links, *pictures) if not re.match(r"\w+:", to)]
+        lost = [to for to in relative if to and (page.parent / to).resolve() not in files]
+        assert not lost, f"{page.name}: {lost}"

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "support.py"
 @pytest.fixture(scope="module")
 def sections():
     page = runpy.run_path(str(PAGE))["support"]()
-    return {section.partition("\n")[0]: section for section in page.split("\n## ")[1:]}
+    return {section.partition("\n")[0]: section for section in f"\n{page}".split("\n## ")[1:]}
 
 
 def rows(section):

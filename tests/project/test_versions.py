@@ -1,6 +1,7 @@
-"""The table of supported versions agrees with `pyproject.toml` and with the constraints of the tests."""
+"""The tables of supported versions agree with `pyproject.toml` and with the constraints of the tests."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,14 @@ def test_the_versions_are_those_of_the_requirements(extra):
     assert set(bounds) == {oldest}
     file = ROOT / "constraints" / f"{'core' if extra == '–' else extra}.txt"
     assert f"{package}=={newest}" in file.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_generated_table_has_the_same_versions_and_each_python(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    lines = runpy.run_path(str(ROOT / "docs" / "versions.py"))["versions"]().splitlines()[2:]
+    found = {row[0]: row for row in (tuple(line.strip("| ").split(" | ")) for line in lines)}
+    assert {extra: row[:4] for extra, row in found.items()} == ROWS
+    classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PROJECT)
+    assert found["–"][4] == ", ".join(classifiers)
+    assert found["mxnet"][4] == "3.10, 3.11"
+    assert found["paddle"][4] == "3.10, 3.11, 3.12, 3.13"
