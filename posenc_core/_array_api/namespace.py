@@ -16,8 +16,8 @@ Namespace: TypeAlias = ModuleType
 class Array(Protocol):
     """An array of any framework: a shape, a dtype, slices and the arithmetic operators.
 
-    What operators return is not said: type checkers would compare it with this protocol once more for each overload of
-    NumPy's, without end.
+    Operators return `Any`: with `Array`, type checkers would compare each overload of NumPy's with this protocol, without
+    end.
     """
 
     @property
