@@ -16,8 +16,7 @@ Namespace: TypeAlias = ModuleType
 class Array(Protocol):
     """An array of any framework: a shape, a dtype, slices and the arithmetic operators.
 
-    Operators return `Any`: with `Array`, type checkers would compare each overload of NumPy's with this protocol, without
-    end.
+    Operators return `Any`: with `Array`, type checkers would compare NumPy's overloads with this protocol without end.
     """
 
     @property
