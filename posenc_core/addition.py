@@ -63,10 +63,7 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
 def combine_checked(x: A, rows: Array, how: str) -> A:
     """Return the result of `combine` for checked tokens and rows: `(length, dim)` or `(batch, length, dim)`."""
     rows = aligned(rows, x, seq_axis=-2)
-    if how == "concat":
-        return in_float32(_append, x, rows)
-    plain = x.dtype == rows.dtype == namespace_of(x).float32  # some libraries add no half precision on a CPU
-    return x + rows if plain else in_float32(operator.add, x, rows)
+    return in_float32(_append if how == "concat" else operator.add, x, rows)
 
 
 def _in_place(x: Any, rows: Any) -> bool:

@@ -120,6 +120,12 @@ class Caller(NamedTuple):
         optional = options.pop("is_optional", name in MAY_REFUSE)
         return TestCall(name, dtype, on_axes, num_queries, tokens, expected, optional, **options)
 
+    def consecutive(self, name: str, first: int, length: int, **options: Any) -> TestCall:
+        """Return a call in float32 at consecutive positions; where queries have their own, they are the last ones."""
+        positions = np.arange(first, first + length)
+        queries = positions[-(length // 3) :] if isinstance(self.encoding, PAIRS) else positions[:0]
+        return self.call(name, "float32", np.r_[queries, positions], len(queries), **options)
+
 
 def _on_axes(positions: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
     """Return positions that differ between the axes: as given, reversed, halved, and so on."""
@@ -149,19 +155,33 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
 
 def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int = 0) -> Iterator[TestCall]:
     """Yield calls of random sizes at random positions, far and near, of each kind of positions in turn."""
-    if isinstance(caller.encoding, PAIRS):
-        return
-    generator = np.random.default_rng(seed)
+    generator, kinds = np.random.default_rng(seed), _kinds(caller.encoding)
     dtypes = tuple(name for name in dtypes if name != "float16" or not isinstance(caller.encoding, XPos))  # overflows
     for number in range(RANDOM_CALLS):
-        kind, length = KINDS[number % len(KINDS)], int(generator.choice(SIZES))
+        kind, length = kinds[number % len(kinds)], int(generator.choice(SIZES))
         batch = int(generator.integers(1, 4))
         reach = min(end, int(2 ** generator.uniform(5, max(20, np.log2(end)))) + length)
         positions = _random_positions(generator, kind, (batch, min(length, end)), reach)
         heads = MANY_HEADS[int(generator.integers(len(MANY_HEADS)))]
-        dtype = str(generator.choice(("float32", *dtypes)))
-        call = caller.call(kind, dtype, positions, batch=batch, heads=heads, is_strided=bool(number % 2))
+        queries = _some(generator, positions) if isinstance(caller.encoding, PAIRS) else positions[..., :0]
+        dtype, sizes = str(generator.choice(("float32", *dtypes))), {"batch": batch, "heads": heads}
+        positions = np.concatenate([queries, positions], axis=-1)
+        call = caller.call(kind, dtype, positions, queries.shape[-1], **sizes, is_strided=bool(number % 2))
         yield call._replace(is_optional=call.is_optional or dtype != "float32")
+
+
+def _kinds(encoding: Encoding) -> tuple[str, ...]:
+    """Return the kinds of positions that a function for this encoding takes."""
+    if not isinstance(encoding, PAIRS):
+        return KINDS
+    return KINDS[:1] if getattr(encoding, "needs_all_keys", False) else KINDS[:4]  # one position for all rows
+
+
+def _some(generator: np.random.Generator, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the positions of up to 17 queries, one after the other among those of the keys."""
+    count = int(generator.integers(1, min(len(keys), 17) + 1))
+    first = int(generator.integers(0, len(keys) - count + 1))
+    return keys[first : first + count]
 
 
 def _random_positions(generator: np.random.Generator, kind: str, shape: tuple[int, int], end: int) -> npt.NDArray[Any]:

@@ -115,13 +115,12 @@ class Session:
             self._add(one)
 
     def check_surroundings(self, end: int) -> None:
-        """Check calls from two threads, and the compiled function at positions before `end`."""
-        for one in mistakes_of_threads(self.function, self.framework, self.caller):
-            self._add(one)
-        found, remark = mistakes_of_compiling(self.function, self.framework, self.caller, end)
-        for one in found:
-            self._add(one)
-        self.remarks += [] if remark is None else [remark]
+        """Check calls from two threads, and the compiled function, at positions before `end`."""
+        for mistakes_of in (mistakes_of_threads, mistakes_of_compiling):
+            found, remark = mistakes_of(self.function, self.framework, self.caller, end)
+            for one in found:
+                self._add(one)
+            self.remarks += [] if remark is None else [remark]
 
     def _answer(self, test_call: TestCall) -> CallResult:
         signature = self.caller.signature

@@ -164,4 +164,4 @@ def _resized(table: A, start: int, old: tuple[int, ...], new: tuple[int, ...], m
         [flat[:, rows, :]] if rows.stop > rows.start else [] for rows in (slice(0, start), slice(stop, count))
     )
     kept = xp.concat([*first, grid, *last], axis=1)
-    return xp.reshape(kept, (*outer, start + prod(new) + count - stop, dim))
+    return xp.reshape(kept, (*outer, shape_of(kept)[1], dim))
