@@ -60,7 +60,7 @@ class Value(ABC):  # noqa: B024 - its subclasses have abstract methods
         classes = {subclass.__name__: subclass for subclass in _concrete_classes(cls)}
         kind = data.get("kind")
         if not isinstance(kind, str) or kind not in classes:
-            near = get_close_matches(shown(kind)[1:-1], classes, n=3, cutoff=0.0)
+            near = get_close_matches(shown(kind).strip("'"), classes, n=3, cutoff=0.0)
             raise ValueError(f"`kind` must be a class of posenc, like {', '.join(near)}, got {shown(kind)}.")
         arguments = {name: _from_json(value) for name, value in data.items() if name != "kind"}
         known = signature(classes[kind]).parameters

@@ -21,6 +21,7 @@ from .._array_api.checks import (
 )
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.sequences import from_array
+from ..tables._rounding import rows_at_a_time
 
 Float64s = npt.NDArray[np.float64]
 
@@ -138,7 +139,7 @@ def first_off(
     start, limit = check_integer("start", start, minimum=0), check_integer("limit", limit, maximum=LIMIT)
     check_known("arithmetic", arithmetic, ARITHMETICS)
     radians, enough = _radians(rotary), 0.99 * by / rotary.attention_factor
-    for positions in _blocks(start, limit, most=_BLOCK // max(rotary.pairs, 1)):
+    for positions in _blocks(start, limit, most=rows_at_a_time(_BLOCK, rotary.pairs)):
         fast = radians[radians * positions[-1] * _RELATIVE_ERROR[arithmetic] > enough]
         angle_errors = np.abs(_angles(fast, positions, arithmetic) - np.outer(positions, fast)).max(axis=-1, initial=0)
         candidates = positions[angle_errors > enough]  # the error of a cosine or sine is at most that of its angle

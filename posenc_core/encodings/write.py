@@ -10,6 +10,7 @@ import numpy as np
 from .._array_api.checks import check_integer, shown
 from .._array_api.namespace import dtype_name
 from ..positions.sequences import LIMIT, sequence
+from ..tables._rounding import rows_at_a_time
 from .base import Tabular
 
 _BLOCK = 2**21  # entries: some 8 MiB
@@ -78,6 +79,6 @@ def _check_writable(table: Any) -> None:
 
 def _rows_at_a_time(out: tuple[Any, ...]) -> int:
     """Return the number of rows of a block, in whole chunks where the arrays have chunks."""
-    step = max(_BLOCK // max(table.shape[1] for table in out), 1)
+    step = rows_at_a_time(_BLOCK, max(table.shape[1] for table in out))
     chunks = getattr(out[0], "chunks", None)
     return max(step // chunks[0], 1) * int(chunks[0]) if chunks else step

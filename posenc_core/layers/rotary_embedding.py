@@ -89,7 +89,8 @@ class RotaryEmbedding(TableLayer):
         if positions is None and is_usual and encoding is self.encoding:
             rotated = self._rotated_by_kernel(q, k, start)
             if rotated is not None:
-                return rotated[0] if k is None else rotated
+                of_queries, *of_keys = rotated
+                return rotated if of_keys else of_queries
         if encoding.needs_attention:
             raise TypeError(rotates_in_attention(encoding))
         self.check_prepared("q", q, encoding.head_dim)

@@ -117,14 +117,16 @@ class TableLayer(BaseLayer):
     def _rows_of(self, x: Any, axis: int, start: Any, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         """Return the rows of positions on one axis, given, or counted from any kind of start."""
         sequence = sequence_axis(x, axis)
-        length, batch = shape_of(x)[sequence], batch_size(x, sequence)
+        length: Any = shape_of(x)[sequence]
+        batch = batch_size(x, sequence)
         if positions is None:
             start = parse_start(start, batch, self.backend)
-            if isinstance(start, int) and isinstance(length, int):
-                return self._rows_from(x, start, length, other)
-            if isinstance(start, np.ndarray) and isinstance(length, int):
-                return self._rows_at(x, start[..., None] + np.arange(length), other)
-            if isinstance(start, int) and other is None:
+            if isinstance(length, int):
+                if isinstance(start, int):
+                    return self._rows_from(x, start, length, other)
+                if isinstance(start, np.ndarray):
+                    return self._rows_at(x, start[..., None] + np.arange(length), other)
+            elif isinstance(start, int) and other is None:
                 stop = start + length
                 self.backend.check_length(stop, lambda: traced_limit(_num_rows(self.tables), self.encoding))
             return self._rows_at_traced(self.positions("positions", None, length, start, batch), other)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._fixed_point import VALUE_BITS, exact_cos_sin, high_precision
-from ._rounding import TableSpec
+from ._rounding import TableSpec, rows_at_a_time
 
 Integers: TypeAlias = npt.NDArray[np.object_]  # Python's, in units of 2**-200
 
@@ -21,7 +21,7 @@ _BLOCK = 2**16  # entries: big integers of one block take some ten megabytes
 
 def write_float64(spec: TableSpec) -> None:
     """Write tables of float64; an entry is off by half an ulp, and 2**-22 ulp if it is below 2**-125."""
-    step = max(_BLOCK // max(len(spec.factors), 1), 1)
+    step = rows_at_a_time(_BLOCK, len(spec.factors))
     for first_row in range(0, len(spec.positions), step):
         block = spec.part(slice(first_row, first_row + step))
         scales, unit = _scales(block)

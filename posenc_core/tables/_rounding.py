@@ -25,6 +25,11 @@ Positions: TypeAlias = npt.NDArray[Any]
 Table: TypeAlias = npt.NDArray[Any]  # float32 or float64
 
 
+def rows_at_a_time(entries: int, columns: int) -> int:
+    """Return how many rows a block of about this many entries has: at least one."""
+    return max(entries // max(columns, 1), 1)
+
+
 @dataclass(frozen=True)
 class Envelope:
     """The growth of a table along positions: column j is multiplied by `exp((position - center) * rates[j])`.

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._fixed_point import VALUE_ERROR, Frequencies, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
-from ._rounding import Table, round_or_recompute
+from ._rounding import Table, round_or_recompute, rows_at_a_time
 
 _BLOCK = 2**14  # cosines: float64 temporaries of this size fit into the second-level cache
 
@@ -27,7 +27,7 @@ def cosine_sums(distances: npt.NDArray[np.int64], frequencies: Frequencies) -> T
     array([2.       , 1.5402523], dtype=float32)
     """
     turns, count = turns_of(frequencies), len(frequencies)
-    step, sums = max(_BLOCK // count, 1), np.empty((len(distances), 1), np.float32)
+    step, sums = rows_at_a_time(_BLOCK, count), np.empty((len(distances), 1), np.float32)
     for first in range(0, len(distances), step):
         block = distances[first : first + step]
         angles, sizes, floor = wrapped_angles(block[:, None], turns)

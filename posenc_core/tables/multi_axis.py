@@ -26,7 +26,7 @@ from ._fixed_point import (
     high_precision,
     nearest_float32,
 )
-from ._rounding import Table, round_or_recompute
+from ._rounding import Table, round_or_recompute, rows_at_a_time
 from .sincos import DType, check_dtype
 
 MOST_TURNS = 2**64  # per position: products with positions are exact fractions of few bits
@@ -70,7 +70,7 @@ def cos_sin_of_sums(
         raise ValueError(f"`factors` must be one for each of {turns.shape[1]} features, got {len(factors)}.")
     turns = turns.astype(np.float64, copy=False)
     tables = np.empty((2, flat.shape[1], turns.shape[1]), check_dtype(dtype))
-    step = max(_BLOCK // max(turns.size, 1), 1)
+    step = rows_at_a_time(_BLOCK, turns.size)
     for first in range(0, flat.shape[1], step):
         rows = slice(first, first + step)
         write = _write_float64 if tables.dtype == np.float64 else _write

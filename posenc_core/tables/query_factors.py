@@ -68,7 +68,7 @@ def logarithms(counts: npt.NDArray[np.int64], dtype: DType = np.float32) -> Tabl
         with high_precision():
             return nearest_float32(int(Decimal(int(given[row])).ln() * 2**VALUE_BITS), error=VALUE_ERROR)
 
-    round_or_recompute(rounded, values[:, None], values[:, None] * 2.0**-48, exact)
+    round_or_recompute(rounded, values[:, None], np.ldexp(values, -48)[:, None], exact)
     return rounded.reshape(counts.shape)
 
 

@@ -25,7 +25,16 @@ from ._fixed_point import (
     wrapped_angles,
 )
 from ._float64 import write_float64
-from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth, round_or_recompute
+from ._rounding import (
+    Envelope,
+    Positions,
+    Table,
+    TableSpec,
+    float_factors,
+    growth,
+    round_or_recompute,
+    rows_at_a_time,
+)
 
 __all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
 
@@ -231,7 +240,7 @@ def _remaining_rows(consecutive: list[bool], length: int, rows: int) -> list[sli
 
 def _write(spec: TableSpec) -> None:
     """Write rows of any positions."""
-    step = max(_BLOCK // max(len(spec.factors), 1), 1)
+    step = rows_at_a_time(_BLOCK, len(spec.factors))
     for first_row in range(0, len(spec.positions), step):
         block = spec.part(slice(first_row, first_row + step))
         angles, error, floor = wrapped_angles(block.positions[:, None], block.turns)

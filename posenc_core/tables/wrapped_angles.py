@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._fixed_point import VALUE_ERROR, Frequencies, exact_angle, nearest_float32, turns_of, wrapped_angles
-from ._rounding import Positions, Table, round_or_recompute
+from ._rounding import Positions, Table, round_or_recompute, rows_at_a_time
 
 _BLOCK = 2**14  # entries: float64 temporaries of this size fit into the second-level cache
 
@@ -31,7 +31,7 @@ def angles_in_turn(positions: Positions, frequencies: Frequencies) -> Table:
            [-2.2831852],
            [-0.8939689]], dtype=float32)
     """
-    turns, step = turns_of(frequencies), max(_BLOCK // max(len(frequencies), 1), 1)
+    turns, step = turns_of(frequencies), rows_at_a_time(_BLOCK, len(frequencies))
     angles = np.empty((len(positions), len(frequencies)), np.float32)
     for first in range(0, len(positions), step):
         block = positions[first : first + step]
