@@ -1,13 +1,32 @@
 """Values on both sides of limits and conditions that samples of `nox -s mutants` showed untested."""
 
 from contextlib import nullcontext
+from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from posenc_core import Normalized, Sinusoidal, draw_augmentation
+from posenc_backends.numpy import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import (
+    Normalized,
+    PoPE,
+    RandomFourierFeatures,
+    ReRoPE,
+    Rotary,
+    Sinusoidal,
+    XPos,
+    draw_augmentation,
+)
+from posenc_core._array_api.namespace import namespace_of
+from posenc_core.encodings.base import Parameter
+from posenc_core.encodings.remapping import whole
 from posenc_core.encodings.scoring.base import Scoring
-from posenc_core.tables._angle_addition import are_consecutive
+from posenc_core.rotation import _rotate_block
+from posenc_core.tables._angle_addition import are_consecutive, block_length
+from posenc_core.tables._fixed_point import turns_of
+from posenc_core.tables._rounding import TableSpec, rows_at_a_time
+from posenc_core.tables.sincos import cos_sin
 
 from .test_bad_values import SWEEP
 
@@ -61,3 +80,116 @@ def test_seeds_have_32_bits(seed):
     for wrong in (-1, 2**32):
         with pytest.raises(ValueError, match="`seed`"):
             draw_augmentation(2, seed=(0, wrong), shift=0.5)
+
+
+def test_frequencies_are_finite_and_at_most_2_to_the_127():
+    largest = Decimal(2**127)
+    assert cos_sin([0.0], (largest,))[0].tolist() == [[1.0]]
+    for wrong in (Decimal(2**127 + 1), Decimal("inf"), Decimal("nan"), Decimal(-1)):
+        with pytest.raises(ValueError, match=r"`frequencies` must be finite, from 0 to 2\*\*127"):
+            cos_sin([0.0], (wrong,))
+
+
+def test_the_center_of_xpos_may_lie_as_far_as_a_key():
+    reach = XPos(head_dim=8, layout="half").reach
+    for center in (reach, -reach):
+        assert XPos(head_dim=8, layout="half", center=center).center == center
+        with pytest.raises(ValueError, match="`center` must lie within"):
+            XPos(head_dim=8, layout="half", center=np.nextafter(center, 2 * center))
+
+
+def test_a_backend_may_rotate_queries_and_keys_at_once(monkeypatch):
+    q, k = np.ones((1, 2, 3, 8), np.float32), np.ones((1, 1, 3, 8), np.float32)
+    for encoding, count in ((Rotary(head_dim=8, layout="half"), 1), (XPos(head_dim=8, layout="half"), 0)):
+        layer, calls = RotaryEmbedding(encoding), []
+        expected = layer(q, k, positions=np.arange(3))
+        monkeypatch.setattr(
+            type(layer.backend), "rotate_both", lambda *given, calls=calls: calls.append(given) or ("both",)
+        )
+        found = layer(q, k, positions=np.arange(3))
+        monkeypatch.undo()
+        assert len(calls) == count
+        assert found == ("both",) if count else np.array_equal(found[1], expected[1])
+
+
+def test_frequencies_of_random_features_are_radians_per_position():
+    encoding = RandomFourierFeatures(dim=8, scale=3.0, seed=5)
+    np.testing.assert_array_equal(encoding.angular_frequencies(), np.tile(encoding.mixture()[:, 0] * 2 * np.pi, 2))
+
+
+@pytest.mark.parametrize(("positions", "length"), [(511, 0), (512, 64), (1023, 64), (1024, 128)])
+def test_blocks_have_64_positions_or_more(positions, length):
+    factors = (Decimal(1),) * 4
+    spec = TableSpec(np.arange(positions), None, None, turns_of(factors), factors, None)
+    assert block_length(spec) == length
+
+
+@pytest.mark.parametrize(("entries", "columns", "rows"), [(100, 0, 100), (100, 1, 100), (100, 7, 14), (6, 7, 1)])
+def test_a_block_has_about_as_many_entries_and_at_least_one_row(entries, columns, rows):
+    assert rows_at_a_time(entries, columns) == rows
+
+
+def test_a_factor_of_0_makes_a_table_of_zeros():
+    for factor, expected in ((Decimal(0), 0.0), (Decimal(1), 1.0), (Decimal(2), 2.0)):
+        cos, sin = cos_sin(np.zeros(600, int), (Decimal(1), Decimal(2)), factor=factor)
+        assert (cos == expected).all()
+        assert not sin.any()
+
+
+@pytest.mark.parametrize(
+    "encoding", [ReRoPE(rotary=Rotary(head_dim=8, layout="half"), window=4), PoPE(head_dim=8, num_heads=2)]
+)
+def test_a_fused_kernel_is_not_asked_for_what_needs_scores(encoding, monkeypatch):
+    x = np.random.default_rng(0).standard_normal((1, 3, 16)).astype(np.float32)
+    plain, placed = (
+        MultiHeadAttention(16, 2, position=position) for position in (Rotary(head_dim=8, layout="half"), encoding)
+    )
+    expected = placed(x, x, x, causal=True)
+
+    def kernel(*_):
+        raise LookupError
+
+    monkeypatch.setattr(namespace_of(x), "fused_attention", kernel, raising=False)
+    with pytest.raises(LookupError):
+        plain(x, x, x, causal=True)
+    np.testing.assert_array_equal(placed(x, x, x, causal=True), expected)
+
+
+def test_positions_are_whole_if_all_are():
+    assert whole(np.array([1.0, -2.0])).dtype == np.int64
+    assert whole(np.array([1.0, 2.5])).dtype == np.float64
+
+
+def test_the_start_of_a_parameter_is_not_shown():
+    assert repr(Parameter(shape=(2,), start=abs)) == "Parameter(shape=(2,), std=1.0, mean=0.0)"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_each_start_of_a_batch_is_below_2_to_the_31(sign):
+    layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half")), np.ones((2, 3, 8), np.float32)
+    with pytest.raises(ValueError, match=r"`start` must be below 2\*\*31 in size"):
+        layer(x, start=np.array([0, sign * 2**31]))
+
+
+def test_rows_follow_positions_as_far_as_these_move():
+    """Positions of a gradient differ from the rows by 0; by more, the rows are those of the moved positions."""
+    encoding = Sinusoidal(dim=8)
+    layer, positions, moved = PositionalEncoding(8, encoding=encoding), np.arange(5.0), 0.375
+    (rows,), (slopes,) = encoding.rows(positions).values(), encoding.derivatives(positions).values()
+    layer.backend = SimpleNamespace(
+        **{name: getattr(layer.backend, name) for name in ("is_float64", "from_numpy", "to_numpy")},
+        stop_gradient=lambda given: given - moved,
+    )
+    found = layer.follow_positions(rows, [positions], slopes[None], encoding.angular_frequencies()[None])
+    np.testing.assert_allclose(found, encoding.table(positions + moved), atol=1e-6)
+
+
+def test_the_partners_of_channels_are_those_of_the_library():
+    """Partners of 0 leave each channel times the cosine; they are not asked for in half precision."""
+    library = SimpleNamespace(partners=lambda x, _: np.zeros_like(x), concat=np.concatenate, astype=np.ndarray.astype)
+    x, cos, sin = np.ones((3, 4)), np.full((3, 2), 0.5), np.ones((3, 2))
+    pairing = Rotary(head_dim=4, layout="half").pairing
+    np.testing.assert_array_equal(_rotate_block(library, x, cos, sin, pairing), 0.5 * x)
+    np.testing.assert_array_equal(
+        _rotate_block(library, np.float16(x), cos, sin, pairing), np.tile([-0.5, -0.5, 1.5, 1.5], (3, 1))
+    )

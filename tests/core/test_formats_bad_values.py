@@ -125,3 +125,91 @@ def test_a_key_may_be_missing_or_no_text(name):
         answer({other: FORMATS[name][other] for other in FORMATS[name] if other != key})
     for key in (None, 7, ("rotary_base",), "x" * 10**6):
         answer({**FORMATS[name], key: 1})
+
+
+ABOVE_0, ABOVE_1, FROM_0, FROM_1, FROM_2 = (0.5, 0), (1.5, 1), (0, -0.5), (1, 0.5), (2, 1)
+LEAST = {  # for each key, the least number that is tried and accepted, and one that is too small
+    "gguf": {
+        "rope.freq_base": ABOVE_1, "rope.scaling.factor": FROM_0, "rope.scaling.original_context_length": FROM_2,
+        "rope.scaling.yarn_beta_slow": ABOVE_0, "rope.scaling.yarn_log_multiplier": FROM_0,
+        "rope.scaling.attn_factor": ABOVE_0, "rope.scaling.alpha": FROM_0,
+    },
+    "gguf, two bases": {"attention.sliding_window": (0, -1)},
+    "gguf, three axes": {"rope.scale_linear": FROM_0},
+    "gguf, two tensors": {
+        "context_length": (1, 0), "rope.scaling.original_context_length": FROM_2, "rope.scaling.attn_factor": ABOVE_0,
+    },
+    "megatron": {"rotary_base": ABOVE_1, "rotary_percent": ABOVE_0, "rope_scaling_factor": FROM_1},
+    "megatron, axes": {"rotary_seq_len_interpolation_factor": (1, 0)},
+    "megatron, latent": {
+        "rotary_scaling_factor": FROM_1, "mscale": FROM_0, "mscale_all_dim": FROM_0, "beta_slow": ABOVE_0,
+        "original_max_position_embeddings": FROM_2,
+    },
+    "params": {
+        "dim": (1, 0), "n_heads": (1, 0), "n_kv_heads": (1, 0), "rope_theta": ABOVE_1, "rope_scaling_factor": FROM_1,
+        "rope_high_freq_factor": FROM_1,
+    },
+}  # fmt: skip
+
+
+def full_key(config, key):
+    """Return a key as the config has it, with the architecture of a GGUF file before it."""
+    return f"{config['general.architecture']}.{key}" if "general.architecture" in config else key
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in LEAST.items() for key in keys])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_least_number_of_a_key_is_accepted_and_none_below_it(name, key):
+    config, (least, less) = FORMATS[name], LEAST[name][key]
+    assert isinstance(load_rope(config | {full_key(config, key): least}), Rotary)
+    with pytest.raises(ValueError, match=f"^`{key}` must be "):
+        load_rope(config | {full_key(config, key): less})
+
+
+DEFAULTS = {
+    "gguf": {
+        "rope.scaling.yarn_beta_fast": 32, "rope.scaling.yarn_beta_slow": 1, "rope.scaling.attn_factor": 1,
+        "rope.scaling.yarn_log_multiplier": 0,
+    },
+    "megatron": {
+        "rotary_base": 10000, "rotary_percent": 1, "rope_scaling_factor": 8, "rotary_seq_len_interpolation_factor": 1,
+    },
+    "megatron, axes": {"rotary_base": 10000, "rotary_percent": 1},
+    "megatron, latent": {
+        "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1, "mscale": 1, "mscale_all_dim": 0,
+    },
+    "params": {"rope_scaling_factor": 8, "rope_high_freq_factor": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_key_that_is_left_out_has_its_default(name):
+    whole = {full_key(FORMATS[name], key): default for key, default in DEFAULTS[name].items()}
+    for key, default in whole.items():
+        lacking = {other: value for other, value in FORMATS[name].items() if other != key}
+        assert answer(lacking | {key: default}) == answer(lacking) is not None, key
+    lacking = {other: value for other, value in FORMATS[name].items() if other not in whole}
+    assert answer(lacking | whole) == answer(lacking) is not None
+
+
+@pytest.mark.parametrize("name", ["megatron", "megatron, axes"])
+def test_a_factor_of_1_scales_nothing(name):
+    key = "rotary_seq_len_interpolation_factor"
+    config = FORMATS[name] | {"use_rope_scaling": False}
+    assert answer(config | {key: 1}).scaling is None
+    assert answer(config | {key: 2}).scaling is not None
+
+
+def test_the_usual_bounds_of_yarn_in_a_file_are_no_news():
+    """llama.cpp does not read them for this architecture, which is said if they are other than the usual ones."""
+    config = {key: value for key, value in FORMATS["gguf"].items() if "attn_factor" not in key}
+    config = {key.replace("mistral3", "llama"): value for key, value in config.items()}
+    config |= {"general.architecture": "llama", "llama.rope.dimension_count": 64}
+    config["llama.rope.scaling.yarn_log_multiplier"] = 0.0
+    usual = {"llama.rope.scaling.yarn_beta_fast": 32.0, "llama.rope.scaling.yarn_beta_slow": 1.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_rope(config | usual)
+    for key in usual:
+        with pytest.warns(UserWarning, match="is used: llama.cpp does not read it"):
+            load_rope(config | usual | {key: 3.0})

@@ -10,6 +10,7 @@ from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.models import MODELS as FACTS
+from posenc_core.huggingface.towers import TOWERS as TOWER_FACTS
 
 FOLDER = Path(__file__).with_name("published")
 MODELS, TOWERS, DIFFUSERS, TIMM = (
@@ -77,6 +78,12 @@ def test_the_default_config_of_each_model_type(name):
 def test_positions_of_the_patches_of_each_tower(name):
     found = vision_positions({"model_type": name}, [(4, 20)], part=None, **TOWERS[name]["options"])
     np.testing.assert_array_equal(found, TOWERS[name]["positions"])
+
+
+@pytest.mark.parametrize("name", TOWERS)
+def test_numbers_that_a_tower_lacks_are_those_of_its_default_config(name):
+    completed = TOWER_FACTS[name].completed({})
+    assert {key: completed[key] for key in TOWERS[name]["defaults"]} == TOWERS[name]["defaults"]
 
 
 @pytest.mark.parametrize("name", TOWERS)

@@ -6,6 +6,7 @@ An answer is an encoding, positions, or an error, and the warnings. After a chan
 
 import json
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from posenc_core.huggingface import load_position, load_query_scale, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import diffusers_positions
+from posenc_core.huggingface.models import MODELS as FACTS
 from posenc_core.huggingface.timm import timm_positions
 
 from .test_formats_gguf import ANSWERS as GGUF
@@ -73,6 +75,7 @@ CONFIGS = {
     },
     **{f"tower, {name}": PUBLISHED[name]["config"] for name in TOWERS_TRIED},
 }  # fmt: skip
+LAYERS = (None, "full_attention", "sliding_attention")
 OTHERS = (None, 0, 1, 2, 3, 0.5, 1e9, True, "x", [1, 2])
 SHORT = 120  # characters of a recorded answer
 
@@ -141,6 +144,19 @@ def answers(config):
     return {said: joined(names) for said, names in by_answer.items()}
 
 
+def bare():
+    """Return the answers of each known model to a config with sizes alone: for all layers, or for those of one type."""
+    sizes = {"hidden_size": 12288, "num_attention_heads": 48}
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in FACTS:
+            configs = ({"model_type": name} | more for more in (sizes, sizes | {"head_dim": 128}))
+            said = [attempt(partial(load_rope, layer_type=kind), config) for config in configs for kind in LAYERS]
+            found[name] = list(dict.fromkeys(said))
+    return found
+
+
 def joined(names):
     """Return names of variants as text, those of the same key together."""
     by_key = {}
@@ -159,10 +175,14 @@ def test_each_config_and_its_variants_have_the_recorded_answers(name, record):
     assert answers(CONFIGS[name]) == record[name]
 
 
+def test_facts_of_models_are_those_that_configs_without_them_have(record):
+    assert bare() == record["bare"]
+
+
 def test_nothing_else_is_recorded(record):
-    assert record.keys() == CONFIGS.keys()
+    assert record.keys() == CONFIGS.keys() | {"bare"}
 
 
 if __name__ == "__main__":
-    found = {name: answers(config) for name, config in CONFIGS.items()}
+    found = {name: answers(config) for name, config in CONFIGS.items()} | {"bare": bare()}
     RECORDED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -92,13 +92,15 @@ def cut(config, kept):
 
 
 def towers():
-    """Return the positions of patches for each vision tower by its default config."""
+    """Return for each vision tower the positions of patches by its default config, and the numbers in that config."""
     found = {}
-    for name in TOWERS:
+    for name, tower in TOWERS.items():
         options = {"merge_sizes": [2]} if name == "video_llama_3_vision" else {}
         options |= {"layer_type": "full_attention"} if name == "sam3_vit_model" else {}
         positions = vision_positions({"model_type": name}, GRIDS, part=None, **options)
-        found[name] = {"options": options, "positions": positions.tolist()}
+        config = default_config(name)
+        defaults = {key: config[key] for key in tower.defaults if key in config}
+        found[name] = {"options": options, "defaults": defaults, "positions": positions.tolist()}
     return found
 
 
