@@ -16,10 +16,10 @@ from .calls import Caller, TestCall
 from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake
 from .mistakes import Mistake
-from .signatures import PolarQueriesAndKeys, RotateQueriesAndKeys, ScaleQueries, Signature
+from .signatures import SUMS, OfPairs, PolarQueriesAndKeys, RotateQueriesAndKeys, ScaleQueries, Signature
 
 POSITIONS = np.arange(3, 8)  # so near that float32 angles are right
-STEP = 1e-5  # of central differences, which are off by about 1e-10 there
+STEP = 2.0**-14  # of differences: their error is below 1e-7 even where scores are curved
 Causes = dict[str, Mistake | None]  # by output
 
 
@@ -35,10 +35,13 @@ def gradient_mistakes(
         dtypes: dtypes of tokens that it accepts.
         causes: the mistakes that results have; their gradients are those of what is computed with the mistake.
     """
-    for number, output in enumerate(caller.signature.outputs):
+    outputs, of_pairs = caller.signature.outputs, isinstance(caller.signature, OfPairs)
+    for number in range(2 if of_pairs else len(outputs)):
         for dtype in dtypes:
             call = caller.call("gradient", dtype, POSITIONS)
-            candidates = _candidates(call, causes.get(output))
+            if of_pairs:
+                call = caller.call("gradient", dtype, np.r_[POSITIONS[-2:], POSITIONS], 2, batch=1, heads=(2, 2))
+            candidates = _candidates(call, causes.get(outputs[0 if of_pairs else number]))
             found = _mistake(function, framework, caller.signature, call, candidates, number)
             if found is not None:
                 yield found
@@ -57,13 +60,17 @@ def _mistake(
     candidates: list[Candidate],
     number: int,
 ) -> FoundMistake | None:
-    outputs = (signature.outputs[number],) if len(signature.outputs) > 1 else ()
+    outputs = (("queries", "keys")[number],) if len(call.tokens) > 1 else ()
     *lead, width = call.tokens[number].shape
-    shape = (*lead, getattr(signature.encoding, "widening", 1) * width)
+    shape: tuple[int, ...] = (*lead, getattr(signature.encoding, "widening", 1) * width)
+    if isinstance(signature, OfPairs):
+        shape = signature.results(call.expected, call.tokens, 0)[0].shape
     weights = ROUNDED["bfloat16"](np.random.default_rng(1).standard_normal(shape)).astype(np.float64)
     for candidate in candidates:
         right = _right_gradient(signature, candidate, call, weights, number)
-        magnitude = np.full_like(right, np.abs(right).max())
+        if not right.any():
+            return None  # the result does not depend on this array
+        magnitude = np.full_like(right, np.abs(right).max() * (SUMS if isinstance(signature, OfPairs) else 1))
         limit = LIMIT if candidate is call.expected else MATCH_LIMIT + POSITIONS.max()
         for time in ("", "the second time, "):
             try:
@@ -89,7 +96,9 @@ def _right_gradient(
     if isinstance(signature, ScaleQueries):
         return signature.results(candidate, (weights,), 0)[0]
     if isinstance(signature, PolarQueriesAndKeys):
-        return _differences(signature, candidate, call, weights, number)
+        return _by_channel(signature, candidate, call, weights, number)
+    if isinstance(signature, OfPairs):
+        return _by_number(signature, candidate, call, weights, number)
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
     encoding: Any = candidate.encoding
@@ -98,6 +107,19 @@ def _right_gradient(
     tables = candidate.tables()
     cos, sin = (table[..., : encoding.pairs] for table in (tables[2:] if number and len(tables) == 4 else tables[:2]))
     return np.asarray(rotate_pairs(weights, cos, -sin, pairing=encoding.pairing.inverse))
+
+
+def _by_number(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
+    """Return central differences in float64 for each number, which are exact where the results are linear."""
+    result = np.empty_like(call.tokens[number])
+    for at in np.ndindex(*result.shape):
+        sums = []
+        for step in (STEP, -STEP):
+            tokens = [x.copy() for x in call.tokens]
+            tokens[number][at] += step
+            sums.append((weights * signature.results(candidate, tuple(tokens), 0)[0]).sum())
+        result[at] = (sums[0] - sums[1]) / (2 * STEP)
+    return result
 
 
 def _transposed(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
@@ -110,10 +132,8 @@ def _transposed(signature: Signature, candidate: Candidate, call: TestCall, weig
     return result
 
 
-def _differences(
-    signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int
-) -> Float64s:
-    """Return central differences of float64: each token alone determines its results."""
+def _by_channel(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
+    """Return central differences in float64 where each token alone determines its results."""
     gradient = np.empty_like(call.tokens[number])
     for channel in range(gradient.shape[-1]):
         results = []

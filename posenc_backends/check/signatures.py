@@ -49,7 +49,6 @@ class Signature(ABC):
     name: ClassVar[str]
     has_angles: ClassVar[bool] = True
     has_tokens: ClassVar[bool] = True  # if not, the function has no gradient and no other dtype
-    has_gradients: ClassVar[bool] = True  # whether gradients are asked for
     outputs: ClassVar[tuple[str, ...]] = ("result",)
 
     def tokens(
@@ -241,12 +240,16 @@ class Bias(Signature):
         return np.full_like(results, np.abs(results).max(initial=0)) if self.encoding.parameters() else np.abs(results)
 
 
-class Scores(Signature):
+class OfPairs(Signature):
+    """`(q, k, query_positions, key_positions) -> a number for each pair`, `(batch, heads, queries, keys)`."""
+
+    has_angles = False
+
+
+class Scores(OfPairs):
     """`(q, k, query_positions, key_positions) -> what is added to the scores`, `(batch, heads, queries, keys)`."""
 
     name = "scores"
-    has_angles = False
-    has_gradients = False
 
     def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
         lengths = num_queries, shape[1] - num_queries
@@ -260,12 +263,10 @@ class Scores(Signature):
         return np.full_like(results, unit * np.abs(results).max(initial=0))
 
 
-class Products(Signature):
+class Products(OfPairs):
     """`(q, k, query_positions, key_positions) -> products`, `(batch, heads, queries, keys)`, 0 for hidden keys."""
 
     name = "products"
-    has_angles = False
-    has_gradients = False
 
     def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
         lengths = num_queries, shape[1] - num_queries
