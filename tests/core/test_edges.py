@@ -19,6 +19,7 @@ from posenc_core import (
     draw_augmentation,
 )
 from posenc_core._array_api.namespace import namespace_of
+from posenc_core._array_api.numpy_kernel import PART, _parts
 from posenc_core.encodings.base import Parameter
 from posenc_core.encodings.remapping import whole
 from posenc_core.encodings.scoring.base import Scoring
@@ -193,3 +194,22 @@ def test_the_partners_of_channels_are_those_of_the_library():
     np.testing.assert_array_equal(
         _rotate_block(library, np.float16(x), cos, sin, pairing), np.tile([-0.5, -0.5, 1.5, 1.5], (3, 1))
     )
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        ((5 * PART,), 1),  # never within a row
+        ((4, PART), 4),
+        ((7, PART // 3), 3),
+        ((2, 3, PART), 6),
+        ((4, 3, PART // 6), 2),
+    ],
+)
+def test_large_arrays_are_rotated_in_parts(shape, parts):
+    found = list(_parts(shape))
+    assert len(found) == parts
+    counted = np.zeros(shape, np.uint8)
+    for part in found:
+        counted[part] += 1
+    assert (counted == 1).all()

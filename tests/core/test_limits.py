@@ -23,6 +23,7 @@ from posenc_core import (
 )
 from posenc_core.analysis.differences import difference
 from posenc_core.attention import blockwise
+from posenc_core.formats import gguf_file
 from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
 from posenc_core.formats.params import from_params
@@ -31,6 +32,8 @@ from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.position_facts import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
 from posenc_core.scaling import Proportional
+
+from .gguf_writer import gguf_bytes
 
 
 def test_a_last_block_of_one_query_sees_its_own_key():
@@ -114,6 +117,39 @@ def test_a_file_of_the_shortest_entries_is_not_taken_as_damaged(tmp_path, kind, 
     path = tmp_path / "short.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, *counts) + count * entry)
     assert read_gguf(path) == {}
+
+
+KEPT, OTHER = "llama.rope.dimension_sections", "tokenizer.ggml.tokens"
+
+
+@pytest.mark.parametrize(
+    ("constant", "limit", "made", "message"),
+    [
+        (None, 2**16, lambda size: gguf_bytes({"x" * size: 1}), "announces a name of"),
+        ("MAX_KEYS", 3, lambda size: gguf_bytes({f"key {i}": 1 for i in range(size)}), "announces 4 keys"),
+        ("MAX_TENSORS", 3, lambda size: gguf_bytes({}, {f"{i}": [1.0] for i in range(size)}), "announces 4 tensors"),
+        ("MAX_ITEMS", 3, lambda size: gguf_bytes({OTHER: ["x"] * size}), "announces a list of 4 strings"),
+        ("MAX_TEXT", 3, lambda size: gguf_bytes({}, {"rope_freqs.weight": [1.0] * size}), "announces 4 values"),
+        (None, 2**20, lambda size: gguf_bytes({"general.alignment": 2 * size - 2**20}), "has an alignment"),
+    ],
+    ids=["name", "keys", "tensors", "strings", "values", "alignment"],
+)
+def test_a_file_is_read_up_to_each_limit(tmp_path, monkeypatch, constant, limit, made, message):
+    if constant is not None:
+        monkeypatch.setattr(gguf_file, constant, limit)
+    path = tmp_path / "model.gguf"
+    for size in (limit, limit + 1):
+        path.write_bytes(made(size))
+        with nullcontext() if size == limit else pytest.raises(gguf_file.DamagedError, match=message):
+            read_gguf(path)
+
+
+def test_a_list_is_kept_up_to_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(gguf_file, "MAX_KEPT", 3)
+    path = tmp_path / "model.gguf"
+    for size in (3, 4):
+        path.write_bytes(gguf_bytes({KEPT: [1] * size}))
+        assert (KEPT in read_gguf(path)) == (size == 3)
 
 
 def test_no_pair_with_axes_stands_still():

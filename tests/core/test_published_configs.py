@@ -8,7 +8,7 @@ import pytest
 
 from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_position, load_rope, vision_positions
-from posenc_core.huggingface.diffusers import diffusers_positions
+from posenc_core.huggingface.diffusers import RULES, diffusers_positions
 from posenc_core.huggingface.models import MODELS as FACTS
 from posenc_core.huggingface.towers import TOWERS as TOWER_FACTS
 
@@ -84,6 +84,16 @@ def test_positions_of_the_patches_of_each_tower(name):
 def test_numbers_that_a_tower_lacks_are_those_of_its_default_config(name):
     completed = TOWER_FACTS[name].completed({})
     assert {key: completed[key] for key in TOWERS[name]["defaults"]} == TOWERS[name]["defaults"]
+
+
+@pytest.mark.parametrize("name", DIFFUSERS)
+def test_numbers_that_a_config_of_diffusers_lacks_are_those_of_its_class(name):
+    defaults = json.loads(json.dumps(dict(RULES[name].defaults)))
+    config = DIFFUSERS[name]["config"].items()
+    recorded = {key: value for key, value in config if key in defaults and value is not None}  # None: computed
+    assert recorded == {key: defaults[key] for key in recorded} | (
+        {RULES[name].needs: True} if RULES[name].needs else {}
+    )
 
 
 @pytest.mark.parametrize("name", TOWERS)
