@@ -16,10 +16,13 @@ from posenc_core import (
     Rotary,
     Sinusoidal,
     XPos,
+    YaRN,
     draw_augmentation,
 )
 from posenc_core._array_api.namespace import namespace_of
 from posenc_core._array_api.numpy_kernel import PART, _parts
+from posenc_core.analysis.differences import first_off
+from posenc_core.analysis.same import _longest
 from posenc_core.encodings.base import Parameter
 from posenc_core.encodings.remapping import whole
 from posenc_core.encodings.scoring.base import Scoring
@@ -213,3 +216,16 @@ def test_large_arrays_are_rotated_in_parts(shape, parts):
     for part in found:
         counted[part] += 1
     assert (counted == 1).all()
+
+
+@pytest.mark.parametrize(("factor", "position"), [(0.625, 1), (0.5, None), (0.4, None)])
+def test_small_factors_are_never_a_large_bound_apart(factor, position):
+    """Two factors are at most their sum apart: half a turn at position 1 makes 1.25, 1 and 0.8."""
+    assert first_off(factor, factor, np.pi, 1.0) == position
+
+
+@pytest.mark.parametrize(("stated", "longest"), [({}, 4096), (1, 4096), (2, 2), (100, 100)])
+def test_the_longest_length_is_that_of_the_config_or_of_its_scaling(stated, longest):
+    rotary = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4, original_max_position_embeddings=1024))
+    config = {"max_position_embeddings": stated} if stated else {}
+    assert _longest(rotary, None, (config, {})) == longest

@@ -10,6 +10,7 @@ from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import RULES, diffusers_positions
 from posenc_core.huggingface.models import MODELS as FACTS
+from posenc_core.huggingface.timm import timm_positions
 from posenc_core.huggingface.towers import TOWERS as TOWER_FACTS
 
 FOLDER = Path(__file__).with_name("published")
@@ -188,3 +189,4 @@ def test_each_class_of_diffusers_and_what_its_config_leaves_out(name):
 def test_an_architecture_of_timm_has_the_arguments_of_its_function(name):
     named, given = {"architecture": name}, {"architecture": "eva_of_ones_own", "model_args": TIMM[name]}
     assert load_rope(named) == load_rope(given)
+    np.testing.assert_array_equal(*(timm_positions(config, height=4, width=6) for config in (named, given)))
