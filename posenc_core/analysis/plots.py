@@ -204,7 +204,7 @@ def _plot_bias(panels: Any, encoding: Alibi | Sandwich, length: int) -> None:
     curves.set(title="bias by distance", xlabel="distance", ylabel="bias")
     curves.legend(loc="lower left")
     by_head = "slope" if isinstance(encoding, Alibi) else "factor"
-    slopes.semilogy(encoding.constants(1)[f"{by_head}s"], "o-")
+    slopes.semilogy(encoding.constants(length)[f"{by_head}s"], "o-")
     slopes.set(title=f"{by_head}s", xlabel="head", ylabel=by_head)
     middle.set(title=f"bias of query {length // 2}", xlabel="key", ylabel="bias")
 

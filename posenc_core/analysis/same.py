@@ -274,7 +274,7 @@ def _longest(
     stretched = [0]
     for scaling in (getattr(one, "scaling", None) for one in (a, b)):
         original, factor = (getattr(scaling, name, None) for name in ("original_max_position_embeddings", "factor"))
-        if original and factor and (isinstance(scaling, DynamicNTK) or max(stated, default=0) < 2):
+        if original and factor and (isinstance(scaling, DynamicNTK) or all(one < 2 for one in stated)):
             stretched.append(round(original * factor))
     longest = max(stated + limits + stretched)
     return min(longest, LIMIT) if longest > 1 else LONGEST

@@ -98,8 +98,9 @@ def diagonal(segments: Iterable[int | tuple[int, int, int]], *, spacing: float =
     parts: list[npt.NDArray[Any]] = [np.zeros((3, 0), np.int64)]
     start: float = 0
     for sizes in _checked(segments, 3):
-        cells: npt.NDArray[Any] = grid(*sizes) if len(sizes) > 1 else np.tile(sequence(*sizes), (3, 1))
-        if len(sizes) > 1:
+        is_grid = len(sizes) == 3
+        cells: npt.NDArray[Any] = grid(*sizes) if is_grid else np.tile(sequence(*sizes), (3, 1))
+        if is_grid:
             if (sizes[0] - 1) * step >= LIMIT:
                 raise ValueError(f"`spacing` must keep positions below 2**31, got {shown(spacing)}.")
             time, middle = cells[0] * step, [[(size - 1) // 2] for size in sizes[1:]]

@@ -114,7 +114,7 @@ def cos_sin_of_float32(
     if np.abs(angles).max(initial=0) >= 2**31:
         raise ValueError(f"`positions` × frequencies must be below 2**31 radians, got {np.abs(angles).max():g}.")
     cos, sin = cos_sin(angles, (_ONE,), factor=factor, dtype=dtype)
-    return cos[..., 0], sin[..., 0]
+    return cos.reshape(angles.shape), sin.reshape(angles.shape)
 
 
 def angles_of_float32(positions: Positions, frequencies: Frequencies) -> Table:
