@@ -259,7 +259,9 @@ def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: _Addi
     """
     xp, position = namespace_of(q), additions.position
     scores = scored(q, k, scale_of(q, position), **additions._asdict())
-    max_score, weights = partial_softmax(scores + summed[0] if summed else scores)
+    for later in summed:
+        scores = scores + later
+    max_score, weights = partial_softmax(scores)
     values = xp.matmul(weights, v)
     added = None if position is None else position.values(weights)
     if added is not None:

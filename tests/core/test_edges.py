@@ -19,13 +19,14 @@ from posenc_core import (
     YaRN,
     draw_augmentation,
 )
-from posenc_core._array_api.namespace import namespace_of
+from posenc_core._array_api.namespace import aligned_by_head, namespace_of
 from posenc_core._array_api.numpy_kernel import PART, _parts
 from posenc_core.analysis.differences import first_off
 from posenc_core.analysis.same import _longest
 from posenc_core.encodings.base import Parameter
 from posenc_core.encodings.remapping import whole
 from posenc_core.encodings.scoring.base import Scoring
+from posenc_core.huggingface.parts import _nested
 from posenc_core.rotation import _rotate_block
 from posenc_core.tables._angle_addition import are_consecutive, block_length
 from posenc_core.tables._fixed_point import turns_of
@@ -133,6 +134,11 @@ def test_a_block_has_about_as_many_entries_and_at_least_one_row(entries, columns
     assert rows_at_a_time(entries, columns) == rows
 
 
+def test_a_factor_is_not_negative():
+    with pytest.raises(ValueError, match=r"`factor` must be finite, from 0 to 2\*\*127"):
+        cos_sin(np.zeros(2, int), (Decimal(1),), factor=Decimal("-0.5"))
+
+
 def test_a_factor_of_0_makes_a_table_of_zeros():
     for factor, expected in ((Decimal(0), 0.0), (Decimal(1), 1.0), (Decimal(2), 2.0)):
         cos, sin = cos_sin(np.zeros(600, int), (Decimal(1), Decimal(2)), factor=factor)
@@ -229,3 +235,14 @@ def test_the_longest_length_is_that_of_the_config_or_of_its_scaling(stated, long
     rotary = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4, original_max_position_embeddings=1024))
     config = {"max_position_embeddings": stated} if stated else {}
     assert _longest(rotary, None, (config, {})) == longest
+
+
+def test_tables_of_heads_fit_tokens_with_axes_between():
+    table = np.arange(48.0).reshape(2, 3, 4, 2)
+    fitting = aligned_by_head(table, np.zeros((2, 5, 3, 4, 8)), seq_axis=-2)
+    np.testing.assert_array_equal(fitting, table[:, None])
+
+
+def test_nested_configs_have_a_model_type_or_the_usual_name():
+    config = {"decoder": {"model_type": "llama"}, "sampling": {"top_k": 3}, "audio_config": {"width": 8}}
+    assert [name for name, _ in _nested(config, "any")] == ["decoder", "audio_config"]

@@ -144,6 +144,14 @@ def test_a_file_is_read_up_to_each_limit(tmp_path, monkeypatch, constant, limit,
             read_gguf(path)
 
 
+def test_a_file_that_ends_within_what_is_not_kept_is_damaged(tmp_path):
+    path, whole = tmp_path / "model.gguf", gguf_bytes({OTHER: [2**32 - 1] * 8}).rstrip(b"\0")
+    for content in (whole, whole[:-1]):
+        path.write_bytes(content)
+        with nullcontext() if content is whole else pytest.raises(gguf_file.DamagedError, match="ends at byte"):
+            read_gguf(path)
+
+
 def test_a_list_is_kept_up_to_its_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(gguf_file, "MAX_KEPT", 3)
     path = tmp_path / "model.gguf"
