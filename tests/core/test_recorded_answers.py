@@ -149,7 +149,8 @@ def bare(name):
     sizes = {"model_type": name, "hidden_size": 12288, "num_attention_heads": 48}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        configs = (sizes, sizes | {"head_dim": 128})
+        plain = {"rope_parameters": {"rope_type": "default"}}
+        configs = (sizes, sizes | {"head_dim": 128}, sizes | plain)
         said = [attempt(partial(load_rope, layer_type=kind), config) for config in configs for kind in LAYERS]
     return list(dict.fromkeys(said))
 
