@@ -32,7 +32,7 @@ def log_sigmoid(x: Array) -> Array:
     """
     check_floating("x", x)
     xp = namespace_of(x)
-    return xp.minimum(x, xp.zeros_like(x)) - xp.log(xp.exp(-xp.abs(x)) + 1)
+    return xp.minimum(x, xp.zeros_like(x)) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
 def sums_to_last(x: Array) -> Array:
