@@ -46,7 +46,10 @@ take = tf.gather
 
 def arange(stop: Any, /, *, device: Any = None) -> tf.Tensor:
     """Return `0 … stop - 1`, where TensorFlow puts them."""
-    return tf.range(stop)
+    try:
+        return tf.range(stop)
+    except tf.errors.InvalidArgumentError as error:  # as the other libraries raise
+        raise ValueError("`stop` must be at least 0.") from error
 
 
 def asarray(x: Any, /, *, device: Any = None) -> tf.Tensor:

@@ -59,8 +59,8 @@ def _as_int(value: Any) -> int | None:
     if isinstance(value, bool) or is_of_other_type or getattr(value, "ndim", 0) != 0:
         return None
     try:
-        return operator.index(value)
-    except TypeError:
+        return operator.index(value) if dtype_of(value) is None else int(value)  # MXNet's scalars have no `__index__`
+    except (TypeError, ValueError):  # the second of tracers of MLX
         return None
 
 

@@ -16,6 +16,7 @@ from .._array_api.checks import (
     check_numbers,
     check_rank,
     host_array,
+    is_specialized,
     is_static,
     named,
     shown,
@@ -154,14 +155,15 @@ def counted_from(start: Any, length: Any) -> Any:
     Args:
         start: the first position of each row, for example the number of tokens in its KV cache; a list, or an array of
             any library, traced or not.
-        length: the number of positions, an integer or a scalar of the library.
+        length: the number of positions, an integer or a scalar of the library. A traced scalar is not checked, and
+            needs a library that compiles arrays of unknown length, as TensorFlow does.
     Returns:
         int64 in the library of `start`, a NumPy array for a list; int32 where the library counts in it, as JAX and
         TensorFlow do, which start at most at `2**31 - length`.
     Raises:
         TypeError: if `start` is not made of integers, or of uint32 or uint64 in a library other than NumPy, or `length`
             is not an integer.
-        ValueError: if `length` is negative, or a NumPy array or a list counts past 2**63.
+        ValueError: if `length` is negative and not traced, or a NumPy array or a list counts past 2**63.
 
     >>> counted_from([0, 5], 3)
     array([[0, 1, 2],
@@ -232,16 +234,19 @@ def _as_array(name: str, values: Any) -> Any:
 
 
 def _steps(length: Any, start: Array) -> Array:
-    """Return `0 … length - 1` for an integer, or for a scalar of a tracer."""
+    """Return `0 … length - 1` for an integer, or for a scalar of the library or a tracer."""
     is_python = type(length).__module__ == "builtins" or isinstance(length, (Number, str, np.ndarray, np.generic))
     if is_python or getattr(length, "ndim", 0) != 0:
-        length = check_integer("length", length, minimum=0, maximum=LIMIT)
-    elif hasattr(length, "dtype"):
+        return arange_like(check_integer("length", length, minimum=0, maximum=LIMIT), like=start)
+    if hasattr(length, "dtype"):
         check_numbers("length", length, kinds=("int", "uint"))
     try:
-        return arange_like(length, like=start)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"`length` must be an integer, got {shown(length)}.") from error
+        steps = arange_like(length, like=start)
+    except (TypeError, ValueError):  # some libraries take no scalar of their own, or no negative one
+        return arange_like(check_integer("length", length, minimum=0, maximum=LIMIT), like=start)
+    if is_specialized(steps.shape[0], steps) and steps.shape[0] == 0:  # others take negative scalars as 0
+        check_integer("length", length, minimum=0)
+    return steps
 
 
 def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:

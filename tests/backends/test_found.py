@@ -20,3 +20,13 @@ def test_only_integers_are_lengths(backend, length):
     given = None if length is None else backend.from_numpy(np.asarray(length))
     with pytest.raises(TypeError, match=r"`length` must be (an integer|integers), got"):
         counted_from(backend.from_numpy(np.array([0, 5], np.int32)), given)
+
+
+def test_scalars_of_the_framework_are_lengths_from_zero(backend):
+    """Four frameworks counted no positions for negative ones; two others refused all scalars."""
+    starts = backend.from_numpy(np.array([0, 5], np.int32))
+    of = {length: backend.from_numpy(np.asarray(length, np.int32)) for length in (-3, 0, 3)}
+    with pytest.raises(ValueError, match=r"`length` must be at least 0, got .*-3"):
+        counted_from(starts, of[-3])
+    assert backend.to_numpy(counted_from(starts, of[3])).tolist() == [[0, 1, 2], [5, 6, 7]]
+    assert tuple(counted_from(starts, of[0]).shape) == (2, 0)
