@@ -16,7 +16,7 @@ from .._array_api.namespace import Array, namespace_of
 from ..attention.bias import per_head
 from ..positions.sequences import LIMIT
 from ..tables.query_factors import Growth, float64_factors, logarithms, query_factors
-from ..tables.sincos import DType
+from ..tables.sincos import DType, check_dtype
 from .base import Parameter, Tables, Tabular
 
 LARGEST_SCALE = 2**16  # of a logarithm
@@ -114,7 +114,7 @@ class QueryScale(QueryEncoding):
         return rows
 
     def _column(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
-        compute = query_factors if dtype == np.float32 else float64_factors
+        compute = query_factors if check_dtype(dtype) is np.float32 else float64_factors
         counts = self._integers(positions, minimum=0) + self.start
         return compute(counts, growth=self.growth, length=self.length, scale=self.scale)[..., None]
 
@@ -153,7 +153,7 @@ class LearnedQueryScale(QueryEncoding):
         }
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
-        return {"logarithms": logarithms(self._integers(positions, minimum=0) + 1, dtype)[..., None]}
+        return {"logarithms": logarithms(self._integers(positions, minimum=0) + 1, check_dtype(dtype))[..., None]}
 
     def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
         xp = namespace_of(rows)

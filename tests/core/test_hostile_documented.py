@@ -190,6 +190,13 @@ CALLS = {
     tasks.dates: {},
     tasks.reverse: {"shortest": 2, "longest": 3},
 }  # fmt: skip
+# of each own code of `rows`
+TABULAR = (
+    ROTARY, p.Integer(dim=2), p.Normalized(dim=2, length=9), p.Binary(dim=4), p.Sinusoidal(dim=4),
+    p.RandomFourierFeatures(dim=4, scale=1.0, seed=0), p.XPos(head_dim=4, layout="half"),
+    p.PoPE(head_dim=4, num_heads=2), p.QueryScale(length=2, scale=1.0), p.LearnedQueryScale(num_heads=2),
+    p.SelfExtend(rotary=ROTARY, window=2, group_size=2),
+)  # fmt: skip
 # methods of documented classes and of what documented functions return, and what `posenc_backends` exports
 OTHERS = {
     load: {"name": "numpy"},
@@ -197,7 +204,7 @@ OTHERS = {
     ROTARY.at: {"seq_len": 8},
     ROTARY.constants: {"max_len": 8},
     ROTARY.derivatives: {"positions": ROW},
-    ROTARY.rows: {"positions": ROW, "dtype": np.float32},
+    **{encoding.rows: {"positions": ROW, "dtype": np.float32} for encoding in TABULAR},
     tasks.dates().batch: {"size": 2, "seed": (0, 1), "split": "train"},
     tasks.dates().pairs: {"size": 2, "seed": (0, 1), "split": "train"},
     tasks.dates().text: {"tokens": [3, 4]},

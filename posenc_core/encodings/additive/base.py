@@ -121,7 +121,7 @@ class SinusoidalColumns(Additive):
     ) -> Tables:
         """Write the table of positions on each axis."""
         shape = positions[0].shape
-        table = np.empty((positions[0].size, self.dim), dtype)
+        table = np.empty((positions[0].size, self.dim), check_dtype(dtype))
         table[:, ~self._axis_mask().any(axis=0)] = 0
         for series in self._all_series:
             parts = {"sin": table[:, series.sin], "cos": table[:, series.cos]}

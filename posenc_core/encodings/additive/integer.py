@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..._array_api.checks import check_integer, check_known
 from ..._array_api.namespace import Array, namespace_of
 from ...tables.angles import angles_of
-from ...tables.sincos import DType
+from ...tables.sincos import DType, check_dtype
 from ..base import Tables
 from .base import Additive
 
@@ -115,8 +115,8 @@ class Binary(Additive):
         places = np.minimum(np.arange(self.dim), 62)  # where all these numbers have a zero
         if self.bit_order == "most_significant_first":
             places = places[::-1]
-        return {"table": (numbers[..., None] >> places & 1).astype(dtype)}
+        return {"table": (numbers[..., None] >> places & 1).astype(check_dtype(dtype))}
 
 
 def _repeated(column: npt.NDArray[Any], dim: int, dtype: DType = np.float32) -> npt.NDArray[Any]:
-    return np.repeat(column[..., None].astype(dtype), dim, axis=-1)
+    return np.repeat(column[..., None].astype(check_dtype(dtype)), dim, axis=-1)

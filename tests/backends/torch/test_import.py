@@ -1,4 +1,4 @@
-"""The import of the backend adds little to that of PyTorch: the compiler is loaded where code is compiled."""
+"""The import of the backend adds little to that of PyTorch: compiler and exporter are loaded where code needs them."""
 
 import json
 import subprocess
@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
-SLOW = ("torch._dynamo", "torch._inductor", "torch._export", "torch.fx.experimental.symbolic_shapes", "sympy", "triton")
+SLOW = (
+    "torch._dynamo", "torch._inductor", "torch._export", "torch.fx.experimental.symbolic_shapes", "torch.onnx", "sympy",
+    "triton",
+)  # fmt: skip
 
 
 def modules_after(code):
