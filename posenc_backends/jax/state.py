@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from jax import numpy as jnp
 from jax.tree_util import keystr
 
 from posenc_core.encodings import Encoding
+from posenc_core.layers.saved import from_bytes, to_bytes
 
 from .base import EncodingArrays
 
@@ -33,7 +33,7 @@ def to_state(tree: Any, /) -> dict[str, Host]:
     b'{"kind": "Learned'
     """
     leaves = {keystr(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
-    return leaves | {name: _to_bytes(encoding) for name, encoding in _encodings(tree)}
+    return leaves | {name: to_bytes(encoding) for name, encoding in _encodings(tree)}
 
 
 def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
@@ -75,13 +75,9 @@ def _encodings(tree: Any) -> Iterator[tuple[str, Encoding]]:
 def _check_encoding(name: str, encoding: Encoding, state: Mapping[str, Any]) -> None:
     if name not in state:
         raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
-    saved = Encoding.from_dict(json.loads(bytes(np.asarray(state[name]))))
+    saved = from_bytes(name, state[name])
     if saved != encoding:
         raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make the layer with that.")
-
-
-def _to_bytes(encoding: Encoding) -> Host:
-    return np.frombuffer(json.dumps(encoding.to_dict()).encode(), np.uint8)
 
 
 def _native(leaf: Any) -> jax.Array:

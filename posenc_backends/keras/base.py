@@ -12,9 +12,10 @@ import keras
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
+from posenc_core.layers.saved import to_bytes
 
 from .backend import BACKEND, from_numpy
-from .state import ENCODING_KEY, check_encoding, encoding_bytes
+from .state import ENCODING_KEY, check_encoding
 
 ENCODINGS = ("encoding", "position", "query_scale")  # what a configuration calls the encoding of a layer
 _as_constant = getattr(BACKEND, "as_constant", lambda tensor: tensor)  # TensorFlow asks for gradients of constants
@@ -82,7 +83,7 @@ class Module(keras.layers.Layer):
     def save_own_variables(self, store: Any) -> None:
         """Save the weights, and the encoding that they were learned with."""
         super().save_own_variables(store)
-        store[ENCODING_KEY] = encoding_bytes(self._saved_encoding)
+        store[ENCODING_KEY] = to_bytes(self._saved_encoding)
 
     def load_own_variables(self, store: Any) -> None:
         """Load the weights; raise if the file says that they were learned with another encoding."""

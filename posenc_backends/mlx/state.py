@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 import mlx.core as mx
-import numpy as np
 from mlx import nn
 from mlx.utils import tree_flatten
 
 from posenc_core.encodings import Encoding
+from posenc_core.layers.saved import from_bytes, to_bytes
 
 from .base import Layer
 
@@ -27,8 +26,7 @@ def to_state(model: nn.Module, /) -> dict[str, mx.array]:
     ((5, 8), b'{"kind": "Learned')
     """
     return tree_flatten(model.parameters(), destination={}) | {
-        name: mx.array(np.frombuffer(json.dumps(encoding.to_dict()).encode(), np.uint8))
-        for name, encoding in _encodings(model)
+        name: mx.array(to_bytes(encoding)) for name, encoding in _encodings(model)
     }
 
 
@@ -52,7 +50,7 @@ def from_state(model: nn.Module, state: Mapping[str, mx.array], /) -> nn.Module:
     for name, encoding in encodings.items():
         if name not in state:
             raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
-        saved = Encoding.from_dict(json.loads(bytes(np.array(state[name]))))
+        saved = from_bytes(name, state[name])
         if saved != encoding:
             raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make a layer with that.")
     return model.load_weights([(name, array) for name, array in state.items() if name not in encodings])

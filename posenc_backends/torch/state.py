@@ -30,7 +30,7 @@ def revived(saved: Any) -> Any:
     """Return the encoding that metadata describe; the metadata as they are if it is not known here."""
     try:
         return Encoding.from_dict(saved) if isinstance(saved, dict) else saved
-    except ValueError:
+    except (TypeError, ValueError):
         return saved
 
 

@@ -47,6 +47,7 @@ from posenc_core import (
 )
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
+from posenc_core.layers.saved import from_bytes
 
 from ..errors import rejects
 
@@ -240,6 +241,22 @@ def test_invalid_data_is_rejected(data, message):
 def test_invalid_texts_are_rejected(text):
     with pytest.raises(ValueError, match=r"`encoding` must be written like 'Sinusoidal\(dim=32\)'"):
         parse(text)
+
+
+NO_JSON = (b"", b"{", b"[" * 100_000, b"\xff", b"9" * 5000, b'{"dim": 3}', b'{"kind": []}', b'{"kind": "Integer"}')
+
+
+@pytest.mark.parametrize("content", NO_JSON, ids=lambda content: repr(content[:9]))
+def test_bytes_of_no_encoding_in_a_file_of_weights_are_rejected(content):
+    with pytest.raises(ValueError, match=r"`(layer\.encoding|data|kind|dim)` must be ") as raised:
+        from_bytes("layer.encoding", np.frombuffer(content, np.uint8))
+    assert len(str(raised.value)) <= 300
+
+
+@pytest.mark.parametrize("array", [np.full(3, np.nan), np.array("a"), None, np.ones((2, 2), np.uint8)], ids=repr)
+def test_arrays_of_no_bytes_in_a_file_of_weights_are_rejected(array):
+    with pytest.raises(ValueError, match=r"`layer\.encoding` must be an encoding as it is saved"):
+        from_bytes("layer.encoding", array)
 
 
 def test_a_keyword_that_is_given_twice_is_rejected():

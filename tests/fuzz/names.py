@@ -229,4 +229,5 @@ def names_of(backend):
 
 def wrong(text, backend="numpy"):
     """Return what is wrong with how an input ends, in a sentence; None if nothing is."""
-    return complaint(lambda: eval(text, dict(names_of(backend))))
+    names = dict(names_of(backend))  # before the clock runs: an import that it interrupts leaves half a framework
+    return complaint(lambda: eval(text, names))

@@ -71,3 +71,12 @@ def test_a_symbol_has_one_meaning():
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|", text_of(DOCS / "reference" / "notation.md"), re.MULTILINE)
     symbols = [symbol for row in rows for symbol in row.split(", ") if symbol not in ("symbol", "---")]
     assert len(set(symbols)) == len(symbols) > 20
+
+
+def test_the_tests_that_a_page_names_exist():
+    """The page on trust names for each promise the file that tests it."""
+    named = {page: re.findall(r"`(tests/[\w/]+\.py)`", text_of(page)) for page in DESCRIBED}
+    rows = [line for line in text_of(DOCS / "explanation" / "trust.md").splitlines() if line.startswith("| ")][1:]
+    assert all(re.search(r"`tests/[\w/]+\.py` \|$", row) for row in rows)
+    files = {DOCS.parent / path for paths in named.values() for path in paths}
+    assert {file for file in files if not (file.exists() and "def test_" in text_of(file))} == set()

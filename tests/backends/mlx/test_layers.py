@@ -85,6 +85,8 @@ def test_a_state_of_another_encoding_is_refused():
         from_state(AttentionBias(T5Bias(num_heads=2, max_distance=64)), state)
     with pytest.raises(ValueError, match=r"`state` must have an encoding, `encoding`, as `to_state` writes it, got \["):
         from_state(AttentionBias(T5Bias(num_heads=2)), {"table": state["table"]})
+    with pytest.raises(ValueError, match="`encoding` must be an encoding as it is saved"):
+        from_state(AttentionBias(T5Bias(num_heads=2)), state | {"encoding": state["table"]})
     with pytest.raises(ValueError, match="Missing 1 parameters"):
         from_state(AttentionBias(T5Bias(num_heads=2)), {"encoding": state["encoding"]})
 

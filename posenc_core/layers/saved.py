@@ -1,0 +1,46 @@
+"""Encodings in files that hold arrays alone: the bytes of their JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._array_api.checks import shown
+from ..encodings import Encoding
+
+
+def to_bytes(encoding: Encoding | None) -> npt.NDArray[np.uint8]:
+    """Return the JSON of an encoding, or of none, as an array of bytes.
+
+    >>> from posenc_core import Alibi
+    >>> bytes(to_bytes(Alibi(num_heads=2)))[:16]
+    b'{"kind": "Alibi"'
+    """
+    return np.frombuffer(json.dumps(None if encoding is None else encoding.to_dict()).encode(), np.uint8)
+
+
+def from_bytes(name: str, saved: Any) -> Encoding | None:
+    """Return the encoding that `to_bytes` wrote, or None.
+
+    Args:
+        name: of the array in its file, for errors.
+        saved: the array, in the dtype that the file has for bytes.
+    Raises:
+        ValueError: if it is not the JSON of an encoding.
+        TypeError: if a field of the encoding has another type.
+
+    >>> from posenc_core import Alibi
+    >>> from_bytes("encoding", to_bytes(Alibi(num_heads=2)))
+    Alibi(num_heads=2)
+    """
+    try:
+        with np.errstate(invalid="ignore"):
+            found = json.loads(np.array(saved).astype(np.uint8).tobytes())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"`{name}` must be an encoding as it is saved, the bytes of its JSON, got {shown(saved)}."
+        ) from error
+    return None if found is None else Encoding.from_dict(found)
