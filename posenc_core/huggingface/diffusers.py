@@ -141,14 +141,15 @@ def _rule(content: Config) -> tuple[Rule | None, dict[str, Any]]:
     Raises:
         ValueError: if the class is not supported, or has no such key.
     """
-    name = content.get("_class_name")
+    given = content.get("_class_name")
+    name = given if isinstance(given, str) else shown(given)
     if name in WITHOUT_ROPE:
         return None, {}
     if name in REFUSED:
         raise ValueError(f"`_class_name` {shown(name)} is not supported: {REFUSED[name]}.")
     if name not in RULES:
         raise ValueError(
-            f"`_class_name` {shown(name)} is not known: give the config.json of a transformer, not of a pipeline, or "
+            f"`_class_name` {shown(given)} is not known: give the config.json of a transformer, not of a pipeline, or "
             "make an `AxialRotary` of its axes."
         )
     rule = RULES[name]
@@ -171,6 +172,8 @@ def _check(key: str, value: Any, default: Any, *, length: int | None = None) -> 
             raise TypeError(f"`{key}` must be a list of numbers, got {shown(value)}.")
         if len(value) != (length or len(default)):
             raise ValueError(f"`{key}` must have {length or len(default)} numbers, got {shown(value)}.")
+        if None in value:
+            raise TypeError(f"`{key}` must be a list of numbers, got {shown(value)}.")
         for one in value:
             _check(key, one, default[0])
     elif key == "rope_theta" or isinstance(default, float):

@@ -16,6 +16,7 @@ def test_it_ends_in_a_result_or_one_sentence(text):
     assert wrong(text) is None
 
 
+@pytest.mark.filterwarnings("ignore")  # of configs whose keys are not all used
 @pytest.mark.parametrize("area", sorted(set(AREAS) - {"requests"}))  # which need Dash
 def test_the_session_would_see_a_raw_error(area):
     """Each area makes expressions that its names evaluate: some to a result, and some to a refusal."""

@@ -22,6 +22,8 @@ from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 from posenc_core.formats.safetensors import read_header, read_shards
 from posenc_core.huggingface import layer_types, load_position, load_rope
+from posenc_core.huggingface.diffusers import load_diffusers
+from posenc_core.huggingface.timm import load_timm
 from posenc_core.scaling import Scaling
 
 from ..backends.test_hostile_layers import CALLED, MADE, OWN
@@ -218,7 +220,19 @@ def names_of(backend):
     framework = Backend(backend)
     kinds = {each.__name__: each for each in vars(encodings).values() if isinstance(each, type)}
     kinds |= {each.__name__: each for each in vars(scaling).values() if isinstance(each, type)}
-    readers = (load_rope, load_position, layer_types, explain, from_json, from_notation, gguf, safetensors, shards)
+    readers = (
+        load_rope,
+        load_position,
+        load_diffusers,
+        load_timm,
+        layer_types,
+        explain,
+        from_json,
+        from_notation,
+        gguf,
+        safetensors,
+        shards,
+    )
     tools = (array, used, explorer, update, link, *readers)
     return {
         **kinds, **{each.__name__: each for each in tools}, "CONFIG": CONFIG, "nan": math.nan, "inf": math.inf,

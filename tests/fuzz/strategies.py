@@ -116,6 +116,14 @@ def texts(backend):
     return st.one_of(as_json, notation)
 
 
+CHUNKS = {"chunk_size": 16, "local_size": 4, "original_max_position_embeddings": 32}
+OTHER_CONFIGS = (  # the reader, a config, and keys that are added
+    ("load_rope", CONFIG | {"model_type": "qwen2", "dual_chunk_attention_config": CHUNKS}, tuple(CHUNKS)),
+    ("load_diffusers", {"_class_name": "FluxTransformer2DModel"}, ("axes_dims_rope", "rope_theta", "patch_size")),
+    ("load_timm", {"architecture": "vit_pe_core_base_patch16_224"}, ("model_args", "num_heads", "embed_dim")),
+)
+
+
 def configs(backend):
     """Return configs that are read."""
     known = [case["config"] for case in golden("rope_models")] + [CONFIG]
@@ -123,7 +131,11 @@ def configs(backend):
     pool = sorted({key for each in known for key in each} | inner | {"text_config", "vision_config", "rope_scaling"})
     readers = st.sampled_from(("load_rope", "load_position", "layer_types", "explain", "compare_rope"))
     changed = st.sampled_from(known).flatmap(lambda tree: edits(tree, pool))
-    return st.builds("{}({!r})".format, readers, changed)
+    others = [
+        st.builds("{}({!r})".format, st.just(reader), edits(tree, sorted({*tree, *more})))
+        for reader, tree, more in OTHER_CONFIGS
+    ]
+    return st.one_of(st.builds("{}({!r})".format, readers, changed), *others)
 
 
 def files(backend):
