@@ -238,9 +238,9 @@ def check_broadcasts(name: str, x: Array, shape: Sequence[Any]) -> None:
 
 def check_sizes_broadcast(name: str, sizes: tuple[Any, ...], shape: Sequence[Any]) -> None:
     """Raise unless these `sizes` broadcast to `shape`, as `check_broadcasts` does for an array."""
-    pairs = zip(reversed(sizes), reversed(shape), strict=False)
-    known = ((size, wanted) for size, wanted in pairs if is_static(size) and is_static(wanted))
-    fits = all(size == 1 or size == wanted for size, wanted in known)  # noqa: PLR1714 - symbols have no hash
+    pairs = _from_the_end(sizes, tuple(shape))
+    known = [(size, wanted) for size, wanted in pairs if is_static(size) and is_static(wanted)]
+    fits = all([size == 1 or size == wanted for size, wanted in known])  # noqa: C419, PLR1714 - symbols have no hash
     if len(sizes) > len(shape) or not fits:
         raise ValueError(f"`{name}` must broadcast to shape {tuple(shape)}, got {sizes}.")
 
@@ -257,9 +257,15 @@ def check_meet(name: str, x: Array, other: str, y: Array) -> None:
         raise ValueError(f"`{name}` must broadcast with `{other}`, got shapes {_sizes(x)} and {_sizes(y)}.")
 
 
+def _from_the_end(first: tuple[Any, ...], second: tuple[Any, ...]) -> list[tuple[Any, Any]]:
+    """Return the sizes that meet in broadcasting. PyTorch before 2.10 compiles no `zip` of unequal lengths."""
+    count = min(len(first), len(second))
+    return list(zip(first[len(first) - count :], second[len(second) - count :], strict=True))
+
+
 def _meet(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
-    pairs = zip(reversed(first), reversed(second), strict=False)
-    return not any(a != b and 1 not in (a, b) for a, b in pairs if is_static(a) and is_static(b))
+    pairs = _from_the_end(first, second)
+    return not any([a != b and 1 not in (a, b) for a, b in pairs if is_static(a) and is_static(b)])  # noqa: C419
 
 
 def check_positions_shape(name: str, sizes: tuple[Any, ...], tail: tuple[Any, ...], batch: Any) -> None:

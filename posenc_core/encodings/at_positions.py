@@ -60,9 +60,10 @@ class Placed:
     scale_weights: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
-        check_type("query_scale", self.query_scale, QueryEncoding | None, "a QueryScale, a LearnedQueryScale or None")
+        if self.query_scale is not None:
+            check_type("query_scale", self.query_scale, QueryEncoding, "a QueryScale, a LearnedQueryScale or None")
         is_alone = self.encoding is None and self.query_scale is not None
-        if not is_alone and not isinstance(self.encoding, RotaryEncoding | RemappedRotary | PoPE | Scoring):
+        if not is_alone and not isinstance(self.encoding, (RotaryEncoding, RemappedRotary, PoPE, Scoring)):
             raise TypeError(f"`encoding` must be a rotary or scoring encoding, got {shown(self.encoding)}.")
         _check_parameters("weights", self.encoding, self.weights)
         _check_parameters("scale_weights", self.query_scale, self.scale_weights)
@@ -74,7 +75,7 @@ class Placed:
     @property
     def needs_scores(self) -> bool:
         """Whether the encoding needs the scores or the weights, which a fused kernel does not return."""
-        return not isinstance(self.encoding, RotaryEncoding | PositionScoring | None)
+        return not (self.encoding is None or isinstance(self.encoding, (RotaryEncoding, PositionScoring)))
 
     @property
     def query_rotations(self) -> int:
@@ -132,8 +133,7 @@ class Placed:
         return at_queries, self._apply(self.encoding, k, self.key_positions, keys=True)
 
     def _apply(self, encoding: RotaryEncoding | RemappedRotary | PoPE, x: Any, positions: Any, *, keys: bool) -> Any:
-        rows, rotate_by = self._tables(encoding, x, positions), partial(_rotate, encoding)
-        return encoding.apply(x, rows, rotate_by, self.weights or {}, keys=keys)
+        return apply_rows(encoding, x, self._tables(encoding, x, positions), self.weights or {}, keys=keys)
 
     def _scale(self, query_scale: QueryEncoding, q: A) -> A:
         query_scale.check_queries(q)
@@ -152,7 +152,7 @@ class Placed:
     def _check(self, q: Array, k: Array) -> None:
         self._check_sizes("query_positions", self.query_positions, q)
         self._check_sizes("key_positions", self.key_positions, k)
-        if isinstance(self.encoding, RotaryEncoding | RemappedRotary | PoPE | ContentScoring):
+        if isinstance(self.encoding, (RotaryEncoding, RemappedRotary, PoPE, ContentScoring)):
             check_width("q", q, self.encoding.head_dim)
         if isinstance(self.encoding, Scoring):
             check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
@@ -253,6 +253,18 @@ def _checked_positions(encoding: Encoding | None, name: str, positions: Any) -> 
     if isinstance(encoding, Scoring):  # tables of rotary encodings check them
         encoding.check_positions(name, positions)
     return positions
+
+
+def apply_rows(
+    encoding: RotaryEncoding | RemappedRotary | PoPE,
+    x: Any,
+    rows: tuple[Any, ...],
+    weights: Mapping[str, Array],
+    *,
+    keys: bool,
+) -> Any:
+    """Return queries, or with `keys` keys, `(..., heads, length, head_dim)`, at the positions of these rows."""
+    return encoding.apply(x, rows, partial(_rotate, encoding), weights, keys=keys)
 
 
 def _rotate(encoding: RotaryEncoding | RemappedRotary | PoPE, x: A, *tables: Array) -> A:

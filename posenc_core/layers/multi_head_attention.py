@@ -71,11 +71,6 @@ class TokenPositions(NamedTuple):
     axes: int
 
     @property
-    def new_key_positions(self) -> Any:
-        """The positions of the keys that are not in the cache, if they were given."""
-        return None if self.key_positions is None else self.key_positions[..., self.cached :]
-
-    @property
     def seq_len(self) -> int:
         """The length of the sequence, as far as its numbers are known where code is traced."""
         _, queries, keys = self.sizes
@@ -279,7 +274,8 @@ class MultiHeadAttention(Documented):
             return q, k
         limit = self.rotary.encoding.max_seq_len
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
-        of_keys = {"start": at.cached, "positions": at.new_key_positions, **options}
+        new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
+        of_keys = {"start": at.cached, "positions": new_positions, **options}
         rotated = self.rotary(q, start=at.start, positions=at.positions, **options)
         if self.rotary.encoding.keys_differ:
             return rotated, self.rotary(k, k, **of_keys)[1]

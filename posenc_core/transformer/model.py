@@ -6,7 +6,7 @@ Shapes are given at the end of a line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from .._array_api.checks import check_type
@@ -18,7 +18,7 @@ from ..encodings import Additive, Placed, PoPE, RotaryEncoding, Scoring
 from ..positions.sequences import arange_like
 from .checks import LABELS, check, check_batch, check_keys_values, check_model, check_part, check_shapes
 from .config import PAD, START, Transformer
-from .rows import PolarRows, RotaryRows, Rows
+from .rows import RotaryRows, Rows
 
 Weights: TypeAlias = Mapping[str, Array]
 KeysValues: TypeAlias = tuple[Array, Array]
@@ -296,12 +296,9 @@ def attention_position(model: Transformer, weights: Weights, side: str, queries:
     encoding, arrays = model.encoding, _encoding_arrays(weights, side)
     if isinstance(encoding, Scoring):
         return Placed(encoding, queries, keys, arrays)
-    if isinstance(encoding, PoPE):
-        query_rows, key_rows = (_table_rows(arrays, ("cos", "sin"), positions) for positions in (queries, keys))
-        return PolarRows(encoding.pairing, query_rows, key_rows, encoding, arrays)
-    if isinstance(encoding, RotaryEncoding):
+    if isinstance(encoding, RotaryEncoding | PoPE):
         query_rows, key_rows = _cos_sin(encoding, arrays, queries, ""), _cos_sin(encoding, arrays, keys, "key_")
-        return RotaryRows(encoding.pairing, query_rows, key_rows)
+        return RotaryRows(encoding, query_rows, key_rows, arrays)
     return None
 
 
@@ -337,18 +334,13 @@ def _encoding_arrays(weights: Weights, side: str) -> dict[str, Array]:
     return with_prefix(weights, "position") | with_prefix(weights, f"{side}.position")
 
 
-def _cos_sin(encoding: RotaryEncoding, arrays: Weights, positions: range, prefix: str) -> Rows:
+def _cos_sin(encoding: RotaryEncoding | PoPE, arrays: Weights, positions: range, prefix: str) -> Rows:
     """Return the rows of these positions; some encodings have other tables for keys, with the prefix `"key_"`."""
     if encoding.computes_rows:
         cos, sin = _learned_rows(encoding, arrays, positions)
         return cos, sin
     names = [f"{prefix}{name}" if f"{prefix}{name}" in arrays else name for name in ("cos", "sin")]
-    cos, sin = encoding.mixed(arrays, _table_rows(arrays, names, positions))
-    return cos, sin
-
-
-def _table_rows(arrays: Weights, names: Iterable[str], positions: range) -> Rows:
-    cos, sin = (arrays[name][positions.start : positions.stop] for name in names)
+    cos, sin = encoding.mixed(arrays, tuple([arrays[name][positions.start : positions.stop] for name in names]))
     return cos, sin
 
 

@@ -6,28 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from .._array_api.namespace import A, Array
+from .._array_api.namespace import Array
 from ..attention.attend import AttentionInputs, products
-from ..encodings import PoPE
-from ..rotation import Pairing, rotate_pairs
+from ..encodings import PoPE, RotaryEncoding
+from ..encodings.at_positions import apply_rows
 
 Rows: TypeAlias = tuple[Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
 class RotaryRows:
-    """A rotary encoding inside attention, with its rows of cosines and sines, shape `(length, pairs)` each."""
+    """A rotary encoding inside attention, with its rows of cosines and sines and what it learns."""
 
-    pairing: Pairing
+    encoding: RotaryEncoding | PoPE
     query_rows: Rows
     key_rows: Rows
+    weights: Mapping[str, Array]
     needs_scores: ClassVar[bool] = False
-    query_rotations: ClassVar[int] = 1
 
-    def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Return the rotated queries and keys."""
-        q_rotated = rotate_pairs(q, *self.query_rows, pairing=self.pairing)
-        return q_rotated, rotate_pairs(k, *self.key_rows, pairing=self.pairing)
+    @property
+    def query_rotations(self) -> int:
+        """How many times as wide as before queries become."""
+        return self.encoding.widening
+
+    def rotate(self, q: Any, k: Any) -> tuple[Any, Any]:
+        """Return the queries and keys at their positions."""
+        at_queries = apply_rows(self.encoding, q, self.query_rows, self.weights, keys=False)
+        return at_queries, apply_rows(self.encoding, k, self.key_rows, self.weights, keys=True)
 
     def products(self, q: Array, k: Array) -> Array:
         """Return the product of each query and key."""
@@ -38,18 +43,3 @@ class RotaryRows:
 
     def values(self, attention: Array) -> None:
         """Return None: nothing is added to the result."""
-
-
-@dataclass(frozen=True, eq=False)
-class PolarRows(RotaryRows):
-    """`PoPE` inside attention, with its rows of cosines and sines and its phases."""
-
-    encoding: PoPE
-    weights: Mapping[str, Array]
-    query_rotations: ClassVar[int] = PoPE.widening
-
-    def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Return queries and keys as magnitudes at angles, twice as wide as before."""
-        queries: Any = self.encoding.queries_of(q, *self.query_rows)
-        keys: Any = self.encoding.keys_of(k, *self.key_rows, self.weights)
-        return queries, keys
