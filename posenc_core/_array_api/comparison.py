@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +38,8 @@ def compared(relation: Relation, first: Array, second: Array) -> Array:
 
 def _kind(dtype: str) -> tuple[str, int]:
     """Return a dtype's kind, `"int"`, `"uint"` or `"float"`, and its number of bits."""
-    word, bits = re.fullmatch(r"b?(float|u?int)(\d+)", dtype).groups()  # type: ignore[union-attr] # was checked
-    return word, int(bits)
+    word = dtype.rstrip("0123456789")
+    return word.removeprefix("b"), int(dtype[len(word) :])
 
 
 def _in_wider(first: Array, second: Array, kind: str) -> tuple[Array, Array]:

@@ -236,12 +236,13 @@ def _rows(encoding: Tabular, dtype: DType, positions: Any) -> tuple[Any, ...]:
 def _check_parameters(argument: str, encoding: Encoding | None, weights: Mapping[str, Array] | None) -> None:
     """Raise unless `weights` have what the encoding learns."""
     for name, parameter in ({} if encoding is None else encoding.parameters()).items():
-        given, shape, of = (weights or {}).get(name), parameter.shape, shown(encoding)
+        given, shape = (weights or {}).get(name), parameter.shape
         if given is None:
-            raise ValueError(f"`{argument}` must have what {of} learns, got none called {shown(name)}.")
+            raise ValueError(f"`{argument}` must have what {shown(encoding)} learns, got none called {shown(name)}.")
         if hasattr(given, "shape") and tuple(given.shape) != shape:  # symbols have none
             raise ValueError(
-                f"`{argument}` must have {shown(name)} in shape {shape} for {of}, got {tuple(given.shape)}."
+                f"`{argument}` must have {shown(name)} in shape {shape} for {shown(encoding)}, "
+                f"got {tuple(given.shape)}."
             )
 
 
