@@ -17,7 +17,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from posenc_backends import torch as backend
 from posenc_backends.conformance.cases import backend_under_test, cases
-from posenc_backends.torch import apply_rotary, apply_rotary_transformers, distributed, gpu, kernel
+from posenc_backends.torch import apply_rotary, apply_rotary_transformers, distributed, eager, gpu
 from posenc_backends.torch import backend as arrays
 from posenc_core import Rotary
 
@@ -46,7 +46,7 @@ def pretend():
     """Let new tensors lie on the pretended device, and ours take them for plain ones."""
     _setup_privateuseone_for_python_backend("pretend")
     fake.CONSTANT_NUMEL_LIMIT = 0  # else single numbers are computed
-    for module in (arrays, gpu, kernel, distributed):
+    for module in (arrays, gpu, eager, distributed):
         module.PLAIN = (*module.PLAIN, fake.FakeTensor)
     arrays.TorchBackend.to_numpy = lambda self, array, /: to_numpy(array)
     backend.to_numpy = to_numpy
