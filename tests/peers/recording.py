@@ -95,6 +95,8 @@ def towers():
     """Return for each vision tower the positions of patches by its default config, and the numbers in that config."""
     found = {}
     for name, tower in TOWERS.items():
+        if name not in CONFIG_MAPPING:
+            continue
         options = {"merge_sizes": [2]} if name == "video_llama_3_vision" else {}
         options |= {"layer_type": "full_attention"} if name == "sam3_vit_model" else {}
         positions = vision_positions({"model_type": name}, GRIDS, part=None, **options)

@@ -206,6 +206,7 @@ MEMORY = {
 }
 LLAMA = {"image_size": 5 * PATCH, "projector_input_dim": 32, "projector_output_dim": 32, "vision_output_dim": 32}
 
+ELSEWHERE = {"interns1_pro_vision"}  # not in transformers: `tests/core/test_load_position.py` has its config
 TOWERS = [
     Tower("cohere_compass_vision", packed),
     Tower("dinov3_vit", pixels, {"num_register_tokens": 2}, grids=IMAGES),
