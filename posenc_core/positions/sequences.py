@@ -173,8 +173,9 @@ def counted_from(start: Any, length: Any) -> Any:
     check_numbers("start", start, kinds=("int", "uint"))
     xp, steps = namespace_of(start), _steps(length, start)
     if isinstance(start, np.ndarray):
-        if start.size and int(start.max()) + len(steps) > 2**63:
-            raise ValueError(f"`start` must keep positions below 2**63, got {start.max()} for {len(steps)} positions.")
+        count = steps.shape[0]
+        if start.size and int(start.max()) + count > 2**63:
+            raise ValueError(f"`start` must keep positions below 2**63, got {start.max()} for {count} positions.")
         first = start.astype(np.int64)
     elif dtype_name(start) in ("uint32", "uint64"):
         raise TypeError(f"`start` must be int32 or int64, got {dtype_name(start)}; cast it first.")
