@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import cast
 
 from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
@@ -95,8 +96,8 @@ class LongRoPE(Scaling):
         with high_precision():
             if given is not None:
                 return Decimal(given)
-            growth, original = Decimal(self.factor or 1).ln(), Decimal(self.original_max_position_embeddings).ln()
-            return (1 + growth / original).sqrt()
+            growth = Decimal(cast("float", self.factor)).ln()
+            return (1 + growth / Decimal(self.original_max_position_embeddings).ln()).sqrt()
 
 
 def _check_divisors(name: str, given: object) -> None:

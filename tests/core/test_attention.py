@@ -70,6 +70,12 @@ def test_heads_are_split_and_merged(xp):
     np.testing.assert_array_equal(np.asarray(merge_heads(heads)), x)
 
 
+def test_keys_need_a_head():
+    q, k = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 0, 3, 4), np.float32)
+    with rejects(ValueError, None, "the 2 of `q`, got 0"):
+        attend(q, k, k)
+
+
 def test_heads_of_keys_serve_neighbouring_heads_of_queries(xp):
     q, k, v = RNG.normal(size=(2, 6, 4, 8)), RNG.normal(size=(2, 2, 5, 8)), RNG.normal(size=(2, 2, 5, 3))
     got = np.asarray(attend(*map(xp.asarray, (q, k, v))))

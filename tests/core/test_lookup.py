@@ -5,7 +5,7 @@ import pytest
 
 from posenc_backends import load, strict
 from posenc_core import Binary, Sinusoidal
-from posenc_core.layers.tables import TableLayer
+from posenc_core.layers.tables import TableLayer, _by_angle
 
 from ..errors import rejects
 
@@ -80,3 +80,11 @@ def test_tables_double_as_a_cache_grows():
     for start in range(1000):
         layer(np.zeros((1, 1, 2), np.float32), start=start)
     assert made == [8, 16, 32, 64, 128, 256, 512, 1024]
+
+
+def test_a_pair_that_follows_one_axis_has_its_derivative():
+    derivatives, speeds = (
+        np.array([[6.0, 0.0], [0.0, -4.0], [0.0, 0.0]]),
+        np.array([[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]]),
+    )
+    np.testing.assert_array_equal(_by_angle(derivatives, speeds), [2.0, 2.0])

@@ -287,3 +287,10 @@ def test_decoding_tells_what_it_cannot(wrong, names):
     model, weights = made(None)
     with rejects(ValueError, *names):
         beam(model, weights, SOURCE, backend=HOST, **wrong)
+
+
+def test_seeds_are_those_of_numpy():
+    model = Transformer(**SIZES)
+    assert model.initial(seed=2**32 - 1).keys() == model.parameters().keys()
+    with rejects(ValueError, "seed", 2**32):
+        model.initial(seed=2**32)
