@@ -29,7 +29,7 @@ CAST = {  # faster than `Tensor.to`
 Factors: TypeAlias = dict[Callable[[Tensor, Tensor], Any], Any]  # of tokens, by the function that makes them of tables
 Rows: TypeAlias = tuple[int, int]  # the first, and how many
 Kind: TypeAlias = tuple[torch.dtype, Sizes]  # of tokens
-Turn: TypeAlias = Callable[[Tensor, bool], Tensor]  # `(x, is_copy)` -> rotated `x`; a copy may be written to
+Rotation: TypeAlias = Callable[[Tensor, bool], Tensor]  # `(x, is_copy)` -> rotated `x`; a copy may be written to
 
 
 def address(x: Any) -> int:
@@ -57,8 +57,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, at: tuple[int, int], pairing: Pa
     size = cos.nbytes
     if size <= FEW and _lies_alike(cos, sin) and x.numel() <= PART:
         numbers = string_at(at[0], size), string_at(at[1], size)
-        turn = _turn((x.dtype, x.shape), *numbers, cos.shape, pairing)
-        return turn and turn(x, False)
+        rotate_x = _rotation((x.dtype, x.shape), *numbers, cos.shape, pairing)
+        return rotate_x and rotate_x(x, False)
     return _rotate(x, cos, sin, pairing)
 
 
@@ -81,10 +81,10 @@ def rotate_rows(
     first = 4 * start * pairs
     given = string_at(at[0] + first, size), string_at(at[1] + first, size), (length, pairs), pairing
     if len(tokens) == 1:
-        turn = _turn((q.dtype, q.shape), *given)
-        return turn and (turn(q, False),)
-    turn_both = _turn_both((q.dtype, q.shape), (k.dtype, k.shape), *given)
-    return turn_both and turn_both(q, k)
+        rotate_x = _rotation((q.dtype, q.shape), *given)
+        return rotate_x and (rotate_x(q, False),)
+    rotate_both = _rotation_of_both((q.dtype, q.shape), (k.dtype, k.shape), *given)
+    return rotate_both and rotate_both(q, k)
 
 
 def _lies_alike(cos: Tensor, sin: Tensor) -> bool:
@@ -98,24 +98,24 @@ def _lies_alike(cos: Tensor, sin: Tensor) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _turn_both(
+def _rotation_of_both(
     of_q: Kind, of_k: Kind, cos: bytes, sin: bytes, sizes: Sizes, pairing: Pairing
 ) -> Callable[[Tensor, Tensor], Any] | None:
     """Return what rotates queries and keys of these kinds: together, if they are few and of one batch."""
-    turn, turn_k = _turn(of_q, cos, sin, sizes, pairing), _turn(of_k, cos, sin, sizes, pairing)
-    if turn is None or turn_k is None:
+    rotate_x, rotate_k = _rotation(of_q, cos, sin, sizes, pairing), _rotation(of_k, cos, sin, sizes, pairing)
+    if rotate_x is None or rotate_k is None:
         return None
     (dtype, q), (other, k) = of_q, of_k
     is_one = other is dtype and len(q) > 2 and math.prod(q[:-3]) == 1 and k[:-3] == q[:-3] and k[-2:] == q[-2:]
     if not is_one or math.prod(q) + math.prod(k) >= SERIAL:
-        return lambda q, k: (turn(q, False), turn_k(k, False))
+        return lambda q, k: (rotate_x(q, False), rotate_k(k, False))
     heads = q[-3], k[-3]
-    turn_joined: Any = _turn((dtype, (*q[:-3], sum(heads), *q[-2:])), cos, sin, sizes, pairing)
-    return lambda q, k: turn_joined(torch.cat((q, k), -3), True).unsafe_split_with_sizes(heads, -3)
+    rotate_joined: Any = _rotation((dtype, (*q[:-3], sum(heads), *q[-2:])), cos, sin, sizes, pairing)
+    return lambda q, k: rotate_joined(torch.cat((q, k), -3), True).unsafe_split_with_sizes(heads, -3)
 
 
 @lru_cache(maxsize=64)
-def _turn(kind: Kind, cos: bytes, sin: bytes, sizes: Sizes, pairing: Pairing) -> Turn | None:
+def _rotation(kind: Kind, cos: bytes, sin: bytes, sizes: Sizes, pairing: Pairing) -> Rotation | None:
     """Return what rotates tokens of this kind by tables of these float32 numbers; None for the formula.
 
     It is kept by the numbers, for the next layers that rotate tokens of the same positions.
@@ -133,19 +133,19 @@ def _turn(kind: Kind, cos: bytes, sin: bytes, sizes: Sizes, pairing: Pairing) ->
         )
         made: Factors = {make: make(first, second) for make in (_of_halves, _of_neighbours, torch.complex)}
 
-    def turn_part(x: Tensor, is_copy: bool) -> Tensor:
+    def rotate_part(x: Tensor, is_copy: bool) -> Tensor:
         return _cast(_rotate_part(x, first, second, layout, channels, made, is_copy), dtype).contiguous()
 
     if layout != "half" or 2 * pairs != x[-1]:
-        return turn_part
+        return rotate_part
     (cosines, sines), narrow = made[_of_halves], CAST[dtype]
 
-    def turn(x: Tensor, is_copy: bool) -> Tensor:
+    def rotate_x(x: Tensor, is_copy: bool) -> Tensor:
         if dtype is wide:
             return _rotate_halves(x, cosines, sines, pairs, is_copy).contiguous()
         return narrow(_rotate_halves(x.float(), cosines, sines, pairs, True)).contiguous()
 
-    return turn
+    return rotate_x
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | None:
