@@ -26,3 +26,14 @@ def test_arrays_are_no_words(to_backend):
     array = to_backend([1, 2])
     with pytest.raises(ValueError, match=r"^`order` must be one of 'contiguous', 'zigzag', got "):
         shard(range(4), 0, 2, order=array)
+
+
+def test_sizes_may_be_integers_of_numpy(on, backend):
+    """Keras refuses them in its own words; ours are converted before."""
+    x = backend.from_numpy(np.ones((1, 3, 8), np.float32))
+    for layer in (
+        backend.MultiHeadAttention(np.int64(8), np.int32(2), num_kv_heads=np.uint8(1)),
+        backend.PositionalEncoding(np.int16(8), max_len=np.int64(5)),
+    ):
+        tokens = (x, x, x) if isinstance(layer, backend.MultiHeadAttention) else (x,)
+        assert tuple(on.testing.eval_mode(layer)(*tokens).shape) == (1, 3, 8)

@@ -13,7 +13,7 @@ from posenc_backends._kernels import library
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.tooling import LayerCase
 from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep, rotate
+from posenc_core import Learned, Rotary, Sinusoidal, T5Bias, Timestep, XPos, rotate
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # forward mode warns
 
@@ -80,6 +80,15 @@ def test_derivatives_of_real_positions(encoding):
     x = torch.linspace(-1, 1, 12 if rotary else 3 * encoding.dim, dtype=torch.float64).reshape(1, 3, -1)
     traced = vmap(lambda positions: layer(x, positions=positions))
     assert_differentiable(traced, torch.tensor([[0.25, 1.5, 7.75]], dtype=torch.float64, requires_grad=True))
+
+
+def test_positions_of_xpos_have_no_gradient():
+    """As the page on additive encodings says: its rows are looked up."""
+    positions = torch.tensor([0.5, 1.5, 2.5], requires_grad=True)
+    x = torch.ones(1, 3, 8, requires_grad=True)
+    RotaryEmbedding(XPos(head_dim=8, layout="half"))(x, positions=positions).sum().backward()
+    assert positions.grad is None
+    assert x.grad is not None
 
 
 def rotation_matrix(encoding, position):
