@@ -6,7 +6,7 @@ So each input that is found can be pasted into `found.py`, and each one fails fo
 import json
 import math
 import tempfile
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -21,7 +21,7 @@ from posenc_core.analysis.explain import explain
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 from posenc_core.formats.safetensors import read_header, read_shards
-from posenc_core.huggingface import layer_types, load_position, load_rope
+from posenc_core.huggingface import layer_types, load_position, load_rope, multimodal_positions, vision_positions
 from posenc_core.huggingface.diffusers import load_diffusers
 from posenc_core.huggingface.timm import load_timm
 from posenc_core.scaling import Scaling
@@ -29,13 +29,14 @@ from posenc_core.scaling import Scaling
 from ..backends.test_hostile_layers import CALLED, MADE, OWN
 from ..core.gguf_writer import gguf_bytes
 from ..core.test_hostile_arguments import CALLS, called
+from ..core.test_hostile_documented import CALLS as DOCUMENTED
 from ..hostile import VALUES, complaint
 
 FUNCTIONS = {
     call.__name__: (call, valid)
     for call, valid in CALLS.items()
     if valid and getattr(posenc_core, getattr(call, "__name__", ""), None) is call
-}
+} | {call.__name__: (call, DOCUMENTED[call]) for call in (multimodal_positions, vision_positions)}
 CONFIG = {"model_type": "llama", "head_dim": 8, "rope_theta": 1e4, "max_position_embeddings": 64}
 GGUF = gguf_bytes(
     {
@@ -202,7 +203,8 @@ class Backend:
         call, valid = FUNCTIONS[name]
         given = {each: self.of(value) for each, value in valid.items()} | wrong
         first = next(iter(given))
-        return called(call, given, first, given[first][0] if first.startswith("*") else given[first])
+        with suppress(FileNotFoundError):  # documented of a text, which is the path of a config
+            return called(call, given, first, given[first][0] if first.startswith("*") else given[first])
 
     def layer(self, name, made, **wrong):
         """Make a layer and call it; arguments of the constructor that are not given are right ones."""
