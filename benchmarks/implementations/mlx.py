@@ -56,6 +56,9 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
         "posenc.rotate": Rotation(each(lambda x: rotate(x, cos, sin, layout=rotary.layout)), compilers=compilers),
         "mx.fast.rope": Rotation(each(fused), compilers=compilers),
         "two products": Rotation(each(lambda x: formula(x, *narrow)), compilers=compilers),
+        "by hand": Rotation(
+            each(lambda x: formula(x.astype(mx.float32), cos, sin).astype(x.dtype)), compilers=compilers
+        ),
         **floor(*compilers),
     }
 
