@@ -24,6 +24,7 @@ from posenc_core.encodings import (
     QueryScale,
     RotaryEncoding,
 )
+from posenc_core.encodings.base import TokenRows
 from posenc_core.encodings.remapping import RemappedRotary, whole
 
 from .candidates import Candidate, Float64s, apply_tables
@@ -294,7 +295,7 @@ def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys
     remapped = encoding.remapped(positions.astype(np.float64))
     inner = [replace(candidate, encoding=encoding.rotary, positions=whole(at), num_queries=0) for at in remapped]
     rows = tuple(table for one in inner for table in one.tables())
-    rotated: Float64s = encoding.apply(x, rows, partial(_rotated, inner[0]), {}, keys=keys)
+    rotated: Float64s = encoding.apply(x, TokenRows(rows, partial(_rotated, inner[0]), {}, keys))
     return rotated
 
 

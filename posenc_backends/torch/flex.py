@@ -64,7 +64,7 @@ def score_mod(
             query = query + (start[b] if isinstance(start, Tensor) and start.ndim else start)
         return query
 
-    if isinstance(encoding, ContentScoring) and not encoding.looked_up:
+    if isinstance(encoding, ContentScoring) and not encoding.lookup_inputs:
         reason = "adds to the values as well" if encoding.adds_values else "computes scores from other scores"
         raise ValueError(f"`bias` must add one number to a score, got {encoding!r}, which {reason}; call `attend`.")
     if not isinstance(bias, AttentionBias) and encoding.parameters():
@@ -86,7 +86,7 @@ def _added(layer: AttentionBias, tokens: dict[str, Tensor | None]) -> Callable[[
     encoding: Any = layer.encoding
     if isinstance(encoding, PositionScoring):
         return lambda _, at: encoding.score_of(layer.arrays, at.head, at.query_position, at.key_position)
-    given = {name: _given(name, tokens[name], encoding) for name in encoding.looked_up}
+    given = {name: _given(name, tokens[name], encoding) for name in encoding.lookup_inputs}
     arrays: Any = layer.arrays
     tables = encoding.lookup_tables(arrays, given.get("queries"), given.get("keys"))
     return lambda score, pairs: encoding.score_of(arrays, tables, score, pairs)
@@ -99,7 +99,7 @@ def _given(name: str, x: Tensor | None, encoding: ContentScoring) -> Tensor:
         ValueError: if there are none, or they are not those of its heads.
     """
     shape, heads, width = None if x is None else tuple(x.shape), encoding.num_heads, encoding.head_dim
-    if x is None or x.ndim != 4 or x.shape[3] != width or not _fits(name, x.shape[1], heads):
+    if x is None or x.ndim != 4 or x.shape[3] != width or not _has_heads(name, x.shape[1], heads):
         wanted = f"(batch, {heads}, {name}, {width})"
         raise ValueError(f"`{name}` must have shape {wanted}, as {type(encoding).__name__} looks at them, got {shape}.")
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
@@ -107,7 +107,7 @@ def _given(name: str, x: Tensor | None, encoding: ContentScoring) -> Tensor:
     return torch.as_tensor(repeated)
 
 
-def _fits(name: str, given: int, heads: int) -> bool:
+def _has_heads(name: str, given: int, heads: int) -> bool:
     return given == heads or (name == "keys" and given > 0 and heads % given == 0)
 
 

@@ -59,8 +59,8 @@ def _as_int(value: Any) -> int | None:
     if isinstance(value, bool) or is_of_other_type or getattr(value, "ndim", 0) != 0:
         return None
     try:
-        return operator.index(value) if dtype_of(value) is None else int(value)  # MXNet's scalars have no `__index__`
-    except (TypeError, ValueError):  # the second of tracers of MLX
+        return operator.index(value) if dtype_of(value) is None else int(value)  # some scalars have no `__index__`
+    except (TypeError, ValueError):  # the second of tracers
         return None
 
 
@@ -258,7 +258,7 @@ def check_meet(name: str, x: Array, other: str, y: Array) -> None:
 
 
 def _from_the_end(first: tuple[Any, ...], second: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """Return the sizes that meet in broadcasting. PyTorch before 2.10 compiles no `zip` of unequal lengths."""
+    """Return the sizes that meet in broadcasting. Some compilers take no `zip` of unequal lengths."""
     count = min(len(first), len(second))
     return list(zip(first[len(first) - count :], second[len(second) - count :], strict=True))
 

@@ -18,7 +18,7 @@ from ..attention.relative import Positions, expand_offsets
 from ..positions.sequences import arange_like, from_array
 from ..rotation import rotate_pairs
 from ..tables.sincos import DType
-from .base import Encoding, Tabular
+from .base import Encoding, Tabular, TokenRows
 from .query_scale import QueryEncoding
 from .remapping import RemappedRotary
 from .rotary.base import RotaryEncoding
@@ -265,7 +265,7 @@ def apply_rows(
     keys: bool,
 ) -> Any:
     """Return queries, or with `keys` keys, `(..., heads, length, head_dim)`, at the positions of these rows."""
-    return encoding.apply(x, rows, partial(_rotate, encoding), weights, keys=keys)
+    return encoding.apply(x, TokenRows(rows, partial(_rotate, encoding), weights, keys))
 
 
 def _rotate(encoding: RotaryEncoding | RemappedRotary | PoPE, x: A, *tables: Array) -> A:

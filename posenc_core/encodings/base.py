@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,24 @@ from ..positions.sequences import LIMIT, from_array, sequence
 from ..tables.sincos import DType
 
 Tables = dict[str, npt.NDArray[Any]]
-RotateBy = Callable[[Any, Any, Any], Any]
+
+
+class TokenRows(NamedTuple):
+    """The rows of tokens, and how they are applied.
+
+    Attributes:
+        rows: cosine and sine; those of keys follow those of queries where they differ.
+        rotate_by: rotates the pairs of tokens by a cosine and a sine: `(x, cos, sin) -> x`.
+        weights: the parameters of a layer, by name.
+        keys: whether the tokens are keys.
+        seq_axis: the axis of the sequence.
+    """
+
+    rows: tuple[Any, ...]
+    rotate_by: Callable[[Any, Any, Any], Any]
+    weights: Mapping[str, Array]
+    keys: bool
+    seq_axis: int = -2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,29 +149,6 @@ class Tabular(Encoding):
             Rows of the same shape; with an axis of `table_heads` before the length where each head has its own.
         """
         return rows
-
-    def apply(
-        self,
-        x: Array,
-        rows: tuple[Any, ...],
-        rotate_by: RotateBy,
-        weights: Mapping[str, Array],
-        *,
-        keys: bool,
-        seq_axis: int = -2,
-    ) -> Array:
-        """Return queries or keys at their positions, as attention multiplies them; by default pairs are rotated.
-
-        Args:
-            x: queries, or with `keys` keys, `(..., length, head_dim)`.
-            rows: cosine and sine; those of keys follow those of queries where they differ.
-            rotate_by: rotates the pairs of `x` by a cosine and a sine: `(x, cos, sin) -> x`.
-            weights: the parameters of a layer, by name.
-            keys: whether `x` are keys.
-            seq_axis: the axis of the sequence.
-        """
-        cos, sin = rows[-2:] if keys else rows[:2]
-        return rotate_by(x, cos, sin)
 
     def derivatives(self, positions: npt.NDArray[Any]) -> Tables:
         """Return the derivatives of `rows` with respect to the positions, by table; empty where rows are not smooth."""

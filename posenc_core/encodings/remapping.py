@@ -17,7 +17,7 @@ from ..attention.masks import causal
 from ..positions.sequences import LIMIT
 from ..rotation import Pairing
 from ..tables.sincos import DType
-from .base import Parameter, RotateBy, Tables, Tabular
+from .base import Parameter, Tables, Tabular, TokenRows
 from .rotary.base import RotaryEncoding
 
 if TYPE_CHECKING:
@@ -97,21 +97,12 @@ class RemappedRotary(Tabular):
         scores: Array = self._of_region(of_regions, _signed(query_positions), _signed(key_positions))
         return scores
 
-    def apply(
-        self,
-        x: Array,
-        rows: tuple[Any, ...],
-        rotate_by: RotateBy,
-        weights: Mapping[str, Array],
-        *,
-        keys: bool,
-        seq_axis: int = -2,
-    ) -> Array:
+    def apply(self, x: Array, at: TokenRows) -> Array:
         """Return queries or keys in all their rotations, `(..., length, rotations * head_dim)`, one after the other."""
-        columns = len(rows) // self.num_positions
-        first = columns - 2 if keys else 0  # XPos has tables of keys after those of queries
-        used = self.key_rotations if keys else [query for query, _ in self.regions]
-        rotated = [rotate_by(x, *rows[i * columns + first : i * columns + first + 2]) for i in used]
+        columns = len(at.rows) // self.num_positions
+        first = columns - 2 if at.keys else 0  # XPos has tables of keys after those of queries
+        used = self.key_rotations if at.keys else [query for query, _ in self.regions]
+        rotated = [at.rotate_by(x, *at.rows[i * columns + first : i * columns + first + 2]) for i in used]
         return rotated[0] if len(rotated) == 1 else namespace_of(x).concat(rotated, axis=-1)
 
     @property

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_known, check_number, shown
 from ..positions import After, Block, Multimodal, Segment, centered, indexed, multimodal, with_audio
-from ..positions.grids import cells_of
-from ..positions.mixed import alternating, diagonal_in_float32
+from ..positions.grids import cells_of, grid
+from ..positions.mixed import alternating
 from .config import ROPES, contents, text_of, values_of
 from .parts import is_tower, part_of
 from .sections import KEYS as SECTIONS
@@ -195,7 +195,7 @@ def _row(
     elif family.centered:
         found = centered(_of_images(real, grids))
     elif family.diagonal:
-        found = diagonal_in_float32(_segments(real, grids, 1))
+        found = _on_diagonals(_segments(real, grids, 1))
     else:
         found = multimodal(_segments(real, grids, _chunk(config, family)), after=after or family.after)
     positions = np.zeros((len(found.positions), kinds.size), np.int64)
@@ -222,6 +222,27 @@ def _segments(kinds: list[int], grids: Mapping[int, Iterator[Vision]], chunk: in
                 _check_alike(kinds[at : at + length], [kinds[at]] * length)
                 yield grid
         at += length
+
+
+def _on_diagonals(segments: Iterator[Any]) -> Multimodal:
+    """Return the positions of `diagonal` as Ming computes them: in float32, cut off to integers at the end.
+
+    Args:
+        segments: lengths of text, and grids of vision; those of videos end with the positions of their frames.
+    """
+    parts, start, text = [np.zeros((3, 0), np.float32)], np.float32(0), 0
+    for segment in segments:
+        if isinstance(segment, int):
+            text = segment
+            parts.append(np.tile(np.arange(text, dtype=np.float32) + start, (3, 1)))
+            continue
+        cells = grid(*segment[:3])
+        times = np.array(segment[3] if len(segment) > 3 else [0], np.float32)[cells[0]] + np.float32(text) + start
+        middle = [[(size - 1) // 2] for size in segment[1:3]]
+        parts.append(np.concatenate([times[None], (cells[1:] - middle).astype(np.float32) + times]))
+        start, text = times.max() + np.float32(1), 0
+    positions = np.concatenate(parts, axis=1).astype(np.int64)
+    return Multimodal(positions, int(positions[0].max(initial=-1)) + 1 - positions.shape[1])
 
 
 _SHARED = Block(np.zeros((3, 2), np.int64), 1)  # two tokens that begin or end a video with audio have one position

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from .._array_api.namespace import Array
 from ..attention import AttentionInputs
 from ..encodings import RemappedRotary
+from ..encodings.base import TokenRows
 from .rotary_embedding import RotaryEmbedding
 
 
@@ -37,8 +38,8 @@ class RemappedRows:
 
     def rotate(self, q: Any, k: Any) -> tuple[Any, Any]:
         """Return queries and keys in all their rotations."""
-        rotated = self.encoding.apply(q, self.query_rows, self._rotate_by, {}, keys=False)
-        return rotated, self.encoding.apply(k, self.key_rows, self._rotate_by, {}, keys=True)
+        rotated = self.encoding.apply(q, TokenRows(self.query_rows, self._rotate_by, {}, keys=False))
+        return rotated, self.encoding.apply(k, TokenRows(self.key_rows, self._rotate_by, {}, keys=True))
 
     def _rotate_by(self, x: Any, cos: Any, sin: Any) -> Any:
         return self.layer.rotate_by(x, cos, sin, -2)

@@ -12,6 +12,7 @@ from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of
 from ..encodings import PoPE, RemappedRotary, RotaryEncoding
+from ..encodings.base import TokenRows
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
 from .base import check_encoding
@@ -116,7 +117,7 @@ class RotaryEmbedding(TableLayer):
         names = encoding.parameters() if keys and encoding.keys_differ else ()
         parameters = self.backend.beside(tuple([self.arrays[name] for name in names]), x)
         weights = dict(zip(names, parameters, strict=True))
-        return encoding.apply(x, rows, rotate_by, weights, keys=keys, seq_axis=seq_axis)
+        return encoding.apply(x, TokenRows(rows, rotate_by, weights, keys, seq_axis))
 
     if TYPE_CHECKING:
 

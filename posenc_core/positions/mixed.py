@@ -112,28 +112,6 @@ def diagonal(segments: Iterable[int | tuple[int, int, int]], *, spacing: float =
     return Multimodal(positions, start - positions.shape[1])
 
 
-def diagonal_in_float32(segments: Iterable[Any]) -> Multimodal:
-    """Return the positions of `diagonal` as the code of Ming computes them: in float32, cut off to integers at the end.
-
-    Args:
-        segments: a length for text, or for vision the grid `(frames, height, width)`, for videos with the positions of
-            their frames as a fourth entry.
-    """
-    parts, start, text = [np.zeros((3, 0), np.float32)], np.float32(0), 0
-    for segment in segments:
-        if isinstance(segment, int):
-            text = segment
-            parts.append(np.tile(np.arange(text, dtype=np.float32) + start, (3, 1)))
-            continue
-        cells = grid(*segment[:3])
-        times = np.array(segment[3] if len(segment) > 3 else [0], np.float32)[cells[0]] + np.float32(text) + start
-        middle = [[(size - 1) // 2] for size in segment[1:3]]
-        parts.append(np.concatenate([times[None], (cells[1:] - middle).astype(np.float32) + times]))
-        start, text = times.max() + np.float32(1), 0
-    positions = np.concatenate(parts, axis=1).astype(np.int64)
-    return Multimodal(positions, int(positions[0].max(initial=-1)) + 1 - positions.shape[1])
-
-
 def centered(segments: Iterable[int | tuple[int, int]]) -> Multimodal:
     """Return the positions (height, width) of HunyuanImage-3: an image is in the middle of its positions.
 

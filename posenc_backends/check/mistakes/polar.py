@@ -14,7 +14,7 @@ from posenc_core.encodings import PoPE, Rotary
 
 from ..candidates import Candidate, Float64s, Tables
 from .base import Change, Mistake, with_fields, with_tables
-from .rotary import BASES
+from .rotary import BASES, identity, swap_cos_and_sin
 
 PERIOD = 2 * np.pi
 Magnitude = Callable[[Float64s], Float64s]
@@ -38,10 +38,10 @@ def polar_mistakes(encoding: PoPE) -> Iterator[Mistake]:
     yield from _phase_mistakes()
     description = "the products with the cosine and with the sine of a channel lie side by side"
     yield Mistake("layout swapped", description, _side_by_side)
-    yield Mistake("cos and sin swapped", "the products with the sine come first", with_tables(_swap_cos_and_sin))
+    yield Mistake("cos and sin swapped", "the products with the sine come first", with_tables(swap_cos_and_sin))
     yield Mistake("sign flipped", "angles have the opposite sign", with_tables(_conjugate))
     yield Mistake("sign flipped", "the angles of positions have the opposite sign", _negate_positions)
-    yield Mistake("not rotated", "all angles are 0", with_tables(_identity))
+    yield Mistake("not rotated", "all angles are 0", with_tables(identity))
     yield from _frequency_mistakes(encoding)
 
 
@@ -147,16 +147,8 @@ def _with_exponents(exponents: Float64s) -> Change:
     return change
 
 
-def _swap_cos_and_sin(cos: Any, sin: Any) -> Tables:
-    return sin, cos
-
-
 def _conjugate(cos: Any, sin: Any) -> Tables:
     return cos, -sin
-
-
-def _identity(cos: Any, sin: Any) -> Tables:
-    return np.ones_like(cos), np.zeros_like(sin)
 
 
 def _negate_positions(candidate: Candidate) -> list[Candidate]:

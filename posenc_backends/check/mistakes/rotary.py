@@ -25,9 +25,9 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
             yield Mistake("layout swapped", f"pairs are those of layout {layout!r}", with_fields(layout=layout))
     direction = "inverse" if encoding.direction == "forward" else "forward"
     yield Mistake("sign flipped", f"pairs rotate in direction {direction!r}", with_fields(direction=direction))
-    yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(_swap_cos_and_sin))
+    yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(swap_cos_and_sin))
     yield from _factor_mistakes(encoding.attention_factor)
-    yield Mistake("not rotated", "the function returns its input", with_tables(_identity))
+    yield Mistake("not rotated", "the function returns its input", with_tables(identity))
     yield from application_mistakes(encoding.layout)
     if encoding.table_heads is not None:
         yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
@@ -133,11 +133,13 @@ def _reverse_heads(cos: Any, sin: Any) -> Tables:
     return cos[..., ::-1, :, :], sin[..., ::-1, :, :]
 
 
-def _swap_cos_and_sin(cos: Any, sin: Any) -> Tables:
+def swap_cos_and_sin(cos: Any, sin: Any) -> Tables:
+    """Return each table in place of the other."""
     return sin, cos
 
 
-def _identity(cos: Any, sin: Any) -> Tables:
+def identity(cos: Any, sin: Any) -> Tables:
+    """Return the tables of a rotation by 0."""
     return np.ones_like(cos), np.zeros_like(sin)
 
 

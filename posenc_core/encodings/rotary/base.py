@@ -19,7 +19,7 @@ from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies, high_precision
 from ...tables.angles import angles_of
 from ...tables.sincos import DType, Table, check_dtype, cos_sin, cos_sin_of_float32, write_cos_sin
-from ..base import Tables, Tabular
+from ..base import Tables, Tabular, TokenRows
 from .caches import CacheKind, cache_of
 
 if TYPE_CHECKING:
@@ -91,6 +91,12 @@ class RotaryEncoding(Tabular):
     def longest(self) -> int | None:
         """The longest sequence that models with this encoding are known to be for; None if that is not known."""
         return None
+
+    def apply(self, x: Array, at: TokenRows) -> Array:
+        """Return queries or keys `(..., length, head_dim)` with their pairs rotated."""
+        cos, sin = at.rows[-2:] if at.keys else at.rows[:2]
+        rotated: Array = at.rotate_by(x, cos, sin)
+        return rotated
 
     def at(self, seq_len: int | None) -> Self:
         """Return the encoding for sequences of `seq_len` positions; itself for None, or if lengths do not matter."""

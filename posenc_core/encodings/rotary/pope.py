@@ -15,7 +15,7 @@ from ..._array_api.checks import WIDEST, check_integer, check_rank, is_static, s
 from ..._array_api.namespace import Array, aligned, in_float32, namespace_of
 from ...rotation import Pairing
 from ...tables.sincos import DType, Table
-from ..base import Parameter, RotateBy, Tables, Tabular
+from ..base import Parameter, Tables, Tabular, TokenRows
 from .rotary import Rotary
 
 if TYPE_CHECKING:
@@ -106,23 +106,14 @@ class PoPE(Tabular):
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         return self.rotary.traced_rows(positions)
 
-    def apply(
-        self,
-        x: Array,
-        rows: tuple[Any, ...],
-        rotate_by: RotateBy,
-        weights: Mapping[str, Array],
-        *,
-        keys: bool,
-        seq_axis: int = -2,
-    ) -> Array:
+    def apply(self, x: Array, at: TokenRows) -> Array:
         """Return queries or keys as magnitudes at angles, twice as wide; no pair is rotated."""
-        axis = seq_axis % len(x.shape) - len(x.shape)
+        axis = at.seq_axis % len(x.shape) - len(x.shape)
         of_tokens = self.queries_of
-        if keys:
+        if at.keys:
             self.check_keys(x, axis)
-            of_tokens = partial(self.keys_of, weights=weights, seq_axis=axis)
-        polar: Array = in_float32(of_tokens, x, *[aligned(row, x, seq_axis=axis) for row in rows])
+            of_tokens = partial(self.keys_of, weights=at.weights, seq_axis=axis)
+        polar: Array = in_float32(of_tokens, x, *[aligned(row, x, seq_axis=axis) for row in at.rows])
         return polar
 
     def queries_of(self, x: Array, cos: Array, sin: Array) -> Array:

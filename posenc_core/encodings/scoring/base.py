@@ -183,7 +183,7 @@ class ContentScoring(Scoring):
         """Return the term added to the scores, as `Scoring.scores`; both positions may be ranges of step 1."""
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         """The tokens whose `lookup_tables` have all numbers that scores need: of `"queries"` and `"keys"`, or none."""
         return ()
 
@@ -192,8 +192,8 @@ class ContentScoring(Scoring):
 
         Args:
             weights: as in `scores`.
-            q, k: queries and keys, `(batch, heads, tokens, head_dim)`; only those in `looked_up` are used, the others
-                may be None.
+            q, k: queries and keys, `(batch, heads, tokens, head_dim)`; those not in `lookup_inputs` may be
+                None.
         Raises:
             TypeError: if a score depends on more than such products.
         """

@@ -109,7 +109,7 @@ class DebertaBias(ContentScoring):
         return visible * (1 / math.sqrt(self._terms) - 1)
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         return tuple(OF_TOKENS[name] for name in self.parameters())
 
     def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:

@@ -126,7 +126,7 @@ class DecomposedBias(ContentScoring):
         return added * xp.astype(xp.expand_dims(in_window * factor, axis=-3), dtype_of(q))
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         return ("queries",)
 
     def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:

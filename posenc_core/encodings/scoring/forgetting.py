@@ -77,7 +77,7 @@ class ForgettingBias(ContentScoring):
         return sum_of_visible(_log_gates(weights, content.k), content.scores)
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         return ("keys",)
 
     def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:

@@ -90,7 +90,7 @@ class RelativeLogits(ContentScoring):
         return xp.permute_dims(xp.matmul(by_head, by_offset), _heads_first(len(lead)))
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         return ("queries",)
 
     def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:

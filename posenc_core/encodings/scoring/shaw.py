@@ -80,7 +80,7 @@ class ShawBias(ContentScoring):
         return namespace_of(q).astype(weights["key_table"], dtype_of(q)) * (1 / math.sqrt(self.head_dim))
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         return () if self.adds_values else ("queries",)
 
     def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:

@@ -94,7 +94,7 @@ class TransformerXLBias(ContentScoring):
         return xp.sum(u * k, axis=-1, keepdims=False)
 
     @property
-    def looked_up(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:
         return ("queries", "keys")
 
     def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:

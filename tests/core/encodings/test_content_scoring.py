@@ -237,7 +237,7 @@ def test_the_formula_of_one_score_is_that_of_all(encoding):
     weights, (q, k, _) = encoding.constants(0) | drawn(encoding), tokens(8, 8)
     scores = np.where(causal(np.arange(8), np.arange(8)), q @ k.swapaxes(-1, -2) / 2, -np.inf)
     wanted = encoding.scores(weights, np.arange(8), np.arange(8), AttentionInputs(q, k, scores))
-    given = [x if name in encoding.looked_up else None for name, x in (("queries", q), ("keys", k))]
+    given = [x if name in encoding.lookup_inputs else None for name, x in (("queries", q), ("keys", k))]
     tables = encoding.lookup_tables(weights, *given)
     batch, heads, queries, keys = np.ogrid[:2, :HEADS, :8, :8]
     found = encoding.score_of(weights, tables, scores, Pairs(batch, heads, queries, keys, queries, keys))
@@ -252,7 +252,7 @@ def test_the_formula_of_one_score_is_that_of_all(encoding):
 @pytest.mark.parametrize("encoding", [SHAW, COPE], ids=repr)
 def test_scores_that_need_more_than_products_are_not_looked_up(encoding):
     weights, (q, k, _) = drawn(encoding), tokens(2, 2)
-    assert encoding.looked_up == ()
+    assert encoding.lookup_inputs == ()
     with rejects(TypeError, "lookup_tables", encoding):
         encoding.lookup_tables(weights, q, k)
     if encoding is COPE:
