@@ -24,6 +24,8 @@ from posenc_core._array_api.checks import check_floating
 from posenc_core._array_api.kernels import Kernel, register_kernel
 from posenc_core.rotation import Pairing, rotate_reference
 
+from .namespace import is_recorded
+
 Sizes: TypeAlias = tuple[int, ...]
 TARGET = "posenc_rotate"
 rotate_p = Primitive("posenc_rotate")  # x, cos, sin; tables have the dtype of the arithmetic, and one width
@@ -41,6 +43,28 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any
     if _plan(x.dtype, x.shape, cos.shape, sin.shape, pairing) is None or not _runs():
         return None
     return (_bind if traced else _compiled)(x, cos, sin, pairing)
+
+
+def rotate_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
+    """Rotate eager tokens by consecutive rows of the tables, in one compiled call; return None for all others."""
+    tokens = (q,) if k is None else (q, k)
+    (start, length), (stored, pairs) = rows, cos.shape
+    if library.LIBRARY is None or not all(map(_is_here, (*tokens, cos, sin))) or is_recorded():
+        return None
+    if not 0 <= start <= stored - length:
+        return None
+    for x in tokens:
+        if x.dtype == np.float64 or _plan(x.dtype, x.shape, (length, pairs), (length, pairs), pairing) is None:
+            return None
+    return _compiled_rows(tokens, cos, sin, start, length, pairing) if _runs() else None
+
+
+@partial(jax.jit, static_argnums=(4, 5))  # compiled once for each length, not for each start
+def _compiled_rows(
+    tokens: tuple[Any, ...], cos: Any, sin: Any, start: Any, length: int, pairing: Pairing
+) -> tuple[Any, ...]:
+    cos, sin = (jax.lax.dynamic_slice_in_dim(table, start, length) for table in (cos, sin))
+    return tuple([_bind(x, cos, sin, pairing) for x in tokens])
 
 
 def _is_static(array: Any) -> bool:
@@ -195,4 +219,4 @@ def _classes(kind: type) -> Iterator[type]:
 if library.LIBRARY is not None:
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(library.LIBRARY.posenc_rotate_xla), platform="cpu")
     for array_type in (ArrayImpl, *_classes(jax.core.Tracer)):
-        register_kernel(array_type, Kernel(lambda x: True, rotate))
+        register_kernel(array_type, Kernel(lambda x: True, rotate, rotate_rows))

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jax._src.core import trace_state_clean
 from jax.numpy import (  # noqa: F401
     abs,  # noqa: A004
     astype,
@@ -113,7 +114,8 @@ def is_recorded() -> bool:
 
     Plain `grad` and `vmap` run it at once, though with tracers.
     """
-    return isinstance(jnp.zeros(()), jax.core.Tracer)
+    # asked first, since it takes less time: an array of JAX takes as long to make as a token to rotate
+    return not trace_state_clean() and isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
 def asarray(x: Any, /, *, device: Any = None) -> jax.Array:
