@@ -98,7 +98,7 @@ def _parsed(words: Sequence[Any]) -> dict[str, Any]:
         values = [value] if equals else _until_option(words[index + 1 :])
         if not values:
             raise ValueError(f"`--{name.replace('_', '-')}` must have a value.")
-        parsed = [_value(name, value) for value in values]
+        parsed = [_value(value) for value in values]
         found[name] = parsed if name == "mrope_section" else parsed[0]
     return found
 
@@ -108,10 +108,8 @@ def _until_option(words: Sequence[str]) -> list[str]:
     return list(words[:end])
 
 
-def _value(name: str, text: str) -> Any:
+def _value(text: str) -> Any:
     """Return a number where the text is one, else the text."""
-    if name == "no_rope_freq":
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
     if not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", text, re.ASCII | re.IGNORECASE) or len(text) > SHOWN:
         return text
     try:
@@ -158,13 +156,15 @@ def _kind(given: Config, *, latent: bool) -> str | None:
 
 def _without_rope(given: Config) -> bool:
     """Return whether `no_rope_freq` leaves no layer with RoPE; otherwise the encoding is that of the other layers."""
-    layers = given.get("no_rope_freq")
+    given_layers = layers = given.get("no_rope_freq")
+    if isinstance(layers, str):  # an expression of lists, such as ([0]*3+[1]*1)*2
+        layers = [int(number) for number in re.findall(r"(?<=[\[,])\s*\d{1,9}\s*(?=[],])", layers)] or [layers]
     if not isinstance(layers, list | tuple):
-        if not isinstance(layers, int | str | None):
-            raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(layers)}.")
+        if not isinstance(layers, int | None):
+            raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(given_layers)}.")
         return layers == 1
     if not all(isinstance(layer, int) and layer in (0, 1) for layer in layers):
-        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(layers)}.")
+        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(given_layers)}.")
     return bool(layers) and all(layer == 1 for layer in layers)
 
 

@@ -28,3 +28,11 @@ def test_adding_after_a_projection_is_concatenating_before_it():
 def test_unknown_ways_are_refused():
     with rejects(ValueError, "how", "'mul'"):
         combine(np.ones((1, 2)), np.ones((1, 2)), how="mul")
+
+
+def test_rows_of_another_dtype_are_added_in_place_as_elsewhere():
+    """NumPy alone would add in float64 and round once."""
+    x, rows = np.ones((1, 2), np.float32), np.full((1, 2), 2**-24 + 2**-60)
+    expected = combine(x, rows, how="add")
+    combine(x, rows, how="add", out=x)
+    np.testing.assert_array_equal(x, expected)

@@ -44,6 +44,7 @@ ANSWERS = {
     "some layers without": (ROPE + "--no-rope-freq 4", half()),
     "a pattern of layers": (ROPE + "--no-rope-freq ([0]*3+[1]*1)*2", half()),
     "no layer with": (ROPE + "--no-rope-freq 1", None),
+    "a pattern without": (ROPE + "--no-rope-freq [1]*4+[1,1]", None),
     "YaRN": (YARN, half(scaling=YaRN(factor=4, **L0))),
     "YaRN of gpt-oss": (
         YARN + "--yarn-original-max-position-embeddings 8192 --yarn-beta-fast 16 --yarn-beta-slow 2 "
@@ -136,6 +137,8 @@ REFUSED = {
     "a base of thousands of digits": ({"rotary_base": 10**5000}, "rotary_base"),
     "a flag that is text": ({"use_rope_scaling": "yes"}, "use_rope_scaling"),
     "layers of 2": ({"no_rope_freq": [0, 2]}, "no_rope_freq"),
+    "a pattern with 2": ({"no_rope_freq": "[0,2]*4"}, "no_rope_freq"),
+    "no pattern": ({"no_rope_freq": "most"}, "no_rope_freq"),
     "layers in a dict": ({"no_rope_freq": {}}, "no_rope_freq"),
     "an unknown option": ({"rope_theta_scaling": 3}, "rope_theta_scaling"),
     "lists in lists": ({"mrope_section": [[]], "position_embedding_type": "mrope"}, "mrope_section"),

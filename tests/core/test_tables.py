@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tracemalloc
 from decimal import Decimal
+from itertools import product
 
 import mpmath
 import numpy as np
@@ -16,7 +17,9 @@ from posenc_core.tables._fixed_point import turns_of
 from posenc_core.tables._rounding import Envelope, TableSpec
 from posenc_core.tables.angles import angles
 from posenc_core.tables.frequencies import as_float64, chosen, geometric
-from posenc_core.tables.sincos import cos_sin, write_cos_sin
+from posenc_core.tables.sincos import _remaining_rows, cos_sin, write_cos_sin
+
+from ..errors import rejects
 
 RNG = np.random.default_rng(19680409)
 MP = mpmath.mp.clone()
@@ -83,6 +86,22 @@ def test_an_entry_does_not_depend_on_the_other_positions(pairs, factor, rate):
     others = cos_sin(positions[order], frequencies, factor=Decimal(factor), envelope=envelope)
     for table, other in zip(tables, others, strict=True):
         np.testing.assert_array_equal(table[order].view(np.uint32), other.view(np.uint32))
+
+
+def test_an_envelope_may_grow_to_the_largest_exponent_and_not_past_it():
+    """exp(87) fits in float32, and the product with a cosine is rounded once."""
+    envelope = Envelope((Decimal(1),), center=13)
+    cos, _ = cos_sin(np.array([13, 100]), (Decimal(0),), envelope=envelope)
+    np.testing.assert_array_equal(cos[:, 0], np.array([1, float(mpmath.exp(87))], np.float32))
+    with rejects(ValueError, "envelope", "87", "88"):
+        cos_sin(np.array([101]), (Decimal(0),), envelope=envelope)
+
+
+@pytest.mark.parametrize("consecutive", list(product([True, False], repeat=4)))
+@pytest.mark.parametrize("rest", [0, 2])
+def test_the_rows_outside_of_consecutive_blocks_are_written_once(consecutive, rest):
+    remaining = [row for rows in _remaining_rows(list(consecutive), 3, 12 + rest) for row in range(14)[rows]]
+    assert sorted(remaining) == [row for row in range(12 + rest) if row >= 12 or not consecutive[row // 3]]
 
 
 def test_write_only_a_cosine_or_a_sine_or_fewer_columns_than_frequencies():

@@ -291,3 +291,9 @@ def test_cyclic_and_deep_configs_are_refused():
     cyclic["a_config"] = cyclic
     with rejects(ValueError, "config"):
         load_rope(cyclic, part="vision")
+
+
+def test_a_share_of_one_changes_no_angle_and_other_keys_of_one_are_unknown():
+    assert load_rope({**QWEN, "partial_rotary_factor": 1.0}) == load_rope(QWEN)
+    with rejects(ValueError, "rope_share", "1"):
+        load_rope({**QWEN, "rope_share": 1})
