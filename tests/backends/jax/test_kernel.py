@@ -366,3 +366,24 @@ def test_without_the_library_the_formula_is_compiled():
     environment = {**os.environ, library.VARIABLE: "off"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "240.0"]
+
+
+def test_a_layer_rotates_consecutive_tokens_by_one_program_for_each_length(kernel, monkeypatch):
+    """Starts share it; numbers are those of the tables, grown ones as well, for keys of fewer heads and alone."""
+    monkeypatch.setattr(kernel, "_compiled", None)  # no other program rotates
+    encoding = Rotary(head_dim=16, layout="half")
+    layer, q = RotaryEmbedding(encoding, max_len=16), tokens(2, 3, 2, 16)
+    kernel._compiled_rows.clear_cache()
+    for start in (0, 3, 14):
+        both = layer(jnp.asarray(q), jnp.asarray(q[:, :1]), start=start)
+        expected = np.asarray(rotate_reference(q, *encoding.cos_sin([start, start + 1]), pairing_of("half")))
+        for got, wanted in zip(
+            (*both, layer(jnp.asarray(q), start=start)), (expected, expected[:, :1], expected), strict=True
+        ):
+            np.testing.assert_array_equal(got, wanted)
+    assert kernel._compiled_rows._cache_size() == 2  # with keys, and without
+    monkeypatch.undo()
+    for start in (-2, 15, 15):  # before the tables, past them, and in the longer ones
+        wanted = rotate_reference(q, *encoding.cos_sin([start, start + 1]), pairing_of("half"))
+        np.testing.assert_array_equal(layer(jnp.asarray(q), start=start), wanted)
+    assert kernel._compiled_rows._cache_size() == 3  # one more for the longer tables
