@@ -144,10 +144,8 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
         optional: which of them the function may refuse.
     """
     scores = isinstance(caller.encoding, PAIRS)
-    if scores:
-        yield from _bias_calls(caller, end)
-    else:
-        yield from _token_calls(caller, end, tuple(name for name in takes if name in HALVES), optional)
+    dtypes = tuple(name for name in takes if name in HALVES)
+    yield from (_bias_calls if scores else _token_calls)(caller, end, dtypes, optional)
     for name in (name for name in takes if name in OTHER_POSITIONS):
         positions, queries = OTHER_POSITIONS[name], 5 if scores else 0
         yield caller.call(name, "float32", np.r_[positions[:queries], positions], queries)
@@ -231,7 +229,8 @@ def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     yield "out of order", np.array([9, 2, 30, 4, 4, 77, 0, 51, 23, 1, 65]) % end
 
 
-def _bias_calls(caller: Caller, end: int) -> Iterator[TestCall]:
+def _bias_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[TestCall]:
+    """Yield the calls for numbers of pairs, biases among them."""
     if isinstance(caller.encoding, RemappedRotary):
         edges = _edges(caller.encoding, end)
         yield caller.call("at the edges", "float32", np.r_[edges, edges], len(edges))
@@ -245,6 +244,11 @@ def _bias_calls(caller: Caller, end: int) -> Iterator[TestCall]:
     ):
         if max(queries[-1], keys[-1]) < end:
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))
+    for dtype in dtypes if caller.signature.has_tokens else ():
+        for name, first in (("from elsewhere", min(4001, end - 17)), ("from 0", 0)):
+            positions = np.r_[np.arange(8, 17), np.arange(17)] + first
+            yield caller.call(f"{dtype}, {name}", dtype, positions, 9, is_optional=dtype in optional)
+        yield caller.call(f"after {dtype}", "float32", positions, 9)
 
 
 def _edges(encoding: Any, end: int) -> npt.NDArray[np.int64]:

@@ -14,6 +14,7 @@ from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, measure
 from .gradients import gradient_mistakes
 from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
 from .shrink import program_of, shrink
+from .signatures import OfPairs
 
 RANDOM_SECONDS = 6.0  # after which no more random calls are made
 
@@ -128,7 +129,8 @@ class Session:
         width = returned.results[0].shape[-1] if returned.results[0].ndim else 0
         expected = signature.results(test_call.expected, test_call.tokens, width)
         check_results(signature, test_call, returned.results, expected)
-        if self.framework.name == "keras" and test_call.dtype != "float32" and {*returned.dtypes} == {"float32"}:
+        may_cast = self.framework.name == "keras" or isinstance(signature, OfPairs)
+        if may_cast and test_call.dtype != "float32" and {*returned.dtypes} == {"float32"}:
             self._note_cast(test_call.dtype)
             returned = returned._replace(dtypes=(test_call.dtype,) * len(returned.dtypes))
         for one in mistakes_of_call(test_call, returned, signature.outputs):
@@ -136,10 +138,11 @@ class Session:
         return measure(signature, test_call, returned.results)
 
     def _note_cast(self, dtype: str) -> None:
-        """Note that tokens come back in float32: a layer of Keras casts them to the dtype of its policy."""
+        """Note that float32 comes back: a layer of Keras casts to the dtype of its policy, and scores may stay wide."""
         if dtype not in self._cast:
             self._cast.add(dtype)
-            self.remarks.append(f"{dtype} comes back in float32, as from a layer of Keras whose policy is float32")
+            layer = "" if isinstance(self.caller.signature, OfPairs) else ", as from a layer of Keras of that policy"
+            self.remarks.append(f"{dtype} comes back in float32{layer}")
 
     def _add(self, one: FoundMistake) -> None:
         """Add a mistake; the same one of another output is merged into it."""

@@ -37,17 +37,30 @@ def shrink(failing: TestCall, caller: Caller, fails: Callable[[TestCall], bool])
 
 def _smaller(call: TestCall, caller: Caller) -> Iterator[TestCall]:
     """Yield calls with fewer positions, rows and heads, the smallest first."""
-    if call.num_queries or getattr(caller.encoding, "num_axes", 1) > 1:
-        return
     sizes: dict[str, Any] = {name: getattr(call, name) for name in ("batch", "heads", "is_strided", "is_optional")}
-    for positions in _fewer(call.positions):
-        yield caller.call(call.name, call.dtype, positions, **sizes | SMALLEST)
-        yield caller.call(call.name, call.dtype, positions, **sizes)
-    changes = {name: size for name, size in SMALLEST.items() if sizes[name] != size}
-    if call.positions.ndim == 1:
+    changes = {name: size for name, size in SMALLEST.items() if call.tokens and sizes[name] != size}
+    positions = call.positions[0] if getattr(caller.encoding, "num_axes", 1) > 1 else call.positions
+    count = call.num_queries
+    fewer = _fewer_pairs(positions[:count], positions[count:]) if count else ((some, 0) for some in _fewer(positions))
+    for some, queries in fewer:
+        yield caller.call(call.name, call.dtype, some, queries, **sizes | SMALLEST)
+        if changes:
+            yield caller.call(call.name, call.dtype, some, queries, **sizes)
+    if positions.ndim == 1:
         for change in (changes, *({name: size} for name, size in changes.items())):
             if change:
-                yield caller.call(call.name, call.dtype, call.positions, **sizes | change)
+                yield caller.call(call.name, call.dtype, positions, count, **sizes | change)
+
+
+def _fewer_pairs(queries: Any, keys: Any) -> Iterator[tuple[Any, int]]:
+    """Yield fewer queries and keys, with the number of queries; queries that are among the keys stay there."""
+    are_among = np.isin(queries, keys).all()
+    for some, others in (*((one, keys) for one in _parts(queries)), *((queries, one) for one in _parts(keys))):
+        if not are_among or np.isin(some, others).all():
+            yield np.r_[some, others], len(some)
+    first = int(min(queries.min(), keys.min()))
+    for shift in sorted({first, (first + 1) // 2} - {0}, reverse=True):
+        yield np.r_[queries, keys] - shift, len(queries)
 
 
 def _fewer(positions: Any) -> Iterator[Any]:
@@ -55,17 +68,24 @@ def _fewer(positions: Any) -> Iterator[Any]:
     if positions.ndim > 1:
         yield from positions
     elif len(positions) > 1:
-        for count in sorted({1, 2, len(positions) // 2} - {len(positions)}):
-            yield from (positions[:count], positions[-count:])
+        yield from _parts(positions)
     elif positions[0] > 0:
         last = int(positions[0])
         yield from (np.array([position]) for position in sorted({0, 1, last // 2, last - 1} - {last}))
 
 
+def _parts(positions: Any) -> Iterator[Any]:
+    """Yield the first and the last of these positions: one, two, half of them and more, and all but one."""
+    length = len(positions)
+    for count in sorted({1, 2, length // 2, 3 * length // 4, length - 1} & {*range(1, length)}):
+        yield from (positions[:count], positions[-count:])
+
+
 def program_of(call: TestCall, name: str) -> str:
     """Return Python code in NumPy that makes the arguments of a call and calls the function of this name."""
-    axes = getattr(call.expected.encoding, "num_axes", 1)
-    lines = ["import numpy as np", f"draw = np.random.default_rng({call.positions.size // axes}).standard_normal"]
+    axes, lines = getattr(call.expected.encoding, "num_axes", 1), ["import numpy as np"]
+    if call.tokens:
+        lines.append(f"draw = np.random.default_rng({call.positions.size // axes}).standard_normal")
     names = ("q", "k")[: len(call.tokens)]
     for array, tokens in zip(names, call.tokens, strict=True):
         cast = f'.astype("{call.dtype}")' if call.dtype != "bfloat16" else '.astype("float32")  # then in bfloat16'

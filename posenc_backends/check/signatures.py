@@ -242,9 +242,21 @@ class Bias(Signature):
 
 
 class OfPairs(Signature):
-    """`(q, k, query_positions, key_positions) -> a number for each pair`, `(batch, heads, queries, keys)`."""
+    """`(q, k, query_positions, key_positions) -> a number for each pair`, `(batch, heads, queries, keys)`.
+
+    Attributes:
+        sums: how many times the rounding of the largest number a sum in float32 may be off; half precision rounds sums
+            once.
+    """
 
     has_angles = False
+
+    @property
+    def sums(self) -> float:
+        return SUMS_OF_GATES if getattr(self.encoding, "needs_all_keys", False) else SUMS
+
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return np.full_like(results, self.sums * np.abs(results).max(initial=0))
 
 
 class Scores(OfPairs):
@@ -258,10 +270,6 @@ class Scores(OfPairs):
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
         return candidate.added_scores(*tokens)
-
-    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
-        unit = SUMS_OF_GATES if self.encoding.needs_all_keys else SUMS
-        return np.full_like(results, unit * np.abs(results).max(initial=0))
 
 
 class Products(OfPairs):
@@ -284,9 +292,6 @@ class Products(OfPairs):
         masked = at if candidate.mask_positions is None else candidate.mask_positions
         hidden = masked[candidate.num_queries :] > masked[: candidate.num_queries, None]
         return (np.where(hidden, 0, encoding.products_by_region(q, k, queries, keys)),)
-
-    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
-        return np.full_like(results, SUMS * np.abs(results).max(initial=0))
 
 
 def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys: bool) -> Float64s:

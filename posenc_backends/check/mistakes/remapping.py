@@ -7,6 +7,9 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import DualChunk, ReRoPE
 from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.positions.sequences import LIMIT
@@ -32,6 +35,9 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
     for step in (1, -1):
         description = f"all positions are {'larger' if step > 0 else 'smaller'} by 1"
         yield Mistake("positions off by one", description, partial(_move, step=step))
+    for dtype in ("bfloat16", "float16"):
+        description = f"positions are rounded to {dtype} before they are remapped"
+        yield _with_either_mask(Mistake(f"{dtype} positions", description, partial(_round, dtype=dtype)))
     yield from map(_with_either_mask, mistakes_of_two_positions())
     yield from map(of_rotary, rotary_mistakes(encoding.rotary))
     scale = encoding.head_dim**-0.25
@@ -41,6 +47,11 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
 
 def _move(candidate: Candidate, step: int) -> list[Candidate]:
     return at_positions(candidate, candidate.positions + step)
+
+
+def _round(candidate: Candidate, dtype: str) -> list[Candidate]:
+    rounded = ROUNDED[dtype](candidate.positions).astype(np.float64)
+    return at_positions(candidate, rounded) if np.isfinite(rounded).all() else []
 
 
 def _with_either_mask(mistake: Mistake) -> Mistake:
