@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import DualChunk, Encoding, Scoring, XPos
+from posenc_core.encodings import ContentScoring, DualChunk, Encoding, Scoring, XPos
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .candidates import Candidate, Float64s
@@ -34,6 +34,7 @@ MANY_HEADS = ((1, 1), (2, 1), (3, 3), (5, 1), (6, 2), (8, 8))
 KINDS = ("consecutive", "sparse", "repeated", "unsorted", "each row its own", "each row unsorted")
 HALVES = ("bfloat16", "float16")
 PAIRS = (Scoring, RemappedRotary)  # whose functions take the positions of queries and of keys
+OF_ROWS = (ContentScoring, RemappedRotary)  # whose functions have rows of a batch
 OTHER_POSITIONS = {  # tested only on request; float32 represents them all
     "negative": np.arange(-13, 4),
     "real": np.array([0.5, 3.25, 2.75, 9.125, 33.5, 100.0625, 1000.75, 4090.5, 7.0]),
@@ -172,14 +173,16 @@ def _kinds(encoding: Encoding) -> tuple[str, ...]:
     """Return the kinds of positions that a function for this encoding takes."""
     if not isinstance(encoding, PAIRS):
         return KINDS
-    return KINDS[:1] if getattr(encoding, "needs_all_keys", False) else KINDS[:4]  # one position for all rows
+    kinds = KINDS[:1] if getattr(encoding, "needs_all_keys", False) else KINDS[:4]
+    return (*kinds, "each row its own") if isinstance(encoding, OF_ROWS) else kinds
 
 
 def _some(generator: np.random.Generator, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the positions of up to 17 queries, one after the other among those of the keys."""
-    count = int(generator.integers(1, min(len(keys), 17) + 1))
-    first = int(generator.integers(0, len(keys) - count + 1))
-    return keys[first : first + count]
+    length = keys.shape[-1]
+    count = int(generator.integers(1, min(length, 17) + 1))
+    first = generator.integers(0, length - count + 1, keys.shape[:-1])  # in each row, so that rows are not alike
+    return np.take_along_axis(keys, np.asarray(first)[..., None] + np.arange(count), axis=-1)
 
 
 def _random_positions(generator: np.random.Generator, kind: str, shape: tuple[int, int], end: int) -> npt.NDArray[Any]:
@@ -244,11 +247,15 @@ def _bias_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
     ):
         if max(queries[-1], keys[-1]) < end:
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))
-    for dtype in dtypes if caller.signature.has_tokens else ():
+    if not isinstance(caller.encoding, OF_ROWS):
+        return
+    pairs = np.r_[np.arange(8, 17), np.arange(17)]
+    other = np.r_[np.arange(9), np.arange(17)] + min(100, end - 17)  # other distances than in the first row
+    yield caller.call("each row its own", "float32", np.stack([pairs + 3, other]), 9)
+    for dtype in dtypes:
         for name, first in (("from elsewhere", min(4001, end - 17)), ("from 0", 0)):
-            positions = np.r_[np.arange(8, 17), np.arange(17)] + first
-            yield caller.call(f"{dtype}, {name}", dtype, positions, 9, is_optional=dtype in optional)
-        yield caller.call(f"after {dtype}", "float32", positions, 9)
+            yield caller.call(f"{dtype}, {name}", dtype, pairs + first, 9, is_optional=dtype in optional)
+        yield caller.call(f"after {dtype}", "float32", pairs, 9)
 
 
 def _edges(encoding: Any, end: int) -> npt.NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,9 @@ def _smaller(call: TestCall, caller: Caller) -> Iterator[TestCall]:
     changes = {name: size for name, size in SMALLEST.items() if call.tokens and sizes[name] != size}
     positions = call.positions[0] if getattr(caller.encoding, "num_axes", 1) > 1 else call.positions
     count = call.num_queries
-    fewer = _fewer_pairs(positions[:count], positions[count:]) if count else ((some, 0) for some in _fewer(positions))
+    fewer: Iterable[tuple[Any, int]] = ((some, count) for some in _fewer(positions))
+    if count and positions.ndim == 1:
+        fewer = _fewer_pairs(positions[:count], positions[count:])
     for some, queries in fewer:
         yield caller.call(call.name, call.dtype, some, queries, **sizes | SMALLEST)
         if changes:

@@ -251,6 +251,22 @@ class OfPairs(Signature):
 
     has_angles = False
 
+    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+        positions, masked = candidate.positions, candidate.mask_positions
+        if positions.ndim == 1:
+            return (self.of_row(candidate, *tokens),)
+        rows = []
+        for row, (q, k) in enumerate(zip(*tokens, strict=True)):
+            own = replace(candidate, positions=positions[row % len(positions)])  # one row may stand for all
+            if masked is not None:
+                own = replace(own, mask_positions=masked[row])
+            rows.append(self.of_row(own, q[None], k[None]))
+        return (np.concatenate(rows),)
+
+    def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
+        """Return the numbers of queries and keys whose positions are the same in all rows of the batch."""
+        raise NotImplementedError
+
     @property
     def sums(self) -> float:
         return SUMS_OF_GATES if getattr(self.encoding, "needs_all_keys", False) else SUMS
@@ -268,8 +284,9 @@ class Scores(OfPairs):
         lengths = num_queries, shape[1] - num_queries
         return [(shape[0], self.encoding.num_heads, length, self.encoding.head_dim) for length in lengths]
 
-    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        return candidate.added_scores(*tokens)
+    def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
+        (scores,) = candidate.added_scores(q, k)
+        return scores
 
 
 class Products(OfPairs):
@@ -281,17 +298,17 @@ class Products(OfPairs):
         lengths = num_queries, shape[1] - num_queries
         return [(shape[0], heads[0], length, self.encoding.head_dim) for length in lengths]
 
-    def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
+    def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
         encoding: Any = candidate.encoding
         at = candidate.positions
         queries, keys = np.split(at, [candidate.num_queries])
         q, k = (
             _in_all_rotations(candidate, x, own, keys=own is keys)
-            for x, own in zip(tokens, (queries, keys), strict=True)
+            for x, own in zip((q, k), (queries, keys), strict=True)
         )
         masked = at if candidate.mask_positions is None else candidate.mask_positions
         hidden = masked[candidate.num_queries :] > masked[: candidate.num_queries, None]
-        return (np.where(hidden, 0, encoding.products_by_region(q, k, queries, keys)),)
+        return np.where(hidden, 0, encoding.products_by_region(q, k, queries, keys))
 
 
 def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys: bool) -> Float64s:

@@ -27,6 +27,8 @@ def products(*, tokens=np.float32, results=None, positions=np.int64):
 
     def at(x, where):
         cos, sin = (table.astype(tokens) for table in ROPE.cos_sin(where))
+        if where.ndim > 1:
+            cos, sin = cos[:, None], sin[:, None]
         first, second = np.split(x.astype(tokens), 2, axis=-1)
         return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
@@ -35,7 +37,8 @@ def products(*, tokens=np.float32, results=None, positions=np.int64):
         near = np.einsum("bhqd,bhkd->bhqk", at(q, rounded[0]), at(k, rounded[1]), dtype=np.float32)
         still = [np.full(where.shape, first) for where, first in zip(rounded, (16, 0), strict=True)]
         far = np.einsum("bhqd,bhkd->bhqk", at(q, still[0]), at(k, still[1]), dtype=np.float32)
-        distances = rounded[0][:, None] - rounded[1]
+        distances = rounded[0][..., None] - rounded[1][..., None, :]
+        distances = distances[:, None] if distances.ndim > 2 else distances
         found = np.where(distances < 0, 0, np.where(distances < 16, near, far))
         return found.astype(results or q.dtype)
 
@@ -94,6 +97,37 @@ def test_scores_in_half_precision_are_judged():
     wrong = check(narrow, SHAW, parameters=DRAWN, **NEAR)
     assert wrong.status == 1
     assert {one.calls[0] for one in wrong.mistakes} == {"float16, from elsewhere"}
+
+
+def test_rows_of_a_batch_may_have_positions_of_their_own():
+    def first_row(q, k, *positions):
+        return products()(q, k, *(one[0] if one.ndim > 1 else one for one in positions))
+
+    def refusing(q, k, queries, keys):
+        if queries.ndim > 1:
+            raise ValueError("one position for all rows")
+        return products()(q, k, queries, keys)
+
+    right = check(products(), RE_ROPE, **NEAR)
+    assert "each row its own" in {name for name, _, _ in right.answers}
+    assert check(first_row, RE_ROPE, **NEAR).names == ("positions of the first row",)
+    refused = check(refusing, RE_ROPE, **NEAR)
+    assert refused.status == 0
+    assert "not checked, each row its own" in str(refused)
+
+
+def test_scores_of_rows_with_positions_of_their_own_are_judged():
+    def scores(q, k, queries, keys):
+        rows = zip(q, k, *(np.broadcast_to(at, (len(q), at.shape[-1])) for at in (queries, keys)), strict=True)
+        of_row = [
+            SHAW.scores(SHAW.constants(0) | DRAWN, *at, AttentionInputs(one[None], other[None], None))
+            for one, other, *at in rows
+        ]
+        return np.concatenate(of_row)
+
+    right = check(scores, SHAW, parameters=DRAWN, takes=(), longest=200)
+    assert right.status == 0, right
+    assert "each row its own" in {name for name, _, _ in right.answers}
 
 
 SPECS = {"bias": Alibi(num_heads=2), "products": RE_ROPE}

@@ -15,6 +15,7 @@ from posenc_core.encodings import Alibi, Encoding
 
 from ..candidates import Candidate, Tables
 from .base import Mistake, round_tables, with_fields, with_tables
+from .positions import FIRST_ROW
 
 
 def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
@@ -42,6 +43,7 @@ def mistakes_of_two_positions() -> Iterator[Mistake]:
         yield Mistake("positions off by one", description, partial(_move_queries, step=step))
     yield Mistake("positions ignored", "queries are counted from 0", partial(_count_from_0, keys=False))
     yield Mistake("positions ignored", "queries and keys are counted from 0", partial(_count_from_0, keys=True))
+    yield FIRST_ROW
 
 
 def _negate(bias: Any) -> Tables:
@@ -53,21 +55,21 @@ def _reverse_heads(bias: Any) -> Tables:
 
 
 def _move_queries(candidate: Candidate, step: int) -> list[Candidate]:
-    is_query = np.arange(candidate.positions.size) < candidate.num_queries
+    is_query = np.arange(candidate.positions.shape[-1]) < candidate.num_queries
     return [replace(candidate, positions=candidate.positions + step * is_query)]
 
 
 def _count_from_0(candidate: Candidate, *, keys: bool) -> list[Candidate]:
     positions = candidate.positions.copy()
     for part in (slice(candidate.num_queries), slice(candidate.num_queries, None))[: 1 + keys]:
-        positions[part] = np.arange(positions[part].size)
+        positions[..., part] = np.arange(positions[..., part].shape[-1])
     return [replace(candidate, positions=positions)]
 
 
 def _ignore_queries(candidate: Candidate) -> list[Candidate]:
     """Return the bias of Bloom: softmax does not see the difference."""
     positions = candidate.positions.copy()
-    positions[: candidate.num_queries] = 0
+    positions[..., : candidate.num_queries] = 0
     changed = replace(candidate, positions=positions)
     return [changed.with_change(_negate), changed]
 

@@ -33,7 +33,7 @@ def position_mistakes(num_axes: int = 1) -> Iterator[Mistake]:
     name = "positions ignored, positions off by one"
     yield Mistake(name, "positions are counted from 1", partial(_count, first=1))
     yield Mistake("positions taken as consecutive", "only the first position is used", _consecutive)
-    yield Mistake("positions of the first row", "all rows have the positions of the first", _first_row)
+    yield FIRST_ROW
     yield Mistake("positions reversed", "positions are counted from the end", _reverse)
     yield Mistake("sign of positions ignored", "negative positions are treated as positive", _absolute)
     for words, to_integer in (("to the nearest integer", np.rint), ("down", np.floor)):
@@ -114,6 +114,9 @@ def _consecutive(candidate: Candidate) -> list[Candidate]:
 def _first_row(candidate: Candidate) -> list[Candidate]:
     has_axes = getattr(candidate.encoding, "num_axes", 1) > 1
     return at_positions(candidate, candidate.positions[..., :1, :]) if candidate.positions.ndim > 1 + has_axes else []
+
+
+FIRST_ROW = Mistake("positions of the first row", "all rows have the positions of the first", _first_row)
 
 
 def _reverse_axes(candidate: Candidate) -> list[Candidate]:
