@@ -66,6 +66,7 @@ MET = {  # a thread or a released library
     "arguments changed": "Liger-Kernel, unsloth#5001",
     "not relative": "Bloom and MPT: a softmax over all keys cancels the difference",
     "wrong when compiled": "yalis#54",
+    "channels in another order": "PoPE-pytorch",
 }
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import ContentScoring, DualChunk, Encoding, Scoring, XPos
+from posenc_core.encodings import DualChunk, Encoding, PoPE, XPos
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .candidates import Candidate, Float64s
-from .signatures import HEADS, Signature
+from .signatures import GROUPED, HEADS, Bias, OfPairs, Signature
 
 MAX_POSITION = 2**20
 LIMIT_OF_POSITIONS = 2**31  # of a check that asks for more
@@ -20,6 +20,7 @@ FAR = (1000, 4090, 8200, 32760, 65531, 131065, 262139, 524283, 1048563)  # first
 FARTHER = (2**22 - 6, 2**24 - 6, 3 * 2**24 + 5, 2**28 - 6, 2**31 - 13)  # float32 represents the integers to 2**24
 PREFILL = 600  # tokens from position 0: more than bfloat16 can count
 MAY_REFUSE = (
+    "fewer heads of keys",
     "each row its own",
     "out of order",
     "sparse",
@@ -33,8 +34,7 @@ SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 127, 257)  # lengths of random calls
 MANY_HEADS = ((1, 1), (2, 1), (3, 3), (5, 1), (6, 2), (8, 8))
 KINDS = ("consecutive", "sparse", "repeated", "unsorted", "each row its own", "each row unsorted")
 HALVES = ("bfloat16", "float16")
-PAIRS = (Scoring, RemappedRotary)  # whose functions take the positions of queries and of keys
-OF_ROWS = (ContentScoring, RemappedRotary)  # whose functions have rows of a batch
+PAIRS = (Bias, OfPairs)  # forms of functions that take the positions of queries and of keys
 OTHER_POSITIONS = {  # tested only on request; float32 represents them all
     "negative": np.arange(-13, 4),
     "real": np.array([0.5, 3.25, 2.75, 9.125, 33.5, 100.0625, 1000.75, 4090.5, 7.0]),
@@ -124,7 +124,7 @@ class Caller(NamedTuple):
     def consecutive(self, name: str, first: int, length: int, **options: Any) -> TestCall:
         """Return a call in float32 at consecutive positions; where queries have their own, they are the last ones."""
         positions = np.arange(first, first + length)
-        queries = positions[-(length // 3) :] if isinstance(self.encoding, PAIRS) else positions[:0]
+        queries = positions[-(length // 3) :] if isinstance(self.signature, PAIRS) else positions[:0]
         return self.call(name, "float32", np.r_[queries, positions], len(queries), **options)
 
 
@@ -144,7 +144,7 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
         takes: dtypes to test besides float32, and names of `OTHER_POSITIONS`.
         optional: which of them the function may refuse.
     """
-    scores = isinstance(caller.encoding, PAIRS)
+    scores = isinstance(caller.signature, PAIRS)
     dtypes = tuple(name for name in takes if name in HALVES)
     yield from (_bias_calls if scores else _token_calls)(caller, end, dtypes, optional)
     for name in (name for name in takes if name in OTHER_POSITIONS):
@@ -154,7 +154,7 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
 
 def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int = 0) -> Iterator[TestCall]:
     """Yield calls of random sizes at random positions, far and near, of each kind of positions in turn."""
-    generator, kinds = np.random.default_rng(seed), _kinds(caller.encoding)
+    generator, kinds = np.random.default_rng(seed), _kinds(caller)
     dtypes = tuple(name for name in dtypes if name != "float16" or not isinstance(caller.encoding, XPos))  # overflows
     for number in range(RANDOM_CALLS):
         kind, length = kinds[number % len(kinds)], int(generator.choice(SIZES))
@@ -162,19 +162,19 @@ def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int
         reach = min(end, int(2 ** generator.uniform(5, max(20, np.log2(end)))) + length)
         positions = _random_positions(generator, kind, (batch, min(length, end)), reach)
         heads = MANY_HEADS[int(generator.integers(len(MANY_HEADS)))]
-        queries = _some(generator, positions) if isinstance(caller.encoding, PAIRS) else positions[..., :0]
+        queries = _some(generator, positions) if isinstance(caller.signature, PAIRS) else positions[..., :0]
         dtype, sizes = str(generator.choice(("float32", *dtypes))), {"batch": batch, "heads": heads}
         positions = np.concatenate([queries, positions], axis=-1)
         call = caller.call(kind, dtype, positions, queries.shape[-1], **sizes, is_strided=bool(number % 2))
         yield call._replace(is_optional=call.is_optional or dtype != "float32")
 
 
-def _kinds(encoding: Encoding) -> tuple[str, ...]:
-    """Return the kinds of positions that a function for this encoding takes."""
-    if not isinstance(encoding, PAIRS):
+def _kinds(caller: Caller) -> tuple[str, ...]:
+    """Return the kinds of positions that the function takes."""
+    if not isinstance(caller.signature, PAIRS):
         return KINDS
-    kinds = KINDS[:1] if getattr(encoding, "needs_all_keys", False) else KINDS[:4]
-    return (*kinds, "each row its own") if isinstance(encoding, OF_ROWS) else kinds
+    kinds = KINDS[:1] if getattr(caller.encoding, "needs_all_keys", False) else KINDS[:4]
+    return (*kinds, "each row its own") if isinstance(caller.signature, OfPairs) else kinds
 
 
 def _some(generator: np.random.Generator, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -212,6 +212,8 @@ def _token_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tu
             positions = prefill if first <= 0 else np.arange(first, first + 13)
             yield caller.call(f"{dtype}, {name}", dtype, positions, is_optional=dtype in optional)
         yield caller.call(f"after {dtype}", "float32", prefill)
+    if isinstance(caller.encoding, PoPE):
+        yield caller.call("fewer heads of keys", "float32", prefill[:9], heads=GROUPED)
     yield caller.call("one row", "float32", prefill[:5], batch=1, heads=(1, 1))
     yield caller.call("a view", "float32", prefill[:9], batch=3, heads=(3, 3), is_strided=True)
     yield caller.call("long", "float32", np.arange(min(LONG, end)), batch=1, heads=(2, 1))
@@ -247,8 +249,10 @@ def _bias_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
     ):
         if max(queries[-1], keys[-1]) < end:
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))
-    if not isinstance(caller.encoding, OF_ROWS):
+    if not isinstance(caller.signature, OfPairs):
         return
+    if isinstance(caller.encoding, PoPE):
+        yield caller.call("fewer heads of keys", "float32", np.r_[3:12, 0:17], 9, heads=GROUPED)
     pairs = np.r_[np.arange(8, 17), np.arange(17)]
     other = np.r_[np.arange(9), np.arange(17)] + min(100, end - 17)  # other distances than in the first row
     yield caller.call("each row its own", "float32", np.stack([pairs + 3, other]), 9)

@@ -162,6 +162,8 @@ class Program:
         if self.form == "bias":
             queries, keys = (each.values.size for each in given.values())
             return [(count // (queries * keys), queries, keys)]
+        if self.form in ("scores", "products"):
+            return [(*given["q"].values.shape[:-1], given["k"].values.shape[-2])]
         shapes = [given[name].values.shape for name in self.outputs]
         return [(*lead, getattr(self.encoding, "widening", 1) * width) for *lead, width in shapes]
 

@@ -66,8 +66,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
             `positions -> table`, `"addition"` for `(x, positions) -> x + rows`, `"scale"` for
             `(x, positions) -> x * factor`, `"bias"` for `(query_positions, key_positions) -> bias`, `"scores"` for
             `(q, k, query_positions, key_positions) ->` what is added to the scores, `"products"` for the same
-            arguments `->` products of queries and keys, where positions are remapped; by default it follows from the
-            number of arguments.
+            arguments `->` products of queries and keys, of `PoPE` or where positions are remapped; by default it
+            follows from the number of arguments.
         longest: the first position that is not tested; by default 2**20, or where the encoding ends; at most 2**31.
         takes: what the function must accept besides float32 and positions from 0: any of the dtypes `"bfloat16"` and
             `"float16"` and of the positions `"negative"` and `"real"`; by default both dtypes, which it may refuse.

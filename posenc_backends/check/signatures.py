@@ -35,6 +35,7 @@ SUMS, SUMS_OF_GATES = 4.0, 16.0
 PHASES = 2.0  # ulp of the largest magnitude: phases bounded by the float32 number next to -2π are off by 1.7e-7
 QUERY_WIDTH = 8  # of queries that are multiplied by a factor
 HEADS = (4, 2)  # of queries and of keys: grouped-query attention
+GROUPED = (4, 1)  # of the calls in which each head of keys with phases serves four of queries, which may be refused
 
 
 @dataclass(frozen=True)
@@ -138,15 +139,30 @@ class PolarQueriesAndKeys(Signature):
     outputs: ClassVar[tuple[str, ...]] = ("queries", "keys")
 
     def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
-        return [(shape[0], self.encoding.num_heads, shape[1], self.encoding.head_dim)] * 2
+        return _polar_shapes(self.encoding, shape[0], heads, (shape[1], shape[1]))
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        q, k = tokens
-        tables = candidate.tables()
-        return _applied(candidate, q, *tables[:2]), _applied(candidate, k, *tables[2:])
+        return _polar(candidate, *tokens, *candidate.tables())
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         return np.full_like(results, PHASES * np.abs(results).max(initial=0))
+
+
+def _polar_shapes(
+    encoding: PoPE, batch: int, heads: tuple[int, int], lengths: tuple[int, int]
+) -> list[tuple[int, ...]]:
+    times = heads[0] // heads[1] if heads == GROUPED else 1
+    counts = encoding.num_heads * times, encoding.num_heads
+    return [(batch, count, length, encoding.head_dim) for count, length in zip(counts, lengths, strict=True)]
+
+
+def _polar(candidate: Candidate, q: Float64s, k: Float64s, *tables: Float64s) -> tuple[Float64s, Float64s]:
+    """Return queries and keys as magnitudes at angles, from cosine and sine of queries and those of keys."""
+    of_queries = [
+        table if table.shape[-3] == 1 else np.repeat(table, q.shape[1] // table.shape[-3], axis=-3)
+        for table in tables[:2]
+    ]
+    return _applied(candidate, q, *of_queries), _applied(candidate, k, *tables[2:])
 
 
 class CosSin(Signature):
@@ -321,9 +337,27 @@ def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys
     return rotated
 
 
+class PolarProducts(OfPairs):
+    """`(q, k, query_positions, key_positions) -> products` of `PoPE`, `(batch, heads, queries, keys)`."""
+
+    name = "products"
+
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        return _polar_shapes(self.encoding, shape[0], heads, (num_queries, shape[1] - num_queries))
+
+    def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
+        count, (cos, sin, key_cos, key_sin) = candidate.num_queries, candidate.tables()
+        of_queries = (table[..., :count, :] for table in (cos, sin))
+        at_q, at_k = _polar(candidate, q, k, *of_queries, *(table[..., count:, :] for table in (key_cos, key_sin)))
+        return np.asarray(at_q @ np.repeat(at_k, q.shape[1] // k.shape[1], axis=1).swapaxes(-1, -2))
+
+    def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
+        return PHASES * super().magnitudes(candidate, results)
+
+
 SIGNATURES: dict[type[Any], dict[int, type[Any]]] = {  # by the number of arguments
     RotaryEncoding: {3: RotateQueriesAndKeys, 2: Rotate, 1: CosSin},
-    PoPE: {3: PolarQueriesAndKeys},
+    PoPE: {3: PolarQueriesAndKeys, 4: PolarProducts},
     Additive: {1: Table, 2: Add},
     QueryScale: {1: Factors, 2: ScaleQueries},
     LearnedQueryScale: {2: ScaleQueries},

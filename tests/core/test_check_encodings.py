@@ -214,7 +214,7 @@ def polar(
         angles = angles if angles.ndim == 2 else angles[:, None]
 
         def placed(x, factor):
-            at = (angles + factor * bound(PHASE)[:, None]).astype(dtype)
+            at = (angles + (factor * bound(PHASE)[:, None] if factor else 0)).astype(dtype)
             magnitudes = softplus(x.astype(np.float32))
             return order(magnitudes * np.cos(at), magnitudes * np.sin(at)).astype(x.dtype)
 
@@ -239,7 +239,10 @@ PHASE = np.float32([[0.5, -1, -2, -3, -4, -5, -6, -7], [-0.25, -1.5, -2.5, -3.5,
         ({"softplus": lambda x: x}, ("softplus missing",)),
         ({"softplus": lambda x: np.maximum(x, 0)}, ("another function for softplus",)),
         ({"exponents": CHANNELS // 2 / 4}, ("frequencies of RoPE",)),
-        ({"order": lambda cos, sin: np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], 16)}, ("layout swapped",)),
+        (
+            {"order": lambda cos, sin: np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], 16)},
+            ("channels in another order",),
+        ),
     ],
     ids=lambda given: " ".join(given) or "right" if isinstance(given, tuple) else "",
 )
@@ -249,6 +252,48 @@ def test_magnitudes_at_angles(options, names):
     )
     assert (result.names, result.status) == (names, int(bool(names))), result
     assert result.form == "rotation"
+
+
+def side_by_side(cos, sin):
+    return np.stack([cos, sin], axis=-1).reshape(*cos.shape[:-1], 16)
+
+
+def polar_products(*, grouped=True, first=None, **options):
+    """Return the products of what `polar` returns for queries and keys."""
+
+    def products(q, k, queries, keys):
+        pope = polar(**options)
+        others = (np.zeros((len(x), 2, x.shape[2], 8), np.float32) for x in (q, k))
+        at_queries, _ = pope(q, next(others), queries if first is None else queries - queries[..., :1] + first)
+        _, at_keys = pope(next(others), k, keys)
+        times = q.shape[1] // k.shape[1] if grouped else 1
+        return at_queries @ np.repeat(at_keys, times, axis=1).swapaxes(-1, -2)
+
+    return products
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, ()),
+        ({"order": side_by_side}, ()),
+        ({"grouped": False}, ()),
+        ({"dtype": np.float32}, ("float32 angles",)),
+        ({"of_keys": -1}, ("sign of phases flipped",)),
+        ({"of_queries": 1, "of_keys": 0, "grouped": False}, ("sign of phases flipped",)),  # the same products
+        ({"softplus": lambda x: x}, ("softplus missing",)),
+        ({"first": 0}, ("positions ignored",)),
+    ],
+    ids=lambda given: " ".join(given) or "right" if isinstance(given, tuple) else "",
+)
+def test_products_of_magnitudes_at_angles(options, names):
+    """The order of channels does not matter; fewer heads of keys may be refused."""
+    longest = None if "dtype" in options else 2048
+    result = check(polar_products(**options), POLAR, parameters={"phase": PHASE}, longest=longest, takes=())
+    assert (result.names, result.status, result.form) == (names, int(bool(names)), "products"), result
+    asked = "fewer heads of keys" in {name for name, _, _ in result.answers}
+    assert asked == ("grouped" not in options), result
+    assert ("not checked, fewer heads of keys" in str(result)) == (not asked)
 
 
 BIASES = [

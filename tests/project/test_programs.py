@@ -11,10 +11,11 @@ import pytest
 from posenc_backends.check import check, program
 from posenc_backends.check.program import Numbers, Program, from_bytes, safetensors
 from posenc_backends.cli.main import main
-from posenc_core import Alibi, Rotary, Sinusoidal
+from posenc_core import Alibi, ReRoPE, Rotary, Sinusoidal
 
 PROGRAMS = Path("docs/howto/programs").resolve()
 ROPE = Rotary(head_dim=64, layout="half")
+RE_ROPE = ReRoPE(rotary=Rotary(head_dim=8, layout="half"), window=4)
 RUN = {  # how each is compiled, the tools it needs, and how it is checked
     "c": ("gcc -O2 {source} -lm -o {target}", "gcc", "{target}", "--raw", "float32"),
     "rs": ("rustc --edition 2021 -O {source} -o {target}", "rustc", "{target}", "--raw", "float32, bfloat16"),
@@ -89,6 +90,16 @@ for f in (math.cos, math.sin):
 def test_tables_and_biases_of_programs_are_checked(code, encoding, form, raw):
     made = Program(command=python(code), encoding=encoding, form=form, raw=raw)
     assert check(made, encoding, form=form).status == 0
+
+
+@pytest.mark.parametrize("form", ["scores", "products"])
+def test_scores_and_products_of_programs_have_an_axis_of_queries_and_one_of_keys(form):
+    made = Program(
+        command=python("import os; os.write(1, bytes(range(240)) * 2)"), encoding=RE_ROPE, form=form, raw=True
+    )
+    at = [Numbers(np.arange(count), "int64") for count in (3, 5)]
+    (returned,) = made(*(Numbers(np.ones((2, 4, len(one.values), 8)), "float32") for one in at), *at)
+    assert (returned.values.shape, returned.dtype) == ((2, 4, 3, 5), "float32")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from .additive import additive_mistakes
 from .application import mistakes_of_views
 from .axes import arrangement_mistakes
 from .base import Mistake, combine
-from .bias import bias_mistakes
+from .bias import bias_mistakes, mistakes_of_two_positions
 from .polar import polar_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
 from .queries import query_mistakes
@@ -45,6 +45,7 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
         yield from rotary_mistakes(encoding)
     elif isinstance(encoding, PoPE):
         yield from polar_mistakes(encoding)
+        yield from mistakes_of_two_positions()
     elif isinstance(encoding, Additive):
         yield from additive_mistakes(encoding)
     elif isinstance(encoding, QueryEncoding):
@@ -52,6 +53,11 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
     else:
         yield from remapping_mistakes(encoding) if isinstance(encoding, RemappedRotary) else bias_mistakes(encoding)
         return
-    yield from position_mistakes(encoding.num_axes)
+    yield from map(_of_one_sequence, position_mistakes(encoding.num_axes))
     if isinstance(encoding, MultimodalRotary | AxialRotary):
         yield from arrangement_mistakes(encoding)
+
+
+def _of_one_sequence(mistake: Mistake) -> Mistake:
+    """Return a mistake in positions that functions of queries and keys at positions of their own do not make."""
+    return mistake._replace(change=lambda candidate: [] if candidate.num_queries else mistake.change(candidate))

@@ -36,8 +36,8 @@ def polar_mistakes(encoding: PoPE) -> Iterator[Mistake]:
         name, description = "another function for softplus", f"the magnitudes are {formula}"
         yield Mistake(name, description, _with_magnitudes(magnitude))
     yield from _phase_mistakes()
-    description = "the products with the cosine and with the sine of a channel lie side by side"
-    yield Mistake("layout swapped", description, _side_by_side)
+    description = "cosine and sine of a channel lie side by side; in the form `products`, any order is right"
+    yield Mistake("channels in another order", description, _side_by_side)
     yield Mistake("cos and sin swapped", "the products with the sine come first", with_tables(swap_cos_and_sin))
     yield Mistake("sign flipped", "angles have the opposite sign", with_tables(_conjugate))
     yield Mistake("sign flipped", "the angles of positions have the opposite sign", _negate_positions)
