@@ -82,8 +82,7 @@ def cos_sin_of_sums(
 def _write(tables: Table, flat: Float64s, turns: Float64s, factors: Frequencies) -> None:
     """Write cosine and sine of a block of positions, `(axes, rows) -> (2, rows, features)`."""
     products = flat[..., None] * turns[:, None, :]
-    fractions = (products - np.rint(products)).sum(axis=0)
-    angles = (fractions - np.rint(fractions)) * math.tau
+    angles = (products - np.rint(products)).sum(axis=0) * math.tau  # at most half a turn of each axis
     # A product errs by up to half an ulp, a sum by one, and cosine and sine in libraries by 4 ulp of 1.
     error = (np.abs(products).sum(axis=0) + 1) * (len(flat) * 2.0**-48) * products.any(axis=0)
     scales = np.array([float(factor) for factor in factors])

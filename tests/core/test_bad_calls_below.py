@@ -37,6 +37,8 @@ NARROW = {"scale": np.ones(4), "shift": np.ones(4)}
         (lambda: write_cos_sin([1, 2], FREQUENCIES, cos=TABLE, factor=FREQUENCIES[:1]), "factor", 1),
         (lambda: write_cos_sin([1, 2, 3], FREQUENCIES, sin=TABLE), "sin", (2, 2)),
         (lambda: write_derivatives([1, 2, 3], FREQUENCIES, cos=TABLE), "cos", (2, 2)),
+        (lambda: write_derivatives([1, 2], (-FREQUENCIES[0], FREQUENCIES[1]), cos=TABLE), "frequencies", Decimal(-1)),
+        (lambda: write_cos_sin([1, 2], FREQUENCIES, cos=TABLE[0]), "cos", "(length, columns)"),
         (lambda: spaced(2, spans=FREQUENCIES[0]), "spans", "1"),
         (lambda: t5_buckets(2**13, 2**14), "num_buckets", 2**13),
         (lambda: T5Bias(num_heads=1, max_distance=2**30), "max_distance", 2**30),

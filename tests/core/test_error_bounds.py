@@ -4,13 +4,15 @@ Each leaves room for a library whose cosine and sine err by 4 ulp. The true numb
 """
 
 from fractions import Fraction
+from itertools import product
 
 import mpmath
 import numpy as np
 import pytest
 
 from posenc_core.tables import _angle_addition, multi_axis, sincos
-from posenc_core.tables._fixed_point import exact_angle, exact_cos_sin, nearest_float32, turns_of
+from posenc_core.tables._angle_addition import CosSinBounds
+from posenc_core.tables._fixed_point import exact_angle, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
 from posenc_core.tables.frequencies import chosen, geometric
 
 MP = mpmath.mp.clone()
@@ -99,9 +101,67 @@ def test_bounds_of_blocks_of_consecutive_positions():
         check(value, error, [[true_cos_sin(p, f)[index] for f in frequencies] for p in positions.tolist()])
 
 
-def test_bounds_of_sums(monkeypatch):
+def test_the_bound_of_an_angle_that_is_almost_a_whole_turn():
+    """Its float64 number has no rounding to speak of, so that the steps of 2**-64 turn alone count."""
+    worst, position = 0.0, 2**31 - 1
+    for count in range(1, 400):
+        frequency = sincos.Decimal(str((2 * MP.pi * count + MP.sqrt(2) * count / 2**40) / position))
+        angles, sizes, floor = wrapped_angles(np.array([[position]]), turns_of((frequency,)))
+        off = abs(mpf(float(angles[0, 0])) - (mpf(position) * mpf(frequency) - 2 * MP.pi * count))
+        worst = max(worst, float(off / (mpf(float(sizes[0, 0])) * 2**-51 + mpf(float(floor[0])))))
+    assert 0.5 < worst <= 1
+
+
+def perturbed(generator, shape):
+    """Return cosines and sines of random angles, some of them 0, and errors of similar sizes."""
+    values = [np.where(generator.random(shape) < 0.2, 0, generator.uniform(-1, 1, shape)) for _ in range(2)]
+    return CosSinBounds(*values, *(2.0**-50 * generator.random(shape) for _ in range(2)))
+
+
+def corners(bounds):
+    """Yield cosine and sine moved by their errors, up or down."""
+    for up, right in product((-1, 1), repeat=2):
+        yield bounds.cos + up * bounds.cos_error, bounds.sin + right * bounds.sin_error
+
+
+def test_the_bounds_of_scaled_numbers_cover_every_corner():
+    generator, error = np.random.default_rng(3), 2.0**-50
+    bounds, scales = perturbed(generator, (50, 7)), generator.uniform(0, 5, 7)
+    scaled = _angle_addition._scale(bounds, scales, error)
+    worst = np.zeros((2, 50, 7))
+    for at, sign in product(corners(bounds), (-1, 1)):
+        moved = [one * scales * (1 + sign * error) for one in at]
+        worst = np.maximum(worst, np.abs(np.stack(moved) - [bounds.cos * scales, bounds.sin * scales]))
+    claimed = np.stack([scaled.cos_error, scaled.sin_error])
+    assert np.all(worst <= claimed + 2.0**-52 * 5)
+    assert np.all(claimed <= worst + 2.0**-52 * 5)
+
+
+def test_the_bounds_of_sums_of_angles_cover_every_corner():
+    """Half of a bound covers the first order and the rounding of the two products and of their sum."""
+    generator = np.random.default_rng(4)
+    starts, steps = perturbed(generator, (9, 5)), perturbed(generator, (6, 5))
+    worst = np.zeros((9, 5, 2))
+    for (cos, sin), (by_cos, by_sin) in product(corners(starts), corners(steps)):
+        sines = sin[:, None] * by_cos + cos[:, None] * by_sin
+        cosines = cos[:, None] * by_cos - sin[:, None] * by_sin
+        right = (
+            starts.sin[:, None] * steps.cos + starts.cos[:, None] * steps.sin,
+            starts.cos[:, None] * steps.cos - starts.sin[:, None] * steps.sin,
+        )
+        off = np.stack([np.abs(one - true).max(axis=1) for one, true in zip((sines, cosines), right, strict=True)], -1)
+        worst = np.maximum(worst, off)
+    sizes = np.stack([np.abs(starts.cos) + np.abs(starts.sin)] * 2, axis=-1)
+    rounding = sizes * 2.0**-52 * np.maximum(np.abs(steps.cos).max(axis=0), np.abs(steps.sin).max(axis=0))[:, None]
+    half = _angle_addition.product_errors(starts, steps) / 2
+    assert np.all(worst <= half)
+    assert np.all(half <= sizes * 2.0**-50 * 2 + rounding + 2.0**-49)
+
+
+@pytest.mark.parametrize("size", [1e4, 1e-4])
+def test_bounds_of_sums(size, monkeypatch):
     generator = np.random.default_rng(0)
-    positions, turns = generator.normal(size=(3, 5)) * 1e4, generator.normal(size=(3, 6))
+    positions, turns = generator.normal(size=(3, 5)) * size, generator.normal(size=(3, 6))
     blocks, again = entries(multi_axis, monkeypatch, lambda: multi_axis.cos_sin_of_sums(positions, turns))
     exact = [
         [sum(mpf(p) * mpf(t) for p, t in zip(row, column, strict=True)) for column in turns.T] for row in positions.T
