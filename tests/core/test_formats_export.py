@@ -112,6 +112,11 @@ def test_words_of_megatron_are_read_as_text_and_from_a_script(tmp_path):
     assert load_rope(script) == encoding
 
 
+def test_megatron_keeps_the_size_of_tokens_by_two_equal_numbers():
+    read = load_rope(" ".join(to_megatron(rotary(scaling=replace(YARN, attention_factor=1)))))
+    assert (read.attention_factor, read.scaling.mscale, read.scaling.mscale_all_dim) == (1, 1, 1)
+
+
 REFUSALS = {
     "no encoding": (to_megatron, "rotary", TypeError, "rotary"),
     "own frequencies": (

@@ -16,6 +16,7 @@ from ..candidates import Candidate, StillFrom
 from .base import Mistake
 
 PAST_THE_END = "not rotated past the end of a table"
+INTEGERS = {2**7: "8 bits", 2**15: "16 bits"}  # with a sign, by the first number that they lack
 MAX_ENDS = 20  # positions in one call at which a table may end
 
 
@@ -32,7 +33,9 @@ def position_mistakes(num_axes: int = 1) -> Iterator[Mistake]:
     yield Mistake("positions ignored", "positions are counted from 0", partial(_count, first=0))
     name = "positions ignored, positions off by one"
     yield Mistake(name, "positions are counted from 1", partial(_count, first=1))
-    yield Mistake("positions taken as consecutive", "only the first position is used", _consecutive)
+    for index, words in ((0, "first"), (-1, "last")):
+        change = partial(_consecutive, index=index)
+        yield Mistake("positions taken as consecutive", f"only the {words} position is used", change)
     yield FIRST_ROW
     yield Mistake("positions reversed", "positions are counted from the end", _reverse)
     yield Mistake("sign of positions ignored", "negative positions are treated as positive", _absolute)
@@ -74,6 +77,10 @@ def mistakes_at_the_end(call: TestCall, right: list[TestCall]) -> Iterator[Mista
         yield Mistake("positions clamped", description, partial(_clamp, last=length - 1), is_of_the_end=True)
         description = f"positions are counted again from 0 after {length - 1}"
         yield Mistake("positions wrapped", description, partial(_wrap, length=length), is_of_the_end=True)
+        if length in INTEGERS:
+            description = f"positions are integers of {INTEGERS[length]}: {length} becomes {-length}"
+            change = partial(_wrap, length=2 * length, shift=length)
+            yield Mistake("positions wrapped", description, change, is_of_the_end=True)
 
 
 def _table_lengths(highest: int) -> Iterator[int]:
@@ -90,8 +97,8 @@ def _clamp(candidate: Candidate, last: int) -> list[Candidate]:
     return at_positions(candidate, np.minimum(candidate.positions, last))
 
 
-def _wrap(candidate: Candidate, length: int) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions % length)
+def _wrap(candidate: Candidate, length: int, shift: int = 0) -> list[Candidate]:
+    return at_positions(candidate, (candidate.positions + shift) % length - shift)
 
 
 def at_positions(candidate: Candidate, positions: Any) -> list[Candidate]:
@@ -107,8 +114,9 @@ def _count(candidate: Candidate, first: int) -> list[Candidate]:
     return at_positions(candidate, np.arange(candidate.positions.shape[-1]) + first)
 
 
-def _consecutive(candidate: Candidate) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions[..., :1] + np.arange(candidate.positions.shape[-1]))
+def _consecutive(candidate: Candidate, index: int) -> list[Candidate]:
+    counted = np.arange(candidate.positions.shape[-1])
+    return at_positions(candidate, candidate.positions[..., [index]] + counted - counted[index])
 
 
 def _first_row(candidate: Candidate) -> list[Candidate]:
