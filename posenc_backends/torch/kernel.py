@@ -80,10 +80,9 @@ def _rotate_all(
 
 
 def _is_followed(*arrays: Tensor) -> bool:
-    if torch.is_grad_enabled():
-        for array in arrays:
-            if array.requires_grad:
-                return True
+    for array in arrays:
+        if array.requires_grad:
+            return torch.is_grad_enabled()
     return False
 
 
