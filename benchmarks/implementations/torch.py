@@ -54,7 +54,10 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     """Return ours, and each peer that has this layout."""
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = (torch.tensor(table) for table in rotary.cos_sin(np.arange(start, start + length)))
-    ours = partial(rotate, cos=cos, sin=sin, layout=rotary.layout)
+
+    def ours(x: Any, out: Any = None) -> Any:
+        return rotate(x, cos, sin, layout=rotary.layout, out=out)
+
     found = {
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
         "posenc.rotate": Rotation(each(ours), compilers=("compiled",)),

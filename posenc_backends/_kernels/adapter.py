@@ -130,7 +130,7 @@ class CpuKernel:
         pairing: Pairing,
         followed: bool,
     ) -> tuple[Any, ...] | None:
-        if followed and not self._is_differentiable(q, k, *tables):
+        if followed and not self.is_differentiable(q, k, *tables):
             return None
         (at_q, at_k, (cosines, cos_lies), (sines, sin_lies)), (start, length) = memory, rows
         names = self.in_float32
@@ -146,7 +146,7 @@ class CpuKernel:
         library.run(plans, places, cosines, sines, self.threads)
         return (made[0],) if other is None else (made[0], other[0])
 
-    def _is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
+    def is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
         """Return whether one function rotates tokens that all have a gradient, by tables that have none."""
         have_function = self.differentiable_rows is not None
         have_gradient = have_function and self.is_followed(q) and (k is None or self.is_followed(k))

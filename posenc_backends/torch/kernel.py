@@ -10,7 +10,7 @@ from torch.compiler import is_compiling
 
 from posenc_backends._kernels import DTYPES, CpuKernel, Memory, library
 from posenc_core._array_api.checks import check_alike, write
-from posenc_core._array_api.kernels import Kernel, register_kernel
+from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked
 
 from . import eager, gpu
@@ -56,21 +56,33 @@ class _RotateRowsFunction(torch.autograd.Function):
         context.save_for_backward(cos[start : start + length], sin[start : start + length])
         context.pairing = pairing
         context.set_materialize_grads(False)
-        return cpu.rotate_rows(q, k, cos, sin, rows, pairing)
+        return _rotate_all([x for x in (q, k) if x is not None], cos, sin, rows, pairing)
 
     @staticmethod
-    def backward(context: Any, to_q: Tensor | None, to_k: Tensor | None = None) -> tuple[Any, ...]:
+    def backward(context: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         cos, sin = context.saved_tensors
-        back, pairing = -sin, context.pairing.inverse
-        both = [None if each is None else rotate_checked(each, cos, back, pairing) for each in (to_q, to_k)]
-        return *both, None, None, None, None
+        given = [gradient for gradient in gradients if gradient is not None]
+        rotated = iter(_rotate_all(given, cos, -sin, (0, len(cos)), context.pairing.inverse))
+        both = [None if gradient is None else next(rotated) for gradient in gradients]
+        return *both, *[None] * (6 - len(both))
+
+
+def _rotate_all(
+    tokens: list[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
+) -> tuple[Tensor, ...]:
+    """Return up to two tensors of tokens rotated by rows of tables: in one call, if there is a kernel for it."""
+    kernel = kernel_for(tokens[0]) if tokens else None
+    rotated = kernel and _rotate_rows(tokens[0], *(tokens[1:] or [None]), cos, sin, rows, pairing)
+    if rotated is None:
+        cos, sin = (table[rows[0] : sum(rows)] for table in (cos, sin))
+        rotated = [rotate_checked(x, cos, sin, pairing) for x in tokens]
+    return tuple(rotated)
 
 
 def _is_followed(*arrays: Tensor) -> bool:
-    if torch.is_grad_enabled():
-        for array in arrays:
-            if array.requires_grad:
-                return True
+    for array in arrays:
+        if array.requires_grad:
+            return torch.is_grad_enabled()
     return False
 
 
@@ -110,9 +122,14 @@ def _rotate_rows_by_operators(
     if not (eager.address(q) and (k is None or eager.address(k)) and at[0] and at[1]):
         return None
     tokens = (q,) if k is None else (q, k)
-    if _is_followed(*tokens, cos, sin) or not 0 <= rows[0] <= cos.shape[0] - rows[1]:
+    if not 0 <= rows[0] <= cos.shape[0] - rows[1]:
         return None
-    return eager.rotate_rows(tokens, cos, sin, at, rows, pairing)
+    if not _is_followed(*tokens, cos, sin):
+        return eager.rotate_rows(tokens, cos, sin, at, rows, pairing)
+    fit = cos.dtype is sin.dtype is torch.float32 and q.dtype in cpu.in_float32 and tokens[-1].dtype in cpu.in_float32
+    if not fit or not cpu.is_differentiable(q, k, cos, sin):
+        return None
+    return _RotateRowsFunction.apply(q, k, cos, sin, rows, pairing)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
