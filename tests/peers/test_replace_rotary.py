@@ -238,6 +238,8 @@ def test_modules_with_other_frequencies_than_their_config_says_are_kept(model):
     result = replace_rotary(model)
     assert not result.replaced
     assert "its tables are not those of the encoding" in result.kept[0].reason
+    with pytest.raises(ValueError, match=r"`encoding` fits no module of the model; `model\.rotary_emb`: its tables"):
+        replace_rotary(model, Rotary(head_dim=8, layout="half"))
 
 
 def test_modules_that_are_not_understood_are_listed_by_name():

@@ -64,8 +64,10 @@ class RotaryTables(nn.Module):
 
     def _add(self, name: str, encoding: RotaryEncoding, max_len: int | None) -> None:
         self.layers[name] = RotaryEmbedding(encoding, max_len=max_len)
-        if encoding.keys_differ:
-            raise ValueError(f"`encoding` must have the same tables for queries and keys, got {shown(encoding)}.")
+        if encoding.keys_differ or encoding.table_heads:
+            raise ValueError(
+                f"`encoding` must have one table for queries and keys of all heads, got {shown(encoding)}."
+            )
         long = None if encoding.max_seq_len is None else encoding.at(encoding.max_seq_len + 1)
         if long is not None and long.max_seq_len is None:  # the frequencies of LongRoPE, which are two sets
             self.long_layers[name] = RotaryEmbedding(long, max_len=max_len)
