@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         YaRN,
     )
     from .weights.resize import resize_bias_table, resize_table
-    from .weights.rotary import relayout, rerotate
+    from .weights.rotary import fope_mixing, relayout, rerotate
 
 __version__ = "0.2.0"
 
@@ -140,6 +140,7 @@ __all__ = [
     "combine",
     "counted_from",
     "draw_augmentation",
+    "fope_mixing",
     "from_cu_seqlens",
     "from_mask",
     "grid",
@@ -185,7 +186,7 @@ _MODULES = {
     "rotation": "rotate unrotate",
     "scaling": "NTK AttentionFactor DynamicNTK Linear Llama3 LongRoPE NTKAlpha Proportional Scaling YaRN",
     "weights.resize": "resize_bias_table resize_table",
-    "weights.rotary": "relayout rerotate",
+    "weights.rotary": "fope_mixing relayout rerotate",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

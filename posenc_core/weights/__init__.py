@@ -1,5 +1,5 @@
 """Convert weights: other layouts, cached keys at other positions, tables of other sizes."""
 
-from .rotary import Positions, relayout, rerotate
+from .rotary import Positions, fope_mixing, relayout, rerotate
 
-__all__ = ["Positions", "relayout", "rerotate"]
+__all__ = ["Positions", "fope_mixing", "relayout", "rerotate"]

@@ -1,4 +1,4 @@
-"""Convert what a trained model has stored: projection weights to another layout, cached keys to other positions."""
+"""Convert what a trained model has stored: projection weights, cached keys, and the matrices of FoPE."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .._array_api.checks import (
     check_width,
     shown,
 )
-from .._array_api.namespace import A, Array, Namespace, aligned, namespace_of, shape_of
-from ..encodings import RotaryEncoding
+from .._array_api.namespace import A, Array, Namespace, aligned, dtype_name, namespace_of, shape_of
+from ..encodings import FoPE, RotaryEncoding
 from ..layers.inputs import batch_size, check_positions, sequence_axis
 from ..positions.sequences import LIMIT, from_array
 from ..rotation import LAYOUTS, PLACEMENTS, Layout, Placement, pair_slices, pairing_of, rotate_pairs
@@ -221,3 +221,36 @@ def _key_tables(rotary: RotaryEncoding, positions: Positions) -> list[npt.NDArra
     """Return the tables for keys: the last ones of `rows`, where queries have others."""
     tables = rotary.cos_sin(positions) if rotary.num_axes > 1 else list(rotary.rows(positions).values())[-2:]
     return [table.astype(np.float64) for table in tables]
+
+
+def fope_mixing(coefficients: A, *, encoding: FoPE) -> A:
+    """Return the matrix that a layer with `FoPE` learns, of the one that a checkpoint has: less the identity.
+
+    `cos_mixing` of a layer is that of `cos_coef`, `sin_mixing` that of `sin_coef`.
+
+    Args:
+        coefficients: `cos_coef` or `sin_coef`, `(terms, terms)`, or `(heads, terms, terms)` with `num_heads`.
+        encoding: the encoding of the layer, as `load_rope` reads it from the config of the checkpoint.
+    Returns:
+        Array of the shape of `coefficients`: float64 of float64, float32 of all other dtypes.
+    Raises:
+        TypeError: if `coefficients` is no floating-point array, or `encoding` is not `FoPE`.
+        ValueError: if the shape is not that of the encoding.
+    Source: the program of Intern-S1-Pro and that of Hua et al. 2024 (arXiv:2412.17739), where matrices start at the
+        identity, and row i says how much of frequency i each pair has.
+
+    >>> from posenc_core import FoPE
+    >>> fope_mixing(np.array([[1.0, 0.5], [0.0, 0.75]]), encoding=FoPE(head_dim=8, layout="half", num_terms=2))
+    array([[ 0.  ,  0.5 ],
+           [ 0.  , -0.25]])
+    """
+    if not isinstance(encoding, FoPE):
+        raise TypeError(f"`encoding` must be FoPE, got {shown(encoding)}.")
+    check_floating("coefficients", coefficients)
+    shape = encoding.parameters()["cos_mixing"].shape
+    if shape_of(coefficients) != shape:
+        raise ValueError(f"`coefficients` must have shape {shape} for {shown(encoding)}, got {shape_of(coefficients)}.")
+    xp = namespace_of(coefficients)
+    wide = coefficients if dtype_name(coefficients) == "float64" else xp.astype(coefficients, xp.float32)
+    identity = xp.asarray(np.eye(encoding.terms), device=getattr(coefficients, "device", None))
+    return wide - xp.astype(identity, wide.dtype)

@@ -27,6 +27,9 @@ CALLS = {
     p.counted_from: {"start": np.array([0, 1]), "length": 3},
     p.from_cu_seqlens: {"cu_seqlens": [0, 2, 4], "length": 5},
     p.from_mask: {"mask": np.array([[0, 1, 1]])},
+    p.fope_mixing: {
+        "coefficients": np.eye(2, dtype=np.float32), "encoding": p.FoPE(head_dim=4, layout="half", num_terms=2),
+    },
     p.grid: {"*sizes": (2, 4), "start": 1, "merge": 2, "window": 2},
     p.left_padded: {"rows": [p.multimodal([2]), p.multimodal([(1, 2, 2)])]},
     p.multimodal: {"segments": [2, (1, 2, 2, 1.5)], "after": "largest"},

@@ -50,7 +50,10 @@ FAMILIES = [
     Family("cohere2", TWO_KINDS, "layers without RoPE"),
     Family("deepseek_v2", LATENT | HEADS_OF_8, "complex"),
     Family("deepseek_v3", LATENT | HEADS_OF_8 | rope("yarn", **YARN, mscale=1.0, mscale_all_dim=0.8)),
+    Family("deepseek_v4", {"head_dim": 16, "partial_rotary_factor": 0.5}, "two modules and those of compressed keys"),
     Family("ernie4_5", {}, "tables in float32"),
+    Family("esm", {"position_embedding_type": "rotary"}, "encoder, frequencies in its state"),
+    Family("eurobert", {}, "encoder"),
     Family("exaone4", TWO_KINDS, "layers without RoPE"),
     Family("falcon", {"head_dim": None}),
     Family("gemma2"),
@@ -65,7 +68,9 @@ FAMILIES = [
     Family("llama", rope("llama3", 5e5, **LLAMA3), "llama3"),
     Family("llama", rope("dynamic", factor=2.0) | {"max_position_embeddings": 64}, "dynamic"),
     Family("llama4_text", {"no_rope_layers": [1, 0], "intermediate_size_mlp": 24}, "complex, layers without RoPE"),
+    Family("mistral_large4_text", LATENT | HEADS_OF_8, "a factor of frequencies in its state"),
     Family("mixtral", {}, "experts"),
+    Family("modernbert", TWO_KINDS, "encoder, two layer types"),
     Family("nanochat", {}, "inverse"),
     Family("olmo2", {}, "tables in float32"),
     Family("persimmon", WIDE_HEADS, "partial"),
@@ -83,9 +88,9 @@ def config_of(family):
     return CONFIG_MAPPING[family.model_type](**{key: value for key, value in fields.items() if value is not None})
 
 
-def model_of(config, *, seed=0, **options):
+def model_of(config, *, seed=0, kind=None, **options):
     """Return a model with large random weights, so that attention depends on positions."""
-    kind = AutoModelForCausalLM if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING else AutoModel
+    kind = kind or (AutoModelForCausalLM if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING else AutoModel)
     options = {"attn_implementation": "eager", "experts_implementation": "eager"} | options
     model = kind.from_config(config, **options).eval()
     generator = torch.Generator().manual_seed(seed)
@@ -102,7 +107,7 @@ def outputs(model, start=NEAR):
     for part in [slice(0, PREFILL), *(slice(t, t + 1) for t in range(PREFILL, LENGTH))]:
         positions = start + torch.arange(part.start, part.stop)[None]
         result = model(input_ids=ids[:, part], position_ids=positions, past_key_values=cache, use_cache=True)
-        cache = result.past_key_values
+        cache = getattr(result, "past_key_values", None)  # encoders have none
         found.append(result.logits if hasattr(result, "logits") else result.last_hidden_state)
     return torch.cat(found, dim=1).double()
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForImageTextToText
 
 from posenc_backends.torch.huggingface import RotaryTables, replace_rotary
 from posenc_core import Rotary, YaRN
@@ -39,10 +39,11 @@ def test_outputs_are_those_of_the_model_and_nearer_to_float64_at_far_positions(f
     config = config_of(family)
     model = model_of(config)
     wide = wide_outputs(copy.deepcopy(config), model.state_dict(), (NEAR, FAR))
-    before = [outputs(model, start) for start in (NEAR, FAR)]
+    before, keys = [outputs(model, start) for start in (NEAR, FAR)], list(model.state_dict())
     result = replace_rotary(model)
     assert result.replaced
     assert not result.kept
+    assert list(model.state_dict()) == keys
     after = [outputs(model, start) for start in (NEAR, FAR)]
     (near_before, far_before), (near_after, far_after) = (map(off, run, wide) for run in (before, after))
     assert off(after[0], before[0]) <= ROUNDING * near_before
@@ -174,16 +175,29 @@ def test_each_axis_of_positions_has_its_pairs():
 
 
 def test_the_text_model_of_a_multimodal_one_is_replaced_and_its_tower_listed():
-    from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
-
     text = config_of(Family("qwen2_vl_text", {"rope_parameters": SECTIONS})).to_dict()
-    tower = {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2}
-    config = CONFIG_MAPPING["qwen2_vl"](text_config=text, vision_config=tower, tie_word_embeddings=False)
-    model = AutoModelForImageTextToText.from_config(config)
+    tower = {"depth": 1, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "patch_size": 2}
+    config = CONFIG_MAPPING["qwen2_vl"](
+        text_config=text, vision_config=tower, tie_word_embeddings=False, image_token_id=21, vision_start_token_id=23
+    )
+    model = model_of(config, kind=AutoModelForImageTextToText)
+    before = of_an_image(model)
     result = replace_rotary(model)
     assert [row.name for row in result.replaced] == ["model.language_model.rotary_emb"]
     assert [row.class_name for row in result.kept] == ["Qwen2VLVisionRotaryEmbedding"]
-    assert "Qwen2VLVisionRotaryEmbedding  it does not take positions" in str(result)
+    assert "Qwen2VLVisionRotaryEmbedding  it does not take positions `(axes, batch, length)`" in str(result)
+    torch.testing.assert_close(of_an_image(model), before, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def of_an_image(model):
+    """Return the logits of a prompt with an image, and of a token after it."""
+    prompt = torch.tensor([[3, 4, 23, 21, 21, 21, 21, 24, 5, 6]])
+    pixels = torch.randn(16, 3 * 2 * 2 * 2, generator=torch.Generator().manual_seed(0))
+    image = {"pixel_values": pixels, "image_grid_thw": torch.tensor([[1, 4, 4]])}
+    prefill = model(input_ids=prompt, mm_token_type_ids=prompt.eq(21).int(), **image, use_cache=True)
+    token = model(input_ids=torch.tensor([[7]]), past_key_values=prefill.past_key_values)
+    return torch.cat([prefill.logits, token.logits], dim=1)
 
 
 def test_another_encoding_takes_the_place_of_that_of_the_config(model):
@@ -224,6 +238,8 @@ def test_modules_with_other_frequencies_than_their_config_says_are_kept(model):
     result = replace_rotary(model)
     assert not result.replaced
     assert "its tables are not those of the encoding" in result.kept[0].reason
+    with pytest.raises(ValueError, match=r"`encoding` fits no module of the model; `model\.rotary_emb`: its tables"):
+        replace_rotary(model, Rotary(head_dim=8, layout="half"))
 
 
 def test_modules_that_are_not_understood_are_listed_by_name():
@@ -231,3 +247,24 @@ def test_modules_that_are_not_understood_are_listed_by_name():
     result = replace_rotary(model_of(config))
     assert [row.class_name for row in result.kept] == ["HunYuanVLRotaryEmbedding"]
     assert "which is not a rotation" in str(result)
+
+
+def test_a_state_that_changes_the_tables_is_loaded_before():
+    (family,) = (one for one in FAMILIES if one.model_type == "mistral_large4_text")
+    with torch.device("meta"):
+        assert "the weights have its alpha; load them before" in str(replace_rotary(model_of(config_of(family))))
+    model = model_of(config_of(family))
+    state = {name: weight.clone() for name, weight in model.state_dict().items()}
+    result = replace_rotary(model)
+    model.load_state_dict(state)
+    state["rotary_emb.alpha"] += 0.5
+    with pytest.raises(RuntimeError, match=r"`rotary_emb\.alpha` would change the replaced tables"):
+        model.load_state_dict(state)
+    result.undo()
+    model.load_state_dict(state)
+    assert "its tables are not those of the encoding" in replace_rotary(model).kept[0].reason
+
+
+def test_a_model_without_rotary_module_is_refused():
+    with pytest.raises(ValueError, match="`model` must have a rotary module, got T5Model, which has none"):
+        replace_rotary(model_of(CONFIG_MAPPING["t5"](d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)))

@@ -77,6 +77,8 @@ def test_layer_types_have_their_own(model_type):
         ("Rotary(head_dim=8, layout='interleaved')", "`encoding` must have layout 'half', as the model does"),
         ("Rotary(head_dim=8, layout='half', rotary_dim=4)", "`encoding` must have rotary_channels 8"),
         ("Alibi(num_heads=4)", "`encoding` must be a Rotary"),
+        ("XPos(head_dim=8, layout='half')", "must rotate by fixed frequencies alone, got XPos"),
+        ("LearnedRotary(head_dim=8, layout='half')", "must rotate by fixed frequencies alone, got Learned"),
         ("Rotary(", "`encoding` must be written like"),
         ('{"kind": ', "`encoding` must be JSON or like"),
         (repr(Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, original_max_position_embeddings=64))),

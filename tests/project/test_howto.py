@@ -1,6 +1,8 @@
 """Check the form of the how-to pages, and run those that need no framework."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +56,14 @@ def test_the_commands_of_the_pages_run(line, tmp_path):
     command = line.replace("posenc", f"{sys.executable} -m posenc_backends", 1)
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commit_that_the_page_on_frameworks_names_is_found():
+    page = (ROOT / "docs" / "howto" / "framework.md").read_text(encoding="utf-8")
+    (command,) = re.findall("`(git .+?)`", page)
+    if (ROOT / ".git" / "shallow").exists():
+        pytest.skip("a clone of the last commits alone")
+    done = subprocess.run(
+        [*shlex.split(command), "--no-patch", "--format=%s"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "Add MLX\n", done.stderr

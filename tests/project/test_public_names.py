@@ -16,7 +16,7 @@ PATHS = {
     "posenc_core.tables": "cos_sin write_cos_sin",
     "posenc_core.attention": "attend attention_weights",
     "posenc_core.rotation": "rotate unrotate",
-    "posenc_core.weights": "relayout rerotate",
+    "posenc_core.weights": "fope_mixing relayout rerotate",
     "posenc_core.transformer": "Transformer encode decode loss",
     "posenc_backends": "load NAMES HOST_NAMES",
     "posenc_backends.verdict": "check Verdict",

@@ -64,7 +64,7 @@ class Difference(NamedTuple):
 def layer_types_of(module: nn.Module) -> tuple[str | None, ...]:
     """Return the layer types for which a module has tables; None alone if all layers are alike."""
     types = getattr(module, "rope_type", None)
-    return tuple(sorted(types)) if isinstance(types, dict) else (None,)
+    return tuple(sorted(types)) if types and isinstance(types, dict) else (None,)  # that of ESM is empty
 
 
 def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
@@ -140,7 +140,8 @@ def asked(module: nn.Module, name: str, positions: Tensor, dtype: torch.dtype = 
     try:
         result = module(x, positions) if name == ALL else module(x, positions, name)
     except Exception as error:
-        raise UnknownModuleError(f"it does not take positions: {shown(error)}") from error
+        axes = "(batch, length)" if positions.ndim == 2 else "(axes, batch, length)"
+        raise UnknownModuleError(f"it does not take positions `{axes}`: {shown(error)}") from error
     tables = result if isinstance(result, tuple) else (result,)
     if not all(isinstance(table, Tensor) and tuple(table.shape[:-1]) == sizes for table in tables):
         raise UnknownModuleError(f"it does not return a row for each position, but {shown(type(result).__name__)}")

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from posenc_core._array_api.checks import shown
@@ -123,10 +124,11 @@ def replace_rotary(
         The modules that were replaced, how far their tables were from exact ones, and the modules that were not.
     Raises:
         TypeError: if `model` is not a module, or an encoding is not rotary.
-        ValueError: if an encoding does not fit the model.
+        ValueError: if the model has no rotary module, or an encoding does not fit it.
 
     >>> replace_rotary(nn.Linear(2, 2))
-    No module was replaced.
+    Traceback (most recent call last):
+    ValueError: `model` must have a rotary module, got Linear, which has none; `load_position` reads what it has.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"`model` must be a torch.nn.Module, got {type(model).__name__}.")
@@ -134,12 +136,13 @@ def replace_rotary(
     for name, module in model.named_modules():
         try:
             if _looks_rotary(module):
-                made[id(module)] = _exact(module, name, encoding, max_len, result)
+                with torch.device("cpu"):  # also where models are made on the meta device
+                    made[id(module)] = _exact(module, name, encoding, max_len, result)
             elif buffers.has_tables(module):
                 tables.append((module, _exact_table(module, name, _config_of(model, name), encoding, result)))
         except forms.UnknownModuleError as error:
             result.kept.append(Kept(name, type(module).__name__, str(error)))
-    _check_used(encoding, result)
+    _check_found(model, encoding, result)
     for module, table in tables:
         result.put(module, buffers.BUFFER, getattr(module, buffers.BUFFER), table)
     for parent in list(model.modules()):
@@ -166,8 +169,12 @@ def _exact(
         own, form, current = _understood(module)
     chosen = {layer_type: _chosen(one, layer_type, encoding, name) for layer_type, one in own.items()}
     exact = RotaryTables(chosen, columns=form.columns, dtype=form.dtype, max_len=max_len)
-    before = list(module.buffers())
+    before, state = list(module.buffers()), module.state_dict()
+    saved = {name: buffer for name, buffer in module.named_buffers(recurse=False) if name in state}
     is_meta = any(buffer.is_meta for buffer in before)
+    if is_meta and saved:
+        raise forms.UnknownModuleError(f"the weights have its {', '.join(saved)}; load them before")
+    exact.keep_state(saved)
     for layer_type in own:
         off = None if is_meta else forms.difference(current, exact, layer_type)
         result.replaced.append(Replaced(name, type(module).__name__, layer_type, exact.encodings[layer_type], off))
@@ -237,14 +244,19 @@ def _chosen(own: RotaryEncoding, layer_type: str, encoding: Any, name: str) -> R
     return chosen
 
 
-def _check_used(encoding: Any, result: Replacement) -> None:
-    """Raise if an encoding is given that no module is for, or one where layers differ."""
+def _check_found(model: nn.Module, encoding: Any, result: Replacement) -> None:
+    """Raise if there is no rotary module, or none for an encoding that is given, or if layers differ beside one."""
+    if not (result.replaced or result.kept):
+        raise ValueError(
+            f"`model` must have a rotary module, got {type(model).__name__}, which has none; "
+            "`load_position` reads what it has."
+        )
     if encoding is None:
         return
     names = {row.layer_type for row in result.replaced}
     if not names:
-        reason = next((f"`{row.name}`: {row.reason}" for row in result.kept), "it has no rotary module")
-        raise ValueError(f"`encoding` fits no module of the model; {reason}.")
+        kept = result.kept[0]
+        raise ValueError(f"`encoding` fits no module of the model; `{kept.name}`: {kept.reason}.")
     if isinstance(encoding, Mapping):
         if unknown := sorted(set(encoding) - names):
             raise ValueError(f"`encoding` must be for layers of the model, {sorted(names)}, got {shown(unknown)}.")

@@ -48,7 +48,8 @@ def compute_parameters(
     Returns:
         Radians per position, rounded once to float32, `(pairs,)`, and the factor of cosines and sines.
     Raises:
-        ValueError: if the config describes no RoPE, or frequencies that depend on the length of the sequence.
+        ValueError: if the config describes no RoPE, or not by frequencies alone, or by ones that depend on the length
+            of the sequence.
     """
     content = config.to_dict()
     if layer_type == "full_attention":  # Gemma 4 passes a config of these layers alone, with their width in `head_dim`
@@ -56,6 +57,11 @@ def compute_parameters(
     encoding = forms.loaded(content, layer_type)
     if encoding is None:
         raise ValueError(f"`rope_parameters` must describe a RoPE, got {shown(config.rope_parameters)}.")
+    if encoding.keys_differ or encoding.parameters():
+        raise ValueError(
+            f"`encoding` must rotate by fixed frequencies alone, got {shown(encoding)}; transformers computes them "
+            "once, and learns none. `replace_rotary` takes one that learns."
+        )
     if encoding.max_seq_len is not None:
         raise ValueError(
             f"`encoding` must have the same frequencies at each length, got {shown(encoding)}; transformers computes "

@@ -64,11 +64,19 @@ class RotaryTables(nn.Module):
 
     def _add(self, name: str, encoding: RotaryEncoding, max_len: int | None) -> None:
         self.layers[name] = RotaryEmbedding(encoding, max_len=max_len)
-        if encoding.keys_differ:
-            raise ValueError(f"`encoding` must have the same tables for queries and keys, got {shown(encoding)}.")
+        if encoding.keys_differ or encoding.table_heads:
+            raise ValueError(
+                f"`encoding` must have one table for queries and keys of all heads, got {shown(encoding)}."
+            )
         long = None if encoding.max_seq_len is None else encoding.at(encoding.max_seq_len + 1)
         if long is not None and long.max_seq_len is None:  # the frequencies of LongRoPE, which are two sets
             self.long_layers[name] = RotaryEmbedding(long, max_len=max_len)
+
+    def keep_state(self, buffers: Mapping[str, Tensor]) -> None:
+        """Hold the buffers that the module before had in its state, so that the state of the model does not change."""
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
+        self.register_load_state_dict_pre_hook(_refuse_other_state)
 
     @property
     def encodings(self) -> dict[str, RotaryEncoding]:
@@ -116,6 +124,16 @@ class RotaryTables(nn.Module):
 
     def extra_repr(self) -> str:
         return f"columns={self.columns!r}" + (f", dtype={self.dtype}" if self.dtype else "")
+
+
+def _refuse_other_state(
+    tables: nn.Module, state: Mapping[str, Any], prefix: str, _metadata: Any, _strict: bool, *errors: list[str]
+) -> None:
+    """Add an error if a state has other frequencies than those that the tables are for."""
+    for name, kept in tables.named_buffers(recurse=False):
+        given = state.get(prefix + name, kept)
+        if not torch.equal(given.to(kept), kept):
+            errors[-1].append(f"`{prefix}{name}` would change the replaced tables; load it before `replace_rotary`.")
 
 
 def forward(encoding: RotaryEncoding) -> RotaryEncoding:

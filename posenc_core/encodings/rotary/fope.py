@@ -29,7 +29,7 @@ class FoPE(RotaryEncoding):
     whose frequencies are below that floor have frequency 0: the cosine 1 and the sine `floor_sine` at all positions.
 
     The tables of c and s are exact, rounded once; a layer mixes them in float32. `cos_sin` returns them where C and S
-    are 0. Checkpoints have `cos_coef` and `sin_coef`, which are C and S plus the identity.
+    are 0. Checkpoints have `cos_coef` and `sin_coef`, which are C and S plus the identity: see `fope_mixing`.
 
     Args:
         head_dim: width of one head of the queries and keys; all of its channels have a pair.

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from posenc_backends.torch.huggingface import RotaryTables, replace_rotary
-from posenc_core import Alibi, DynamicNTK, LongRoPE, MultimodalRotary, Proportional, Rotary, XPos
+from posenc_core import Alibi, DynamicNTK, FoPE, LongRoPE, MultimodalRotary, Proportional, Rotary, XPos
 
 PLAIN = Rotary(head_dim=8, layout="half")
 LONG = LongRoPE(
@@ -108,9 +108,18 @@ def test_it_has_no_state_and_no_cast_reaches_it():
         (lambda: RotaryTables({}), ValueError, "`encoding` must have an encoding for a layer type"),
         (lambda: RotaryTables(Alibi(num_heads=2)), TypeError, "`encoding` must be a rotary encoding"),
         (lambda: RotaryTables({"full": None}), TypeError, "`encoding` must be a rotary encoding"),
-        (lambda: RotaryTables(XPos(head_dim=8, layout="half")), ValueError, "the same tables for queries and keys"),
+        (
+            lambda: RotaryTables(XPos(head_dim=8, layout="half")),
+            ValueError,
+            "one table for queries and keys of all heads",
+        ),
+        (
+            lambda: RotaryTables(FoPE(head_dim=8, layout="half", num_terms=2, num_heads=2)),
+            ValueError,
+            "one table for queries and keys of all heads",
+        ),
         (lambda: replace_rotary(PLAIN), TypeError, "`model` must be a torch.nn.Module, got Rotary"),
-        (lambda: replace_rotary(torch.nn.ReLU(), 3), ValueError, "`encoding` fits no module"),
+        (lambda: replace_rotary(torch.nn.ReLU(), 3), ValueError, "`model` must have a rotary module, got ReLU"),
     ],
 )
 def test_bad_calls_are_refused(make, error, message):

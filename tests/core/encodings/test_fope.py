@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_core import FoPE, Rotary
+from posenc_core import FoPE, Rotary, fope_mixing
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, rows
 from posenc_core.analysis.differences import difference
 from posenc_core.encodings import Encoding
@@ -36,8 +36,10 @@ def rotated(encoding, weights, x, positions):
 )
 def test_programs_that_have_it_rotate_the_same(case):
     encoding = load_rope(case["config"]) if "config" in case else Encoding.from_dict(case["encoding"])
-    coefficients = {name[:3] + "_mixing": np.float32(matrix) for name, matrix in case["coefficients"].items()}
-    weights = {name: matrix - np.eye(encoding.terms, dtype=np.float32) for name, matrix in coefficients.items()}
+    weights = {
+        name[:3] + "_mixing": fope_mixing(np.float32(matrix), encoding=encoding)
+        for name, matrix in case["coefficients"].items()
+    }
     assert {name: matrix.shape for name, matrix in weights.items()} == {
         name: parameter.shape for name, parameter in encoding.parameters().items()
     }
@@ -45,6 +47,27 @@ def test_programs_that_have_it_rotate_the_same(case):
         found = rotated(encoding, weights, np.float32(case[name]), case["positions"])
         wanted = np.array(case[f"rotated_{name}"])
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_matrices_of_checkpoints_lose_no_digit(backend, to_backend, dtype):
+    encoding = FoPE(**SIZES, num_terms=2, num_heads=2)
+    stored = np.array([[[1 + 2**-10, 2**-12], [-(2**-14), 3]], [[0, 1], [0.5, 1]]], dtype)
+    found = backend.to_numpy(fope_mixing(to_backend(stored), encoding=encoding))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, stored.astype(float) - np.eye(2))
+    np.testing.assert_array_equal(
+        fope_mixing(stored.astype(float) + 2**-40, encoding=encoding), found.astype(float) + 2**-40
+    )
+
+
+def test_matrices_that_do_not_fit_are_refused():
+    with rejects(ValueError, "coefficients", "must have shape (2, 2)", "got (2, 3)"):
+        fope_mixing(np.ones((2, 3)), encoding=FoPE(**SIZES, num_terms=2))
+    with rejects(TypeError, "coefficients", "floating-point"):
+        fope_mixing(np.eye(2, dtype=int), encoding=FoPE(**SIZES, num_terms=2))
+    with rejects(TypeError, "encoding", "must be FoPE"):
+        fope_mixing(np.eye(2), encoding=Rotary(**SIZES))
 
 
 def test_matrices_of_zeros_leave_rope_where_pairs_turn():
