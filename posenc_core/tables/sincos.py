@@ -198,7 +198,7 @@ def write_derivatives(
     _check_tables(from_array(positions), frequencies, cos=cos, sin=sin)  # before they change places
     write_cos_sin(positions, frequencies, cos=sin, sin=cos, factor=frequencies)
     if cos is not None:
-        np.negative(cos, out=cos)
+        np.multiply(cos, -1, out=cos)  # `np.negative` in place is wrong in NumPy 2.4 where columns lie 4 apart
 
 
 def _check_tables(positions: Positions, frequencies: Frequencies, **tables: Any) -> None:

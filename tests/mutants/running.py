@@ -23,6 +23,9 @@ SUITE = ("tests/core", "tests/backends", CORE)
 LEFT_OUT = ("test_check_command", "test_benchmarks", "test_book", "test_readme", "test_reference", "test_threads")
 FAST = 0.05  # seconds of a test
 FIRST = 30  # tests, of few files, so that most mutants are noticed before the others are collected
+DEFINITIONS = (
+    "tests/core/test_recorded_ranges.py::test_the_defaults_of_each_function_and_class"  # reads what imports make
+)
 ONE_RUN = ("-q", "-p", "no:cacheprovider", "-n", "0")
 
 
@@ -36,14 +39,16 @@ class Suite(NamedTuple):
     def tests_of(self, path: str, lines: Iterable[int], budget: float) -> list[str]:
         """Return the tests that run these lines, for about `budget` seconds, those that likely notice first.
 
-        Lines that only an import runs have the tests of the whole file, or of those that import it.
+        Lines that only an import runs have the tests of the whole file, or of those that import it, and the test of
+        all defaults.
         """
         by_line = self.tests.get(path, {})
         running = {test for line in lines for test in by_line.get(str(line), ())}
-        if not running:
-            files = [path] if any(by_line.values()) else importers(path, self.tests)
-            running = {test for file in files for tests in self.tests[file].values() for test in tests}
         chosen: list[str] = []
+        if not running:
+            chosen = [DEFINITIONS]
+            files = [path] if any(by_line.values()) else importers(path, self.tests)
+            running = {test for file in files for tests in self.tests[file].values() for test in tests} - {*chosen}
         for test in self._in_turn(running):
             budget -= self.seconds.get(test, 0)
             if budget < 0:

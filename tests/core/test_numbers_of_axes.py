@@ -1,0 +1,130 @@
+"""How many axes each argument has: one fewer than the least and one more than the most are refused by its name."""
+
+import re
+
+import numpy as np
+import pytest
+
+from posenc_backends.numpy import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_core import (
+    Alibi,
+    LearnedQueryScale,
+    MultimodalRotary,
+    Placed,
+    PoPE,
+    RelativeLogits,
+    ReRoPE,
+    Rotary,
+    attend,
+    attend_by_block,
+    causal,
+    combine,
+    from_mask,
+    padding,
+    relayout,
+    rerotate,
+    resize_table,
+    same_sequence,
+    sequence,
+    valid_lengths,
+)
+from posenc_core.attention.bias import distances
+from posenc_core.attention.gates import decay_bias, sum_of_visible, sums_to_last
+from posenc_core.transformer.checks import check, check_keys_values
+from posenc_core.transformer.tasks import copy
+
+SIZE, MOST = 4, 6  # of every axis, and axes
+INF = float("inf")
+TOKENS = np.ones((SIZE,) * 3, np.float32)
+ROTARY = Rotary(head_dim=SIZE, layout="half")
+AXES = MultimodalRotary(head_dim=SIZE, layout="half", sections=(1, 1, 0))
+REMAPPED = ReRoPE(rotary=ROTARY, window=2)
+ALIBI = Alibi(num_heads=SIZE)
+LOGITS = RelativeLogits(num_heads=SIZE, head_dim=SIZE, max_distance=2, num_curves=1)
+POLAR = PoPE(head_dim=SIZE, num_heads=SIZE)
+
+
+def placed(encoding, **options):
+    return Placed(encoding, range(SIZE), range(SIZE), **options)
+
+
+def cached(cache):
+    return MultiHeadAttention(SIZE * SIZE, SIZE)(
+        *[np.ones((SIZE, 1, SIZE * SIZE), np.float32)] * 3, start=SIZE, cache=cache
+    )
+
+
+def attended(*tokens):
+    return MultiHeadAttention(SIZE, 1)(*tokens)
+
+
+def added(rows):
+    return combine(TOKENS, rows, how="add")
+
+
+CALLS = {
+    "attend q": (lambda x: attend(x, TOKENS, TOKENS), 2, INF),
+    "attend k": (lambda x: attend(TOKENS, x, x), 2, INF),
+    "attend v": (lambda x: attend(TOKENS, TOKENS, x), 2, INF),
+    "attend q of scores": (lambda x: attend(x, x, x, position=placed(ALIBI)), 3, 4),
+    "attend q of phases": (lambda x: attend(x, x, x, position=placed(POLAR, weights={"phase": TOKENS[0]})), 3, INF),
+    "attend_by_block q": (lambda x: attend_by_block(x, TOKENS, TOKENS), 2, INF),
+    "causal query_positions": (lambda x: causal(x, np.arange(SIZE)), 1, INF),
+    "causal key_positions": (lambda x: causal(np.arange(SIZE), x), 1, INF),
+    "same_sequence query_ids": (lambda x: same_sequence(x, np.arange(SIZE)), 1, INF),
+    "valid_lengths key_positions": (lambda x: valid_lengths(np.arange(SIZE), x), 1, INF),
+    "padding tokens": (lambda x: padding(x.astype(int), 0), 1, INF),
+    "from_mask mask": (lambda x: from_mask(x > 0), 1, 2),
+    "distances query_positions": (lambda x: distances(x, np.arange(SIZE)), 1, 2),
+    "distances key_positions": (lambda x: distances(np.arange(SIZE), x), 1, 2),
+    "sums_to_last x": (sums_to_last, 1, INF),
+    "decay_bias log_gates": (lambda x: decay_bias(x, np.ones((SIZE,) * 2)), 1, INF),
+    "decay_bias scores": (lambda x: decay_bias(np.ones(SIZE), x), 2, INF),
+    "sum_of_visible scores": (lambda x: sum_of_visible(np.ones(SIZE), x), 2, INF),
+    "remapped query_positions": (lambda x: REMAPPED.distances(x.astype(int), range(SIZE)), 1, 1),
+    "remapped key_positions": (lambda x: REMAPPED.distances(range(SIZE), x.astype(int)), 1, 1),
+    "PoPE k": (POLAR.check_keys, 3, INF),
+    "LearnedQueryScale q": (LearnedQueryScale(num_heads=SIZE).check_queries, 3, INF),
+    "combine x": (lambda x: combine(x, np.ones((SIZE, SIZE)), how="add"), 2, INF),
+    "combine rows": (added, 2, 3),
+    "PositionalEncoding x": (PositionalEncoding(SIZE), 2, INF),
+    "RotaryEmbedding x": (RotaryEmbedding(ROTARY), 2, INF),
+    "RotaryEmbedding.cos_sin positions": (lambda x: RotaryEmbedding(ROTARY).cos_sin(x.astype(int)), 1, 2),
+    "RotaryEmbedding.cos_sin positions of axes": (
+        lambda x: RotaryEmbedding(AXES).cos_sin(x[:3].astype(int) if x.ndim else x),
+        1,
+        3,
+    ),
+    "AttentionBias scores": (AttentionBias(ALIBI), 3, 4),
+    "AttentionBias attention": (lambda x: AttentionBias(ALIBI).values(x), 3, 4),
+    "AttentionBias q": (lambda x: AttentionBias(LOGITS)(np.ones((SIZE,) * 4, np.float32), q=x, k=x), 3, 4),
+    "MultiHeadAttention queries": (lambda x: attended(x, TOKENS, TOKENS), 3, 3),
+    "MultiHeadAttention keys": (lambda x: attended(TOKENS, x, TOKENS), 3, 3),
+    "MultiHeadAttention values": (lambda x: attended(TOKENS, TOKENS, x), 3, 3),
+    "MultiHeadAttention cache": (lambda x: cached((x, x)), 4, 4),
+    "relayout weight": (lambda x: relayout(x, head_dim=SIZE), 1, INF),
+    "rerotate keys": (lambda x: rerotate(x, sequence(SIZE), sequence(SIZE), rotary=ROTARY), 2, INF),
+    "resize_table table": (lambda x: resize_table(x, size=3), 2, INF),
+    "Transformer tokens": (lambda x: check(tokens=x.astype(int)), 2, 2),
+    "Transformer x": (lambda x: check(x=x), 3, 3),
+    "Transformer cache": (lambda x: check_keys_values("cache", (x, x)), 4, 4),
+    "Task.text tokens": (lambda x: copy().text(x.astype(int)), 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_has_as_many_axes_as_it_says(name):
+    function, least, most = CALLS[name]
+    function(np.ones((SIZE,) * least, np.float32))
+    for axes in range(MOST + 1):
+        refused = number_is_refused(function, np.ones((SIZE,) * axes, np.float32))
+        assert refused is not (least <= axes <= most), f"{axes} axes"
+
+
+def number_is_refused(function, x):
+    """Return whether an error says that an array has a wrong number of axes; other errors do not count."""
+    try:
+        function(x)
+    except (TypeError, ValueError) as error:
+        return bool(re.search(rf"must have shape \(.*, got ({x.ndim} axes: |the single number)", str(error)))
+    return False
