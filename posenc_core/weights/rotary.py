@@ -234,7 +234,7 @@ def fope_mixing(coefficients: A, *, encoding: FoPE) -> A:
     Returns:
         Array of the shape of `coefficients`: float64 of float64, float32 of all other dtypes.
     Raises:
-        TypeError: if `coefficients` is no floating-point array, or `encoding` is not `FoPE`.
+        TypeError: if `coefficients` is not a floating-point array, or `encoding` is not `FoPE`.
         ValueError: if the shape is not that of the encoding.
     Source: the program of Intern-S1-Pro and that of Hua et al. 2024 (arXiv:2412.17739), where matrices start at the
         identity, and row i says how much of frequency i each pair has.
