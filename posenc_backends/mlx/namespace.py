@@ -57,6 +57,17 @@ def matrix_transpose(x: mx.array, /) -> mx.array:
     return mx.swapaxes(x, -1, -2)
 
 
+def split_pairs(x: mx.array, layout: str, /) -> tuple[mx.array, mx.array]:
+    """Return the first and the second channels of all pairs; the gradient of a slice would copy it into zeros."""
+    if layout == "half":
+        first, second = mx.split(x, 2, axis=-1)
+    elif x.shape[-2] == 1:  # one token, which is decoded without a gradient: slices take less time
+        first, second = x[..., ::2], x[..., 1::2]
+    else:
+        first, second = (mx.squeeze(part, axis=-1) for part in mx.split(mx.unflatten(x, -1, (-1, 2)), 2, axis=-1))
+    return first, second
+
+
 def take(x: mx.array, indices: mx.array, /, *, axis: int) -> mx.array:
     """Return numbers by index; MLX raises an error where a gradient could reach the indices."""
     return mx.take(x, mx.stop_gradient(indices), axis)
