@@ -69,15 +69,14 @@ class TableLayer(BaseLayer):
             ValueError: if positions do not fit the tokens, if the encoding has no such position, or if traced code
                 goes past the tables.
         """
-        axis = seq_axis if seq_axis == -2 else sequence_axis(x, seq_axis)
-        length = self.backend.shape(x)[axis]
+        length = self.backend.shape(x)[seq_axis]
         other = None if encoding is None or encoding is self.encoding or encoding == self.encoding else encoding
         if positions is None and type(start) is int and isinstance(length, int):
             rows = self._rows_from(x, start, length, other)
         elif positions is not None and self.encoding.num_axes > 1:
-            rows = self._rows_by_axis(x, axis, positions, other)
+            rows = self._rows_by_axis(x, seq_axis, positions, other)
         else:
-            rows = self._rows_of(x, axis, start, positions, other)
+            rows = self._rows_of(x, seq_axis, start, positions, other)
         return self.backend.beside(rows, x)
 
     def _rows_from(self, x: Any, start: int, length: int, other: Tabular | None) -> tuple[Any, ...]:

@@ -9,7 +9,12 @@ import pytest
 
 from posenc_backends.numpy import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import (
+    Alibi,
+    AxialRotary,
+    Binary,
+    DualChunk,
     Normalized,
+    Placed,
     PoPE,
     RandomFourierFeatures,
     ReRoPE,
@@ -17,7 +22,10 @@ from posenc_core import (
     Sinusoidal,
     XPos,
     YaRN,
+    attend_by_block,
+    causal,
     draw_augmentation,
+    write_tables,
 )
 from posenc_core._array_api.namespace import aligned_by_head, namespace_of
 from posenc_core._array_api.numpy_kernel import PART, _parts
@@ -35,6 +43,7 @@ from posenc_core.tables.sincos import cos_sin
 
 from .test_bad_values import SWEEP
 
+RNG = np.random.default_rng(41)
 FARTHEST = 2**31 - 1
 SCORING = [cls(**options) for cls, options, _ in SWEEP if issubclass(cls, Scoring)]
 
@@ -147,7 +156,13 @@ def test_a_factor_of_0_makes_a_table_of_zeros():
 
 
 @pytest.mark.parametrize(
-    "encoding", [ReRoPE(rotary=Rotary(head_dim=8, layout="half"), window=4), PoPE(head_dim=8, num_heads=2)]
+    "encoding",
+    [
+        ReRoPE(rotary=Rotary(head_dim=8, layout="half"), window=4),
+        DualChunk(rotary=Rotary(head_dim=8, layout="half"), chunk_size=4, local_size=1),  # keys as wide as values
+        PoPE(head_dim=8, num_heads=2),
+    ],
+    ids=repr,
 )
 def test_a_fused_kernel_is_not_asked_for_what_needs_scores(encoding, monkeypatch):
     x = np.random.default_rng(0).standard_normal((1, 3, 16)).astype(np.float32)
@@ -246,3 +261,69 @@ def test_tables_of_heads_fit_tokens_with_axes_between():
 def test_nested_configs_have_a_model_type_or_the_usual_name():
     config = {"decoder": {"model_type": "llama"}, "sampling": {"top_k": 3}, "audio_config": {"width": 8}}
     assert [name for name, _ in _nested(config, "any")] == ["decoder", "audio_config"]
+
+
+def test_a_mask_of_keys_hides_them_from_all_heads_and_queries_of_their_row():
+    """Keras gives it as `keys_mask`; as many heads as rows, so that neither axis passes for the other."""
+    layer = MultiHeadAttention(8, 2)
+    queries, keys = (RNG.normal(size=(2, length, 8)).astype(np.float32) for length in (3, 4))
+    keys_mask = np.array([[True, False, True, True], [False, True, True, False]])
+    found = layer.attend(queries, keys, keys, keys_mask=keys_mask)
+    np.testing.assert_array_equal(found, layer(queries, keys, keys, mask=keys_mask[:, None, None]))
+    both = layer.attend(queries, keys, keys, keys_mask=keys_mask, mask=keys_mask[:, None, None])
+    np.testing.assert_array_equal(found, both)
+    empty = {"cache": (), "start": 0, "keys_mask": keys_mask}
+    np.testing.assert_array_equal(layer.attend(queries, keys, keys, **empty).result, found)
+    cache = layer(queries, queries, queries, cache=()).cache
+    with pytest.raises(ValueError, match="`mask` must say which keys count"):
+        layer.attend(keys, keys, keys, start=3, cache=cache, keys_mask=keys_mask)
+    mask = RNG.random((2, 1, 4, 7)) > 0.5
+    given = {"start": 3, "cache": cache, "mask": mask}
+    found, expected = layer.attend(keys, keys, keys, **given, keys_mask=keys_mask), layer(keys, keys, keys, **given)
+    np.testing.assert_array_equal(found.result, expected.result)
+
+
+@pytest.mark.parametrize("block", [1, 2, 9])
+def test_queries_before_all_keys_see_none_of_them(block):
+    q, k = RNG.normal(size=(1, 2, 3, 8)), RNG.normal(size=(1, 2, 5, 8))
+    position = Placed(Alibi(num_heads=2), range(3), range(4, 9))
+    found = attend_by_block(q, k, k, position=position, mask=causal, block=block)
+    np.testing.assert_array_equal(found, np.zeros((1, 2, 3, 8)))
+
+
+def test_tables_are_written_from_the_first_position_on():
+    encoding, table = Sinusoidal(dim=4), np.empty((2, 4), np.float32)
+    write_tables(encoding, table, start=-FARTHEST)
+    np.testing.assert_array_equal(table, encoding.table([-FARTHEST, 1 - FARTHEST]))
+    with pytest.raises(ValueError, match=f"`start` must be at least {-FARTHEST}, got {-FARTHEST - 1}"):
+        write_tables(encoding, table, start=-FARTHEST - 1)
+
+
+@pytest.mark.parametrize(("dim", "start", "limit"), [(4, 0, 16), (4, 3, 13), (40, 1, 2**31)])
+def test_binary_ends_with_the_largest_number_of_its_digits(dim, start, limit):
+    encoding = Binary(dim=dim, start=start)
+    assert encoding.limit == limit
+    assert encoding.table([limit - 1]).any()
+    with pytest.raises(ValueError, match=f"got {limit}"):
+        encoding.table([limit])
+
+
+@pytest.mark.parametrize("axes_dims", [(8,), (4, 4), (4, 2, 2)])
+def test_only_positions_on_several_axes_are_points(axes_dims):
+    encoding, axes = AxialRotary(head_dim=8, layout="half", axes_dims=axes_dims), len(axes_dims)
+    points = np.zeros((axes, 3), np.int64)
+    assert Placed(encoding, points if axes > 1 else points[0], range(3)).has_points is (axes > 1)
+    assert Placed(encoding, range(3), points if axes > 1 else points[0]).has_points is (axes > 1)
+    assert not Placed(encoding, range(3), np.arange(3)).has_points
+
+
+def test_valid_lengths_may_be_a_list():
+    layer, x = MultiHeadAttention(8, 2), RNG.normal(size=(2, 3, 8)).astype(np.float32)
+    for lengths in ([1, 3], [[1, 2, 3], [0, 3, 1]]):
+        np.testing.assert_array_equal(layer(x, x, x, lengths), layer(x, x, x, np.array(lengths)))
+
+
+def test_short_tables_are_reported_where_the_layer_is_made():
+    with pytest.warns(UserWarning, match="`max_len` is 8") as raised:
+        RotaryEmbedding(Rotary(head_dim=8, layout="half", max_len=16), max_len=8)
+    assert [warning.filename for warning in raised] == [__file__]

@@ -82,6 +82,18 @@ def test_tables_double_as_a_cache_grows():
     assert made == [8, 16, 32, 64, 128, 256, 512, 1024]
 
 
+@pytest.mark.parametrize(
+    ("start", "length", "rows"), [(0, 5, 8), (7, 1, 8), (8, 1, 4), (0, 9, 9), (1, 9, 10), (15, 8, 4)]
+)
+def test_tables_grow_to_twice_their_length_or_that_of_the_call(start, length, rows):
+    x = np.zeros((1, length, 2), np.float32)
+    for given in ({"start": start}, {"positions": np.arange(start, start + length)}):
+        layer = load("numpy").PositionalEncoding(2, max_len=4)
+        found = layer(x, **given)
+        np.testing.assert_array_equal(found[0], layer.encoding.table(np.arange(start, start + length)))
+        assert len(layer.tables[0]) == rows
+
+
 def test_a_pair_that_follows_one_axis_has_its_derivative():
     derivatives, speeds = (
         np.array([[6.0, 0.0], [0.0, -4.0], [0.0, 0.0]]),

@@ -1,6 +1,7 @@
 """The tasks: determined by their seeds, correct, within their lengths, with separate questions for the test."""
 
 import re
+from dataclasses import replace
 from datetime import date
 from zlib import crc32
 
@@ -126,3 +127,21 @@ def test_dates_lie_in_two_centuries(last, day):
     question, answer, _ = dates().draw(Extreme())
     assert answer == day
     assert question == ("12/31/2099" if last else "一九〇〇年一月一日")
+
+
+def test_numbers_of_seeds_have_32_bits():
+    assert len(copy().pairs(2, seed=(0, 2**32 - 1))) == 2
+    for wrong in (-1, 2**32):
+        with rejects(ValueError, "seed", wrong):
+            copy().pairs(2, seed=(0, wrong))
+
+
+def test_a_batch_has_at_most_2_to_the_20_pairs():
+    with rejects(ValueError, "size", 2**20 + 1):
+        copy().pairs(2**20 + 1, seed=(0,))
+
+    def draw(_):
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        replace(copy(), draw=draw).pairs(2**20, seed=(0,))

@@ -83,6 +83,6 @@ class MultimodalRotary(Rotary):
         if self.arrangement == "chunked":
             return tuple(k % 3 for k, section in enumerate(self.sections) for _ in range(section))
         if self.arrangement == "ernie":
-            return (1, 2) * min(self.sections[:2]) + (0,) * self.sections[2]
+            return (1, 2) * self.sections[0] + (0,) * self.sections[2]  # as many rows as columns, or it is refused
         within = [3 * section for section in self.sections]
         return tuple(j % 3 if j < within[j % 3] else 0 for j in range(self.pairs))
