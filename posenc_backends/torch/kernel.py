@@ -72,7 +72,8 @@ def _rotate_all(
 ) -> tuple[Tensor, ...]:
     """Return up to two tensors of tokens rotated by rows of tables: in one call, if there is a kernel for it."""
     kernel = kernel_for(tokens[0]) if tokens else None
-    rotated = kernel and _rotate_rows(tokens[0], *(tokens[1:] or [None]), cos, sin, rows, pairing)
+    k = tokens[1] if len(tokens) > 1 else None
+    rotated = None if kernel is None else _rotate_rows(tokens[0], k, cos, sin, rows, pairing)
     if rotated is None:
         cos, sin = (table[rows[0] : sum(rows)] for table in (cos, sin))
         rotated = [rotate_checked(x, cos, sin, pairing) for x in tokens]
