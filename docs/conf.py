@@ -22,7 +22,7 @@ from mistakes import mistakes
 from notebooks import write_notebooks
 from on_gpu import on_gpu
 from scored import scoreboard
-from speed import behind, first_screen, operators, reasons, speed
+from speed import behind, first_screen, operators, reasons, speed, without_kernel
 from support import support
 from versions import versions
 
@@ -90,6 +90,7 @@ def write_drawn():
         ("bibliography", bibliography()),
         ("speed", speed()),
         ("speed-first", first_screen()),
+        ("speed-without", without_kernel()),
         ("speed-behind", behind()),
         ("speed-reasons", reasons()),
         ("speed-operators", operators()),

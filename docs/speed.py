@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 MARKS = {"half": "o", "interleaved": "s"}
 SHOWN = {"prefill": "prefill, 4,096 tokens", "decode one row grouped": "one token"}  # in the first table and picture
 WAYS = ("eager", "eager, without the kernel", "compiled")
+TABLED = ("with the kernel", "without it")
 COMPILED = ("compiled", "hybridized", "XLA", "in a model")  # in the names of implementations
 OPTIONAL = (", out", "in place", "donated", "operator")  # what has to be asked for
 NO_PEERS = ("copy", "identity", "by hand", "posenc's formula")  # measured to explain the others
@@ -53,19 +54,27 @@ def first_screen() -> str:
     """Return a table and a picture of what each framework takes, as it is installed, as Markdown."""
     rows, points = [], {}
     for _, result in results("rotation-"):
-        name = backend_of(result)
-        measured = points[name] = {shape: _shown(result, shape) for shape in SHOWN}
-        for shape, (dtype, medians) in measured.items():
-            if medians:
-                cells = [_cell(medians, way) for way in WAYS]
-                command = f"`{_command(result['backend'])}`"
-                rows.append((name, command, SHOWN[shape], dtype, f"{medians['copy']:.3g}", *cells))
-    heads = ("framework", "you type", "case", "dtype", "its own copy", *(f"ours, {way}" for way in WAYS))
+        measured = points[backend_of(result)] = {shape: _shown(result, shape) for shape in SHOWN}
+        (dtype, long), (_, short) = measured.values()
+        both = [_cell(medians, way) for medians in (long, short) for way in ("eager", "compiled")]
+        rows.append((_command(result["backend"]), dtype, *both[:2], f"{short['copy']:.3g}", *both[2:]))
+    runs = "eager", "compiled"
+    columns = [f"4,096 tokens, {run}" for run in runs] + [f"one token, {run}" for run in ("limit", *runs)]
     alt = "time divided by that of a memcpy: ours and the fastest of others, eager and compiled, by framework"
     size = (7.5, 1.2 + 0.9 * len(points))
     caption = f"{alt[0].upper()}{alt[1:]}; one thread."
     drawn = picture("speed-first", alt, partial(_draw_first, points), size, caption=caption)
-    return "\n".join([table(heads, rows), drawn])
+    return "\n".join([table(("you type", "dtype", *columns), rows), drawn])
+
+
+def without_kernel() -> str:
+    """Return a table of what each framework that has the kernel takes without it, as Markdown."""
+    rows = []
+    for _, result in results("rotation-"):
+        cells = [_cell(_shown(result, shape)[1], way) for shape in SHOWN for way in WAYS[:2]]
+        if cells[1]:
+            rows.append((backend_of(result), _shown(result, next(iter(SHOWN)))[0], *cells))
+    return table(("framework", "dtype", *(f"{case}, {way}" for case in SHOWN.values() for way in TABLED)), rows)
 
 
 def behind() -> str:
@@ -144,9 +153,11 @@ def _over_fastest(case: dict[str, Any], way: str) -> tuple[float, str, str] | No
 
 
 def _command(backend: str) -> str:
-    """Return what a user types; Keras comes without the framework that it runs on."""
+    """Return what a user types, as Markdown; Keras comes without the framework that it runs on."""
     name, _, companion = backend.partition(" on ")
-    return "pip install posenc" if name == "numpy" else f'pip install "posenc[{name}]" {companion}'.rstrip()
+    if name == "numpy":
+        return "`pip install posenc` (NumPy)"
+    return f'`pip install "posenc[{name}]"{companion and " "}{companion}`'
 
 
 def _shown(result: dict[str, Any], shape: str) -> tuple[str, dict[str, float]]:
@@ -171,12 +182,12 @@ def _fastest(medians: dict[str, float], way: str, *, ours: bool) -> tuple[str, f
 
 
 def _cell(medians: dict[str, float], way: str) -> str:
-    """Return our memcpys, and our time divided by that of the fastest of others."""
+    """Return our memcpys, and in brackets our time divided by that of the fastest of others."""
     mine, theirs = _fastest(medians, way, ours=True), _fastest(medians, way.partition(",")[0], ours=False)
     if mine is None:
         return ""
     memcpys = f"{mine[1]:.3g}" if mine[1] < 100 else f"{mine[1]:,.0f}"
-    return memcpys + (f" ({mine[1] / theirs[1]:.2f} × {theirs[0].partition(',')[0]})" if theirs else "")
+    return memcpys + (f" ({mine[1] / theirs[1]:.2f})" if theirs else "")
 
 
 def _draw_first(points: dict[str, dict[str, tuple[str, dict[str, float]]]], figure: Figure) -> None:

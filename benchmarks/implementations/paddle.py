@@ -68,6 +68,11 @@ class _Identity(paddle.nn.Layer):
         return q + 0, k + 0
 
 
+def _as_complex_and_back(x: Any, *_: Any) -> Any:
+    """Return the same numbers: the new memory of a product of complex numbers, without the product."""
+    return paddle.as_real(paddle.as_complex(_in_pairs(x))).reshape(x.shape)
+
+
 def _compiled(layer: paddle.nn.Layer) -> Callable[..., Any]:
     return paddle.jit.to_static(copying(layer), full_graph=True)
 
@@ -128,6 +133,8 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
         wide = [paddle.concat([one, one], -1).unsqueeze(1) for one in (cos, sin)]
         found["PaddleNLP's formula"] = Rotation(_Formula(_rotate_half, *wide), -3, ("compiled",))
     else:
+        copies = _Formula(_as_complex_and_back, cos, sin)
+        found["identity, as complex and back"] = Rotation(copies, -2, ("compiled",), eager=False, within=math.inf)
         narrow = [one.unsqueeze(1) for one in (cos, sin)]
         found["two products of slices"] = Rotation(_Formula(_sliced, *narrow), -3, ("compiled",))
         wide = [one.repeat_interleave(2, -1)[None, :, None].astype(dtype) for one in (cos, sin)]
@@ -162,8 +169,11 @@ def _neighbours(x: Any, cos: Any, sin: Any) -> Any:
 
 
 def _as_complex(x: Any, cos: Any, sin: Any) -> Any:
-    pairs = paddle.as_complex(x.reshape([*x.shape[:-1], x.shape[-1] // 2, 2]))
-    return paddle.as_real(pairs * paddle.complex(cos, sin)).reshape(x.shape)
+    return paddle.as_real(paddle.as_complex(_in_pairs(x)) * paddle.complex(cos, sin)).reshape(x.shape)
+
+
+def _in_pairs(x: Any) -> Any:
+    return x.reshape([*x.shape[:-1], x.shape[-1] // 2, 2])
 
 
 HALVES = {"rolled": _rolled, "halves": _halves}
