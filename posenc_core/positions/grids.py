@@ -192,7 +192,7 @@ def left_padded(rows: Sequence[Multimodal]) -> Multimodal:
     if not rows:
         raise ValueError("`rows` must have at least one row, got none.")
     lengths = np.array([row.positions.shape[1] for row in rows], np.int64)
-    padding = lengths.max(initial=0) - lengths
+    padding = lengths.max() - lengths
     padded = [np.pad(row.positions, ((0, 0), (count, 0))) for row, count in zip(rows, padding.tolist(), strict=True)]
     return Multimodal(np.stack(padded, axis=1), np.array([row.delta for row in rows], np.int64) - padding)
 
@@ -229,7 +229,7 @@ def _starts(start: int | Sequence[int], sizes: Sequence[int]) -> npt.NDArray[np.
 
 def check_segments(segments: Any) -> Iterable[Any]:
     """Return the segments, or raise unless they are iterable."""
-    if isinstance(segments, (str, type)) or not hasattr(segments, "__iter__") or getattr(segments, "shape", 1) == ():
+    if isinstance(segments, (str, type)) or not hasattr(segments, "__iter__") or getattr(segments, "shape", None) == ():
         raise TypeError(f"`segments` must be a list of lengths and grids, got {shown(segments)}.")
     given: Iterable[Any] = segments
     return given

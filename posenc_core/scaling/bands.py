@@ -133,7 +133,7 @@ class Llama3(Scaling):
         low, high, factor = map(Decimal, (self.low_freq_factor, self.high_freq_factor, self.factor))
         if turns > high:
             return Decimal(1)
-        if turns < low or low == high:
-            return 1 / factor if turns < low else Decimal(1)
+        if turns < low:
+            return 1 / factor
         kept = (turns - low) / (high - low)
         return (1 - kept) / factor + kept
