@@ -27,7 +27,7 @@ def cosine_sums(distances: npt.NDArray[np.int64], frequencies: Frequencies) -> T
     array([2.       , 1.5402523], dtype=float32)
     """
     turns, count = turns_of(frequencies), len(frequencies)
-    step, sums = rows_at_a_time(_BLOCK, count), np.empty((len(distances), 1), np.float32)
+    step, sums = rows_at_a_time(_BLOCK, count), np.empty_like(distances[:, None], np.float32)
     for first in range(0, len(distances), step):
         block = distances[first : first + step]
         angles, sizes, floor = wrapped_angles(block[:, None], turns)
@@ -39,4 +39,4 @@ def cosine_sums(distances: npt.NDArray[np.int64], frequencies: Frequencies) -> T
             return nearest_float32(total, error=count * VALUE_ERROR)
 
         round_or_recompute(sums[first : first + step], np.cos(angles).sum(axis=-1)[:, None], errors[:, None], exact)
-    return sums[:, 0]
+    return sums.ravel()

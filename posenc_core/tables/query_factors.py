@@ -36,7 +36,7 @@ def query_factors(counts: npt.NDArray[np.int64], *, growth: Growth, length: int,
     if growth == "steps":  # all tokens of a step have one factor
         given, inverse = np.unique(given // length, return_inverse=True)
     values, sensitivity = _IN_FLOAT64[growth](given, length, scale)
-    factors = np.empty((values.size, 1), np.float32)
+    factors = np.empty_like(values[:, None], np.float32)
     # functions of float64 err by at most 4 ulp; an error of the ratio is multiplied by the scale
     errors = (values + sensitivity) * 2.0**-48
     round_or_recompute(
@@ -62,7 +62,7 @@ def logarithms(counts: npt.NDArray[np.int64], dtype: DType = np.float32) -> Tabl
     values = np.log(given.astype(np.float64))
     if dtype != np.float32:
         return values.reshape(counts.shape)
-    rounded = np.empty((values.size, 1), np.float32)
+    rounded = np.empty_like(values[:, None], np.float32)
 
     def exact(row: int, _: int) -> np.float32:
         with high_precision():

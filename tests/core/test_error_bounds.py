@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from posenc_core.tables import _angle_addition, multi_axis, sincos
+from posenc_core.tables import _angle_addition, _rounding, cosine_sums, multi_axis, query_factors, sincos
 from posenc_core.tables._angle_addition import CosSinBounds
 from posenc_core.tables._fixed_point import exact_angle, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
 from posenc_core.tables.frequencies import chosen, geometric
@@ -169,3 +169,105 @@ def test_bounds_of_sums(size, monkeypatch):
     for (value, error), index in zip(blocks, (0, 1), strict=True):
         check(value, error, [[MP.cos_sin(2 * MP.pi * sum_)[index] for sum_ in row] for row in exact], most=2.0**-28)
     assert again <= 1
+
+
+def off_by_4_ulp(function, sign):
+    """Return a function of NumPy as a library may have it that errs by the 4 ulp that it promises."""
+
+    def changed(given):
+        value = function(given)
+        return value + sign * 4 * np.spacing(np.nextafter(np.abs(value), 0))
+
+    return changed
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("count", [1, 2, 32])
+def test_bounds_of_sums_of_cosines(count, sign, monkeypatch):
+    distances, frequencies = np.array([0, 1, 2, 1000, 2**31 - 1]), geometric(2 * count, base=1e12)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "cos", off_by_4_ulp(np.cos, sign))
+        ((value, error),), _ = entries(cosine_sums, patch, lambda: cosine_sums.cosine_sums(distances, frequencies))
+    true = [sum(true_cos_sin(d, f)[0] for f in frequencies) for d in distances.tolist()]
+    off = np.array([abs(float(mpf(v) - t)) for v, t in zip(value[:, 0], true, strict=True)])
+    assert np.all(off <= error[:, 0])
+    assert error[0, 0] <= count * 2.0**-50 + count**2 * 2.0**-52
+    assert error.max() <= count * 2.0**-48 + count**2 * 2.0**-52
+
+
+@pytest.mark.parametrize("module", [_angle_addition, cosine_sums])
+@pytest.mark.parametrize(("size", "floor"), [(2.0**51, 0.0), (0.0, 0.5), (2.0**51, 0.5)])
+def test_bounds_cover_what_the_angle_may_be_off(module, size, floor, monkeypatch):
+    """An angle is off by less than `size * 2**-51 + floor`, as `wrapped_angles` says, and so are sine and cosine."""
+    wrapped = np.full((1, 3), 0.25), np.full((1, 3), size), np.full(3, floor)
+    monkeypatch.setattr(module, "wrapped_angles", lambda *_: wrapped)
+    frequencies, position, promised = geometric(6), np.array([5]), size * 2.0**-51 + floor
+    if module is cosine_sums:
+        ((_, error),), _ = entries(module, monkeypatch, lambda: cosine_sums.cosine_sums(position, frequencies))
+        errors, promised = [error], 3 * promised
+    else:
+        spec = sincos.TableSpec(position, None, None, turns_of(frequencies), (sincos._ONE,) * 3, None)
+        bounds = module.bounds_at_positions(spec)
+        errors = [bounds.cos_error, bounds.sin_error]
+    for error in errors:
+        assert np.all(promised < error)
+        assert np.all(error < promised + 2.0**-40)
+
+
+def test_bounds_of_blocks_leave_4_ulp_for_cosine_and_sine(monkeypatch):
+    """Where the angle is exact, the library alone errs: cosines near 1 and sines near a power of 2 by most."""
+    angles = np.array([[0.0, 2.0**-20, 2.0**-3, 0.5236, 1.4]])
+    wrapped = angles, np.zeros_like(angles), np.zeros(5)
+    monkeypatch.setattr(_angle_addition, "wrapped_angles", lambda *_: wrapped)
+    frequencies = geometric(10)
+    spec = sincos.TableSpec(np.array([1]), None, None, turns_of(frequencies), (sincos._ONE,) * 5, None)
+    bounds = _angle_addition.bounds_at_positions(spec)
+    below_1 = np.spacing(np.nextafter(1, 0))
+    assert np.all(4 * below_1 <= bounds.cos_error)
+    assert np.all(bounds.cos_error <= 4 * 2 * below_1)
+    assert np.all(np.abs(bounds.sin) * 2.0**-50 <= bounds.sin_error)  # 4 ulp of a power of 2 are as many
+    assert np.all(bounds.sin_error <= np.abs(bounds.sin) * 2.0**-49)
+
+
+@pytest.mark.parametrize("rate", ["1", "-0.5", "0.001"])
+def test_the_bound_of_growth(rate):
+    """The exponent is rounded twice, `exp` errs by 4 ulp; with the product with an entry that is the whole error."""
+    distances, envelope = np.array([0, 1, 7, 80]), sincos.Envelope((sincos.Decimal(rate),))
+    scale, error = _rounding.growth(envelope, distances)
+    exponents = np.abs(distances[:, None] * float(rate))
+    assert np.all(exponents * 2.0**-52 + 4 * 2.0**-52 + 2.0**-53 <= error)
+    assert np.all(error <= (exponents + 16) * 2.0**-49)
+    true = [mpmath.exp(mpmath.mpf(rate) * d) for d in distances.tolist()]
+    np.testing.assert_allclose(scale[:, 0], np.array(true, float), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("growth", "length", "scale"),
+    [("steps", 5, 0.1), ("steps", 3, 8.0), ("log", 7, None), ("log", 2, 3.0), ("power", 9, 0.5)],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bounds_of_factors_of_queries(growth, length, scale, sign, monkeypatch):
+    counts = np.array([0, 1, 2, 6, 7, 8, 100, 2**31 - 1])
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "log", off_by_4_ulp(np.log, sign))
+        made = lambda: query_factors.query_factors(counts, growth=growth, length=length, scale=scale)
+        ((value, error),), _ = entries(query_factors, patch, made)
+    given = np.unique(counts // length) if growth == "steps" else counts
+    for count, found, bound in zip(given.tolist(), value[:, 0], error[:, 0], strict=True):
+        if growth == "steps":
+            true = 1 + mpf(scale) * MP.log(1 + count)
+        elif growth == "log":
+            true = 1 + (mpf(scale) if scale else 1 / MP.log(length)) * MP.log(max(mpf(count) / length, MP.mpf(1)))
+        else:
+            true = (1 + mpf(count) / length) ** mpf(scale)
+        assert abs(mpf(found) - true) <= bound <= 2.0**-44 * (1 + abs(true))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_bounds_of_logarithms(sign, monkeypatch):
+    counts = np.array([1, 2, 3, 10, 2**31 - 1])
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "log", off_by_4_ulp(np.log, sign))
+        ((value, error),), _ = entries(query_factors, patch, lambda: query_factors.logarithms(counts))
+    for count, found, bound in zip(counts.tolist(), value[:, 0], error[:, 0], strict=True):
+        assert abs(mpf(found) - MP.log(count)) <= bound + (count == 1) * 2.0**-1000 <= 2.0**-42

@@ -131,6 +131,8 @@ REFUSALS = {
     "NTK": (gguf, rotary(scaling=NTK(factor=2)), ValueError, "scaling"),
     "attention factor": (
         to_megatron, rotary(scaling=replace(YARN, attention_factor=1.25)), ValueError, "attention_factor"),
+    "an integral attention factor": (
+        to_megatron, rotary(scaling=replace(YARN, attention_factor=2)), ValueError, "attention_factor"),
     "latent ramp": (
         to_megatron, rotary("interleaved_to_half", scaling=replace(YARN, original_max_position_embeddings=4096,
                                                                    beta_fast=64)), ValueError, "beta_fast"),

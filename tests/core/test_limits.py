@@ -2,6 +2,9 @@
 
 import struct
 from contextlib import nullcontext
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,11 +31,15 @@ from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
 from posenc_core.formats.params import from_params
 from posenc_core.huggingface import load_rope
+from posenc_core.huggingface.config import _end
 from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.position_facts import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
 from posenc_core.scaling import Proportional
+from posenc_core.tables.multi_axis import cos_sin_of_sums
+from posenc_core.tables.sincos import Envelope, cos_sin, cos_sin_of_float32, write_cos_sin
 
+from ..errors import rejects
 from .gguf_writer import gguf_bytes
 
 
@@ -256,3 +263,45 @@ def test_a_scaling_has_as_many_factors_as_the_widest_head_has_pairs():
 def test_a_length_of_1_is_a_length(length, max_len):
     config = {"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "max_position_embeddings": length}
     assert load_rope(config).max_len == max_len
+
+
+@pytest.mark.parametrize(("length", "shown"), [(149, 149), (150, 150), (151, 150), (400, 150)])
+def test_a_message_has_the_last_150_characters_of_a_path(length, shown):
+    path = Path("x" * (length - 5) + "/last")
+    assert _end(path).endswith("/last")
+    assert len(_end(path)) == shown
+    assert _end(path).startswith("…") == (length > 150)
+
+
+@pytest.mark.parametrize("factor", [2.0**-126, 2.0**126 * 1.5, np.nextafter(2.0**127, 0)])
+@pytest.mark.parametrize("below", [False, True])
+def test_attention_factors_are_those_that_float32_holds(factor, below):
+    make = partial(YaRN, factor=2.0, original_max_position_embeddings=16)
+    assert make(attention_factor=float(factor)).attention_factor == factor
+    wrong = np.nextafter(2.0**-126, 0) if below else 2.0**127
+    with rejects(ValueError, "attention_factor", "2**-126"):
+        make(attention_factor=float(wrong))
+
+
+def test_angles_of_float32_are_below_the_limit():
+    for position in (2**31 - 128, 128 - 2**31):  # the next float32 number is 2**31
+        cos_sin_of_float32(np.array([position]), (Decimal(1),))
+    for position in (2**31 - 1, 1 - 2**31):
+        with rejects(ValueError, "positions", "2**31 radians"):
+            cos_sin_of_float32(np.array([0, position]), (Decimal(1),))
+
+
+def test_turns_are_below_the_limit():
+    for turns in (2.0**64, -(2.0**64), np.nan):
+        with rejects(TypeError, "turns"):
+            cos_sin_of_sums(np.ones((1, 2)), np.array([[1.0, turns]]))
+    largest = np.nextafter(2.0**64, 0)  # a whole number
+    np.testing.assert_array_equal(cos_sin_of_sums(np.ones((1, 2)), np.array([[largest, -largest]]))[0], np.ones((2, 2)))
+
+
+def test_tables_have_one_dtype_and_may_have_no_columns():
+    arguments = np.arange(3), (Decimal(1), Decimal(0))
+    with rejects(TypeError, None, "float32 and float64"):
+        write_cos_sin(*arguments, cos=np.empty((3, 2), np.float32), sin=np.empty((3, 2)))
+    cos, sin = cos_sin(np.array([0, 10**6]), (), envelope=Envelope(()))
+    assert cos.shape == sin.shape == (2, 0)

@@ -323,3 +323,13 @@ def test_a_tower_that_has_the_name_of_the_whole_model_is_a_tower():
     ((name, part),) = position.parts
     assert name == "vision"
     assert part.rotary == ((None, AxialRotary(head_dim=80, layout="half", axes_dims=(40, 40))),)
+
+
+@pytest.mark.parametrize(("clamp", "distance"), [(-1, 8192), (0, 8192), (None, 8192), (1, 1), (-2, ValueError), (7, 7)])
+def test_xlnet_clamps_at_positive_lengths_alone(clamp, distance):
+    config = {"model_type": "xlnet", "n_head": 2, "d_model": 8, "clamp_len": clamp}
+    if distance is ValueError:
+        with rejects(ValueError, "clamp_len", clamp):
+            load_position(config)
+    else:
+        assert only(config, "scoring").max_distance == distance

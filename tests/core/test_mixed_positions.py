@@ -9,6 +9,7 @@ import pytest
 
 from posenc_core import MultimodalRotary
 from posenc_core.huggingface import multimodal_positions
+from posenc_core.huggingface.multimodal import _on_diagonals
 from posenc_core.positions import Block, centered, diagonal, indexed, multimodal, with_audio
 
 from ..errors import rejects
@@ -178,3 +179,25 @@ def test_bad_input(name):
     make, arguments, error, named = BAD[name]
     with rejects(error, *named):
         make(*((1, 1, 2) if make is with_audio else ()), **arguments)
+
+
+@pytest.mark.parametrize(
+    "segments", [[(1, 2, 3)], [(2, 3, 2), 2], [3, (1, 2, 2), (2, 1, 4), 1], [2, 2, (1, 1, 1)]], ids=str
+)
+def test_prompts_of_ming_whose_frames_are_a_position_apart(segments):
+    """Its arithmetic counts the text before an image as that of VideoRoPE does, also if there is none."""
+    timed = [(*one, range(one[0])) if isinstance(one, tuple) else one for one in segments]
+    found, expected = _on_diagonals(iter(merged_texts(timed))), diagonal(segments, spacing=1)
+    np.testing.assert_array_equal(found.positions, expected.positions)
+    assert found.delta == expected.delta
+
+
+def merged_texts(segments):
+    """Return segments with neighbouring texts as one, as a prompt has them."""
+    merged = []
+    for one in segments:
+        if merged and isinstance(one, int) and isinstance(merged[-1], int):
+            merged[-1] += one
+        else:
+            merged.append(one)
+    return merged

@@ -297,3 +297,24 @@ def test_a_share_of_one_changes_no_angle_and_other_keys_of_one_are_unknown():
     assert load_rope({**QWEN, "partial_rotary_factor": 1.0}) == load_rope(QWEN)
     with rejects(ValueError, "rope_share", "1"):
         load_rope({**QWEN, "rope_share": 1})
+
+
+IMAGES_ALONE = {
+    "dinov3_vit", "edgetam_video", "eomt_dinov3", "gemma4_vision", "llama4_vision_model", "mlcd_vision_model",
+    "pixtral", "sam2_video", "sam3_tracker_video", "sam3_vit_model", "sapiens2", "step3p5_vision",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(TOWERS))
+def test_towers_of_images_alone_take_no_second_frame(name):
+    def count(frames):
+        return vision_positions({"model_type": name}, [(frames, 32, 32)], part=None, **options).shape[1]
+
+    options = {"merge_sizes": [2]} if TOWERS[name].merge == "merge_sizes" else {}
+    options |= {"layer_type": "full_attention"} if TOWERS[name].scaled else {}
+    if name in IMAGES_ALONE:
+        assert count(1) >= 32 * 32
+        with rejects(ValueError, "grid_thw", 2):
+            count(2)
+    else:
+        assert count(2) - count(1) >= 32 * 32
