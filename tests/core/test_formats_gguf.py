@@ -500,3 +500,12 @@ def test_keys_of_another_scaling_have_their_neutral_value_alone(keys, name, neut
     else:
         with rejects(ValueError, name, value):
             load("qwen2", keys | {name: value})
+
+
+def test_layers_may_have_no_heads_and_not_fewer():
+    keys = {"attention.key_length": None, "embedding_length": 512}
+    assert load("openelm", keys | {"attention.head_count": [8, 8]}) == half()
+    with rejects(ValueError, "attention.head_count", -1.0):
+        load("openelm", keys | {"attention.head_count": [8, -1]})
+    with rejects(ValueError, "attention.key_length", "missing"):
+        load("openelm", keys | {"attention.head_count": [8, 0]})
