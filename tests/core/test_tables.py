@@ -299,3 +299,20 @@ def test_however_many_entries_are_computed_at_a_time(products, length, monkeypat
     for found, table in zip(cos_sin(positions, frequencies), expected, strict=True):
         np.testing.assert_array_equal(found, table)
     assert written  # by angle addition
+
+
+@pytest.mark.parametrize(
+    ("positions", "pairs", "rate", "length"),
+    [
+        (511, 1, None, 0), (512, 1, None, 64), (1023, 1, None, 64), (1024, 1, None, 128), (2**20, 1, None, 2**15),
+        (2**20, 2, None, 2**14), (2**20, 64, None, 512), (2**20, 512, None, 64), (2**20, 1024, None, 64),
+        (2**20, 0, None, 0), (0, 4, None, 0), (2**20, 1, 0.0, 2**15), (2**20, 1, 2.0**-7, 128),
+        (2**20, 1, -(2.0**-7), 128), (2**20, 2, 2.0**-6, 64), (2**20, 1, 0.016, 0), (2**20, 1, 1.0, 0),
+        (2**20, 1, 100.0, 0),
+    ],
+)  # fmt: skip
+def test_the_length_of_blocks(positions, pairs, rate, length):
+    """A power of 2 from 64 on, an eighth of the table at most, 32,768 entries or 64 rows; an envelope grows by e."""
+    envelope = None if rate is None else Envelope((Decimal(rate), *[Decimal(0)] * (pairs - 1)))
+    spec = TableSpec(np.arange(positions), None, None, None, (Decimal(1),) * pairs, envelope)
+    assert _angle_addition.block_length(spec) == length
