@@ -56,7 +56,7 @@ def logarithms(counts: npt.NDArray[np.int64], dtype: DType = np.float32) -> Tabl
     """Compute the natural logarithms of positive integers, any shape: float32 correctly rounded, or float64.
 
     >>> logarithms(np.array([1, 2]))
-    array([0.        , 0.6931472], dtype=float32)
+    array([0.       , 0.6931472], dtype=float32)
     """
     given = counts.ravel()
     values = np.log(given.astype(np.float64))

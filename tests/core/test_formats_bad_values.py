@@ -8,7 +8,8 @@ import pytest
 from posenc_core import Rotary
 from posenc_core.huggingface import load_rope
 
-from ..errors import is_one_sentence
+from ..errors import is_one_sentence, rejects
+from .test_formats_gguf import half, load
 
 
 def cyclic():
@@ -213,3 +214,35 @@ def test_the_usual_bounds_of_yarn_in_a_file_are_no_news():
     for key in usual:
         with pytest.warns(UserWarning, match="is used: llama.cpp does not read it"):
             load_rope(config | usual | {key: 3.0})
+
+
+NEUTRAL = {"rope.scaling.attn_factor": 1.0, "rope.scaling.yarn_ext_factor": 0.0, "rope.scaling.yarn_attn_factor": 1.0}
+OF_YARN = {"rope.scaling.yarn_ext_factor": 1.0, "rope.scaling.yarn_attn_factor": 1.0}
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("keys", "name", "neutral"),
+    [
+        ({"rope.scaling.type": kind, "rope.scaling.factor": 4.0} | more, name, neutral)
+        for kind, more, all_neutral in (
+            ("linear", {}, NEUTRAL), ("none", {}, NEUTRAL), ("yarn", {"context_length": 4096}, OF_YARN)
+        )
+        for name, neutral in all_neutral.items()
+    ],
+)  # fmt: skip
+def test_keys_of_another_scaling_have_their_neutral_value_alone(keys, name, neutral, value):
+    if value == neutral:
+        assert load("qwen2", keys | {name: value}) == load("qwen2", keys)
+    else:
+        with rejects(ValueError, name, value):
+            load("qwen2", keys | {name: value})
+
+
+def test_layers_may_have_no_heads_and_not_fewer():
+    keys = {"attention.key_length": None, "embedding_length": 512}
+    assert load("openelm", keys | {"attention.head_count": [8, 8]}) == half()
+    with rejects(ValueError, "attention.head_count", -1.0):
+        load("openelm", keys | {"attention.head_count": [8, -1]})
+    with rejects(ValueError, "attention.key_length", "missing"):
+        load("openelm", keys | {"attention.head_count": [8, 0]})

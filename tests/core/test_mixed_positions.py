@@ -201,3 +201,11 @@ def merged_texts(segments):
         else:
             merged.append(one)
     return merged
+
+
+def test_sound_of_another_segment_leaves_two_tokens_before_an_image_apart():
+    """Two tokens share a position only before a video whose own audio follows."""
+    ids = [5, 5, 22, 22, 6, 23, 21, 7, 23]
+    found = multimodal_positions(OMNI, ids, video_grid_thw=[[1, 1, 2]], image_grid_thw=[[1, 1, 1]])
+    assert found.positions[0].tolist() == [0, 1, 2, 2, 4, 5, 6, 7, 8]
+    assert found.positions[2].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]

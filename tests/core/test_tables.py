@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Rotary, Sinusoidal
+from posenc_core.tables import _angle_addition
 from posenc_core.tables._angle_addition import bounds_at_positions, bounds_at_steps, product_errors
 from posenc_core.tables._fixed_point import turns_of
 from posenc_core.tables._rounding import Envelope, TableSpec
@@ -245,3 +246,73 @@ def test_big_tables_have_the_same_bytes_everywhere(name):
     for table in make():
         digest.update(np.ascontiguousarray(table, "<f4"))
     assert digest.hexdigest() == wanted
+
+
+def views(memory, arrangement):
+    """Return a cosine and a sine of 600 rows, in memory as named."""
+    flat = memory[: 600 * 16].reshape(600, 16)
+    return {
+        "sine, cosine in turn": lambda: (flat[:, 1::2], flat[:, ::2]),
+        "cosine, sine in turn": lambda: (flat[:, ::2], flat[:, 1::2]),
+        "a column between them": lambda: (flat[:, 3:15:2], flat[:, :12:2]),
+        "every third column": lambda: (flat[:, 1::3], flat[:, ::3][:, :5]),
+        "beside each other": lambda: (flat[:, :8], flat[:, 8:]),
+        "fewer cosines": lambda: (flat[:, 1:9:2], flat[:, ::2]),
+        "fewer sines": lambda: (flat[:, 1::2], flat[:, :8:2]),
+        "backward": lambda: (flat[:, 14::-2], flat[:, ::-2]),
+        "columns first": lambda: (memory[: 600 * 8].reshape(8, 600).T, memory[600 * 8 : 600 * 16].reshape(8, 600).T),
+        "rows in turn": lambda: (memory[: 1200 * 8].reshape(1200, 8)[1::2], memory[: 1200 * 8].reshape(1200, 8)[::2]),
+    }[arrangement]()
+
+
+@pytest.mark.parametrize("first", [5, -3])
+@pytest.mark.parametrize(
+    "arrangement",
+    ["sine, cosine in turn", "cosine, sine in turn", "a column between them", "every third column", "beside each other",
+     "fewer cosines", "fewer sines", "backward", "columns first", "rows in turn"],
+)  # fmt: skip
+def test_tables_may_lie_anyhow_in_memory(arrangement, first):
+    """Nothing is written outside of the two, and each row is that of its position alone."""
+    positions, frequencies = np.arange(first, first + 600), geometric(16, base=100)
+    memory = np.full(600 * 16, 9, np.float32)
+    cos, sin = views(memory, arrangement)
+    untouched = np.full(600 * 16, True)
+    for view in views(untouched, arrangement):
+        view[...] = False
+    write_cos_sin(positions, frequencies, cos=cos, sin=sin)
+    assert np.all(memory[untouched] == 9)
+    for row in [*range(0, 600, 37), 599]:
+        for found, whole in zip((cos, sin), cos_sin(positions[row : row + 1], frequencies), strict=True):
+            np.testing.assert_array_equal(found[row], whole[0, : found.shape[1]])
+
+
+@pytest.mark.parametrize("products", [1, 7, 8, 9, 100, 2**20])
+@pytest.mark.parametrize("length", [600, 1031])
+def test_however_many_entries_are_computed_at_a_time(products, length, monkeypatch):
+    """Fewer than a row has, about as many, and more than the table has."""
+    positions, frequencies = np.arange(length), geometric(16, base=100)
+    expected = cos_sin(positions, frequencies)
+    written = []
+    monkeypatch.setattr(_angle_addition, "_PRODUCTS", products)
+    write = _angle_addition._BlockWriter.write
+    monkeypatch.setattr(_angle_addition._BlockWriter, "write", lambda *given: (written.append(given), write(*given)))
+    for found, table in zip(cos_sin(positions, frequencies), expected, strict=True):
+        np.testing.assert_array_equal(found, table)
+    assert written  # by angle addition
+
+
+@pytest.mark.parametrize(
+    ("positions", "pairs", "rate", "length"),
+    [
+        (511, 1, None, 0), (512, 1, None, 64), (1023, 1, None, 64), (1024, 1, None, 128), (2**20, 1, None, 2**15),
+        (2**20, 2, None, 2**14), (2**20, 64, None, 512), (2**20, 512, None, 64), (2**20, 1024, None, 64),
+        (2**20, 0, None, 0), (0, 4, None, 0), (2**20, 1, 0.0, 2**15), (2**20, 1, 2.0**-7, 128),
+        (2**20, 1, -(2.0**-7), 128), (2**20, 2, 2.0**-6, 64), (2**20, 1, 0.016, 0), (2**20, 1, 1.0, 0),
+        (2**20, 1, 100.0, 0),
+    ],
+)  # fmt: skip
+def test_the_length_of_blocks(positions, pairs, rate, length):
+    """A power of 2 from 64 on, an eighth of the table at most, 32,768 entries or 64 rows; an envelope grows by e."""
+    envelope = None if rate is None else Envelope((Decimal(rate), *[Decimal(0)] * (pairs - 1)))
+    spec = TableSpec(np.arange(positions), None, None, None, (Decimal(1),) * pairs, envelope)
+    assert _angle_addition.block_length(spec) == length
