@@ -22,6 +22,7 @@ from posenc_core import (
     Sinusoidal,
     XPos,
     YaRN,
+    attend,
     attend_by_block,
     causal,
     draw_augmentation,
@@ -327,3 +328,13 @@ def test_short_tables_are_reported_where_the_layer_is_made():
     with pytest.warns(UserWarning, match="`max_len` is 8") as raised:
         RotaryEmbedding(Rotary(head_dim=8, layout="half", max_len=16), max_len=8)
     assert [warning.filename for warning in raised] == [__file__]
+
+
+def test_a_block_of_keys_that_a_mask_hides_is_not_computed():
+    """Hidden values that are not numbers would show, since 0 times NaN is NaN."""
+    q, k, v = RNG.normal(size=(3, 9, 8))
+    mask = np.ones((9, 9), bool)
+    mask[:, 4:8] = False
+    seen = np.r_[0:4, 8]
+    expected, v[4:8] = attend(q, k[seen], v[seen]), np.nan
+    np.testing.assert_allclose(attend_by_block(q, k, v, mask=mask, block=4), expected, rtol=1e-12)

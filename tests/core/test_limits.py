@@ -1,5 +1,6 @@
 """Numbers just inside and just outside of the limits that the code has."""
 
+import re
 import struct
 from contextlib import nullcontext
 from decimal import Decimal
@@ -106,6 +107,7 @@ def test_traced_code_is_told_of_longer_tables_only_where_they_help(rows, advice)
     limit, message = traced_limit(rows, SimpleNamespace(max_seq_len=64))
     assert limit == min(rows, 64)
     assert advice in message(65)
+    assert re.search(r"osition 64\b", message(65))
 
 
 @pytest.mark.parametrize("sections", [(0, 4, 4), (4, 0, 4), (0, 0, 8)])

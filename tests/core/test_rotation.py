@@ -68,6 +68,13 @@ PAIRINGS = [
 ]
 
 
+@pytest.mark.parametrize("placement", ["lead", "trail"])
+def test_a_pairing_has_as_many_blocks_as_are_asked_for(layout, placement):
+    assert [pairing_of(layout, placement, blocks).blocks for blocks in (1, 2, 3)] == [1, 2, 3]
+    with rejects(ValueError, "blocks", 0):
+        pairing_of(layout, placement, 0)
+
+
 @pytest.mark.parametrize(("layout", "placement", "blocks"), PAIRINGS)
 def test_channel_by_channel_it_is_the_same(xp, layout, placement, blocks):
     x = RNG.normal(size=(2, 5, 16)).astype(np.float32)

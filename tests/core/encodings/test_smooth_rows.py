@@ -104,3 +104,11 @@ def test_mixed_axes_have_a_row_a_slope_and_a_frequency_each(axes, order):
         np.testing.assert_allclose(slopes[axis], (after - before) / (2 * STEP), atol=1e-4)
         bent = (after - 2 * expected + before) / STEP**2
         np.testing.assert_allclose(bent, -(frequencies[axis] ** 2) * expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("sizes", [(5,), (1, 5), (4, 5)])
+def test_mixed_axes_need_positions_on_each(axes, sizes):
+    encoding = RandomFourierFeatures(dim=8, scale=0.2, seed=3, num_axes=axes)
+    with pytest.raises(ValueError, match=rf"`positions` must have shape \({axes}, \.\.\., length\), got"):
+        encoding.rows(np.zeros(sizes))
