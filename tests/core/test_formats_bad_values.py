@@ -246,3 +246,11 @@ def test_layers_may_have_no_heads_and_not_fewer():
         load("openelm", keys | {"attention.head_count": [8, -1]})
     with rejects(ValueError, "attention.key_length", "missing"):
         load("openelm", keys | {"attention.head_count": [8, 0]})
+
+
+def test_divisors_beside_the_least_original_length():
+    divisors = {"rope_freqs.weight": [1.0 + pair for pair in range(32)]}
+    found = load("llama", divisors | {"rope.scaling.original_context_length": 2})
+    assert found.scaling.original_max_position_embeddings == 2
+    with rejects(ValueError, "rope.scaling.original_context_length", 1):
+        load("llama", divisors | {"rope.scaling.original_context_length": 1})

@@ -247,3 +247,9 @@ def test_a_negative_scalar_of_a_library_is_refused(xp):
     with rejects(ValueError, "length", -1):
         counted_from(xp.asarray([4, 9]), xp.asarray(-1))
     assert counted_from(xp.asarray([4, 9]), xp.asarray(0)).shape == (2, 0)
+
+
+def test_a_negative_scalar_that_a_library_counts_to_as_0_is_refused(xp, monkeypatch):
+    monkeypatch.setattr(sequences, "arange_like", lambda length, like: xp.arange(0))
+    with rejects(ValueError, "length", -1):
+        counted_from(xp.asarray([4, 9]), xp.asarray(-1))
