@@ -230,3 +230,19 @@ def test_the_factor_that_follows_from_two_lengths(longest, factor):
             load_rope({**LLAMA, "rope_parameters": rope})
     else:
         assert load_rope({**LLAMA, "rope_parameters": rope}).scaling.factor == factor
+
+
+def test_a_config_may_be_as_deep_as_its_limit():
+    def nested(depth):
+        inner = {}
+        for _ in range(depth - 2):
+            inner = {"x": inner}
+        return {**LLAMA, "other": inner}
+
+    accepted = []
+    for depth in range(40, 60):
+        try:
+            accepted.append((load_rope(nested(depth)), depth)[1])
+        except ValueError:
+            break
+    assert accepted[-1] == 50

@@ -3,7 +3,7 @@
 import re
 import struct
 from contextlib import nullcontext
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -280,6 +280,8 @@ def test_a_message_has_the_last_150_characters_of_a_path(length, shown):
 def test_attention_factors_are_those_that_float32_holds(factor, below):
     make = partial(YaRN, factor=2.0, original_max_position_embeddings=16)
     assert make(attention_factor=float(factor)).attention_factor == factor
+    with localcontext(Context(prec=3)):  # the caller's precision does not matter
+        assert make(attention_factor=float(factor)).attention_factor == factor
     wrong = np.nextafter(2.0**-126, 0) if below else 2.0**127
     with rejects(ValueError, "attention_factor", "2**-126"):
         make(attention_factor=float(wrong))
