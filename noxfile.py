@@ -187,7 +187,7 @@ def slow(session: nox.Session, name: str) -> None:
 
 @nox.session(name="install", default=False, venv_backend=SHARED)
 @nox.parametrize("extra", ["", *EXTRAS])
-@nox.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@nox.parametrize("python", nox.project.python_versions(PROJECT))
 def install_alone(session: nox.Session, extra: str) -> None:
     """Install one extra in a clean environment of each Python, and run what the README says of it."""
     session.install(f".[{extra}]" if extra else ".", env={"POSENC_BUILD_KERNEL": "required"})

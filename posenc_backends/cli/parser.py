@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 
@@ -37,9 +39,12 @@ class Parser(argparse.ArgumentParser):
         return {name: parser for action in found for name, parser in action.choices.items()}
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message, and exit with `status`."""
+        """Print usage and message, with the nearest choice for one that is unknown, and exit with `status`."""
         self.print_usage(sys.stderr)
-        self.exit(self.status, f"{self.prog}: error: {message}\n")
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        near = get_close_matches(wrong[1], re.findall(r"[^\s',]+", wrong[2]), n=1) if wrong else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        self.exit(self.status, f"{self.prog}: error: {message}{hint}\n")
 
 
 if TYPE_CHECKING:

@@ -49,3 +49,29 @@ def test_without_its_extra_the_completion_says_what_to_install(monkeypatch, caps
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     assert 'pip install "posenc[completion]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "nearest"),
+    [(["expalin", "config.json"], 2, "explain"), (["train", "dats"], 2, "dates"), (["chek", "mine:rope"], 2, "check")],
+)
+def test_a_typing_error_gets_the_nearest_choice(words, status, nearest, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == status
+    assert f"; did you mean '{nearest}'?" in capsys.readouterr().err
+
+
+def test_progress_is_shown_on_the_error_stream_of_a_terminal(monkeypatch, capsys):
+    """So that a report can be piped; where no terminal is, there is no bar."""
+    from posenc_backends.cli.report import backends
+
+    target = backends.TARGETS[0]
+    monkeypatch.setattr(backends, "TARGETS", [target])
+    monkeypatch.setattr(backends, "run_backend", lambda target, advance, *options: advance(1, 7))
+    for is_terminal in (True, False):
+        monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
+        backends._run_installed()
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert (f"{target.name} " in shown.err) == is_terminal

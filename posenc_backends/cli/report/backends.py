@@ -38,7 +38,7 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False) 
     for file in filter(None, (path, html)):
         file.touch()  # report a wrong path before the backends run
     console = Console()
-    sections = _run_installed(console, *(["--modes"] if modes else []))
+    sections = _run_installed(*(["--modes"] if modes else []))
     console.print(_table(sections))
     console.print(f"kernel: {describe()}", highlight=False, markup=False, soft_wrap=True)
     _print_remarks(console, sections)
@@ -81,10 +81,11 @@ def run_backend(target: Target, advance: Callable[[int, int], object], *options:
     return section
 
 
-def _run_installed(console: Console, *options: str) -> list[Section]:
+def _run_installed(*options: str) -> list[Section]:
+    """Run the cases of each backend that is installed; show a progress bar in a terminal meanwhile."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     sections = []
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         for target in TARGETS:
             if target.missing is None:
                 task = progress.add_task(target.name, total=None)

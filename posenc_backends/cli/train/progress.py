@@ -61,7 +61,7 @@ def train(name: str, backend: str, position: Encoding | None, recipe: Recipe, *,
     task, console = TASKS[name](), Console(highlight=False)
     model = model_of(task, position)
     started, trainer = time.monotonic(), make_trainer(backend, model, recipe)
-    losses = _train_with_progress(trainer, task, recipe, console)
+    losses = _train_with_progress(trainer, task, recipe)
     exact, seconds = exact_match(trainer, model, task), time.monotonic() - started
     console.print(
         f"{name} in {backend}, {position or 'no position'}: {exact:.2%} of {TEST_SIZE} held-out questions exactly, "
@@ -97,9 +97,9 @@ def recipe_of(name: str, *, steps: int | None, seed: int) -> Recipe:
     return replace(recipe, steps=steps, seed=seed)
 
 
-def _train_with_progress(trainer: Trainer, task: Task, recipe: Recipe, console: Console) -> list[float]:
-    """Train and return the loss of each step; show a progress bar meanwhile."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+def _train_with_progress(trainer: Trainer, task: Task, recipe: Recipe) -> list[float]:
+    """Train and return the loss of each step; show a progress bar in a terminal meanwhile."""
+    columns, console = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()), Console(stderr=True)
     losses: list[float] = []
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as progress:
         bar = progress.add_task(task.name, total=recipe.steps)
