@@ -3,7 +3,9 @@
 Each leaves room for a library whose cosine and sine err by 4 ulp. The true numbers are mpmath's, at 220 bits.
 """
 
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import mpmath
@@ -11,12 +13,14 @@ import numpy as np
 import pytest
 
 from posenc_core.tables import _angle_addition, _rounding, cosine_sums, multi_axis, query_factors, sincos
+from posenc_core.tables import wrapped_angles as wrapped
 from posenc_core.tables._angle_addition import CosSinBounds
 from posenc_core.tables._fixed_point import exact_angle, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
 from posenc_core.tables.frequencies import chosen, geometric
 
 MP = mpmath.mp.clone()
 MP.prec = 320
+COUNTS = np.array([0, 1, 47, 48, 49, 300, 2**31 - 1])
 POSITIONS = [0, 1, -1, 7, 2**20 + 1, 2**31 - 1, -(2**31) + 1, 0.5, -1e-3, 123456.789, 1e-30]
 
 
@@ -271,3 +275,56 @@ def test_bounds_of_logarithms(sign, monkeypatch):
         ((value, error),), _ = entries(query_factors, patch, lambda: query_factors.logarithms(counts))
     for count, found, bound in zip(counts.tolist(), value[:, 0], error[:, 0], strict=True):
         assert abs(mpf(found) - MP.log(count)) <= bound + (count == 1) * 2.0**-1000 <= 2.0**-42
+
+
+TABLES = {  # each module that rounds by a bound, and tables of it
+    "any positions": (
+        sincos,
+        lambda: sincos.cos_sin(np.array([3, 0, 70, 2**31 - 1]), geometric(8), factor=Decimal("1.25")),
+    ),
+    "an envelope": (
+        sincos,
+        lambda: sincos.cos_sin(
+            np.array([5.5, 0, -3]),
+            geometric(6),
+            envelope=sincos.Envelope((Decimal("0.5"), Decimal(0), Decimal("-0.1")), 2),
+        ),
+    ),
+    "angles": (wrapped, lambda: wrapped.angles_in_turn(np.array([0, 9, 2**31 - 1]), geometric(8))),
+    "sums over axes": (
+        multi_axis,
+        lambda: multi_axis.cos_sin_of_sums(
+            np.array([[1, 700, 5], [2, 0, -3]]),
+            np.array([[0.1, 1e-3], [7.3, 0.25]]),
+            factors=(Decimal(2), Decimal("-0.3")),
+        ),
+    ),
+    "sums of cosines": (cosine_sums, lambda: cosine_sums.cosine_sums(np.arange(40), geometric(12))),
+    "logarithms": (query_factors, lambda: query_factors.logarithms(np.array([1, 2, 3, 1000, 2**31 - 1]))),
+    **{
+        f"factors, {growth}, {scale}": (
+            query_factors,
+            partial(query_factors.query_factors, COUNTS, growth=growth, length=48, scale=scale),
+        )
+        for growth, scale in (("steps", 0.1), ("log", None), ("log", 0.3), ("power", 0.25))
+    },
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_big_integers_give_the_numbers_of_float64(name, monkeypatch):
+    """Recompute every entry, not only the few that float64 does not decide."""
+    module, make = TABLES[name]
+    by_float64, asked = make(), []
+    rounding = module.round_or_recompute
+
+    def recomputed(out, value, error, exact):
+        rounding(out, value, np.full_like(error, 1e30), lambda row, column: (asked.append(1), exact(row, column))[1])
+
+    monkeypatch.setattr(module, "round_or_recompute", recomputed)
+    again = make()
+    assert (
+        len(asked) == sum(table.size for table in ([again] if isinstance(again, np.ndarray) else again))
+        or "steps" in name
+    )
+    np.testing.assert_array_equal(again, by_float64)
