@@ -258,12 +258,7 @@ class Bias(Signature):
 
 
 class OfPairs(Signature):
-    """`(q, k, query_positions, key_positions) -> a number for each pair`, `(batch, heads, queries, keys)`.
-
-    Attributes:
-        sums: how many times the rounding of the largest number a sum in float32 may be off; half precision rounds sums
-            once.
-    """
+    """`(q, k, query_positions, key_positions) -> a number for each pair`, `(batch, heads, queries, keys)`."""
 
     has_angles = False
 
@@ -285,6 +280,7 @@ class OfPairs(Signature):
 
     @property
     def sums(self) -> float:
+        """How many roundings of the largest number a sum in float32 may be off; half precision rounds a sum once."""
         return SUMS_OF_GATES if getattr(self.encoding, "needs_all_keys", False) else SUMS
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:

@@ -69,7 +69,7 @@ def stretched(original: int, factor: float) -> int | None:
 
 def check_factor(name: str, given: float | None, factor: Decimal) -> None:
     """Raise unless float32 can represent the attention factor that follows from `given`."""
-    if not Decimal(2.0**-126) <= factor < Decimal(2**127):  # exact, whatever the precision of the caller
+    if not Decimal.from_float(2.0**-126) <= factor < Decimal(2**127):  # exact, whatever the precision of the caller
         raise ValueError(
             f"`{name}` must give an attention factor from 2**-126 to 2**127, got {given!r}, which gives {factor:.3g}."
         )

@@ -60,7 +60,7 @@ def cos_sin_of_sums(
     positions, turns = from_array(positions), host_array("turns", turns)
     check_rank("positions", positions, minimum=2, axes="(axes, ..., length)")
     check_rank("turns", turns, minimum=2, maximum=2, axes="(axes, features)")
-    if turns.dtype.kind not in "iuf" or not (np.abs(turns) < MOST_TURNS).all():
+    if turns.dtype.kind not in "iuf" or not float(np.abs(turns).max(initial=0)) < MOST_TURNS:
         raise TypeError(f"`turns` must be finite numbers below 2**64 in size, got {shown(turns)}.")
     if len(turns) != len(positions):
         raise ValueError(f"`turns` must have a row for each of {len(positions)} axes, got shape {turns.shape}.")
