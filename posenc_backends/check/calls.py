@@ -144,11 +144,11 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
         takes: dtypes to test besides float32, and names of `OTHER_POSITIONS`.
         optional: which of them the function may refuse.
     """
-    scores = isinstance(caller.signature, PAIRS)
+    of_pairs = isinstance(caller.signature, PAIRS)
     dtypes = tuple(name for name in takes if name in HALVES)
-    yield from (_bias_calls if scores else _token_calls)(caller, end, dtypes, optional)
+    yield from (_pair_calls if of_pairs else _token_calls)(caller, end, dtypes, optional)
     for name in (name for name in takes if name in OTHER_POSITIONS):
-        positions, queries = OTHER_POSITIONS[name], 5 if scores else 0
+        positions, queries = OTHER_POSITIONS[name], 5 if of_pairs else 0
         yield caller.call(name, "float32", np.r_[positions[:queries], positions], queries)
 
 
@@ -162,7 +162,7 @@ def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int
         reach = min(end, int(2 ** generator.uniform(5, max(20, np.log2(end)))) + length)
         positions = _random_positions(generator, kind, (batch, min(length, end)), reach)
         heads = MANY_HEADS[int(generator.integers(len(MANY_HEADS)))]
-        queries = _some(generator, positions) if isinstance(caller.signature, PAIRS) else positions[..., :0]
+        queries = _some_queries(generator, positions) if isinstance(caller.signature, PAIRS) else positions[..., :0]
         dtype, sizes = str(generator.choice(("float32", *dtypes))), {"batch": batch, "heads": heads}
         positions = np.concatenate([queries, positions], axis=-1)
         call = caller.call(kind, dtype, positions, queries.shape[-1], **sizes, is_strided=bool(number % 2))
@@ -177,7 +177,7 @@ def _kinds(caller: Caller) -> tuple[str, ...]:
     return (*kinds, "each row its own") if isinstance(caller.signature, OfPairs) else kinds
 
 
-def _some(generator: np.random.Generator, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _some_queries(generator: np.random.Generator, keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the positions of up to 17 queries, one after the other among those of the keys."""
     length = keys.shape[-1]
     count = int(generator.integers(1, min(length, 17) + 1))
@@ -234,7 +234,7 @@ def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     yield "out of order", np.array([9, 2, 30, 4, 4, 77, 0, 51, 23, 1, 65]) % end
 
 
-def _bias_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[TestCall]:
+def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[TestCall]:
     """Yield the calls for numbers of pairs, biases among them."""
     if isinstance(caller.encoding, RemappedRotary):
         edges = _edges(caller.encoding, end)
@@ -252,7 +252,7 @@ def _bias_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
     if not isinstance(caller.signature, OfPairs):
         return
     if isinstance(caller.encoding, PoPE):
-        yield caller.call("fewer heads of keys", "float32", np.r_[3:12, 0:17], 9, heads=GROUPED)
+        yield caller.call("fewer heads of keys", "float32", np.r_[np.arange(3, 12), np.arange(17)], 9, heads=GROUPED)
     pairs = np.r_[np.arange(8, 17), np.arange(17)]
     other = np.r_[np.arange(9), np.arange(17)] + min(100, end - 17)  # other distances than in the first row
     yield caller.call("each row its own", "float32", np.stack([pairs + 3, other]), 9)

@@ -17,7 +17,7 @@ from .candidates import Candidate, Float64s
 from .classes import EXACT, UNKNOWN, class_of_call
 from .mistakes import Mistake
 from .search import SearchOptions, mistakes_to_try
-from .signatures import OfPairs, Signature
+from .signatures import Signature
 
 # A faithfully rounded table is off by 1 ulp in cosine and in sine, the two products by half an ulp each, their sum by
 # half an ulp: together 3.4 ulp of the length of the pair, if that is just above a power of two.
@@ -160,7 +160,7 @@ def errors_of(
 ) -> list[Float64s]:
     """Return the distance of each number from what a candidate gives, in ulp."""
     expected = signature.results(candidate, call.tokens, results[0].shape[-1])
-    sums = signature.sums if isinstance(signature, OfPairs) and call.dtype != "float32" else 1
+    sums = 1.0 if call.dtype == "float32" else signature.sums
     with np.errstate(invalid="ignore"):  # infinity, if a candidate rounds to float16
         return [
             np.abs(got.reshape(right.shape) - right) / _ulps(signature.magnitudes(candidate, right) / sums, call.dtype)

@@ -83,6 +83,11 @@ class Signature(ABC):
         """Return the numbers whose ulp is the unit of error for one output; by default its own numbers."""
         return np.abs(results)
 
+    @property
+    def sums(self) -> float:
+        """The part of these units that allows for sums in float32, which half precision rounds once."""
+        return 1.0
+
 
 class RotateQueriesAndKeys(Signature):
     """`(q, k, positions) -> (q, k)`; arrays are `(batch, heads, length, head_dim)`."""
@@ -158,10 +163,7 @@ def _polar_shapes(
 
 def _polar(candidate: Candidate, q: Float64s, k: Float64s, *tables: Float64s) -> tuple[Float64s, Float64s]:
     """Return queries and keys as magnitudes at angles, from cosine and sine of queries and those of keys."""
-    of_queries = [
-        table if table.shape[-3] == 1 else np.repeat(table, q.shape[1] // table.shape[-3], axis=-3)
-        for table in tables[:2]
-    ]
+    of_queries = (np.repeat(table, q.shape[1] // table.shape[-3], axis=-3) for table in tables[:2])
     return _applied(candidate, q, *of_queries), _applied(candidate, k, *tables[2:])
 
 
@@ -274,13 +276,12 @@ class OfPairs(Signature):
             rows.append(self.of_row(own, q[None], k[None]))
         return (np.concatenate(rows),)
 
+    @abstractmethod
     def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
         """Return the numbers of queries and keys whose positions are the same in all rows of the batch."""
-        raise NotImplementedError
 
     @property
     def sums(self) -> float:
-        """How many roundings of the largest number a sum in float32 may be off; half precision rounds a sum once."""
         return SUMS_OF_GATES if getattr(self.encoding, "needs_all_keys", False) else SUMS
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:

@@ -46,7 +46,7 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any
 
 
 def rotate_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
-    """Rotate eager tokens by consecutive rows of the tables, in one compiled call; return None for all others."""
+    """Return eager tokens rotated by consecutive rows of the tables, in one compiled call; None for all others."""
     tokens = (q,) if k is None else (q, k)
     (start, length), (stored, pairs) = rows, cos.shape
     if library.LIBRARY is None or not all(map(_is_here, (*tokens, cos, sin))) or is_recorded():

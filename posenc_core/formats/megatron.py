@@ -156,15 +156,15 @@ def _kind(given: Config, *, latent: bool) -> str | None:
 
 def _without_rope(given: Config) -> bool:
     """Return whether `no_rope_freq` leaves no layer with RoPE; otherwise the encoding is that of the other layers."""
-    given_layers = layers = given.get("no_rope_freq")
-    if isinstance(layers, str):  # an expression of lists, such as ([0]*3+[1]*1)*2
-        layers = [int(number) for number in re.findall(r"(?<=[\[,])\s*\d{1,9}\s*(?=[],])", layers)] or [layers]
+    value = layers = given.get("no_rope_freq")
+    if isinstance(value, str):  # an expression of lists, such as ([0]*3+[1]*1)*2: the numbers that it repeats
+        layers = [int(number) for number in re.findall(r"(?<=[\[,])\s*\d{1,9}\s*(?=[],])", value)] or [value]
     if not isinstance(layers, list | tuple):
         if not isinstance(layers, int | None):
-            raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(given_layers)}.")
+            raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
         return layers == 1
     if not all(isinstance(layer, int) and layer in (0, 1) for layer in layers):
-        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(given_layers)}.")
+        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
     return bool(layers) and all(layer == 1 for layer in layers)
 
 

@@ -477,26 +477,3 @@ def test_the_numbers_are_those_of_ggml(keys):
     rotary = load("mistral3", keys)
     np.testing.assert_allclose(rotary.frequencies(), frequencies, rtol=1e-6)
     assert rotary.attention_factor == pytest.approx(size, rel=1e-6)
-
-
-NEUTRAL = {"rope.scaling.attn_factor": 1.0, "rope.scaling.yarn_ext_factor": 0.0, "rope.scaling.yarn_attn_factor": 1.0}
-OF_YARN = {"rope.scaling.yarn_ext_factor": 1.0, "rope.scaling.yarn_attn_factor": 1.0}
-
-
-@pytest.mark.parametrize("value", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize(
-    ("keys", "name", "neutral"),
-    [
-        ({"rope.scaling.type": kind, "rope.scaling.factor": 4.0} | more, name, neutral)
-        for kind, more, all_neutral in (
-            ("linear", {}, NEUTRAL), ("none", {}, NEUTRAL), ("yarn", {"context_length": 4096}, OF_YARN)
-        )
-        for name, neutral in all_neutral.items()
-    ],
-)  # fmt: skip
-def test_keys_of_another_scaling_have_their_neutral_value_alone(keys, name, neutral, value):
-    if value == neutral:
-        assert load("qwen2", keys | {name: value}) == load("qwen2", keys)
-    else:
-        with rejects(ValueError, name, value):
-            load("qwen2", keys | {name: value})

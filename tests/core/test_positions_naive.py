@@ -41,6 +41,18 @@ def prompt(seed, axes):
     return [mixed[index] for index in random.permutation(len(mixed))]
 
 
+def walk(segments, place):
+    """Return tokens and the next position; texts count on, and `place(image, start)` returns tokens and their size."""
+    tokens, start = [], 0
+    for segment in segments:
+        if isinstance(segment, int):
+            more, size = [(start + index,) * 3 for index in range(segment)], segment
+        else:
+            more, size = place(segment, start)
+        tokens, start = tokens + more, start + size
+    return tokens, start
+
+
 def columns(tokens, axes):
     return np.array(tokens).reshape(-1, axes).T
 
@@ -48,14 +60,11 @@ def columns(tokens, axes):
 @pytest.mark.parametrize("after", ["largest", "spatial"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_text_and_vision(seed, after):
-    tokens, start = [], 0
-    for segment in prompt(seed, 3):
-        if isinstance(segment, int):
-            tokens += [(start + index,) * 3 for index in range(segment)]
-            start += segment
-            continue
-        tokens += [tuple(start + place for place in cell) for cell in product(*map(range, segment))]
-        start += max(segment[1:] if after == "spatial" else segment)
+    def cells(image, start):
+        placed = [tuple(start + place for place in cell) for cell in product(*map(range, image))]
+        return placed, max(image[1:] if after == "spatial" else image)
+
+    tokens, _ = walk(prompt(seed, 3), cells)
     found = multimodal(prompt(seed, 3), after=after)
     np.testing.assert_array_equal(found.positions, columns(tokens, 3))
     assert found.delta == max(max(token) for token in tokens) + 1 - len(tokens)
@@ -64,17 +73,15 @@ def test_text_and_vision(seed, after):
 @pytest.mark.parametrize("spacing", [1, 3, 0.75])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_frames_on_the_diagonal(seed, spacing):
-    tokens, start = [], 0
-    for segment in prompt(seed, 3):
-        if isinstance(segment, int):
-            tokens += [(start + index,) * 3 for index in range(segment)]
-            start += segment
-            continue
-        frames, height, width = segment
-        for frame, row, column in product(*map(range, segment)):
+    def cells(video, start):
+        frames, height, width = video
+        placed = []
+        for frame, row, column in product(*map(range, video)):
             time = start + frame * Fraction(spacing)
-            tokens.append((time, time + row - (height - 1) // 2, time + column - (width - 1) // 2))
-        start += (frames - 1) * Fraction(spacing) + 1
+            placed.append((time, time + row - (height - 1) // 2, time + column - (width - 1) // 2))
+        return placed, (frames - 1) * Fraction(spacing) + 1
+
+    tokens, start = walk(prompt(seed, 3), cells)
     found = diagonal(prompt(seed, 3), spacing=spacing)
     np.testing.assert_array_equal(found.positions, columns(tokens, 3).astype(float))
     assert found.delta == start - len(tokens)
