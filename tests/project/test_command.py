@@ -53,7 +53,11 @@ def test_without_its_extra_the_completion_says_what_to_install(monkeypatch, caps
 
 @pytest.mark.parametrize(
     ("words", "status", "nearest"),
-    [(["expalin", "config.json"], 2, "explain"), (["train", "dats"], 2, "dates"), (["chek", "mine:rope"], 2, "check")],
+    [
+        (["explains", "config.json"], 2, "explain"),
+        (["train", "dats"], 2, "dates"),
+        (["checks", "mine:rope"], 2, "check"),
+    ],
 )
 def test_a_typing_error_gets_the_nearest_choice(words, status, nearest, capsys):
     with pytest.raises(SystemExit) as ended:
