@@ -84,6 +84,8 @@ SPOKEN = {  # that come back exactly; the second field says in which formats
         rotary(placement="spread", scaling=Proportional(partial_rotary_factor=0.25)), "gguf"),
     "LongRoPE": (
         rotary(scaling=LongRoPE(short_factor=[1.0] * 32, long_factor=[2.0] * 32, factor=4, **L0)), "gguf"),
+    "LongRoPE, attention factor": (
+        rotary(scaling=LongRoPE(short_factor=[1.0] * 32, long_factor=[2.0] * 32, attention_factor=1.25, **L0)), "gguf"),
 }  # fmt: skip
 
 

@@ -65,6 +65,16 @@ def test_rows_of_traced_positions_are_those_of_known_ones(encoding, dtype, error
         np.testing.assert_allclose(rows, expected, rtol=error, atol=error)
 
 
+@pytest.mark.parametrize("convention", ["interleaved", "concatenated"])
+def test_learned_frequencies_grow_by_the_exponential_of_alpha(convention):
+    encoding = LearnedSinusoidal(dim=4, base=50, convention=convention)
+    alpha = np.array([0.5, -0.25])
+    (found,) = encoding.rows_of(encoding.constants(8) | {"alpha": alpha}, POSITIONS)
+    radians = POSITIONS[..., np.newaxis] * np.array([1, 50**-0.5]) * np.exp(alpha)
+    pairs = np.stack((np.sin(radians), np.cos(radians)), axis=-1 if convention == "interleaved" else -2)
+    np.testing.assert_allclose(found, pairs.reshape(*POSITIONS.shape, 4), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("encoding", SMOOTH, ids=repr)
 def test_derivatives_are_the_slopes_of_rows(encoding):
     """A central difference of rows in float64 is off by the third derivative times 1e-7."""
