@@ -66,7 +66,7 @@ def test_rows_of_traced_positions_are_those_of_known_ones(encoding, dtype, error
 
 
 @pytest.mark.parametrize("convention", ["interleaved", "concatenated"])
-def test_learned_frequencies_grow_by_the_exponential_of_alpha(convention):
+def test_learned_frequencies_are_multiplied_by_the_exponential_of_alpha(convention):
     encoding = LearnedSinusoidal(dim=4, base=50, convention=convention)
     alpha = np.array([0.5, -0.25])
     (found,) = encoding.rows_of(encoding.constants(8) | {"alpha": alpha}, POSITIONS)
