@@ -107,7 +107,7 @@ def _rotate_by_operators(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, 
     at = eager.address(cos), eager.address(sin)
     if not (eager.address(x) and at[0] and at[1]):
         return None
-    if _is_followed(x, cos, sin):
+    if (x.requires_grad or cos.requires_grad or sin.requires_grad) and torch.is_grad_enabled():
         return cpu.with_gradient(x, cos, sin, pairing, out)
     if out is not None:
         check_alike("out", out, x)
