@@ -16,6 +16,7 @@ from . import Rotation, each, floor
 
 DTYPES = ("float32", "bfloat16", "float16")
 COMPILERS = {"compiled": mx.compile}
+COMPILED = type(mx.compile(abs))
 
 
 def array(numbers: Any, dtype: str) -> Any:
@@ -36,8 +37,16 @@ def ready(result: Any) -> Any:
 
 
 def gradients(function: Callable[..., Any], q: Any, k: Any, to_q: Any, to_k: Any) -> Callable[[], Any]:
-    """Return a call of forward and backward: the gradients with respect to both."""
-    return lambda: mx.vjp(function, [q, k], [to_q, to_k])[1]
+    """Return a call of forward and backward: the gradients with respect to both, compiled if the function is.
+
+    Outside compiled code, `mx.vjp` would run the Python code of a compiled function again in each call.
+    """
+
+    def both(q: Any, k: Any, to_q: Any, to_k: Any) -> Any:
+        return mx.vjp(function, [q, k], [to_q, to_k])[1]
+
+    call = mx.compile(both) if isinstance(function, COMPILED) else both
+    return lambda: call(q, k, to_q, to_k)
 
 
 def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, Rotation]:
