@@ -32,14 +32,13 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser = subparsers.add_parser(
         "check",
         help="check whether a function computes an encoding, or name its mistake",
-        description="Check whether a function or a program computes an encoding.\n\n"
-        "The exit status is 0 if it conforms, 1 if it does not, 2 if it failed, and 3 if the check could not run.",
+        description="Check whether a function or a program computes an encoding.",
         examples=(
             "posenc check mine:rope --spec \"Rotary(head_dim=64, layout='half')\"",
             'posenc check mine:rope --config config.json --allow "float32 angles"',
             "posenc check --exec ./mine --spec \"Rotary(head_dim=64, layout='half')\"",
         ),
-        status=IMPOSSIBLE,
+        statuses={0: "it conforms", 1: "it does not", 2: "it failed", IMPOSSIBLE: "the check could not run"},
     )
     parser.add_argument(
         "function",

@@ -5,25 +5,30 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+CANNOT_RUN = "it cannot run: wrong arguments, or a file that cannot be read or written"
+DONE = {0: "done", 2: CANNOT_RUN}
+
 
 class Parser(argparse.ArgumentParser):
-    """A parser with its own exit status for wrong arguments, and with examples.
+    """A parser whose help ends with examples and exit statuses.
 
     A subcommand rejects unknown arguments itself, so that its own status is used.
 
     Args:
-        examples: lines of a shell, which the help ends with.
-        status: the exit status for wrong arguments.
+        examples: lines of a shell.
+        statuses: the meaning of each exit status; the last one is that of wrong arguments.
     """
 
-    def __init__(self, *, examples: Sequence[str] = (), status: int = 2, **kwargs: Any) -> None:
-        epilog = "\n  ".join(("examples:", *examples)) if examples else None
-        super().__init__(epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
-        self.examples, self.status = tuple(examples), status
+    def __init__(self, *, examples: Sequence[str] = (), statuses: Mapping[int, str] = DONE, **kwargs: Any) -> None:
+        meanings = [f"{status}  {meaning}" for status, meaning in statuses.items()]
+        epilog = "\n  ".join(("examples:", *examples)) + "\n\n" + "\n  ".join(("exit status:", *meanings))
+        given = {"epilog": epilog} if examples else {}
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **given, **kwargs)
+        self.examples, self.status = tuple(examples), max(statuses)
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
         """Parse arguments; exit if some are unknown."""

@@ -20,7 +20,6 @@ from array_api_compat.torch import (  # noqa: F401
     minimum,
     permute_dims,
     reshape,
-    sum,  # noqa: A004
     take,
     where,
 )
@@ -55,6 +54,11 @@ def concat(arrays: Sequence[torch.Tensor], /, *, axis: int) -> torch.Tensor:
 def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
     """Return the cumulative sum; `array_api_compat` looks up a namespace for it, which `torch.compile` cannot trace."""
     return torch.cumsum(x, axis)
+
+
+def sum(x: torch.Tensor, /, *, axis: int, keepdims: bool = False) -> torch.Tensor:  # noqa: A001
+    """Return the sums on an axis; that of `array_api_compat` 1.11 has no gradient."""
+    return torch.sum(x, axis, keepdim=keepdims)
 
 
 def add_to(x: torch.Tensor, rows: torch.Tensor, /) -> bool:

@@ -32,6 +32,16 @@ def test_examples_of_the_help_are_parsed(name, capsys):
         assert line in COMMANDS[name].format_help()
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_ends_with_the_exit_statuses(name, capsys):
+    """The last of them is that of wrong arguments."""
+    statuses = COMMANDS[name].format_help().partition("exit status:\n")[2].strip().splitlines()
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--no-such-option"])
+    assert ended.value.code == int(statuses[-1].split()[0])
+    assert int(statuses[0].split()[0]) == 0
+
+
 @pytest.mark.parametrize(
     ("line", "completed"), [("posenc exp", {"explain", "explore"}), ("posenc same --any", {"--any-layout"})]
 )
@@ -49,6 +59,14 @@ def test_without_its_extra_the_completion_says_what_to_install(monkeypatch, caps
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     assert 'pip install "posenc[completion]"' in capsys.readouterr().err
+
+
+def test_golden_says_first_that_onnx_is_missing(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.delitem(sys.modules, "posenc_backends.cli.golden.onnx_models", raising=False)
+    assert main(["golden", "-o", str(tmp_path / "golden"), "--onnx"]) == 2
+    assert "pip install onnx" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

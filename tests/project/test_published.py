@@ -77,7 +77,9 @@ def _tensors(case):
 
 def test_the_same_version_writes_the_same_bytes(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(posenc_core, "__version__", "9.9.9")
-    publish(tmp_path)
+    names = []
+    publish(tmp_path, names.append)
+    assert names == [f"{one.name}.safetensors" for one in SETS]
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
 

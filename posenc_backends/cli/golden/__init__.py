@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,14 @@ def add_parser(subparsers: Subparsers) -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the files and print the number of cases; return the exit status 0."""
-    count = publish(options.output)
+    """Write the files and print the number of cases, and each file on the error stream; return the exit status 0."""
+    if options.onnx:
+        try:
+            from .onnx_models import write_onnx
+        except ModuleNotFoundError as error:
+            raise ImportError(f"`{error.name}` is not installed; run `pip install onnx`.") from error
+    count = publish(options.output, lambda name: print(name, file=sys.stderr, flush=True))  # noqa: T201
     print(f"{options.output} holds {count} cases; README.md in it describes them.")  # noqa: T201
     if options.onnx:
-        from .onnx_models import write_onnx
-
         print(f"{write_onnx(options.output / 'onnx')} models for ONNX stand in its folder `onnx`.")  # noqa: T201
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ ROUNDED = {"float32": ("exact", LIMIT), "bfloat16": ("rounded once", 0.51), "flo
 METADATA = {"name", "encoding", "dtype", "printed", "config", "source", "layout", "placement"}  # keys without numbers
 
 
-def publish(folder: Path) -> int:
+def publish(folder: Path, written: Callable[[str], None] = lambda name: None) -> int:
     """Write the golden vectors to a folder and return the number of cases.
 
     Each set of cases has a safetensors file; `index.txt` has a line for each tensor, for programs that read no JSON,
@@ -95,6 +95,7 @@ def publish(folder: Path) -> int:
 
     Args:
         folder: the folder to write to; it is created if it does not exist.
+        written: is called with the name of each file of cases after it was written; by default, nothing happens.
     Returns:
         The number of cases.
     Raises:
@@ -117,6 +118,7 @@ def publish(folder: Path) -> int:
         own = [_described(golden_set, name, case, tensors) for name, case in _published(golden_set)]
         file, data = f"{golden_set.name}.safetensors", safetensors(tensors, {"version": VERSION})
         (folder / file).write_bytes(data)
+        written(file)
         digests[file] = hashlib.sha256(data).hexdigest()
         lines += _lines(file, own, tensors, len(data))
         cases += own

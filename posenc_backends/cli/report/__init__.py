@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..parser import CANNOT_RUN
+
 if TYPE_CHECKING:
     from ..parser import Parser, Subparsers
 
@@ -15,12 +17,12 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser = subparsers.add_parser(
         "report",
         help="test every encoding in every installed framework",
-        description="Test every encoding in every installed framework against numbers computed at 50 digits.\n\n"
-        "The exit status is 1 if a case fails.",
+        description="Test every encoding in every installed framework against numbers computed at 50 digits.",
         examples=(
             "posenc report",
             "posenc report --html report.html --modes",
         ),
+        statuses={0: "no case fails", 1: "a case fails", 2: CANNOT_RUN},
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write them as a page: sortable, with pictures")

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..parser import CANNOT_RUN
+
 if TYPE_CHECKING:
     from ..parser import Parser, Subparsers
 
@@ -16,12 +18,12 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser = subparsers.add_parser(
         "same",
         help="compare the RoPE of two configs, and name the key that differs",
-        description="Compare the RoPE of two configs, and name the key that differs.\n\n"
-        "The exit status is 0 if they describe the same rotation, and 1 if they do not.",
+        description="Compare the RoPE of two configs, and name the key that differs.",
         examples=(
             "posenc same config.json params.json --any-layout",
             "posenc same before/config.json after/config.json --json difference.json",
         ),
+        statuses={0: "they describe the same rotation", 1: "they do not", 2: CANNOT_RUN},
     )
     parser.add_argument("a", type=Path, metavar="A", help="a config, or its folder, in any format that load_rope reads")
     parser.add_argument("b", type=Path, metavar="B", help="another config")

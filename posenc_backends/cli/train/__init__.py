@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from posenc_backends import NAMES
 from posenc_core.encodings.notation import parse
 
+from ..parser import CANNOT_RUN
+
 if TYPE_CHECKING:
     from ..parser import Parser, Subparsers
 
@@ -22,12 +24,12 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser = subparsers.add_parser(
         "train",
         help="train the Transformer of the tutorial on a synthetic task",
-        description="Train the Transformer of the tutorial on a synthetic task.\n\n"
-        "The exit status is 1 if it misses its target.",
+        description="Train the Transformer of the tutorial on a synthetic task.",
         examples=(
             "posenc train dates --backend torch",
             "posenc train reverse --backend jax --position \"Rotary(head_dim=16, layout='half')\"",
         ),
+        statuses={0: "it reaches its target", 1: "it misses its target", 2: CANNOT_RUN},
     )
     parser.add_argument("task", metavar="TASK", choices=TASKS, help=f"one of {', '.join(TASKS)}")
     parser.add_argument(
