@@ -26,8 +26,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, examples: Sequence[str] = (), statuses: Mapping[int, str] = DONE, **kwargs: Any) -> None:
         meanings = [f"{status}  {meaning}" for status, meaning in statuses.items()]
         epilog = "\n  ".join(("examples:", *examples)) + "\n\n" + "\n  ".join(("exit status:", *meanings))
-        given = {"epilog": epilog} if examples else {}
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **given, **kwargs)
+        super().__init__(
+            epilog=epilog if examples else None, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs
+        )
         self.examples, self.status = tuple(examples), max(statuses)
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
