@@ -288,7 +288,8 @@ class _Model:
         still = [divisor > STILL for divisor in divisors]
         if still == sorted(still) and all(one == 1 or one > STILL for one in divisors) and not all(still):
             return {"rope_type": "proportional", "partial_rotary_factor": share_of(2 * still.count(False), width)}
-        originals = {8192, integer(self.metadata, "rope.scaling.original_context_length", 8192, minimum=2)}
+        usual = 8192
+        originals = {usual, integer(self.metadata, "rope.scaling.original_context_length", usual, minimum=2)}
         for original in originals:
             for low, high in LLAMA3:
                 names = {"factor": largest, "low_freq_factor": low, "high_freq_factor": high, ORIGINAL: original}

@@ -78,6 +78,9 @@ ANSWERS = {
         "deepseek2", {**YARN, "attention.key_length": 576, "attention.kv_lora_rank": 512, "rope.dimension_count": 64,
                       "rope.scaling.yarn_log_multiplier": 0.0707},
         adjacent(scaling=YaRN(factor=4, mscale=0.707, mscale_all_dim=0.707, **L0))),
+    "YaRN, seven digits": (
+        "mistral3", {**YARN, "rope.scaling.yarn_log_multiplier": 0.12345674},
+        adjacent(scaling=YaRN(factor=4, mscale=1, mscale_all_dim=0.1234567, **L0))),
     "Llama 3": ("llama", {FREQS: divisors(LLAMA3)}, adjacent(scaling=LLAMA3)),
     "divisors of 1": ("llama", {FREQS: [1.0] * 32}, adjacent()),
     "divisors below 1": (

@@ -94,6 +94,9 @@ REFUSED = {
         {**SIZES, "rope_theta": 1e6, "yarn": YARN,
          "llama_4_scaling": {"beta": 0.1, "original_max_position_embeddings": 8192}},
         "llama_4_scaling.original_max_position_embeddings"),
+    "a scale of queries below 0": (
+        {**SIZES, "rope_theta": 1e6, "yarn": YARN,
+         "llama_4_scaling": {"beta": -0.5, "original_max_position_embeddings": 16384}}, "beta"),
     "another key of RoPE": ({**SIZES, "rope_theta": 1e6, "rope_fraction": 0.5}, "rope_fraction"),
     "a flag that is a number": ({**SIZES, "rope_theta": 1e6, "use_scaled_rope": 1}, "use_scaled_rope"),
 }  # fmt: skip

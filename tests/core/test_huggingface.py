@@ -674,6 +674,7 @@ REFUSED = [
     ({"rope_scaling": {**XDROPE, "mrope_section": [8] * 3}}, "`mrope_section` must add up to the 32 pairs"),
     ({"rope_scaling": {**XDROPE, "mrope_section": [16] * 2, "xdrope_section": [8] * 4}}, "`rope_parameters.mrope_sect"),
     ({"rope_scaling": {"type": "video_rope", "mrope_section": [8, 11, 13]}}, "must be equal for height"),
+    ({"rope_scaling": {"type": "mrope", "mrope_section": [-1, 16, 17]}}, "`mrope_section` .*at least 0, got -1"),
     ({"rope_scaling": {"type": "openpangu"}}, "`mrope_section` is missing: `rope_type` 'openpangu' needs it"),
     ({"rope_scaling": {"type": "openpangu", "mrope_section": [0, 16, 16]}}, "`mrope_section` .*at least 1, got 0"),
     ({"model_type": "openpangu_vl", "rope_scaling": {"mrope_section": [32], "mrope_interleaved": True}},

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -229,6 +230,14 @@ def test_greedy_decoding_writes_the_likeliest_token_each_time(position):
     assert np.array_equal(written, np.where(ended > 0, PAD, best))
     narrow = beam(model, weights, SOURCE, backend=HOST, width=3, length=5)
     assert (narrow.scores[:, :-1] >= narrow.scores[:, 1:]).all()
+
+
+@pytest.mark.parametrize("missing", ["from_numpy", "to_numpy"])
+def test_a_backend_that_lacks_a_function_is_refused(missing):
+    model, weights = made(POSITIONS[0])
+    half = SimpleNamespace(**{name: getattr(HOST, name) for name in {"from_numpy", "to_numpy"} - {missing}})
+    with rejects(TypeError, "backend"):
+        greedy(model, weights, SOURCE, backend=half, length=5)
 
 
 def test_the_initial_values_are_the_same_on_all_machines():
