@@ -226,3 +226,10 @@ def test_what_cannot_be_placed_is_rejected():
         attend(Q, K, V, position=three)
     with rejects(ValueError, "query_positions"):
         attend(Q, K, V, position=Placed(None, range(6), range(7), query_scale=SCALE))
+
+
+def test_the_shortest_length_of_logn_is_2():
+    wanted = [1, 1, np.log2(3), 2, np.log2(5)]
+    np.testing.assert_allclose(QueryScale(length=2, growth="log").factors(range(5)), wanted, rtol=1e-7)
+    with rejects(ValueError, "length", 1):
+        QueryScale(length=1, growth="log")

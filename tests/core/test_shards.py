@@ -43,6 +43,8 @@ def test_a_dtype_that_is_not_a_string_is_rejected(dtype, tmp_path):
         ({"a": entry([2], 0, 8), "b": entry([1], 4, 8)}, b"12345678"),
         ({"a": entry([2], 0, 8), "b": entry([1], 12, 16)}, b"1234567890123456"),
         ({"a": entry([3], 0, 8)}, b"12345678"),
+        ({"a": entry([-1, -2], 0, 8)}, b"12345678"),
+        ({"a": entry([-1], 0, 8, dtype="F6")}, b"12345678"),  # of a dtype whose size is not known
         ({"a": entry([0], 0, 8)}, b"12345678"),
         ({"a": entry([2], 8, 0)}, b"12345678"),
         ({"a": entry([2], 0)}, b"12345678"),
