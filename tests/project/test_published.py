@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 import posenc_core
 from posenc_backends.cli.golden.publish import SETS, VERSION, publish, rounded_once
+from posenc_backends.cli.main import main
 from posenc_backends.conformance.errors import pair_lengths, ulp_of
 from posenc_core.encodings import Encoding
 from posenc_core.rotation import rotate_checked
@@ -77,11 +78,20 @@ def _tensors(case):
 
 def test_the_same_version_writes_the_same_bytes(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(posenc_core, "__version__", "9.9.9")
+    for name in ("golden.json", "README.md"):  # of a version before
+        (tmp_path / name).write_text("{}", encoding="utf-8")
     names = []
     publish(tmp_path, names.append)
     assert names == [f"{one.name}.safetensors" for one in SETS]
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+
+
+def test_files_of_others_are_not_overwritten(tmp_path, capsys):
+    (tmp_path / "README.md").write_text("mine", encoding="utf-8")
+    assert main(["golden", "-o", str(tmp_path)]) == 2
+    assert "README.md" in capsys.readouterr().err
+    assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_no_number_that_was_published_is_changed_or_removed(golden):

@@ -100,6 +100,7 @@ def publish(folder: Path, written: Callable[[str], None] = lambda name: None) ->
         The number of cases.
     Raises:
         TypeError: if `folder` is not a `Path`.
+        FileExistsError: if the folder has a file of one of these names, but no golden vectors, which are replaced.
         OSError: if a file cannot be written.
 
     >>> import tempfile
@@ -110,6 +111,10 @@ def publish(folder: Path, written: Callable[[str], None] = lambda name: None) ->
     """
     check_type("folder", folder, Path, "a Path")
     folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "golden.json").exists():
+        for name in (*TEXTS, "index.txt", "schema.json", *(f"{golden_set.name}.safetensors" for golden_set in SETS)):
+            if (folder / name).exists():
+                raise FileExistsError(f"`folder` must be empty or new, got {folder}, which has a file {name}.")
     cases: list[dict[str, Any]] = []
     digests: dict[str, str] = {}
     lines: list[str] = []
