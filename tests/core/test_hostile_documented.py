@@ -184,7 +184,7 @@ CALLS = {
         "function": unrotated, "spec": p.Rotary(head_dim=2, layout="half"), "framework": "numpy", "form": "rotation",
         "longest": 32, "takes": (), "gradient": False, "allow": "exact", "parameters": None, "progress": None,
     },
-    golden.publish: {"folder": Path("golden")},
+    golden.publish: {"folder": Path("golden"), "progress": None},
     tasks.addition: {"digits": 2},
     tasks.copy: {"shortest": 2, "longest": 3},
     tasks.dates: {},

@@ -19,7 +19,7 @@ from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.checks.content import CONTENT
 from posenc_backends.conformance.checks.scoring import COMPUTED
 from posenc_backends.conformance.errors import LEARNED, MULTIPLIED, POLAR
-from posenc_core._array_api.checks import check_type
+from posenc_core._array_api.checks import check_type, shown
 
 from .mistakes import mistaken
 from .schema import SCHEMA
@@ -86,7 +86,7 @@ ROUNDED = {"float32": ("exact", LIMIT), "bfloat16": ("rounded once", 0.51), "flo
 METADATA = {"name", "encoding", "dtype", "printed", "config", "source", "layout", "placement"}  # keys without numbers
 
 
-def publish(folder: Path, written: Callable[[str], None] = lambda name: None) -> int:
+def publish(folder: Path, progress: Callable[[str], None] | None = None) -> int:
     """Write the golden vectors to a folder and return the number of cases.
 
     Each set of cases has a safetensors file; `index.txt` has a line for each tensor, for programs that read no JSON,
@@ -95,11 +95,11 @@ def publish(folder: Path, written: Callable[[str], None] = lambda name: None) ->
 
     Args:
         folder: the folder to write to; it is created if it does not exist.
-        written: is called with the name of each file of cases after it was written; by default, nothing happens.
+        progress: a function that is given the name of each file of cases after it was written.
     Returns:
         The number of cases.
     Raises:
-        TypeError: if `folder` is not a `Path`.
+        TypeError: if `folder` is not a `Path`, or `progress` no function.
         FileExistsError: if the folder has a file of one of these names, but no golden vectors, which are replaced.
         OSError: if a file cannot be written.
 
@@ -110,6 +110,8 @@ def publish(folder: Path, written: Callable[[str], None] = lambda name: None) ->
     ['CHANGELOG.md', 'README.md', 'golden.json', 'index.txt', 'schema.json']
     """
     check_type("folder", folder, Path, "a Path")
+    if isinstance(progress, type) or not (progress is None or callable(progress)):
+        raise TypeError(f"`progress` must be a function or None, got {shown(progress)}.")
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "golden.json").exists():
         for name in (*TEXTS, "index.txt", "schema.json", *(f"{golden_set.name}.safetensors" for golden_set in SETS)):
@@ -123,7 +125,8 @@ def publish(folder: Path, written: Callable[[str], None] = lambda name: None) ->
         own = [_described(golden_set, name, case, tensors) for name, case in _published(golden_set)]
         file, data = f"{golden_set.name}.safetensors", safetensors(tensors, {"version": VERSION})
         (folder / file).write_bytes(data)
-        written(file)
+        if progress is not None:
+            progress(file)
         digests[file] = hashlib.sha256(data).hexdigest()
         lines += _lines(file, own, tensors, len(data))
         cases += own
