@@ -17,7 +17,7 @@ from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 from .distributed import PLAIN
 
 FEW = 1 << 12  # bytes of the rows of a table: those of one token, or of few
-PART = 1 << 19  # numbers in a part, for each thread: its intermediate results stay in the caches
+PART = 1 << 17  # numbers in a part, for each thread: its intermediate results stay in the L2 cache of a core
 SERIAL = 1 << 15  # an operator on fewer numbers runs in one thread
 STEP = 16  # complex numbers in one step of a vectorized loop, at most
 CAST = {  # faster than `Tensor.to`
