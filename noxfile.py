@@ -11,6 +11,7 @@ lists the sessions. They compile the kernel, so the machine needs a C compiler.
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import shutil
 import sys
@@ -62,6 +63,7 @@ GPU_PEERS = (  # each is left out where it does not install
     ("flash-attn>=2.8", "--no-build-isolation", "--no-deps"),
 )
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
+WHEELS: list[str] = []  # what this run of nox built
 BACKEND_NAMES = [
     name for name in EXTRAS if name not in ("completion", "explore", "fast", "gpu", "plots", "report", "strict")
 ]
@@ -372,9 +374,22 @@ def install(session: nox.Session, *names: str, constraints: str, group: str = "t
     """Install the project as a wheel, extras and other packages, at the versions of a file of constraints."""
     extras = ",".join(name for name in names if name in EXTRAS)
     others = [name for name in names if name not in (*EXTRAS, "numpy")]
-    project = f".[{extras}]" if extras else "."
-    required = {"POSENC_BUILD_KERNEL": "required"}  # no session runs without the kernel unless it says so
-    session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group), env=required)
+    built = wheel(session)
+    if any(Path(session.bin).parent.glob("[Ll]ib/**/posenc-*.dist-info")):  # of the same version: pip would keep it
+        session.install("--force-reinstall", "--no-deps", built)
+    project = f"{built}[{extras}]" if extras else built
+    session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
+
+
+def wheel(session: nox.Session) -> str:
+    """Return the path of the project's wheel, which the first session of a run builds for all."""
+    if not WHEELS:
+        folder, required = session.cache_dir / "wheel", {"POSENC_BUILD_KERNEL": "required"}  # unless a session says so
+        pip = ("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir")
+        make = ("uv", "build", "--wheel", "--out-dir") if session.venv_backend == "uv" else pip
+        session.run_install(*make, str(folder), ".", env=required)
+        WHEELS.append(str(max(folder.glob("*.whl"), key=os.path.getmtime, default=".")))
+    return WHEELS[0]
 
 
 def dependencies(group: str) -> tuple[str, ...]:
