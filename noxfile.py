@@ -22,6 +22,7 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "virtualenv"
 nox.options.error_on_missing_interpreters = True
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process would compile anew what it imports, tests too
 
 SHARED = "uv|virtualenv"  # uv, where it is installed, downloads a file once for all environments
 PROJECT = nox.project.load_toml("pyproject.toml")
@@ -378,7 +379,8 @@ def install(session: nox.Session, *names: str, constraints: str, group: str = "t
     if any(Path(session.bin).parent.glob("[Ll]ib/**/posenc-*.dist-info")):  # of the same version: pip would keep it
         session.install("--force-reinstall", "--no-deps", built)
     project = f"{built}[{extras}]" if extras else built
-    session.install("-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
+    # Most modules of a framework are never imported: Python compiles the others when they are.
+    session.install("--no-compile", "-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
 
 
 def wheel(session: nox.Session) -> str:
