@@ -43,6 +43,7 @@ ONCE = (  # in one environment only
     "test_book", "test_training", "test_resizing", "test_properties",
     "jax/test_equinox", "jax/test_flax", "jax/test_modes", "jax/test_scoreboard",
 )  # fmt: skip
+TABLES = "tests/core/test_tables.py::test_big_tables_have_the_same_bytes_everywhere"  # with any NumPy
 CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
 CHECKS = "tests/backends/test_check.py"
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
@@ -163,14 +164,12 @@ def backend(session: nox.Session, name: str) -> None:
     prepare(session, name)
     if name in ORIGINALS:
         session.install("--no-deps", "-c", f"constraints/{name}.txt", *ORIGINALS[name])
-    session.run("pytest", "tests/core/test_tables.py", "-k", "bytes", *session.posargs)
-    first = test(session, name)
+    unimportable = "--ignore-glob=*/triton_kernel.py"  # which has no examples; session gpu has Triton
+    first = test(session, name, (TABLES, "--pyargs", f"posenc_backends.{name}", unimportable))
     if name == "torch":
         test_lower_levels(session, name)
         session.install("-c", "constraints/torch.txt", "basedpyright")
         session.run("python", "-m", "tests.typed")
-    unimportable = "--ignore-glob=*/triton_kernel.py"  # which has no examples; session gpu has Triton
-    session.run("pytest", "--pyargs", f"posenc_backends.{name}", "--backend", name, unimportable, env=first)
     if name in ORIGINALS:
         session.run("pytest", "tests/d2l", "--backend", name, *TWO_PROCESSES, *BY_FILE, *session.posargs, env=first)
 
@@ -182,7 +181,7 @@ def backend(session: nox.Session, name: str) -> None:
 def slow(session: nox.Session, name: str) -> None:
     """Run the tests of a backend that `backend` leaves out, and train a Transformer to the end."""
     prepare(session, name)
-    first = test(session, name, "-m", "slow")
+    first = test(session, name, (), "-m", "slow")
     if name in CHECKED:
         session.run("pytest", CHECKS, "--backend", name, *TWO_PROCESSES, *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
@@ -353,14 +352,15 @@ def prepare(session: nox.Session, name: str) -> None:
     install(session, name, "report", *COMPANIONS.get(name, ()), constraints=name)
 
 
-def test(session: nox.Session, name: str, *selected: str) -> dict[str, str]:
-    """Test a backend with the variables of each of its environments; return those of the first."""
+def test(session: nox.Session, name: str, once: tuple[str, ...], *selected: str) -> dict[str, str]:
+    """Test a backend with the variables of each of its environments, the first also with `once`; return the first."""
     (_, first), *_ = environments = ENVIRONMENTS.get(name, [("1/1", {})])
     for share, environment in environments:
         again = [] if environment is first else SKIP_ONCE
         again = [*again, f"--ignore={CHECKS}"] if name in CHECKED else again
+        files = ("tests/backends", *(once if environment is first else ()))
         arguments = ("--backend", name, "--share", share, *selected, *again, *TWO_PROCESSES, *session.posargs)
-        session.run("pytest", "tests/backends", *arguments, env=environment)
+        session.run("pytest", *files, *arguments, env=environment)
     return first
 
 
