@@ -1,6 +1,7 @@
 """Values of configs just inside and just outside of their limits, and what a key that is left out stands for."""
 
 from argparse import Namespace
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from posenc_core import Rotary, YaRN
 from posenc_core.formats import values
 from posenc_core.formats.megatron import _value
-from posenc_core.huggingface import keys, load_rope
+from posenc_core.huggingface import keys, layer_types, load_rope
+from posenc_core.huggingface.config import SPELLED, text_of
 from posenc_core.huggingface.sizes import grids_of, size_of
 
 from ..errors import rejects
@@ -246,3 +248,28 @@ def test_a_config_may_be_as_deep_as_its_limit():
         except ValueError:
             break
     assert accepted[-1] == 50
+
+
+def test_a_length_of_minus_1_is_no_limit():
+    assert load_rope(LLAMA | {"max_position_embeddings": -1}).max_len is None
+    with rejects(ValueError, "max_position_embeddings", -2):
+        load_rope(LLAMA | {"max_position_embeddings": -2})
+
+
+GEMMA = {"model_type": "gemma3_text", "head_dim": 8, "rope_local_base_freq": 1e4, "sliding_window": 4}
+
+
+def test_a_parameter_that_is_none_is_no_layer_type():
+    rope = {"rope_type": "linear", "factor": 8.0}
+    plain, more = (GEMMA | {"rope_scaling": one} for one in (rope, rope | {"attention_factor": None}))
+    assert layer_types(more) == layer_types(plain) == ("full_attention", "sliding_attention")
+    assert load_rope(more, layer_type="full_attention") == load_rope(plain, layer_type="full_attention")
+
+
+@pytest.mark.parametrize("key", SPELLED)
+def test_a_key_with_a_letter_too_many_or_too_few_is_told_from_one_that_is_unknown(key):
+    for wrong in (f"{key}x", f"x{key}", key[1:], key[:-1]):
+        with rejects(ValueError, wrong, f"`{key}`") if wrong not in SPELLED else nullcontext():
+            text_of({wrong: 1})
+    for other in (f"{key}xyz", f"xyz{key}"):
+        assert text_of({other: 1}) == {other: 1}

@@ -12,6 +12,8 @@ from posenc_core.analysis import compare_rope
 from posenc_core.analysis.explain import explain
 from posenc_core.huggingface import load_position, load_rope
 
+from ..errors import rejects
+
 PLAIN = {
     "model_type": "qwen2",
     "hidden_size": 3584,
@@ -84,3 +86,12 @@ def test_other_chunks_are_another_rotation():
         assert layers.verdict == "different distances: positions are counted in other chunks"
     (layers,) = compare_rope(QUIET, QUIET | {"rope_theta": 1e6}).layers
     assert [cause.key for cause in layers.causes] == ["rope_theta"]
+
+
+@pytest.mark.parametrize("sections", [[8, 8], [6, 5, 5]])
+def test_chunks_are_not_known_for_several_axes(sections):
+    rope = {"rope_type": "openpangu", "mrope_section": sections, "rope_theta": 1e4}
+    config = {"model_type": "openpangu_vl", "head_dim": 32, "rope_parameters": rope}
+    assert load_rope(config).num_axes == len(sections)
+    with rejects(ValueError, "dual_chunk_attention_config", "MultimodalRotary"):
+        load_rope(config | {"dual_chunk_attention_config": CHUNKS})

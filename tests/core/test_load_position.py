@@ -333,3 +333,17 @@ def test_xlnet_clamps_at_positive_lengths_alone(clamp, distance):
             load_position(config)
     else:
         assert only(config, "scoring").max_distance == distance
+
+
+def test_a_part_that_is_left_out_is_noted_unless_it_is_the_text():
+    assert [note for note in load_position(LLAVA | {"vision_config": None}).notes if "vision_config" in note] == []
+    without = {key: value for key, value in LLAVA.items() if key != "vision_config"}
+    assert load_position(without).notes == ("the config leaves `vision_config` out, and so the encodings of that part",)
+    assert load_position({key: value for key, value in CLIP.items() if key != "text_config"}).notes == ()
+
+
+@pytest.mark.parametrize("more", [{}, {"longest_edge": 9}])
+def test_the_size_of_an_image_may_be_a_dict(more):
+    size = {"height": 64, "width": 32} | more
+    found = load_position({"model_type": "vit", "hidden_size": 8, "patch_size": 16, "image_size": size})
+    assert found.notes == ("the rows are 1 other token, then a grid of 4 x 2 patches, row by row",)

@@ -191,3 +191,18 @@ def test_an_architecture_of_timm_has_the_arguments_of_its_function(name):
     named, given = {"architecture": name}, {"architecture": "eva_of_ones_own", "model_args": TIMM[name]}
     assert load_rope(named) == load_rope(given)
     np.testing.assert_array_equal(*(timm_positions(config, height=4, width=6) for config in (named, given)))
+
+
+MIXED = {name: one for name, one in TIMM.items() if one.get("rope_type") == "mixed"}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_a_name_says_the_heads_of_learned_frequencies(name):
+    given = {"architecture": "eva_of_ones_own", "model_args": MIXED[name]}
+    assert load_rope({"architecture": name}) == load_rope(given)
+    assert load_rope(given).num_heads == MIXED[name]["num_heads"]
+
+
+def test_the_tower_of_intern_s1_pro_is_that_of_qwen3_vl():
+    """The code beside its weights (2026); it is not in transformers."""
+    assert TOWER_FACTS["interns1_pro_vision"] == TOWER_FACTS["qwen3_vl_vision"]

@@ -118,3 +118,10 @@ def test_an_old_axial_port_of_dinov3_differs():
     dino = {"architecture": "vit_base_patch16_dinov3"}
     (layers,) = compare_rope(axial, dino).layers
     assert [cause.key for cause in layers.causes] == ["layout", "unit"]
+
+
+def test_naflexvit_base_has_12_heads():
+    arguments = {"model_args": {"rope_type": "mixed"}}
+    assert load_rope({"architecture": "naflexvit_base_patch16"} | arguments).num_heads == 12
+    with rejects(ValueError, "num_heads"):
+        load_rope({"architecture": "naflexvit_so150m2_patch16"} | arguments)

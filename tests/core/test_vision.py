@@ -318,3 +318,20 @@ def test_towers_of_images_alone_take_no_second_frame(name):
             count(2)
     else:
         assert count(2) - count(1) >= 32 * 32
+
+
+def test_one_video_among_images_is_refused():
+    for grids in ([(1, 2, 2), (2, 2, 2)], [(2, 2, 2), (1, 2, 2)]):
+        with rejects(ValueError, "grid_thw", "one frame"):
+            vision_positions({"model_type": "pixtral"}, grids, part=None)
+
+
+@pytest.mark.parametrize("share", [1, 1.0, None, 0.5, 0])
+def test_the_share_among_the_parameters_of_a_tower_is_1(share):
+    tower = {"model_type": "qwen2_vl_vision"}
+    given = tower | {"rope_parameters": {"partial_rotary_factor": share}}
+    if share in (1, None):
+        assert load_rope(given) == load_rope(tower)
+    else:
+        with rejects(ValueError, "partial_rotary_factor", share):
+            load_rope(given)

@@ -90,7 +90,7 @@ def survives(folder: Path, mutant: Mutant, suite: Suite, budget: float) -> bool:
     """Return whether all tests pass on the changed file, and print it."""
     path = folder / mutant.path
     source = path.read_bytes()
-    tests = suite.tests_of(mutant.path, mutant.lines, budget)
+    tests = suite.tests_of(mutant.path, mutant.lines, budget, mutant.entry)
     try:
         forget(path)
         path.write_bytes(mutant.apply(source))

@@ -22,11 +22,16 @@ NAMES = {"min": "max", "max": "min", "sin": "cos", "cos": "sin", "any": "all", "
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One change of one file; `lines` are those whose tests can notice it, `text` is the first that it changes."""
+    """One change of one file.
+
+    `lines` are those whose tests can notice it, `text` is the first that it changes; `entry` has the words of the keys
+    of the dicts around it.
+    """
 
     path: str
     function: str
     lines: tuple[int, ...]
+    entry: tuple[str, ...]
     text: str
     start: int
     end: int
@@ -49,12 +54,13 @@ def mutants_of(root: Path, path: str) -> Iterator[Mutant]:
     source = (root / path).read_bytes()
     texts = source.splitlines(keepends=True)
     firsts = [0, *itertools.accumulate(map(len, texts))]  # where lines begin, in bytes like the columns of `ast`
-    for function, statement, node in _expressions(ast.parse(source), ""):
+    for function, statement, entry, node in _expressions(ast.parse(source), ""):
         start, end = firsts[node.lineno - 1] + node.col_offset, firsts[node.end_lineno - 1] + node.end_col_offset
         place = {
             "path": path,
             "function": function,
             "lines": tuple(sorted({statement.lineno, *range(node.lineno, node.end_lineno + 1)})),
+            "entry": entry,
             "text": texts[node.lineno - 1].decode().strip(),
         }
         for new in _changed(node):
@@ -62,19 +68,26 @@ def mutants_of(root: Path, path: str) -> Iterator[Mutant]:
 
 
 def _expressions(
-    node: ast.AST, function: str, statement: ast.AST | None = None
-) -> Iterator[tuple[str, ast.AST, ast.AST]]:
-    """Yield the expressions that run, each with the names around it and its statement."""
+    node: ast.AST, function: str, statement: ast.AST | None = None, entry: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ast.AST, tuple[str, ...], ast.AST]]:
+    """Yield the expressions that run, each with the names around it, its statement and the words of its keys."""
     if isinstance(node, ast.expr) and statement is not None:
-        yield function, statement, node
+        yield function, statement, entry, node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
-        for child in value if isinstance(value, list) else [value]:
+        for index, child in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(child, ast.AST) and not _has_no_effect(child):
                 named = isinstance(child, (ast.FunctionDef, ast.ClassDef))
                 inside = f"{function}.{child.name}".strip(".") if named else function or _variable(child)
-                yield from _expressions(child, inside, child if isinstance(child, ast.stmt) else statement)
+                below = child if isinstance(child, ast.stmt) else statement
+                words = _words(node.keys[index]) if isinstance(node, ast.Dict) and name == "values" else ()
+                yield from _expressions(child, inside, below, entry + words)
+
+
+def _words(key: ast.AST | None) -> tuple[str, ...]:
+    """Return the words of a key that is a string."""
+    return tuple(key.value.split()) if isinstance(key, ast.Constant) and isinstance(key.value, str) else ()
 
 
 def _has_no_effect(node: ast.AST) -> bool:

@@ -36,11 +36,11 @@ class Suite(NamedTuple):
     tests: dict[str, dict[str, list[str]]]
     digests: dict[str, str]
 
-    def tests_of(self, path: str, lines: Iterable[int], budget: float) -> list[str]:
+    def tests_of(self, path: str, lines: Iterable[int], budget: float, entry: Iterable[str] = ()) -> list[str]:
         """Return the tests that run these lines, for about `budget` seconds, those that likely notice first.
 
         Lines that only an import runs have the tests of the whole file, or of those that import it, and the test of
-        all defaults.
+        all defaults. `entry` has the words that name an entry of a table, as the parameters of a test may.
         """
         by_line = self.tests.get(path, {})
         running = {test for line in lines for test in by_line.get(str(line), ())}
@@ -49,7 +49,7 @@ class Suite(NamedTuple):
             chosen = [DEFINITIONS]
             files = [path] if any(by_line.values()) else importers(path, self.tests)
             running = {test for file in files for tests in self.tests[file].values() for test in tests} - {*chosen}
-        for test in self._in_turn(running):
+        for test in self._in_turn(running, {*entry}):
             budget -= self.seconds.get(test, 0)
             if budget < 0:
                 break
@@ -65,14 +65,17 @@ class Suite(NamedTuple):
         }
         return Suite({test: spent for test, spent in self.seconds.items() if test not in gone}, tests, self.digests)
 
-    def _in_turn(self, tests: Iterable[str]) -> list[str]:
-        """Sort tests: a fast case of each function, then all fast ones of the files that run these lines most often."""
+    def _in_turn(self, tests: Iterable[str], entry: set[str]) -> list[str]:
+        """Sort tests: those of the entry, a fast case of each, then fast ones of files that run these lines most."""
         ranks: Counter[str] = Counter()
         running, all_tests = (Counter(test.partition("::")[0] for test in some) for some in (tests, self.seconds))
         keys = {}
         for test in sorted(tests, key=lambda test: (self.seconds.get(test, 0), test)):
             file, function, seconds = test.partition("::")[0], test.partition("[")[0], self.seconds.get(test, 0)
-            keys[test] = ranks[function] > 0 or seconds > 1, seconds > FAST, -running[file] / all_tests[file], seconds
+            parameters = test.partition("[")[2].removesuffix("]")
+            other = entry.isdisjoint((parameters, *re.split(r"[- ]", parameters)))
+            later = ranks[function] > 0 or seconds > 1
+            keys[test] = other, later, seconds > FAST, -running[file] / all_tests[file], seconds
             ranks[function] += 1
         return sorted(keys, key=lambda test: (keys[test], test))
 
