@@ -2,12 +2,16 @@
 
 import json
 import re
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from posenc_core import Integer, Rotary, Sinusoidal, rotate, sequence, shard
+from posenc_core._array_api import checks
 from posenc_core._array_api.checks import check_even, check_integer, check_known
+from posenc_core._array_api.namespace import namespace_of
 
 
 @pytest.mark.parametrize(
@@ -106,3 +110,67 @@ def test_public_functions_name_the_argument_that_is_no_known_string(call, messag
 def test_rotate_asks_for_an_array(x, name):
     with pytest.raises(TypeError, match=f"^`x` must be an array, got {name}\\.$"):
         rotate(x, np.ones((1, 1)), np.ones((1, 1)), layout="half")
+
+
+class Symbol:
+    """A size that a tracer does not know, which says nothing about comparisons."""
+
+    def __eq__(self, other):
+        raise AssertionError
+
+    __hash__ = None
+
+
+UNKNOWN = (None, -1, Symbol())
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN, ids=["None", "-1", "a symbol"])
+def test_sizes_are_compared_as_far_as_they_are_known(unknown):
+    def shaped(*sizes):
+        return SimpleNamespace(shape=sizes)
+
+    for sizes in ((3, 4), (unknown, 4), (3, unknown), (unknown, unknown)):
+        checks.check_width("x", shaped(2, *sizes), 4)
+        assert checks.sizes_match(sizes, (3, 4))
+        assert checks.sizes_match((3, 4), sizes)
+        for shape in ((3, 4), (2, 3, 4)):
+            checks.check_sizes_broadcast("x", sizes, shape)
+            checks.check_sizes_broadcast("x", sizes[1:], shape)
+        checks.check_meet("x", shaped(*sizes), "y", shaped(2, 3, 4))
+        checks.check_meet("x", shaped(2, 3, 4), "y", shaped(*sizes))
+        checks.check_rows("x", shaped(*sizes), "y", shaped(3, 7))
+        checks.check_positions_shape("x", sizes, (4,), 3)
+    for sizes in ((unknown, 5), (5, unknown), (5, 4), (3, 5)):
+        assert not checks.sizes_match(sizes, (3, 4))
+        wide, tall = sizes[1] == 5 if isinstance(sizes[1], int) else False, isinstance(sizes[0], int) and sizes[0] == 5
+        with pytest.raises(ValueError, match="`x` must broadcast"):
+            checks.check_sizes_broadcast("x", sizes, (3, 4))
+        with pytest.raises(ValueError, match="`x` must broadcast with `y`"):
+            checks.check_meet("x", shaped(*sizes), "y", shaped(3, 4))
+        with pytest.raises(ValueError, match="`x` must have shape"):
+            checks.check_positions_shape("x", sizes, (4,), 3)
+        with pytest.raises(ValueError, match="`x` must be 4 wide") if wide else nullcontext():
+            checks.check_width("x", shaped(*sizes), 4)
+        with pytest.raises(ValueError, match="`x` must have as many rows") if tall else nullcontext():
+            checks.check_rows("x", shaped(*sizes), "y", shaped(3, 7))
+    assert not checks.sizes_match((unknown,), (unknown, unknown))
+    with pytest.raises(ValueError, match="`x` must broadcast"):
+        checks.check_sizes_broadcast("x", (unknown, 4), (4,))
+
+
+def test_a_size_of_1_meets_and_broadcasts_to_every_other():
+    one, three = np.ones((1, 4)), np.ones((3, 4))
+    checks.check_meet("x", one, "y", three)
+    checks.check_meet("x", three, "y", one)
+    checks.check_sizes_broadcast("x", (1, 4), (3, 4))
+    with pytest.raises(ValueError, match="`x` must broadcast"):
+        checks.check_sizes_broadcast("x", (3, 4), (1, 4))
+    assert not checks.sizes_match((1, 4), (3, 4))
+
+
+def test_a_size_is_a_constant_of_a_program_unless_the_library_says_it_is_not(monkeypatch):
+    x = np.ones(3)
+    assert checks.is_specialized(3, x)
+    assert not checks.is_specialized(None, x)
+    monkeypatch.setattr(namespace_of(x), "is_specialized", lambda size: size == 3, raising=False)
+    assert [checks.is_specialized(size, x) for size in (2, 3, None)] == [False, True, False]

@@ -125,3 +125,13 @@ def test_bounds_are_the_means_of_sums_of_rotations():
         rotations = [cmath.exp(1j * distance * w) for w in frequencies(10, 100)]
         sums = [abs(sum(rotations[: count + 1])) for count in range(5)]
         assert bounds[distance] == pytest.approx(sum(sums) / 5 / 3, rel=1e-6)  # (1 + 2 + 3 + 4 + 5) / 5 at distance 0
+
+
+def test_columns_of_zeros_have_no_pair_in_the_plain_rope():
+    assert plain_rope(Sinusoidal(dim=7, convention="tensor2tensor")).pairs == 3
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2, 2), (0, 2)])
+def test_products_are_those_of_a_table_with_rows(shape):
+    with rejects(ValueError, "table", str(shape)):
+        products(np.ones(shape, np.float32))

@@ -197,10 +197,10 @@ def test_each_start_of_a_batch_is_below_2_to_the_31(sign):
         layer(x, start=np.array([0, sign * 2**31]))
 
 
-def test_rows_follow_positions_as_far_as_these_move():
+@pytest.mark.parametrize("encoding", [Sinusoidal(dim=8), Sinusoidal(dim=7, convention="tensor2tensor")], ids=repr)
+def test_rows_follow_positions_as_far_as_these_move(encoding):
     """Positions of a gradient differ from the rows by 0; by more, the rows are those of the moved positions."""
-    encoding = Sinusoidal(dim=8)
-    layer, positions, moved = PositionalEncoding(8, encoding=encoding), np.arange(5.0), 0.375
+    layer, positions, moved = PositionalEncoding(encoding.dim, encoding=encoding), np.arange(5.0), 0.375
     (rows,), (slopes,) = encoding.rows(positions).values(), encoding.derivatives(positions).values()
     layer.backend = SimpleNamespace(
         **{name: getattr(layer.backend, name) for name in ("is_float64", "from_numpy", "to_numpy")},
@@ -338,3 +338,11 @@ def test_a_block_of_keys_that_a_mask_hides_is_not_computed():
     seen = np.r_[0:4, 8]
     expected, v[4:8] = attend(q, k[seen], v[seen]), np.nan
     np.testing.assert_allclose(attend_by_block(q, k, v, mask=mask, block=4), expected, rtol=1e-12)
+
+
+def test_the_center_of_xpos_is_a_position_however_near_the_others_must_be():
+    encoding = XPos(head_dim=8, layout="half", scale_base=0.001)
+    assert encoding.reach < 1
+    np.testing.assert_array_equal(encoding.rows([0])["cos"], np.ones((1, 4)))
+    with pytest.raises(ValueError, match="1 away"):
+        encoding.rows([-1, 0])

@@ -7,6 +7,7 @@ import pytest
 from posenc_core import FourierFeatures, Integer, Normalized, RandomFourierFeatures, Rotary, Sinusoidal, XPos
 from posenc_core.tables import cos_sin, write_derivatives
 from posenc_core.tables.frequencies import geometric
+from posenc_core.tables.sincos import write_cos_sin
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,14 @@ def test_other_dtypes_of_tables_are_refused(dtype):
         Rotary(head_dim=4, layout="half").cos_sin([1], dtype=dtype)
     with pytest.raises(TypeError, match="`dtype`"):
         Sinusoidal(dim=4).table([1], dtype=dtype)
+
+
+def test_one_table_may_be_written_alone():
+    """In float64 as in float32; the other is None."""
+    positions, frequencies = np.arange(5), geometric(6)
+    for dtype in (np.float32, np.float64):
+        wanted = cos_sin(positions, frequencies, dtype=dtype)
+        for index, name in enumerate(("cos", "sin")):
+            found = np.empty((5, 3), dtype)
+            write_cos_sin(positions, frequencies, **{name: found})
+            np.testing.assert_array_equal(found, wanted[index])

@@ -1,7 +1,11 @@
+from contextlib import nullcontext
+
 import numpy as np
+import pytest
 
 from posenc_core import causal, from_cu_seqlens, padding, same_sequence, sequence_ids, valid_lengths
 from posenc_core.attention.masks import all_of
+from posenc_core.layers.inputs import check_valid_lens
 
 from ..errors import rejects
 
@@ -49,3 +53,15 @@ def test_all_of_several_masks(xp):
     got = np.asarray(all_of(*map(xp.asarray, (rows, columns, both))))
     np.testing.assert_array_equal(got, rows & columns & both)
     np.testing.assert_array_equal(np.asarray(all_of(xp.asarray(both))), both)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "fits"),
+    [
+        ((2,), (2, 3, 4), True), ((2, 3), (2, 3, 4), True), ((3,), (2, 3, 4), False), ((2, 4), (2, 3, 4), False),
+        ((None,), (2, 3, 4), True), ((3,), (None, 3, 4), True), ((2, 4), (2, None, 4), True),
+    ],
+)  # fmt: skip
+def test_valid_lengths_fit_as_far_as_sizes_are_known(shape, sizes, fits):
+    with nullcontext() if fits else rejects(ValueError, "valid_lens", str(shape)):
+        check_valid_lens(shape, None, sizes)

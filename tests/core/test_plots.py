@@ -122,6 +122,8 @@ def test_pairs_that_do_not_rotate_are_shaded():
     assert names == ["by the base", "not rotated"]
     (shade,) = figure.axes[0].patches
     assert (shade.get_x(), shade.get_width()) == (3.5, 4)
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels == ["positions per turn", "", "largest error of cos and sin so far", ""]  # of the first in a row
     assert tuple(figure.get_size_inches()) == (12, 8)
 
 

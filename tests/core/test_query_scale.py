@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.conformance.cases import golden
+from posenc_backends.numpy import QueryScaling
 from posenc_core import (
     Alibi,
     AxialRotary,
@@ -233,3 +234,9 @@ def test_the_shortest_length_of_logn_is_2():
     np.testing.assert_allclose(QueryScale(length=2, growth="log").factors(range(5)), wanted, rtol=1e-7)
     with rejects(ValueError, "length", 1):
         QueryScale(length=1, growth="log")
+
+
+@pytest.mark.parametrize(("length", "rows"), [(1, 2048), (512, 2048), (513, 2052), (65536, 2**18), (65537, 2**18)])
+def test_a_layer_has_rows_for_four_times_the_length_within_its_limits(length, rows):
+    assert len(QueryScaling(QueryScale(length=length, scale=1.0)).tables[0]) == rows
+    assert len(QueryScaling(LearnedQueryScale(num_heads=2)).tables[0]) == 2048

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from posenc_backends.cli.main import main
 from posenc_core import AxialRotary, Linear, MultimodalRotary, Rotary, YaRN, rotate
 from posenc_core.analysis import compare_rope
 from posenc_core.analysis.differences import HALF_ULP, difference, first_off
-from posenc_core.analysis.same import RELAY, REORDERED
+from posenc_core.analysis.same import RELAY, REORDERED, _which
 
 from ..errors import rejects
 
@@ -354,3 +355,18 @@ def test_bad_files_are_no_difference(content, tmp_path, capsys):
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 3
     assert all(line.startswith("posenc: ") for line in errors)
+
+
+@pytest.mark.parametrize(("nearest", "found"), [(2**31 - 1, 2**31 - 1), (2**31, None)])
+def test_the_last_position_that_is_searched_is_below_2_to_the_31(nearest, found):
+    rate = 2 * math.asin(0.25) / (nearest - 0.5)
+    assert first_off(1.0, 1.0, rate, 0.5) == found
+
+
+@pytest.mark.parametrize(
+    ("indices", "words"),
+    [([4], "pair 4"), ([4, 5], "pairs 4–5"), ([4, 5, 6], "pairs 4–6"), ([4, 6], "2 pairs from 4 to 6"),
+     ([4, 5, 7, 9], "4 pairs from 4 to 9")],
+)  # fmt: skip
+def test_pairs_in_words(indices, words):
+    assert _which([SimpleNamespace(index=index) for index in indices]) == words

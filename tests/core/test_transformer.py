@@ -41,7 +41,7 @@ from posenc_core.encodings import (
 from posenc_core.scaling import DynamicNTK
 from posenc_core.transformer.config import END, PAD, START
 from posenc_core.transformer.decoding import beam, greedy
-from posenc_core.transformer.model import Transformer, answer, decode, encode, loss, read, shift_right
+from posenc_core.transformer.model import Transformer, answer, decode, encode, logsumexp, loss, read, shift_right
 
 from ..errors import rejects
 
@@ -305,3 +305,8 @@ def test_seeds_are_those_of_numpy():
     for wrong in (-1, 2**32):
         with rejects(ValueError, "seed", wrong):
             model.initial(seed=wrong)
+
+
+def test_the_logarithm_of_a_sum_is_that_of_its_largest_term_where_others_are_small():
+    logits = np.array([[1000, 0], [-1000, -2000], [0, 0]], np.float32)
+    np.testing.assert_array_equal(logsumexp(logits), np.array([[1000], [-1000], [math.log(2)]], np.float32))
