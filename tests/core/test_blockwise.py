@@ -243,12 +243,3 @@ def test_what_cannot_be_cut_is_an_error():
         attend_by_block(x, x, x[..., :2, :])
     with rejects(ValueError, "bias", (2, 2)):
         attend_by_block(x, x, x, bias=np.ones((2, 2)))
-
-
-@pytest.mark.parametrize("axes", [0, 1, 2, 3])
-def test_a_mask_may_have_fewer_axes_than_the_scores(axes):
-    rng = np.random.default_rng(4)
-    q, k, v = rng.normal(size=(3, 2, 7, 4))
-    mask = np.asarray(rng.random((2, 7, 7)[3 - axes :]) < 0.7 if axes else True)
-    expected = attend(q, k, v, mask=mask)
-    np.testing.assert_allclose(attend_by_block(q, k, v, mask=mask, block=3), expected, rtol=1e-12, atol=1e-15)

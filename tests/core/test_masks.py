@@ -3,7 +3,17 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from posenc_core import causal, from_cu_seqlens, padding, same_sequence, sequence_ids, valid_lengths
+from posenc_core import (
+    Rotary,
+    attend,
+    attend_by_block,
+    causal,
+    from_cu_seqlens,
+    padding,
+    same_sequence,
+    sequence_ids,
+    valid_lengths,
+)
 from posenc_core.attention.masks import all_of
 from posenc_core.layers.inputs import check_valid_lens
 
@@ -65,3 +75,20 @@ def test_all_of_several_masks(xp):
 def test_valid_lengths_fit_as_far_as_sizes_are_known(shape, sizes, fits):
     with nullcontext() if fits else rejects(ValueError, "valid_lens", str(shape)):
         check_valid_lens(shape, None, sizes)
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, 3])
+def test_a_mask_may_have_fewer_axes_than_the_scores(axes):
+    rng = np.random.default_rng(4)
+    q, k, v = rng.normal(size=(3, 2, 7, 4))
+    mask = np.asarray(rng.random((2, 7, 7)[3 - axes :]) < 0.7 if axes else True)
+    expected = attend(q, k, v, mask=mask)
+    np.testing.assert_allclose(attend_by_block(q, k, v, mask=mask, block=3), expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("position", ["rope", Rotary(head_dim=4, layout="half")], ids=str)
+def test_an_encoding_alone_has_no_positions(position):
+    x = np.ones((1, 2, 3, 4))
+    for function in (attend, attend_by_block):
+        with rejects(TypeError, "position", position):
+            function(x, x, x, position=position)

@@ -46,7 +46,7 @@ class RotaryEncoding(Tabular):
     placement: Placement = "lead"
     direction: Direction = "forward"
     precision: Precision = "exact"
-    pairing: Pairing = field(init=False, repr=False, compare=False)  # computed once, after all checks
+    pairing: Pairing = field(init=False)  # computed once, after all checks
 
     def __post_init__(self) -> None:
         super().__post_init__()

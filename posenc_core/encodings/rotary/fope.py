@@ -59,7 +59,7 @@ class FoPE(RotaryEncoding):
     num_heads: int | None = None
     floor_sine: int = 1
     std: float = 0.0
-    terms: int = field(init=False, repr=False, compare=False)  # the frequencies above the floor, counted once
+    terms: int = field(init=False)  # the frequencies above the floor, counted once
 
     mixes_rows: ClassVar[bool] = True
 

@@ -55,7 +55,7 @@ class PoPE(Tabular):
     head_dim: int
     num_heads: int
     base: float = 10000
-    rotary: Rotary = field(init=False, repr=False, compare=False)  # of magnitudes with zeros behind them
+    rotary: Rotary = field(init=False)  # of magnitudes with zeros behind them
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -64,7 +64,7 @@ class Rotary(_Arguments):
     array([1.  , 0.01])
     """
 
-    own: tuple[float, ...] | None = field(default=None, init=False, repr=False)
+    own: tuple[float, ...] | None = field(default=None, init=False)
     max_len: int | None = field(default=None, compare=False)
 
     def __post_init__(self, frequencies: Any) -> None:
