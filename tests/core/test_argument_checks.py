@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from posenc_core import Integer, Rotary, Sinusoidal, rotate, sequence, shard
+from posenc_core import Integer, LearnedQueryScale, PoPE, Rotary, Sinusoidal, rotate, sequence, shard
 from posenc_core._array_api import checks
 from posenc_core._array_api.checks import check_even, check_integer, check_known
 from posenc_core._array_api.namespace import namespace_of
+from posenc_core.layers import inputs
 
 
 @pytest.mark.parametrize(
@@ -174,3 +175,58 @@ def test_a_size_is_a_constant_of_a_program_unless_the_library_says_it_is_not(mon
     assert not checks.is_specialized(None, x)
     monkeypatch.setattr(namespace_of(x), "is_specialized", lambda size: size == 3, raising=False)
     assert [checks.is_specialized(size, x) for size in (2, 3, None)] == [False, True, False]
+
+
+def test_positions_of_several_axes_have_these_first():
+    for shape in ((2, 3), (2, 4, 3), (None, 3)):
+        inputs.check_axes(SimpleNamespace(shape=shape), 2)
+    for shape in ((2,), (3, 3), (1, 3), (None,)):
+        with pytest.raises(ValueError, match=r"`positions` must have shape \(2, ..., length\)"):
+            inputs.check_axes(SimpleNamespace(shape=shape), 2)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_the_axis_of_the_sequence_is_any_but_the_last(rank):
+    x = np.ones(range(2, 2 + rank))
+    for axis in range(-rank - 1, rank + 1):
+        if axis in (*range(rank - 1), *range(-rank, -1)):
+            assert x.shape[inputs.sequence_axis(x, axis)] == x.shape[axis]
+        else:
+            with pytest.raises(ValueError, match=f"before the last of {rank}, got {axis}"):
+                inputs.sequence_axis(x, axis)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sequence", "size"),
+    [((5, 4), 0, None), ((2, 5, 4), 1, 2), ((5, 2, 4), 0, 2), ((2, 3, 5, 4), 2, 2), ((5, 2, 3, 4), 0, 2)],
+)
+def test_the_batch_is_the_first_axis_that_is_not_the_sequence(shape, sequence, size):
+    assert inputs.batch_size(np.ones(shape), sequence) == size
+
+
+class Shaped(SimpleNamespace):
+    """An array of a tracer, of which a check sees the shape alone."""
+
+    def __getitem__(self, index):
+        raise AssertionError
+
+
+def test_heads_that_are_not_known_pass():
+    """Encodings with heads of their own compare them with those of queries or keys, as far as they can."""
+    pope, scale = PoPE(head_dim=4, num_heads=2), LearnedQueryScale(num_heads=2)
+    checked = (
+        ("q", lambda heads: scale.check_queries(Shaped(shape=(1, heads, 3, 4)))),
+        ("k", lambda heads: pope.check_keys(Shaped(shape=(1, heads, 3, 4)))),
+        ("k", lambda heads: pope.check_keys(Shaped(shape=(1, 3, heads, 4)), seq_axis=-3)),
+    )
+    for name, check in checked:
+        for heads in (2, None):
+            check(heads)
+        with pytest.raises(ValueError, match=f"`{name}` must have the 2 heads"):
+            check(3)
+
+
+@pytest.mark.parametrize("seq_axis", [-4, -1, 0])
+def test_the_heads_of_pope_are_beside_the_sequence(seq_axis):
+    with pytest.raises(ValueError, match=f"`seq_axis` must be -2 or -3.*got {seq_axis}"):
+        PoPE(head_dim=4, num_heads=2).check_keys(np.ones((1, 2, 3, 4)), seq_axis=seq_axis)

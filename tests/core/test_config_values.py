@@ -273,3 +273,14 @@ def test_a_key_with_a_letter_too_many_or_too_few_is_told_from_one_that_is_unknow
             text_of({wrong: 1})
     for other in (f"{key}xyz", f"xyz{key}"):
         assert text_of({other: 1}) == {other: 1}
+
+
+@pytest.mark.parametrize("separate", [True, False])
+def test_the_initial_matrices_of_fope_are_those_of_glorot_and_bengio(separate):
+    """The fans of a tensor of shape (outputs, inputs, ...) are its first two sizes times the product of the others."""
+    rope = {"rope_type": "default", "fope_init_factor": 0.5, "fope_sep_head": separate, "num_inv_freq": 3}
+    sizes = {"head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2, "rope_theta": 10000.0}
+    found = load_rope({"model_type": "interns1_pro_text", **sizes, "rope_scaling": rope})
+    for shape in {one.shape for one in found.parameters().values()}:
+        fans = (shape[0] + shape[1]) * np.prod(shape[2:])
+        assert found.std == pytest.approx(0.5 * np.sqrt(2 / fans), rel=1e-15)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Linear, Llama3, LongRoPE, MultimodalRotary, Rotary
+from posenc_core.analysis.differences import _first_between, difference
 from posenc_core.analysis.precision import LIMIT, errors, first_off, growing_errors, loss
 
 from ..errors import rejects
@@ -203,3 +204,23 @@ def test_growing_errors_have_eight_positions_for_each_doubling():
     sampled = np.unique([max(end - back, 0) for end in ends for back in range(16)])
     each = errors(rotary, sampled)
     assert found == {end: each[sampled <= end].max() for end in ends}
+
+
+@pytest.mark.parametrize("turn", [2, 3, 7, 12, 13])
+def test_the_first_step_between_two_places_of_a_circle_is_that_of_a_search(turn):
+    for step in range(turn):
+        places = [number * step % turn for number in range(turn)]
+        for low in range(1, turn):
+            for high in range(low, turn):
+                found = next((number for number, place in enumerate(places) if low <= place <= high), None)
+                assert _first_between(step, turn, low, high) == found
+        assert _first_between(step, turn, 2, 1) is None
+
+
+def test_a_pair_that_does_not_rotate_has_the_frequency_0():
+    whole, part = Rotary(head_dim=8, layout="half"), Rotary(head_dim=8, layout="half", rotary_dim=6)
+    for one, other in ((whole, part), (part, whole)):
+        (last,) = (pair for pair in difference(one, other, positions=9, any_layout=True).pairs if pair.index == 3)
+        found = {(last.channels_a, last.frequency_a), (last.channels_b, last.frequency_b)}
+        assert found == {((3, 7), whole.frequencies()[3]), (None, 0.0)}
+        assert last.distance == pytest.approx(2 * math.sin(8 * whole.frequencies()[3] / 2))
