@@ -328,3 +328,13 @@ def test_big_integers_give_the_numbers_of_float64(name, monkeypatch):
         or "steps" in name
     )
     np.testing.assert_array_equal(again, by_float64)
+
+
+@pytest.mark.parametrize(("size", "floor"), [(2.0**31, 0.0), (0.0, 2.0**-20), (2.0**31, 2.0**-20)])
+def test_the_bound_of_an_angle_in_float32_is_what_it_may_be_off(size, floor, monkeypatch):
+    monkeypatch.setattr(
+        wrapped, "wrapped_angles", lambda *_: (np.full((1, 3), 0.25), np.full((1, 3), size), np.full(3, floor))
+    )
+    ((_, error),), again = entries(wrapped, monkeypatch, lambda: wrapped.angles_in_turn(np.array([5]), geometric(6)))
+    np.testing.assert_array_equal(error, np.full((1, 3), size * 2.0**-51 + floor))
+    assert again == 3
