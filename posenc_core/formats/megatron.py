@@ -192,7 +192,7 @@ def _rope(given: Config, latent: bool) -> dict[str, Any]:
     if latent:
         refuse(given, CHOSEN, "is not read with `multi_latent_attention`")
         return rope
-    linear = number(given, LINEAR, above=0)
+    linear = number(given, LINEAR, minimum=1)
     if not flag(given, "use_rope_scaling"):
         return rope if linear in (None, 1) else rope | {"rope_type": "linear", "factor": linear}
     if linear not in (None, 1):
@@ -216,7 +216,7 @@ def _sections(given: Config, latent: bool) -> dict[str, Any]:
     sections = numbers(given, "mrope_section", length=3, minimum=0)
     if sections is None:
         raise ValueError("`mrope_section` is missing: `position_embedding_type` 'mrope' needs it.")
-    linear = number(given, LINEAR, above=0)
+    linear = number(given, LINEAR, minimum=1)
     scaling = {} if linear in (None, 1) else {"rope_type": "linear", "factor": linear}
     return {"rope_type": "default"} | _share(given) | scaling | {"mrope_section": sections}
 

@@ -3,7 +3,14 @@ import math
 import numpy as np
 import pytest
 
+from posenc_backends import load
+from posenc_core import T5Bias
+from posenc_core.attention.bias import sandwich_sums
 from posenc_core.attention.buckets import gather_by_head, index_by_offset, index_by_pair, t5_buckets, window_index
+from posenc_core.attention.perceptrons import log_coordinates
+from posenc_core.layers.multi_head_attention import check_attention
+
+from ..errors import rejects
 
 
 def test_published_thresholds():
@@ -55,3 +62,32 @@ def test_batches_lead_the_heads():
     table, index = np.arange(12.0).reshape(4, 3), np.array([[[0, 1]], [[3, 2]]])
     assert gather_by_head(table, index).shape == (2, 3, 1, 2)
     np.testing.assert_array_equal(gather_by_head(table, index)[1, 2], [[11, 8]])
+
+
+def test_coordinates_are_those_of_at_most_8192_cells():
+    assert log_coordinates(4097).shape == (8193,)
+    with rejects(ValueError, "size", "(1, 8193)"):
+        log_coordinates(8193)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "strict"])
+def test_offsets_that_are_looked_up_are_integers_of_any_library(backend):
+    library = load(backend)
+    layer, scores = library.AttentionBias(T5Bias(num_heads=2)), np.zeros((2, 3, 4), np.float32)
+    scores = layer.backend.from_numpy(scores, like=layer._any_array)
+    for name, count in (("query_positions", 3), ("key_positions", 4)):
+        with rejects(TypeError, name, "integers"):
+            layer(scores, **{name: np.arange(count) + 0.5})
+
+
+@pytest.mark.parametrize(("heads", "named"), [(12, "1, 2, 3, 4, 6, 12"), (256, "1, 2, 4, 8, 16, 32, 64, 128")])
+def test_the_numbers_of_heads_that_divide_others_are_named_up_to_128(heads, named):
+    with rejects(ValueError, "num_kv_heads", f"as {named} do"):
+        check_attention(heads, heads, None, 5)
+
+
+@pytest.mark.parametrize("base", [1, 0.5])
+def test_the_base_of_sums_of_cosines_is_above_1(base):
+    assert sandwich_sums(1, dim=4, base=1.01).shape == (3,)
+    with rejects(ValueError, "base", base):
+        sandwich_sums(1, dim=4, base=base)

@@ -1,6 +1,7 @@
 """Values on both sides of limits and conditions that samples of `nox -s mutants` showed untested."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from posenc_core import (
     AxialRotary,
     Binary,
     DualChunk,
+    LongRoPE,
     Normalized,
     Placed,
     PoPE,
@@ -251,6 +253,12 @@ def test_the_longest_length_is_that_of_the_config_or_of_its_scaling(stated, long
     rotary = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4, original_max_position_embeddings=1024))
     config = {"max_position_embeddings": stated} if stated else {}
     assert _longest(rotary, None, (config, {})) == longest
+    plain = {4096: 2**17, 2: 2, 100: 100}[longest]  # without a scaling, a length of 1 is none
+    assert _longest(replace(rotary, scaling=None), None, ({}, config)) == plain
+    lists = LongRoPE(
+        short_factor=[1.0] * 4, long_factor=[2.0] * 4, attention_factor=1.0, original_max_position_embeddings=200
+    )
+    assert _longest(None, replace(rotary, scaling=scaling), (config, {})) == 201  # one more than the shorter sequences
 
 
 def test_tables_of_heads_fit_tokens_with_axes_between():

@@ -83,6 +83,7 @@ FORMATS = {
     },
     "params, a part": {"dim": 4096, "n_heads": 32, "rope_theta": 1e6, "vision_encoder": {}, "moe": {}, "other": {}},
 }  # fmt: skip
+L0 = "original_max_position_embeddings"
 YARN = {"original_max_position_embeddings": 4096, "factor": 16, "apply_scale": False, "beta": 32, "alpha": 1}
 
 
@@ -254,3 +255,63 @@ def test_divisors_beside_the_least_original_length():
     assert found.scaling.original_max_position_embeddings == 2
     with rejects(ValueError, "rope.scaling.original_context_length", 1):
         load("llama", divisors | {"rope.scaling.original_context_length": 1})
+
+
+ROPE = {"position_embedding_type": "rope", "kv_channels": 64}
+SCALED = {"position_embedding_type": "yarn", "kv_channels": 64, "rotary_scaling_factor": 4.0}
+LLAMA3 = {"dim": 4096, "n_heads": 32, "rope_theta": 1e4, "use_scaled_rope": True, "rope_scaling_factor": 8.0}
+PARAMS = {"dim": 4096, "n_heads": 32, "rope_theta": 1e6}
+LINEAR = "rotary_seq_len_interpolation_factor"
+BOUNDS = [  # a config, a key, and the number that is out of range beside one that is in range
+    (ROPE, "rotary_base", 1, 1.01),
+    (ROPE, LINEAR, 0.5, 1),
+    (FORMATS["megatron, axes"], LINEAR, 0.5, 1),
+    (ROPE, "rotary_percent", 0, 0.5),
+    (ROPE | {"use_rope_scaling": True}, "rope_scaling_factor", 0.75, 1),
+    (SCALED, "rotary_scaling_factor", 0.75, 1),
+    (SCALED, "yarn_original_max_position_embeddings", 1, 2),
+    (SCALED, "yarn_beta_fast", 0, 1.5),
+    (SCALED, "yarn_beta_slow", 0, 0.5),
+    (SCALED, "mscale", -0.5, 0),
+    (SCALED, "mscale_all_dim", -0.5, 0),
+    (FORMATS["megatron, axes"], "mrope_section", [-1, 33, 32], [0, 32, 32]),
+    *(
+        (FORMATS["gguf"], f"mistral3.{key}", wrong, right)
+        for key, wrong, right in (
+            ("rope.freq_base", 1, 1.01), ("rope.scaling.factor", -0.5, 1), ("rope.scaling.attn_factor", 0, 0.5),
+            ("rope.scaling.yarn_beta_fast", 0, 2.5), ("rope.scaling.yarn_beta_slow", 0, 0.5),
+            ("rope.scaling.yarn_log_multiplier", -0.5, 0), ("rope.scaling.original_context_length", 1, 2),
+            ("rope.scaling.alpha", -0.5, 0), ("attention.key_length", 0, 32), ("rope.dimension_count", 0, 2),
+        )
+    ),
+    (FORMATS["gguf, two bases"] | {"gemma4.rope.freq_base": 1.01}, "gemma4.rope.freq_base_swa", 1, 1.01),
+    (FORMATS["gguf, two bases"], "gemma4.attention.sliding_window", -1, 1),
+    (FORMATS["gguf, three axes"], "qwen2vl.rope.dimension_sections", [-1, 21, 12], [0, 20, 12]),
+    (FORMATS["gguf, three axes"], "qwen2vl.rope.scale_linear", -0.5, 0),
+    (FORMATS["gguf, three axes"], "qwen2vl.attention.head_count", [-1, 8], [8, 8]),
+    (FORMATS["gguf, tensors"], "rope_freqs.weight", [1.0, 0.0], [1.0, 0.5]),
+    (FORMATS["gguf, two tensors"], "rope_factors_short.weight", [1.0, 0.0], [1.0, 0.5]),
+    (FORMATS["gguf, two tensors"], "rope_factors_long.weight", [1.0, 0.0], [1.0, 0.5]),
+    (FORMATS["gguf, two tensors"], "phi3.rope.scaling.attn_factor", 0, 0.5),
+    (PARAMS, "rope_theta", 1, 1.01),
+    (LLAMA3, "rope_scaling_factor", 0.75, 1),
+    (LLAMA3, "rope_high_freq_factor", 0.75, 1),
+    *((PARAMS | {"yarn": YARN}, f"yarn.{key}", 0, 1.5) for key in ("factor", "beta")),
+    (PARAMS | {"yarn": YARN}, "yarn.alpha", 0, 0.5),
+    (PARAMS | {"yarn": YARN}, f"yarn.{L0}", 1, 2),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("config", "key", "wrong", "right"), BOUNDS, ids=lambda one: one if type(one) is str else "")
+def test_a_number_is_refused_by_the_name_of_its_key_only_out_of_its_range(config, key, wrong, right):
+    *outer, name = key.split(".") if key.startswith("yarn.") else [key]
+    architecture = f"{config.get('general.architecture')}."
+    with rejects(ValueError, name.removeprefix(architecture)):
+        load_rope(changed(config, outer, name, wrong))
+    assert isinstance(load_rope(changed(config, outer, name, right)), Rotary)
+
+
+def changed(config, outer, name, value):
+    """Return the config with one value changed, in a dict inside if `outer` has its key."""
+    return config | ({outer[0]: config[outer[0]] | {name: value}} if outer else {name: value})

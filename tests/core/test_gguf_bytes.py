@@ -117,3 +117,27 @@ def test_the_factor_of_the_length_is_that_of_the_attention_factor_or_none(length
     lists = {"short_factor": [1] * 4, "long_factor": [2] * 4, "original_max_position_embeddings": 4096}
     found = load_rope(metadata("phi3", **keys)).scaling
     assert found.at(1) == LongRoPE(**lists | expected).at(1)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "longest"),
+    [({}, 4096), ({"type": "none"}, 4096), ({"type": "linear", "factor": 4.0}, 4096),
+     ({"type": "yarn", "factor": 4.0, "original_context_length": 1024}, None)],
+)  # fmt: skip
+def test_the_length_of_a_context_is_that_of_the_model_unless_it_belongs_to_the_scaling(scaling, longest):
+    """`max_len` is no part of the equality of encodings."""
+    keys = {f"rope.scaling.{name}": value for name, value in scaling.items()}
+    named = metadata("qwen2", **{"attention.key_length": 64, "context_length": 4096}, **keys)
+    assert load_rope(named).max_len == longest
+    del named["qwen2.context_length"]
+    assert load_rope(named).max_len is None
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("deepseek2", 0.1), ("deepseek32", 0.1), ("mistral4", 0.1), ("mistral3", 1)]
+)
+def test_the_unit_of_the_multiplier_of_the_logarithm(name, unit):
+    """Files of DeepSeek have a tenth of `mscale_all_dim`, those of Mistral 3 the number itself."""
+    yarn = {"type": "yarn", "factor": 4.0, "original_context_length": 1024, "yarn_log_multiplier": 0.75 * unit}
+    keys = {f"rope.scaling.{key}": value for key, value in yarn.items()}
+    assert load_rope(metadata(name, **{"attention.key_length": 64}, **keys)).scaling.mscale_all_dim == 0.75

@@ -1,6 +1,7 @@
 """How many axes each argument has: one fewer than the least and one more than the most are refused by its name."""
 
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -31,8 +32,13 @@ from posenc_core import (
 )
 from posenc_core.attention.bias import distances
 from posenc_core.attention.gates import decay_bias, sum_of_visible, sums_to_last
+from posenc_core.tables.angles import angles
+from posenc_core.tables.multi_axis import cos_sin_of_sums
+from posenc_core.tables.sincos import write_cos_sin
 from posenc_core.transformer.checks import check, check_keys_values
 from posenc_core.transformer.tasks import copy
+
+from ..errors import rejects
 
 SIZE, MOST = 4, 6  # of every axis, and axes
 INF = float("inf")
@@ -137,3 +143,30 @@ def number_is_refused(function, x):
     except (TypeError, ValueError) as error:
         return bool(re.search(rf"must have shape \(.*, got ({x.ndim} axes: |the single number)", str(error)))
     return False
+
+
+def written(positions=(2,), cos=(2, 2), sin=(2, 2)):
+    tables = {"cos": np.empty(cos, np.float32), "sin": np.empty(sin, np.float32)}
+    write_cos_sin(np.zeros(positions, np.int64), (Decimal(1), Decimal(0)), **tables)
+
+
+def summed(turns):
+    return cos_sin_of_sums(np.ones((2, 3)), np.ones(turns))
+
+
+def multiplied(frequencies):
+    return angles(np.ones(3), np.ones(frequencies))
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "rank"),
+    [
+        (written, "positions", 1), (written, "cos", 2), (written, "sin", 2), (summed, "turns", 2),
+        (multiplied, "frequencies", 1),
+    ],
+)  # fmt: skip
+def test_functions_of_tables_take_one_number_of_axes(function, name, rank):
+    function(**{name: (2,) * rank})
+    for other in (rank - 1, rank + 1):
+        with rejects(ValueError, name):
+            function(**{name: (2,) * other})

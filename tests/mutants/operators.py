@@ -125,7 +125,7 @@ def _changed(node: ast.AST) -> Iterator[ast.AST]:
         case ast.Constant(value=bool() as value):
             yield ast.Constant(not value)
         case ast.Constant(value=int() | float() as value):
-            yield from (ast.Constant(value + 1), ast.Constant(value - 1))
+            yield from (ast.Constant(other) for other in (value + 1, value - 1) if other != value)  # 1e30 + 1 is 1e30
         case ast.Call(func=ast.Name(id=name)) if name in NAMES:
             yield ast.Call(ast.Name(NAMES[name]), node.args, node.keywords)
         case ast.Call(func=ast.Attribute(attr=name)) if name in NAMES:

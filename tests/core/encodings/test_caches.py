@@ -130,6 +130,7 @@ def test_divisors_of_ggml():
 LEARNED, XPOS = LearnedRotary(head_dim=8, layout="half"), XPos(head_dim=8, layout="half")
 AXES = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4))
 M_ROPE = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
+TWO_AXES = MultimodalRotary(head_dim=8, layout="half", sections=(2, 2), arrangement=(0, 1, 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +138,7 @@ M_ROPE = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
     [
         (AXES, KINDS, "has one row per position, got AxialRotary("),
         (M_ROPE, KINDS, "has one row per position, got MultimodalRotary("),
+        (TWO_AXES, KINDS, "has one row per position, got MultimodalRotary("),
         (XPOS, KINDS, "has one table for queries and keys, got XPos("),
         (LEARNED, KINDS, "needs frequencies that are known, got LearnedRotary("),
         (replace(HALF, layout="interleaved_to_half"), KINDS, "`layout` must be 'half' or 'interleaved'"),
