@@ -255,9 +255,8 @@ def test_the_longest_length_is_that_of_the_config_or_of_its_scaling(stated, long
     assert _longest(rotary, None, (config, {})) == longest
     plain = {4096: 2**17, 2: 2, 100: 100}[longest]  # without a scaling, a length of 1 is none
     assert _longest(replace(rotary, scaling=None), None, ({}, config)) == plain
-    lists = LongRoPE(
-        short_factor=[1.0] * 4, long_factor=[2.0] * 4, attention_factor=1.0, original_max_position_embeddings=200
-    )
+    lists = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "attention_factor": 1.0}
+    scaling = LongRoPE(**lists, original_max_position_embeddings=200)
     assert _longest(None, replace(rotary, scaling=scaling), (config, {})) == 201  # one more than the shorter sequences
 
 

@@ -141,3 +141,12 @@ def test_the_unit_of_the_multiplier_of_the_logarithm(name, unit):
     yarn = {"type": "yarn", "factor": 4.0, "original_context_length": 1024, "yarn_log_multiplier": 0.75 * unit}
     keys = {f"rope.scaling.{key}": value for key, value in yarn.items()}
     assert load_rope(metadata(name, **{"attention.key_length": 64}, **keys)).scaling.mscale_all_dim == 0.75
+
+
+def test_a_key_that_is_read_stands_in_a_file_once(tmp_path):
+    one = struct.pack("<f", 1.0)
+    ends = [entry("<", "x.rope.one", 6, one)]
+    passed = [entry("<", "x", 6, one)] * 2
+    assert read_gguf(written(tmp_path, "<", 0, ends + passed)) == {"x.rope.one": 1.0}
+    with pytest.raises(DamagedError, match=r"has the key 'x.rope.one' twice"):
+        read_gguf(written(tmp_path, "<", 0, ends * 2))

@@ -278,3 +278,13 @@ def test_a_scaling_lowers_frequencies_and_multiplies_the_table():
         np.testing.assert_allclose(got, wanted.astype(float) * 1.25, rtol=2.0**-23)
     np.testing.assert_array_equal(scaled.frequencies(seq_len=101), plain.frequencies() / 4)
     assert scaled != plain
+
+
+def test_three_classes_of_a_name_like_the_one_that_is_unknown_are_named():
+    with pytest.raises(ValueError, match=r"`kind` must be a class of posenc, like Rotary, \w+, \w+, got 'Rotari'\."):
+        Encoding.from_dict({"kind": "Rotari"})
+
+
+def test_a_text_that_holds_more_than_numbers_is_refused_without_the_name_of_a_node():
+    with pytest.raises(ValueError, match=r"got 'Integer\(dim=x\)': malformed node or string on line 1\.$"):
+        parse("Integer(dim=x)")
