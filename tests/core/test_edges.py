@@ -132,6 +132,8 @@ def test_a_backend_may_rotate_queries_and_keys_at_once(monkeypatch):
 def test_frequencies_of_random_features_are_radians_per_position():
     encoding = RandomFourierFeatures(dim=8, scale=3.0, seed=5)
     np.testing.assert_array_equal(encoding.angular_frequencies(), np.tile(encoding.mixture()[:, 0] * 2 * np.pi, 2))
+    angles = np.outer([0.5, -2.0], encoding.angular_frequencies()[:4])
+    np.testing.assert_allclose(encoding.table([0.5, -2.0]), np.hstack([np.cos(angles), np.sin(angles)]), atol=1e-6)
 
 
 @pytest.mark.parametrize(("positions", "length"), [(511, 0), (512, 64), (1023, 64), (1024, 128)])
