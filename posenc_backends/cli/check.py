@@ -18,7 +18,7 @@ import numpy as np
 
 from posenc_backends.check import DEFAULT, check
 from posenc_backends.check.classes import CLASSES, ROUNDED
-from posenc_backends.check.program import Program, default_form
+from posenc_backends.check.program import INPUTS, Program, default_form
 from posenc_backends.check.result import IMPOSSIBLE
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
@@ -61,7 +61,7 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser.add_argument(
         "--form",
         metavar="FORM",
-        help="rotation, turn, table, addition, scale, bias or scores (default: by the number of arguments)",
+        help=f"one of {', '.join(INPUTS)} (default: by the encoding and the number of arguments)",
     )
     parser.add_argument("--longest", type=int, metavar="N", help="the first position not to test (default: 2**20)")
     parser.add_argument(

@@ -88,6 +88,7 @@ def trainer(backend: str, model: Transformer, recipe: Recipe) -> Trainer:
     if backend == "keras":
         load("keras")  # raises if Keras is missing, or runs on a framework that is not supported
         backend = import_module("keras").backend.backend()
+    import_module(f"posenc_backends.{backend}")  # raises if the framework is missing, with what to install
     made: Trainer = import_module(f"posenc_backends.training.{backend}").Trainer(
         partial(loss, model), model.initial(seed=recipe.seed), model.constants(), recipe.rates()
     )

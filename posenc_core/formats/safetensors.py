@@ -75,8 +75,9 @@ def _read_index(path: Path) -> dict[str, str]:
         if any(Path(name).name != name or name in ("", "..") or "\0" in name for name in index.values()):
             raise ValueError("a shard is outside its folder")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = "it has no `weight_map`" if isinstance(error, KeyError) else error
         raise ValueError(
-            f"`source` must be a file of safetensors or the index of several, got {path}: {error}."
+            f"`source` must be a file of safetensors or the index of several, got {path}: {reason}."
         ) from error
     return index
 

@@ -89,8 +89,9 @@ def test_files_of_other_formats_are_rejected(content, tmp_path):
 def test_an_invalid_index_is_rejected(content, tmp_path):
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(content)
-    with pytest.raises(ValueError, match="`source` must be a file of safetensors or the index of several"):
+    with pytest.raises(ValueError, match="`source` must be a file of safetensors or the index of several") as raised:
         read_shards(index)
+    assert ("it has no `weight_map`" in str(raised.value)) == (content == "{}")
 
 
 @pytest.mark.parametrize(

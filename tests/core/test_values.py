@@ -243,6 +243,12 @@ def test_invalid_texts_are_rejected(text):
         parse(text)
 
 
+@pytest.mark.parametrize(("text", "name"), [("Integer", "Integer"), ("Rotary(head_dim=64, layout=half)", "half")])
+def test_a_name_without_quotes_or_parentheses_is_named(text, name):
+    with pytest.raises(ValueError, match=f": `{name}` needs quotes as a text, or parentheses as a class\\.$"):
+        parse(text)
+
+
 NO_JSON = (b"", b"{", b"[" * 100_000, b"\xff", b"9" * 5000, b'{"dim": 3}', b'{"kind": []}', b'{"kind": "Integer"}')
 
 

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +83,33 @@ def test_a_typing_error_gets_the_nearest_choice(words, status, nearest, capsys):
         main(words)
     assert ended.value.code == status
     assert f"; did you mean '{nearest}'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("backend", ["torch", "tensorflow", "keras"])
+def test_a_training_without_its_framework_says_what_to_install(backend, monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setattr("posenc_backends.find_spec", lambda module: None)
+    monkeypatch.setitem(sys.modules, f"posenc_backends.{backend}", None)
+    monkeypatch.delitem(sys.modules, f"posenc_backends.{backend}")
+    assert main(["train", "dates", "--backend", backend]) == 2
+    assert f"`{backend}` is not installed; run `pip install " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", ["keras (tensorflow) 3.15.1", "numpy 2.4.6"])
+def test_the_headings_of_a_report_fit_a_terminal_of_80_columns(first, monkeypatch, capsys):
+    pytest.importorskip("rich")
+    from rich.console import Console
+
+    from posenc_backends.cli.report import backends
+    from posenc_backends.cli.report.results import COLUMNS
+
+    row = dict.fromkeys(COLUMNS) | {"encoding": "RandomFourierFeatures", "seconds": 100.26, "failed": 0}
+    target = SimpleNamespace(name=first.rpartition(" ")[0], version=first.rpartition(" ")[2])
+    monkeypatch.setattr(backends, "cell", lambda results: "xfail")
+    Console(width=80).print(backends._table([SimpleNamespace(target=target, rows=lambda: [row])]))
+    shown = capsys.readouterr().out
+    assert " ".join((*COLUMNS, "sec")) in " ".join(shown.split())
+    assert "\n RandomFourierFeatures " in shown
 
 
 def test_progress_is_shown_on_the_error_stream_of_a_terminal(monkeypatch, capsys):

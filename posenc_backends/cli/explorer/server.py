@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import socket
 import warnings
@@ -55,6 +56,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
+        option = "port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "host"
         raise OSError(
-            f"The explorer cannot listen on `{host}` port {port}: {error.strerror}; try another `--port`."
+            f"The explorer cannot listen on `{host}` port {port}: {error.strerror}; try another `--{option}`."
         ) from error

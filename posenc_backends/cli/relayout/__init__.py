@@ -18,7 +18,10 @@ def add_parser(subparsers: Subparsers) -> Parser:
         "relayout",
         help="convert a checkpoint to another RoPE layout",
         description="Reorder the query and key weights of a checkpoint for another RoPE layout.",
-        examples=("posenc relayout model.safetensors half.safetensors --config config.json --to half",),
+        examples=(
+            "posenc relayout model.safetensors new.safetensors --config config.json --to interleaved",
+            "posenc relayout model.safetensors.index.json new --config config.json --to interleaved",
+        ),
     )
     parser.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
     parser.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder for several")

@@ -104,10 +104,11 @@ def _table(sections: list[Section]) -> Table:
         caption=LEGEND,
         caption_justify="left",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=0,
         show_edge=False,
     )
-    table.add_column("encoding", no_wrap=True)
+    names = [f" {row['encoding']}" for section in sections for row in section.rows()]
+    table.add_column("encoding", width=max(map(len, names), default=None))  # a longer name of a backend is wrapped
     for column in (*COLUMNS, "sec"):
         table.add_column(column, justify="right")
     for section in sections:
@@ -115,7 +116,7 @@ def _table(sections: list[Section]) -> Table:
         for row in section.rows():
             cells = [cell(row[check]) for check in COLUMNS]
             style = "red" if row["failed"] else None
-            table.add_row(f"  {row['encoding']}", *cells, f"{row['seconds']:.2f}", style=style)
+            table.add_row(f" {row['encoding']}", *cells, f"{row['seconds']:.1f}", style=style)
         table.add_section()
     return table
 
