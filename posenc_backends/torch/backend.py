@@ -29,7 +29,7 @@ class TorchBackend(Backend):
 
     namespace = namespace
     array_types = Tensor
-    rotate = staticmethod(onnx.rotate)
+    rotate: Callable[..., Any] = staticmethod(onnx.rotate)
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
         """Return a tensor on the device of `like` or the default one; it may share the memory of `array`."""
@@ -148,4 +148,6 @@ def is_remote(array: Any, /) -> bool:
 
 
 BACKEND = TorchBackend()
-from_numpy, to_numpy, is_traced = BACKEND.from_numpy, BACKEND.to_numpy, BACKEND.is_traced
+from_numpy: Callable[..., Tensor] = BACKEND.from_numpy
+to_numpy: Callable[[Any], npt.NDArray[Any]] = BACKEND.to_numpy
+is_traced: Callable[[Any], bool] = BACKEND.is_traced

@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import Function, forward_ad
+from torch.compiler import is_exporting  # where the strides of results are not known, in which kernels differ
 
 from posenc_core.rotation import Pairing
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
-# whether a program is exported, when the strides of results are not known, in which kernels differ
-has_is_exporting = hasattr(torch.compiler, "is_exporting")  # since PyTorch 2.7; `torch.onnx` takes a third of a second
-is_exporting = torch.compiler.is_exporting if has_is_exporting else torch.onnx.is_in_onnx_export
 HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"  # of which Inductor makes use
 FEW = 1 << 17  # numbers of a tensor: with more, guards take no time that counts
 FEW_OF_HALF_PRECISION = 1 << 24 if HAS_AVX512 else 1 << 14  # interleaved; with more, the operator or words are faster

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_exporting
 
 from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
-from .compiled import is_eager, is_exporting, is_transformed
+from .compiled import is_eager, is_transformed
 from .distributed import PLAIN
 from .rotation import RotationSpec, Rows, aligned_rows
 

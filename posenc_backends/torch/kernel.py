@@ -87,7 +87,7 @@ def _is_followed(*arrays: Tensor) -> bool:
     return False
 
 
-cpu = CpuKernel(
+cpu: CpuKernel = CpuKernel(
     dtypes={getattr(torch, name): name for name in DTYPES},
     memory=_memory,
     empty_like=_empty_like,

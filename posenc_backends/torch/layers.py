@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from posenc_core import layers
@@ -12,19 +13,19 @@ from .base import Layer, Module
 
 
 class PositionalEncoding(layers.PositionalEncoding, Layer):
-    forward = layers.PositionalEncoding.add
+    forward: Callable[..., Any] = layers.PositionalEncoding.add
 
 
 class RotaryEmbedding(layers.RotaryEmbedding, Layer):
-    forward = layers.RotaryEmbedding.rotate
+    forward: Callable[..., Any] = layers.RotaryEmbedding.rotate
 
 
 class AttentionBias(layers.AttentionBias, Layer):
-    forward = layers.AttentionBias.bias
+    forward: Callable[..., Any] = layers.AttentionBias.bias
 
 
 class QueryScaling(layers.QueryScaling, Layer):
-    forward = layers.QueryScaling.scale
+    forward: Callable[..., Any] = layers.QueryScaling.scale
 
 
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
@@ -32,7 +33,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
 
-    forward = layers.MultiHeadAttention.attend
+    forward: Callable[..., Any] = layers.MultiHeadAttention.attend
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -40,9 +40,10 @@ from torch import (  # noqa: F401
     stack,
     zeros_like,
 )
+from torch.compiler import is_exporting
 from torch.utils.checkpoint import checkpoint
 
-from .compiled import JoinWords, SplitWords, are_words_best, is_exporting, is_specialized  # noqa: F401
+from .compiled import JoinWords, SplitWords, are_words_best, is_specialized  # noqa: F401
 from .distributed import PLAIN
 
 

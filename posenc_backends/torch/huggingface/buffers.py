@@ -20,7 +20,8 @@ class BufferTables(nn.Module):
 
     def __init__(self, attention: nn.Module, config: Any) -> None:
         super().__init__()
-        self.config, self.table = config, getattr(attention, BUFFER)
+        self.config: Any = config
+        self.table: Tensor = getattr(attention, BUFFER)
 
     def forward(self, x: Tensor, position_ids: Tensor) -> Any:
         """Return cosines and sines, in the dtype of `x`."""

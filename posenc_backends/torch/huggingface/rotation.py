@@ -165,4 +165,4 @@ class _Kernel(NamedTuple):
         return _RotaryPosEmb
 
 
-rotary_kernel = _Kernel("posenc_backends.torch.rotary_kernel")
+rotary_kernel: _Kernel = _Kernel("posenc_backends.torch.rotary_kernel")

@@ -57,8 +57,10 @@ class RotaryTables(nn.Module):
         encodings = dict(encoding) if isinstance(encoding, Mapping) else {ALL: encoding}
         if not encodings:
             raise ValueError("`encoding` must have an encoding for a layer type, got an empty dict.")
-        self.columns, self.dtype = columns, dtype
-        self.layers, self.long_layers = nn.ModuleDict(), nn.ModuleDict()
+        self.columns: TableColumns = columns
+        self.dtype: torch.dtype | None = dtype
+        self.layers: nn.ModuleDict = nn.ModuleDict()
+        self.long_layers: nn.ModuleDict = nn.ModuleDict()
         for name, one in encodings.items():
             self._add(name, forward(one), max_len)
 
