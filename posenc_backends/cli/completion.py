@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .parser import Parser, Subparsers
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 
 def add_parser(subparsers: Subparsers) -> Parser:
@@ -23,6 +23,7 @@ def add_parser(subparsers: Subparsers) -> Parser:
             'eval "$(posenc completion bash)"',
             "posenc completion bash > ~/.local/share/bash-completion/completions/posenc",
             "posenc completion zsh > ~/.zfunc/_posenc",
+            "posenc completion fish > ~/.config/fish/completions/posenc.fish",
         ),
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")

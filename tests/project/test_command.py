@@ -1,12 +1,15 @@
 """The command `posenc`: its help, its examples, and its completion."""
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from posenc_backends.cli.completion import SHELLS
 from posenc_backends.cli.main import main, make_parser
 
 COMMANDS = make_parser().commands
@@ -43,17 +46,43 @@ def test_the_help_ends_with_the_exit_statuses(name, capsys):
     assert int(statuses[0].split()[0]) == 0
 
 
+def script_for(shell, capsys):
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_of_each_shell_has_every_command(shell, capsys):
+    script = script_for(shell, capsys)
+    assert [name for name in COMMANDS if name not in script] == []
+
+
 @pytest.mark.parametrize(
     ("line", "completed"), [("posenc exp", {"explain", "explore"}), ("posenc same --any", {"--any-layout"})]
 )
-def test_bash_completes_commands_and_options(line, completed, tmp_path):
-
-    script = subprocess.run(
-        [sys.executable, "-m", "posenc_backends", "completion", "bash"], cwd=tmp_path, capture_output=True, check=True
-    ).stdout
+def test_bash_completes_commands_and_options(line, completed, tmp_path, capsys):
     ask = f"\nCOMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_posenc; echo ${{COMPREPLY[@]}}\n"
-    answer = subprocess.run(["bash"], input=script + ask.encode(), cwd=tmp_path, capture_output=True, check=True)
-    assert set(answer.stdout.decode().split()) == completed
+    asked = script_for("bash", capsys) + ask
+    answer = subprocess.run(["bash"], input=asked, cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert set(answer.stdout.split()) == completed
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("posenc exp", {"explain", "explore"}),
+        ("posenc same --any", {"--any-layout"}),
+        ("posenc explain conf", {"config.json"}),
+    ],
+)
+def test_fish_completes_commands_options_and_files(line, completed, tmp_path, capsys):
+    if shutil.which("fish") is None:
+        pytest.skip("this machine has no fish")
+    (tmp_path / "config.json").touch()
+    asked = script_for("fish", capsys) + f"\ncomplete -C '{line}'\n"
+    home = {**os.environ, "HOME": str(tmp_path)}
+    answer = subprocess.run(["fish"], input=asked, cwd=tmp_path, env=home, capture_output=True, check=True, text=True)
+    assert {one.split("\t")[0] for one in answer.stdout.splitlines()} == completed
 
 
 def test_without_its_extra_the_completion_says_what_to_install(monkeypatch, capsys):
