@@ -52,7 +52,7 @@ ORIGINALS = {  # for the frameworks that they support; without their dependencie
     "mxnet": ("d2l", "gluonnlp"),
 }
 COMPANIONS = {  # packages that a framework runs on or exports to
-    "jax": ("equinox", "flax", "optax", "flatbuffers"),
+    "jax": ("dm-haiku", "equinox", "flax", "optax", "flatbuffers"),
     "keras": tuple(KERAS_BACKENDS.values()),
     "torch": ("onnx", "onnxruntime", "onnxscript"),
 }

@@ -1,11 +1,21 @@
-"""The program of the page on context parallelism, on several devices."""
+"""The program of the page on context parallelism, on several devices; the page's models of linen and Haiku."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = Path(__file__).parents[3] / "docs" / "howto" / "context_jax.py"
+import jax
+import numpy as np
+import optax
+import pytest
+
+from ...pages import run
+from .plain import tokens
+
+DOCS = Path(__file__).parents[3] / "docs"
+PROGRAM = DOCS / "howto" / "context_jax.py"
+X, WANTED = tokens(2, 5, 16), tokens(2, 5, 16, seed=1)
 
 
 def test_several_devices_agree_with_one():
@@ -14,3 +24,32 @@ def test_several_devices_agree_with_one():
         [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     assert completed.stdout == "4 devices: the same\n", completed.stderr
+
+
+@pytest.mark.parametrize("library", ["linen", "haiku"])
+def test_models_of_older_libraries_compute_as_the_layer_and_learn(library):
+    shown = run(DOCS / "reference" / "jax.md", "jax")
+    model = shown["LinenBlock"]() if library == "linen" else shown["model"]
+    parameters = model.init(jax.random.key(0), X)
+    if library == "linen":
+        layer = parameters["params"]["attention"]
+    else:
+        leaves, tree = jax.tree.flatten_with_path(shown["attention"](jax.random.key(3)))
+        (arrays,) = parameters.values()
+        layer = tree.unflatten([arrays[jax.tree_util.keystr(path)] for path, _ in leaves])
+    np.testing.assert_array_equal(model.apply(parameters, X), X + layer(X, X, X, causal=True))
+
+    @jax.jit
+    def step(parameters, state):
+        value, gradient = jax.value_and_grad(lambda these: ((model.apply(these, X) - WANTED) ** 2).mean())(parameters)
+        updates, state = optimizer.update(gradient, state)
+        return optax.apply_updates(parameters, updates), state, value
+
+    optimizer, before = optax.adam(0.02), parameters
+    state, values = optimizer.init(parameters), []
+    for _ in range(20):
+        parameters, state, value = step(parameters, state)
+        values.append(float(value))
+    assert values[-1] < 0.8 * values[0]
+    moved = jax.tree.map(lambda new, old: np.abs(new - old).max() > 0, parameters, before)
+    assert all(jax.tree.leaves(moved))
