@@ -148,6 +148,10 @@ def is_remote(array: Any, /) -> bool:
 
 
 BACKEND = TorchBackend()
-from_numpy: Callable[..., Tensor] = BACKEND.from_numpy
 to_numpy: Callable[[Any], npt.NDArray[Any]] = BACKEND.to_numpy
 is_traced: Callable[[Any], bool] = BACKEND.is_traced
+
+
+def from_numpy(array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
+    """Return a tensor on the device of `like` or the default one; it may share the memory of `array`."""
+    return BACKEND.from_numpy(array, like=like)

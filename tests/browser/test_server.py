@@ -125,7 +125,7 @@ def test_an_empty_host_is_refused(host):
         explore(host=host, port=0, browser=False)
 
 
-@pytest.mark.parametrize(("host", "option"), [("127.0.0.1", "port"), ("192.0.2.1", "host"), ("no.invalid", "host")])
+@pytest.mark.parametrize(("host", "option"), [("127.0.0.1", "port"), ("192.0.2.1", "host")])
 def test_the_option_that_keeps_it_from_listening_is_named(host, option):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
