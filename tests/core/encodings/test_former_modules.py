@@ -1,5 +1,6 @@
 """Pickles made before modules moved into folders, in a process that has not seen the new ones."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -63,8 +64,26 @@ FORMER = {  # where commit 0cd9e1f had them
 WITH_SERIES = ("fourier", "grid_sinusoidal", "learned_sinusoidal", "sinusoidal", "timestep")
 
 
-@pytest.mark.parametrize("former", FORMER)
-def test_a_pickle_that_names_a_former_module_is_loaded(former, tmp_path):
+LOADED = """
+import json, pickle, sys
+
+printed = {}
+for former in sys.argv[1:]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "posenc_core"]:
+        del sys.modules[name]  # so that each pickle is the first thing that names the package
+    try:
+        with open(former, "rb") as file:
+            printed[former] = []
+            while file.peek(1):
+                printed[former].append(repr(pickle.load(file)))
+    except Exception as error:
+        printed[former] = repr(error)
+print(json.dumps(printed))
+"""
+
+
+def made_before(former):
+    """Return pickles, one after the other, that name the module where these encodings were."""
     made = b""
     for encoding in FORMER[former]:
         if hasattr(encoding, "table") and not encoding.parameters():
@@ -74,10 +93,20 @@ def test_a_pickle_that_names_a_former_module_is_loaded(former, tmp_path):
         assert now in text
         text = text.replace(now, f"cposenc_core.encodings.{former}\n".encode())
         made += text.replace(f"c{Series.__module__}\n".encode(), b"cposenc_core.encodings.waves\n")
-    assert (b"encodings.waves" in made) is (former in WITH_SERIES)
-    (tmp_path / "pickle").write_bytes(made)
-    program = "import pickle\nwith open('pickle', 'rb') as file:\n" + "    print(pickle.load(file))\n" * len(
-        FORMER[former]
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.splitlines() == [repr(encoding) for encoding in FORMER[former]]
+    return made
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """What another process loads from the pickles of each module, each without the package imported before."""
+    folder = tmp_path_factory.mktemp("pickles")
+    for former in FORMER:
+        (folder / former).write_bytes(made_before(former))
+    command = [sys.executable, "-c", LOADED, *FORMER]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout)
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_pickle_that_names_a_former_module_is_loaded(former, loaded):
+    assert (b"encodings.waves" in made_before(former)) is (former in WITH_SERIES)
+    assert loaded[former] == [repr(encoding) for encoding in FORMER[former]]
