@@ -34,7 +34,7 @@ def test_the_slopes_of_twelve_heads_are_those_of_eight_and_every_other_of_sixtee
 
 
 def test_the_order_is_that_which_mpt_and_fastertransformer_write():
-    for heads in range(2, 200):
+    for heads in (*range(2, 34), 63, 64, 65, 71, 127, 128, 129, 199):
         whole = 2 ** (heads - 1).bit_length()
         slopes = 2.0 ** (-8 * np.arange(1, whole + 1) / whole)
         mpt = slopes if whole == heads else np.concatenate([slopes[1::2], slopes[::2]])[:heads]
