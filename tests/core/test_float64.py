@@ -1,13 +1,16 @@
 """Tables of float64 are rounded once, and round once more to those of float32 but for double rounding."""
 
+from decimal import Decimal
+
 import mpmath
 import numpy as np
 import pytest
 
 from posenc_core import FourierFeatures, Integer, Normalized, RandomFourierFeatures, Rotary, Sinusoidal, XPos
+from posenc_core.attention.bias import alibi_slopes
 from posenc_core.tables import cos_sin, write_derivatives
 from posenc_core.tables.frequencies import geometric
-from posenc_core.tables.sincos import write_cos_sin
+from posenc_core.tables.sincos import cos_sin_of_float32, write_cos_sin
 
 
 @pytest.mark.parametrize(
@@ -91,3 +94,18 @@ def test_one_table_may_be_written_alone():
             found = np.empty((5, 3), dtype)
             write_cos_sin(positions, frequencies, **{name: found})
             np.testing.assert_array_equal(found, wanted[index])
+
+
+TIE = 1 + Decimal(2) ** -24  # between two float32 numbers, of which 1 is even
+
+
+def test_numbers_between_two_of_float32_are_rounded_to_even():
+    """Known numbers have no error that could leave two answers."""
+    positions = np.array([0, 1])
+    exact, given = (cos_sin_of_float32(positions, (frequency,)) for frequency in (Decimal(1), TIE))
+    np.testing.assert_array_equal(given, exact)
+    cos, sin = cos_sin(positions, (Decimal(1),), factor=TIE)
+    assert (cos[0, 0], sin[0, 0]) == (1, 0)
+    assert cos_sin(positions, (Decimal(1),), factor=TIE + Decimal(2) ** -23)[0][0, 0] == np.float32(1 + 2.0**-22)
+    np.testing.assert_array_equal(alibi_slopes(1, max_bias=149), np.float32([2.0**-149]))
+    np.testing.assert_array_equal(alibi_slopes(1, max_bias=150), [0])

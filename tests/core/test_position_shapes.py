@@ -7,6 +7,8 @@ import pytest
 
 from posenc_core._array_api.checks import check_positions_shape, sizes_match
 from posenc_core._array_api.namespace import aligned, aligned_by_head
+from posenc_core._array_api.numpy_kernel import lies_as
+from posenc_core.rotation import Pairing, check_sizes
 
 from ..errors import rejects
 
@@ -50,6 +52,7 @@ def test_other_shapes_are_named_with_those_that_fit(sizes, batch, wanted):
         check_positions_shape("positions", sizes, (3,), batch)
 
 
+HALF = Pairing("half", "half")
 SIZES = (2, 3, 4, 5)  # of the axes before the last
 
 
@@ -90,3 +93,21 @@ def test_a_table_of_heads_lies_along_the_axis_beside_the_sequence(rank, has_batc
         aligned_by_head(table, x, seq_axis=-1)
     with rejects(ValueError, "q", "-4"):
         aligned_by_head(table, np.zeros((2, 2, 2, 2, 2)), seq_axis=-4)
+
+
+@pytest.mark.parametrize("unknown", [None, -1])
+def test_cosine_and_sine_have_as_many_columns_as_far_as_they_are_known(unknown):
+    check_sizes((unknown, 4), (3, 2), (unknown, 2), HALF)
+    check_sizes((3, 4), (3, 2), (3, unknown), HALF)
+    for rows in (3, unknown):
+        with rejects(ValueError, "sin", 1):
+            check_sizes((3, 4), (3, 2), (rows, 1), HALF)
+
+
+def test_only_the_same_places_in_the_same_order_are_the_same_memory():
+    x = np.zeros((4, 4))
+    assert lies_as(x, x)
+    assert lies_as(x[1:], x[1:])
+    for other in (x.copy(), x.T, x[:2], x[1:], x[::-1], x[:, :2]):
+        assert not lies_as(x, other)
+    assert not lies_as(x.T, x.T)

@@ -224,3 +224,10 @@ def test_a_pair_that_does_not_rotate_has_the_frequency_0():
         found = {(last.channels_a, last.frequency_a), (last.channels_b, last.frequency_b)}
         assert found == {((3, 7), whole.frequencies()[3]), (None, 0.0)}
         assert last.distance == pytest.approx(2 * math.sin(8 * whole.frequencies()[3] / 2))
+
+
+def test_what_differs_first_at_a_position_is_the_same_before_it():
+    one, other = (Rotary(head_dim=4, layout="half", base=base) for base in (10000, 10001))
+    first = dict(difference(one, other, positions=1).first_off)[1e-3]
+    assert [difference(one, other, positions=count).same for count in (first, first + 1)] == [True, False]
+    assert [len(difference(one, other, positions=count).pairs) for count in (first, first + 1)] == [0, 1]

@@ -75,6 +75,7 @@ def test_cosine_and_sine_are_the_tables_of_the_encoding(encoding):
     onnx = encoding.as_cache("onnx", 5000)
     np.testing.assert_array_equal(onnx["cos_cache"], cos)
     np.testing.assert_array_equal(onnx["sin_cache"], sin)
+    assert onnx["rotary_embedding_dim"] == (0 if 2 * encoding.pairs == encoding.head_dim else 2 * encoding.pairs)
 
 
 def test_spread_pairs_have_columns_for_the_whole_head():

@@ -258,3 +258,30 @@ def test_scores_that_need_more_than_products_are_not_looked_up(encoding):
     if encoding is COPE:
         with rejects(TypeError, "score_of", encoding):
             encoding.score_of(weights, {}, q, None)
+
+
+@pytest.mark.parametrize(
+    ("window", "key_window", "prefix"),
+    [((3, 4), None, 1), ((4, 6), (2, 3), 0), ((2, 3), (4, 9), 1), ((4, 2), (2, 6), 1)],
+)
+def test_decomposed_positions_follow_the_program_of_mvitv2_cell_by_cell(window, key_window, prefix):
+    """`cal_rel_pos_spatial`: coordinates times the ratio of the sizes, and the last key at offset 0."""
+    encoding = DecomposedBias(num_heads=2, head_dim=4, window=window, key_window=key_window, prefix_tokens=prefix)
+    windows, rng = (window, key_window or window), np.random.default_rng(9)
+    queries, keys = (np.prod(sizes) + prefix for sizes in windows)
+    q, k = rng.normal(size=(1, 2, queries, 4)), rng.normal(size=(1, 2, keys, 4))
+    weights = {name: rng.normal(size=one.shape) for name, one in encoding.parameters().items()}
+    expected = np.zeros((1, 2, queries, keys))
+    for query in range(prefix, queries):
+        for key in range(prefix, keys):
+            places = [
+                np.unravel_index(token - prefix, sizes) for token, sizes in zip((query, key), windows, strict=True)
+            ]
+            for axis, name in enumerate(("rows", "columns")):
+                many, few = windows[0][axis], windows[1][axis]
+                at_query, at_key = max(few // many, 1), max(many // few, 1)
+                row = places[0][axis] * at_query - places[1][axis] * at_key + (few - 1) * at_key
+                expected[..., query, key] += q[..., query, :] @ weights[name][row]
+    content = AttentionInputs(q, k, np.zeros((1, 2, queries, keys)))
+    found = encoding.scores(encoding.constants(0) | weights, np.arange(queries), np.arange(keys), content)
+    np.testing.assert_allclose(found, expected, atol=1e-13)
