@@ -338,3 +338,15 @@ def test_the_bound_of_an_angle_in_float32_is_what_it_may_be_off(size, floor, mon
     ((_, error),), again = entries(wrapped, monkeypatch, lambda: wrapped.angles_in_turn(np.array([5]), geometric(6)))
     np.testing.assert_array_equal(error, np.full((1, 3), size * 2.0**-51 + floor))
     assert again == 3
+
+
+@pytest.mark.parametrize("rate", ["0", "3", "-3"])
+def test_the_error_of_big_integers_grows_as_the_envelope_does(rate, monkeypatch):
+    """An entry of cosine and sine is off by `VALUE_ERROR`, times what it is multiplied by."""
+    errors, rate, factors = [], sincos.Decimal(rate), (sincos.Decimal("2.5"),)
+    monkeypatch.setattr(_rounding, "nearest_float32", lambda number, error: errors.append(error) or np.float32(0))
+    envelope, turns = sincos.Envelope((rate,)), turns_of((sincos.Decimal(1),))
+    spec = sincos.TableSpec(np.array([2]), None, None, turns, factors, envelope)
+    spec.exact(0, 0, 0)
+    grown = 2.5 * float((2 * rate).exp())
+    assert _rounding.VALUE_ERROR * grown <= errors[0] <= _rounding.VALUE_ERROR * (grown + 1)

@@ -163,3 +163,8 @@ def test_the_ramp_of_the_paper_needs_no_key_of_gguf():
     """From 1 to 32 turns: llama.cpp's default, in architectures that read no other."""
     keys = to_gguf(rotary(scaling=replace(YARN, beta_fast=32, beta_slow=1)), architecture="qwen2")
     assert not [key for key in keys if "beta" in key]
+
+
+def test_six_architectures_that_read_a_scaling_are_named():
+    with pytest.raises(ValueError, match=r"reads Llama3 for \((\S+, ){6}…\), got 'qwen2'"):
+        to_gguf(rotary(scaling=LLAMA3), architecture="qwen2")

@@ -1,8 +1,10 @@
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
 
-from posenc_core.tables.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two
+from posenc_core.tables.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two, spaced
 
 from ..errors import rejects
 
@@ -46,3 +48,18 @@ def test_frequencies_do_not_depend_on_the_callers_decimal_context():
 def test_other_frequencies_are_refused(frequency, kind, names):
     with rejects(kind, *names):
         chosen([frequency])
+
+
+def test_spans_are_at_least_2_to_the_minus_64():
+    assert [float(frequency) for frequency in spaced(2, spans=Fraction(1, 2**64))] == [1, 0]
+    for spans in (Fraction(1, 2**64 + 1), Fraction(0), Fraction(-1)):
+        with rejects(ValueError, "spans", "2**-64"):
+            spaced(2, spans=spans)
+
+
+def test_given_frequencies_are_from_0_to_below_2_to_the_31():
+    largest = np.nextafter(2.0**31, 0)
+    assert as_float64(chosen([0, largest])).tolist() == [0, largest]
+    for wrong in (2.0**31, -(2.0**-1074)):
+        with rejects(ValueError, "frequencies", wrong):
+            chosen([wrong])
