@@ -338,7 +338,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=(), metavar="NAME")
+    parser.add_argument("--only", nargs="+", default=(), choices=encodings(), metavar="NAME")
     parser.add_argument("--draw", nargs=2, type=Path, metavar=("RESULTS", "PICTURE"))
     parser.add_argument(
         "-o", "--out", type=Path, default=Path(__file__).parent / "results" / "length_extrapolation.json"
@@ -350,7 +350,7 @@ def main() -> None:
     found = list(results(options.steps, options.seeds, options.only))
     if options.only:
         measured = {(result["task"], result["encoding"]) for result in found}
-        before = json.loads(options.out.read_text(encoding="utf-8"))["results"]
+        before = json.loads(options.out.read_text(encoding="utf-8"))["results"] if options.out.exists() else []
         found += [result for result in before if (result["task"], result["encoding"]) not in measured]
     record = {
         "command": f"python experiments/length_extrapolation.py --steps {options.steps} --seeds {options.seeds}",
