@@ -124,6 +124,12 @@ def test_a_training_without_its_framework_says_what_to_install(backend, monkeypa
     assert f"`{backend}` is not installed; run `pip install " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("target", ["99", "-0.1", "nan"])
+def test_a_target_that_is_no_share_is_refused_before_the_training(target, capsys):
+    assert main(["train", "dates", "--backend", "torch", f"--target={target}"]) == 2
+    assert capsys.readouterr().err == f"posenc: `--target` must be a share from 0 to 1, got {target}.\n"
+
+
 @pytest.mark.parametrize("first", ["keras (tensorflow) 3.15.1", "numpy 2.4.6"])
 def test_the_headings_of_a_report_fit_a_terminal_of_80_columns(first, monkeypatch, capsys):
     pytest.importorskip("rich")

@@ -55,6 +55,8 @@ def add_parser(subparsers: Subparsers) -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Train; return the exit status: 0 if the target is reached, 1 if not."""
+    if not 0 <= options.target <= 1:
+        raise ValueError(f"`--target` must be a share from 0 to 1, got {options.target:g}.")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a second thread does not pay for matrices this small
     from .progress import Outputs, recipe_of, train
 
