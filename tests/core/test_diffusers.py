@@ -149,3 +149,10 @@ def test_two_of_them_are_compared():
     (layers,) = compare_rope(FLUX, {"model_type": "llama", "head_dim": 128}).layers
     assert not layers.same
     assert "axes" in [one.name for one in layers.properties]
+
+
+def test_an_axis_of_cosmos_has_4_channels_or_more():
+    config = {"_class_name": "CosmosTransformer3DModel", "attention_head_dim": 12}
+    assert load_rope(config).axes_dims == (4, 4, 4)
+    with rejects(ValueError, "attention_head_dim", 10):
+        load_rope(config | {"attention_head_dim": 10})

@@ -153,9 +153,10 @@ def test_a_factor_is_not_negative():
         cos_sin(np.zeros(2, int), (Decimal(1),), factor=Decimal("-0.5"))
 
 
-def test_a_factor_of_0_makes_a_table_of_zeros():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_factor_of_0_makes_a_table_of_zeros(dtype):
     for factor, expected in ((Decimal(0), 0.0), (Decimal(1), 1.0), (Decimal(2), 2.0)):
-        cos, sin = cos_sin(np.zeros(600, int), (Decimal(1), Decimal(2)), factor=factor)
+        cos, sin = cos_sin(np.zeros(600, int), (Decimal(1), Decimal(2)), factor=factor, dtype=dtype)
         assert (cos == expected).all()
         assert not sin.any()
 

@@ -7,6 +7,7 @@ import pytest
 from posenc_core.tables.frequencies import as_float64, chosen, endpoint, geometric, powers_of_two, spaced
 
 from ..errors import rejects
+from .test_bad_values import SWEEP
 
 
 @pytest.mark.parametrize(("dim", "base"), [(128, 10000), (7, 10000), (96, 1000042.0), (2, 2)])
@@ -63,3 +64,19 @@ def test_given_frequencies_are_from_0_to_below_2_to_the_31():
     for wrong in (2.0**31, -(2.0**-1074)):
         with rejects(ValueError, "frequencies", wrong):
             chosen([wrong])
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (cls, options)
+        for cls, options, _ in SWEEP
+        if "base" in cls.__dataclass_fields__ and "frequencies" not in options
+    ],
+    ids=str,
+)
+def test_a_base_is_above_1(cls, options):
+    assert cls(**options, base=1.001).base == 1.001
+    for base in (1, 0.5):
+        with rejects(ValueError, "base", base):
+            cls(**options, base=base)

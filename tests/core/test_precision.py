@@ -196,13 +196,15 @@ def test_an_unknown_arithmetic_is_told_by_errors_too():
         errors(PLAIN, np.arange(3), arithmetic="float8")
 
 
-def test_growing_errors_have_eight_positions_for_each_doubling():
-    rotary = Rotary(head_dim=8, layout="half")
-    found = dict(growing_errors(rotary, limit=2**9 + 1))
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+@pytest.mark.parametrize("base", [3.0, 10000])
+def test_growing_errors_have_eight_positions_for_each_doubling(base, arithmetic):
+    rotary = Rotary(head_dim=4, layout="half", base=base)
+    found = dict(growing_errors(rotary, limit=2**9 + 1, arithmetic=arithmetic))
     assert [round(2 ** (6 + step / 8)) for step in range(25)] == [end for end in found if end >= 64]
     ends = [*found]
     sampled = np.unique([max(end - back, 0) for end in ends for back in range(16)])
-    each = errors(rotary, sampled)
+    each = errors(rotary, sampled, arithmetic=arithmetic)
     assert found == {end: each[sampled <= end].max() for end in ends}
 
 

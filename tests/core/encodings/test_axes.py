@@ -200,3 +200,14 @@ def test_xpos_tells_how_far_it_reaches():
     with rejects(ValueError, "positions", "40000"):
         XPos(**XPOS).rows([-40000])
     assert XPos(**XPOS).limit == 35557
+
+
+@pytest.mark.parametrize("series", ["own", "dealt"])
+@pytest.mark.parametrize("arrangement", ["concat", "alternating", "blocks"])
+def test_one_axis_alone_has_the_frequencies_of_a_sequence(arrangement, series):
+    one = AxialRotary(head_dim=8, layout="half", axes_dims=(8,), arrangement=arrangement, series=series, base=500)
+    rotary = Rotary(head_dim=8, layout="half", base=500)
+    assert one.axes == (0,) * 4
+    np.testing.assert_array_equal(one.frequencies(), rotary.frequencies())
+    for found, expected in zip(one.cos_sin([[3, 5]]), rotary.cos_sin([3, 5]), strict=True):
+        np.testing.assert_array_equal(found, expected)
