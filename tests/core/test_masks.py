@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from posenc_core import (
+    Alibi,
+    Placed,
     Rotary,
     attend,
     attend_by_block,
@@ -92,3 +94,17 @@ def test_an_encoding_alone_has_no_positions(position):
     for function in (attend, attend_by_block):
         with rejects(TypeError, "position", position):
             function(x, x, x, position=position)
+
+
+@pytest.mark.parametrize("encoding", [Rotary(head_dim=4, layout="half"), Alibi(num_heads=2)], ids=repr)
+def test_positions_of_rows_are_as_many_as_the_rows(encoding):
+    x, places = np.random.default_rng(2).normal(size=(3, 2, 5, 4)), np.arange(5)
+    expected = attend(x, x, x, position=Placed(encoding, places, places))
+    for rows in (1, 3):
+        each = np.tile(places, (rows, 1))
+        np.testing.assert_array_equal(attend(x, x, x, position=Placed(encoding, each, each)), expected)
+    for rows in (2, 4):
+        with rejects(ValueError, "query_positions", f"({rows}, 5)"):
+            attend(x, x, x, position=Placed(encoding, np.tile(places, (rows, 1)), places))
+        with rejects(ValueError, "key_positions", f"({rows}, 5)"):
+            attend(x, x, x, position=Placed(encoding, places, np.tile(places, (rows, 1))))

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary, DynamicNTK, LearnedRotary, MultimodalRotary, Proportional, XPos
+from posenc_core import AxialRotary, DynamicNTK, LearnedRotary, MultimodalRotary, Proportional, Rotary, XPos
 from posenc_core.analysis.pairs import pairs_of
 from posenc_core.encodings.notation import parse
 
@@ -209,5 +209,5 @@ def test_one_axis_alone_has_the_frequencies_of_a_sequence(arrangement, series):
     rotary = Rotary(head_dim=8, layout="half", base=500)
     assert one.axes == (0,) * 4
     np.testing.assert_array_equal(one.frequencies(), rotary.frequencies())
-    for found, expected in zip(one.cos_sin([[3, 5]]), rotary.cos_sin([3, 5]), strict=True):
+    for found, expected in zip(one.cos_sin([3, 5]), rotary.cos_sin([3, 5]), strict=True):
         np.testing.assert_array_equal(found, expected)
