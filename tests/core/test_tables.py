@@ -89,13 +89,15 @@ def test_an_entry_does_not_depend_on_the_other_positions(pairs, factor, rate):
         np.testing.assert_array_equal(table[order].view(np.uint32), other.view(np.uint32))
 
 
-def test_an_envelope_may_grow_to_the_largest_exponent_and_not_past_it():
-    """exp(87) fits in float32, and the product with a cosine is rounded once."""
-    envelope = Envelope((Decimal(1),))
-    cos, _ = cos_sin(np.array([0, 87]), (Decimal(0),), envelope=envelope)
-    np.testing.assert_array_equal(cos[:, 0], np.array([1, float(mpmath.exp(87))], np.float32))
-    with rejects(ValueError, "envelope", "87", "88"):
-        cos_sin(np.array([88]), (Decimal(0),), envelope=envelope)
+@pytest.mark.parametrize("center", [0, 1000, -1000])
+def test_an_envelope_may_grow_to_the_largest_exponent_and_not_past_it(center):
+    """exp(87) fits in float32, and the product with a cosine is rounded once; on both sides of the center."""
+    envelope, distances = Envelope((Decimal(1),), center), (0, 87, -87)
+    cos, _ = cos_sin(np.array(distances) + center, (Decimal(0),), envelope=envelope)
+    np.testing.assert_array_equal(cos[:, 0], np.array([float(mpmath.exp(each)) for each in distances], np.float32))
+    for distance in (88, -88):
+        with rejects(ValueError, "envelope", "87", "88"):
+            cos_sin(np.array([distance + center]), (Decimal(0),), envelope=envelope)
 
 
 @pytest.mark.parametrize("consecutive", list(product([True, False], repeat=4)))
