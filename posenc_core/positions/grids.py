@@ -242,7 +242,8 @@ def _checked_block(block: Block) -> tuple[npt.NDArray[np.int64], int]:
     if cells.ndim != 2 or len(cells) != 3:
         raise ValueError(f"`segments` must have blocks of shape (3, length), got {cells.shape}.")
     if cells.size and not -LIMIT < cells.min() <= cells.max() < LIMIT:
-        raise ValueError(f"`segments` must keep positions below 2**31 in size, got {cells.max()} in a block.")
+        wrong = cells.min() if cells.max() < LIMIT else cells.max()
+        raise ValueError(f"`segments` must keep positions below 2**31 in size, got {wrong} in a block.")
     return cells.astype(np.int64), size
 
 

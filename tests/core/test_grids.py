@@ -4,7 +4,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from posenc_core.positions.grids import grid, left_padded, multimodal, normalized_grid
+from posenc_core.positions.grids import Block, grid, left_padded, multimodal, normalized_grid
 
 from ..errors import rejects
 
@@ -263,3 +263,17 @@ def test_rows_are_padded_on_the_left():
 def test_a_batch_has_rows():
     with rejects(ValueError, "rows"):
         left_padded([])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_positions_of_a_block_are_below_2_to_the_31_in_size(sign):
+    def block(farthest):
+        return Block(np.array([[0, 0], [0, sign * farthest], [0, 0]]), 1)
+
+    np.testing.assert_array_equal(cells_of_block(block(2**31 - 1))[1], [0, sign * (2**31 - 1)])
+    with rejects(ValueError, "segments", sign * 2**31):
+        cells_of_block(block(2**31))
+
+
+def cells_of_block(block):
+    return multimodal([block]).positions

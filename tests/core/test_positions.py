@@ -234,3 +234,18 @@ def test_a_length_that_a_tracer_does_not_know_is_not_cut():
 
 def test_half_precision_does_not_warn():
     np.testing.assert_array_equal(from_array(np.array([0.5, 3.0], np.float16)), [0.5, 3.0])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_positions_are_below_2_to_the_31_in_size(dtype):
+    farthest = np.array([2**31 - 1, 1 - 2**31], dtype)
+    np.testing.assert_array_equal(from_array(farthest), farthest)
+    for wrong in (2**31, -(2**31)):
+        with rejects(ValueError, "positions", str(dtype(wrong))):
+            from_array(np.array([0, wrong], dtype))
+
+
+def test_real_positions_are_finite():
+    for wrong in (np.nan, np.inf, -np.inf):
+        with rejects(ValueError, "positions", "finite"):
+            from_array([0.5, wrong])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_core.transformer.config import END, PAD
-from posenc_core.transformer.tasks import MONTHS, TASKS, addition, copy, dates, reverse
+from posenc_core.transformer.tasks import MONTHS, TASKS, _chinese, _ordinal, addition, copy, dates, reverse
 
 from ..errors import rejects
 
@@ -145,3 +145,15 @@ def test_a_batch_has_at_most_2_to_the_20_pairs():
 
     with pytest.raises(LookupError):
         replace(copy(), draw=draw).pairs(2**20, seed=(0,))
+
+
+def test_ordinal_numbers_of_days():
+    special = {1: "st", 21: "st", 31: "st", 2: "nd", 22: "nd", 3: "rd", 23: "rd"}
+    for number in range(1, 32):
+        assert _ordinal(number) == f"{number}{special.get(number, 'th')}"
+
+
+def test_numbers_of_days_in_chinese():
+    ones = ["", *"一二三四五六七八九"]
+    wanted = [*ones[1:], *(f"十{one}" for one in ones), *(f"二十{one}" for one in ones), "三十", "三十一"]
+    assert [_chinese(number) for number in range(1, 32)] == wanted
