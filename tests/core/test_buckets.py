@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_core import T5Bias
+from posenc_core import Alibi, T5Bias
 from posenc_core.attention.bias import sandwich_sums
 from posenc_core.attention.buckets import gather_by_head, index_by_offset, index_by_pair, t5_buckets, window_index
 from posenc_core.attention.perceptrons import log_coordinates
@@ -91,3 +91,13 @@ def test_the_base_of_sums_of_cosines_is_above_1(base):
     assert sandwich_sums(1, dim=4, base=1.01).shape == (3,)
     with rejects(ValueError, "base", base):
         sandwich_sums(1, dim=4, base=base)
+
+
+def test_scores_without_a_batch_have_positions_without_rows():
+    layer, scores = load("numpy").AttentionBias(Alibi(num_heads=2)), np.zeros((2, 3, 4), np.float32)
+    places = np.arange(3)
+    np.testing.assert_array_equal(layer(scores, query_positions=places), layer(scores))
+    for rows in (2, 3):
+        with rejects(ValueError, "query_positions", f"({rows}, 3)"):
+            layer(scores, query_positions=np.tile(places, (rows, 1)))
+    np.testing.assert_array_equal(layer(scores[None], query_positions=places[None]), layer(scores[None]))

@@ -10,6 +10,7 @@ import pytest
 from posenc_core import Alibi, AxialRotary, MixedRotary, Rotary, Sinusoidal, XPos, YaRN
 from posenc_core.analysis.curves import bounds_by_distance, plain_rope, products, rows, scores_by_distance
 from posenc_core.encodings import FourierFeatures, GridSinusoidal, Learned, Sine, T5Bias
+from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 from posenc_core.positions.grids import grid, normalized_grid
 
 from ..errors import rejects
@@ -135,3 +136,11 @@ def test_columns_of_zeros_have_no_pair_in_the_plain_rope():
 def test_products_are_those_of_a_table_with_rows(shape):
     with rejects(ValueError, "table", str(shape)):
         products(np.ones(shape, np.float32))
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS)
+@pytest.mark.parametrize("dim", [2, 5])
+def test_rows_of_traced_positions_are_those_of_the_table(convention, dim):
+    encoding, positions = Sinusoidal(dim=dim, convention=convention), np.arange(-3, 9)
+    (rows,) = encoding.traced_rows(positions.astype(np.float32))
+    np.testing.assert_allclose(rows, encoding.table(positions), atol=2e-6)

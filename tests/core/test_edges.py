@@ -14,6 +14,7 @@ from posenc_core import (
     AxialRotary,
     Binary,
     DualChunk,
+    LearnedRotary,
     LongRoPE,
     Normalized,
     Placed,
@@ -356,3 +357,14 @@ def test_the_center_of_xpos_is_a_position_however_near_the_others_must_be():
     np.testing.assert_array_equal(encoding.rows([0])["cos"], np.ones((1, 4)))
     with pytest.raises(ValueError, match="1 away"):
         encoding.rows([-1, 0])
+
+
+def test_an_equal_encoding_has_the_learned_frequencies_and_another_has_not():
+    encoding, x = LearnedRotary(head_dim=8, layout="half"), np.ones((1, 3, 8), np.float32)
+    layer = RotaryEmbedding(encoding)
+    for found, expected in zip(
+        layer.rows(x, 0, None, -2, replace(encoding)), layer.rows(x, 0, None, -2, encoding), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="`seq_len` asks for other frequencies"):
+        layer.rows(x, 0, None, -2, replace(encoding, base=500))
