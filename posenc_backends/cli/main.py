@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _warnings_as_lines():
             status: int = options.run(options)
+            sys.stdout.flush()
+    except BrokenPipeError:  # `posenc … | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+        return 2
     except (ImportError, MemoryError, OSError, RecursionError, TypeError, ValueError) as error:
         print(f"posenc: {sentence(error)}", file=sys.stderr)  # noqa: T201
         return 2

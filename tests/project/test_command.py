@@ -124,6 +124,16 @@ def test_a_training_without_its_framework_says_what_to_install(backend, monkeypa
     assert f"`{backend}` is not installed; run `pip install " in capsys.readouterr().err
 
 
+def test_a_reader_that_stops_gets_no_message():
+    pytest.importorskip("shtab")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "posenc_backends", "completion", "bash"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (2, "")
+
+
 @pytest.mark.parametrize("target", ["99", "-0.1", "nan"])
 def test_a_target_that_is_no_share_is_refused_before_the_training(target, capsys):
     assert main(["train", "dates", "--backend", "torch", f"--target={target}"]) == 2
