@@ -50,6 +50,15 @@ class Framework(NamedTuple):
         """Whether the framework differentiates."""
         return hasattr(self.testing, "gradient")
 
+    @property
+    def compiles_each_shape(self) -> bool:
+        """Whether eager code compiles every operator for every new shape, which takes long."""
+        if self.name == "keras":
+            import keras
+
+            return bool(keras.backend.backend() == "jax")
+        return self.name == "jax"
+
     def to_backend(self, numbers: npt.NDArray[Any], dtype: str) -> Any:
         """Return the numbers as an array of the framework in this dtype."""
         return self.testing.cast(self.backend.from_numpy(np.ascontiguousarray(numbers, np.float32)), dtype)
@@ -178,6 +187,9 @@ def check_results(
     signature: Signature, test_call: TestCall, results: tuple[Float64s, ...], expected: tuple[Float64s, ...]
 ) -> None:
     """Raise `CallError` unless results are finite and have the expected shapes; a leading axis of 1 is allowed."""
+    shapes = [result.shape for result in results]
+    if len(shapes) == 2 and shapes[0] != shapes[1] and shapes[::-1] == [right.shape for right in expected]:
+        raise CallError(f"{' and '.join(signature.outputs)} come back in the wrong order, for {test_call.description}.")
     for name, result, right in zip(signature.outputs, results, expected, strict=True):
         if result.shape not in (right.shape, (1, *right.shape)):
             raise CallError(f"{name} must have shape {right.shape}, got {result.shape}, for {test_call.description}.")

@@ -28,6 +28,10 @@ MAY_REFUSE = (
     "unsorted",
     "each row unsorted",
 )  # a function may accept consecutive positions only
+OUT_OF_ORDER = (
+    [9, 2, 30, 4, 4, 77, 0, 51, 18, 23, 1, 40, 65],
+    [9, 4, 51, 0, 40, 23, 1, 30, 77, 2, 18, 4, 65],
+)
 LONG = 2049
 RANDOM_CALLS = 24
 SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 127, 257)  # lengths of random calls
@@ -152,18 +156,35 @@ def calls_of(caller: Caller, *, end: int, takes: tuple[str, ...], optional: tupl
         yield caller.call(name, "float32", np.r_[positions[:queries], positions], queries)
 
 
-def random_calls(caller: Caller, *, end: int, dtypes: tuple[str, ...], seed: int = 0) -> Iterator[TestCall]:
-    """Yield calls of random sizes at random positions, far and near, of each kind of positions in turn."""
+def random_calls(
+    caller: Caller, *, end: int, dtypes: tuple[str, ...], num_shapes: int = RANDOM_CALLS, seed: int = 0
+) -> Iterator[TestCall]:
+    """Yield calls of random sizes at random positions, far and near, of each kind of positions in turn.
+
+    Args:
+        caller: the encoding, what the function takes, and the parameters.
+        end: the first position that is not tested.
+        dtypes: to test besides float32.
+        num_shapes: how often to draw sizes and a dtype anew; frameworks that compile for each shape take few.
+        seed: of the draws.
+    """
+    each = -(-RANDOM_CALLS // num_shapes)
+    kept: tuple[Any, ...] = ()
     generator, kinds = np.random.default_rng(seed), _kinds(caller)
     dtypes = tuple(name for name in dtypes if name != "float16" or not isinstance(caller.encoding, XPos))  # overflows
     for number in range(RANDOM_CALLS):
         kind, length = kinds[number % len(kinds)], int(generator.choice(SIZES))
         batch = int(generator.integers(1, 4))
+        if number % each:
+            length, batch, *_ = kept
         reach = min(end, int(2 ** generator.uniform(5, max(20, np.log2(end)))) + length)
         positions = _random_positions(generator, kind, (batch, min(length, end)), reach)
         heads = MANY_HEADS[int(generator.integers(len(MANY_HEADS)))]
         queries = _some_queries(generator, positions) if isinstance(caller.signature, PAIRS) else positions[..., :0]
-        dtype, sizes = str(generator.choice(("float32", *dtypes))), {"batch": batch, "heads": heads}
+        dtype = str(generator.choice(("float32", *dtypes)))
+        if number % each:
+            *_, heads, dtype = kept
+        kept, sizes = (length, batch, heads, dtype), {"batch": batch, "heads": heads}
         positions = np.concatenate([queries, positions], axis=-1)
         call = caller.call(kind, dtype, positions, queries.shape[-1], **sizes, is_strided=bool(number % 2))
         yield call._replace(is_optional=call.is_optional or dtype != "float32")
@@ -227,11 +248,12 @@ def _float32_positions(end: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     yield "near again", np.arange(near, near + length)
     for position in (elsewhere + length - 5, elsewhere + length - 1):
         yield "one token", np.array([position])
-    rows = np.stack([np.arange(near, near + 7), np.arange(elsewhere, elsewhere + 7)]) % end
+    rows = np.stack([np.arange(first, first + min(13, length)) for first in (near, elsewhere)])
     yield "each row its own", rows
     for first in (first for first in (*FAR, *FARTHER) if first + 13 <= end):
         yield "far", np.arange(first, first + 13)
-    yield "out of order", np.array([9, 2, 30, 4, 4, 77, 0, 51, 23, 1, 65]) % end
+    for order in OUT_OF_ORDER:  # of the same ends, extremes and sum, which a cache may be keyed by
+        yield "out of order", np.array(order) % end
 
 
 def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[TestCall]:

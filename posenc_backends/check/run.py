@@ -24,7 +24,17 @@ from posenc_core.scaling import AttentionFactor
 
 from .budget import Budget
 from .calling import CallError, Framework, call, framework_of, imported_frameworks
-from .calls import HALVES, LIMIT_OF_POSITIONS, MAX_POSITION, OTHER_POSITIONS, Caller, TestCall, calls_of, random_calls
+from .calls import (
+    HALVES,
+    LIMIT_OF_POSITIONS,
+    MAX_POSITION,
+    OTHER_POSITIONS,
+    RANDOM_CALLS,
+    Caller,
+    TestCall,
+    calls_of,
+    random_calls,
+)
 from .candidates import Float64s
 from .classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
 from .program import FRAMEWORK, Program
@@ -34,6 +44,7 @@ from .session import Session
 from .signatures import signature_of
 
 DEFAULT = Rotary(head_dim=64, layout="half")
+FEW_SHAPES = 3  # of random calls in frameworks that compile for each shape
 MIN_POSITIONS = 20  # that test calls need
 SEARCH_SECONDS, MOST_HYPOTHESES = 30.0, 50_000  # for the names of mistakes; 4,000 are usually all
 
@@ -113,7 +124,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
     if failure is None:
         failure = session.run(calls)
     if failure is None and session.has_precision_only:
-        session.run_random(random_calls(caller, end=end, dtypes=session.dtypes[1:]))
+        shapes = FEW_SHAPES if chosen.compiles_each_shape else RANDOM_CALLS
+        session.run_random(random_calls(caller, end=end, dtypes=session.dtypes[1:], num_shapes=shapes))
     if gradient and caller.signature.has_tokens:
         _check_gradients(session, failure)
     if failure is None and session.has_precision_only:

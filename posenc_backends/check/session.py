@@ -36,6 +36,8 @@ class Session:
         self.remarks: list[str] = []
         self.smallest: str | None = None
         self._cast: set[str] = set()
+        self._wrong_dtypes: set[str] = set()  # of tokens whose results have another dtype
+        self._is_not_finite = False  # what ended the calls
         self._found: dict[str, FoundMistake] = {}  # those that are not in the numbers
 
     @property
@@ -62,8 +64,11 @@ class Session:
             except CallError as error:
                 if not test_call.is_optional or isinstance(error, NotFiniteError):
                     hint = f" If it has no such positions, pass `longest` {test_call.positions.min()}."
+                    self._is_not_finite = isinstance(error, NotFiniteError)
                     return f"{error}{hint if test_call.name in ('far', 'long') else ''}"
-                self.remarks.append(f"not checked, {test_call.name}: {error}")
+                refused = f"not checked, {test_call.name}"
+                if not any(remark.startswith(f"{refused}:") for remark in self.remarks):
+                    self.remarks.append(f"{refused}: {error}")
                 continue
             self.answers.append(answer)
             self.diagnosis.add(answer)
@@ -91,7 +96,7 @@ class Session:
             if failure is not None:
                 self._add(
                     FoundMistake(
-                        name="fails at some sizes",
+                        name="not finite" if self._is_not_finite else "fails at some sizes",
                         description=failure,
                         outputs=(),
                         calls=(test_call.name,),
@@ -112,7 +117,8 @@ class Session:
         every = [cause for found in self.diagnosis.causes for cause, _ in found]
         if None in causes.values() or any(cause.is_state for cause in every if cause):
             return
-        for one in gradient_mistakes(self.function, self.framework, self.caller, self.dtypes, causes):
+        dtypes = tuple(dtype for dtype in self.dtypes if dtype not in self._wrong_dtypes)
+        for one in gradient_mistakes(self.function, self.framework, self.caller, dtypes, causes):
             self._add(one)
 
     def check_surroundings(self, end: int) -> None:
@@ -135,6 +141,8 @@ class Session:
             returned = returned._replace(dtypes=(test_call.dtype,) * len(returned.dtypes))
         for one in mistakes_of_call(test_call, returned, signature.outputs):
             self._add(one)
+        if {*returned.dtypes} != {test_call.dtype}:
+            self._wrong_dtypes.add(test_call.dtype)  # a framework may refuse weights of another dtype than the result
         return measure(signature, test_call, returned.results)
 
     def _note_cast(self, dtype: str) -> None:

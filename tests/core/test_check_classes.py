@@ -305,7 +305,7 @@ def test_filters_of_warnings_are_as_before():
     assert warnings.filters == before
 
 
-@pytest.mark.parametrize("is_wrong", [lambda positions: len(positions) != 9, lambda positions: positions[0] > 60000])
+@pytest.mark.parametrize("is_wrong", [lambda positions: len(positions) != 17, lambda positions: positions[0] > 60000])
 def test_compiled_code_is_asked_at_another_length_and_far(monkeypatch, is_wrong):
     def compiled(function, framework):
         return lambda x, positions: function(x, positions - int(is_wrong(positions)))

@@ -83,13 +83,13 @@ def test_compiled_code_is_asked(form, monkeypatch):
     def compiled(_, framework):
         def program(*given):
             asked.append(len(given[-1]))
-            return function(*given[:-1], given[-1] + (len(given[-1]) == 5))
+            return function(*given[:-1], given[-1] + (len(given[-1]) == 11))
 
         return program
 
     monkeypatch.setattr("posenc_backends.check.properties.compiled", compiled)
     assert judged(form, function).names == ("wrong when compiled",)
-    assert asked == [9, 5]
+    assert asked == [17, 11]
 
 
 def test_a_function_that_does_not_compile_may_say_so(form, monkeypatch):
