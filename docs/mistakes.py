@@ -15,7 +15,19 @@ from posenc_backends.check.mistakes import (
     mistakes_of_views,
 )
 from posenc_backends.check.signatures import signature_of
-from posenc_core import Alibi, AxialRotary, DualChunk, PoPE, QueryScale, Rotary, SelfExtend, Sinusoidal, YaRN
+from posenc_core import (
+    Alibi,
+    AxialRotary,
+    DualChunk,
+    Learned,
+    PoPE,
+    QueryScale,
+    Rotary,
+    SelfExtend,
+    Sinusoidal,
+    Timestep,
+    YaRN,
+)
 from posenc_core.encodings import Encoding
 
 YARN = YaRN(factor=4.0, original_max_position_embeddings=4096)
@@ -25,12 +37,19 @@ ENCODINGS: tuple[Encoding, ...] = (
     AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)),
     PoPE(head_dim=64, num_heads=8),
     Sinusoidal(dim=8),
+    Timestep(dim=8),
+    Learned(dim=8, length=64),
     QueryScale(length=8192, scale=0.1),
     Alibi(num_heads=8, max_bias=16),
     SelfExtend(rotary=Rotary(head_dim=64, layout="half"), window=1024, group_size=4),
     DualChunk(rotary=Rotary(head_dim=64, layout="half"), chunk_size=4096, local_size=512),
 )
-OTHERS = {  # mistakes that no single call shows, or that are not in its numbers
+OTHERS = {  # mistakes that no single call shows, that are measured, or that are not in the numbers
+    "wrong frequencies": "frequencies are other ones, which the check measures",
+    "wrong factor": "results are multiplied by a number, which the check measures",
+    "wrong slopes": "the slopes of ALiBi are other ones, which the check measures",
+    "wrong buckets": "the buckets of T5 are other ones, which the check measures",
+    "table grown wrongly": "the rows by which a table grows are counted from 0",
     "offset ignored after the first call": "the rows are those of an earlier call of the same length",
     "stale cache": "the rows are those of another call or another dtype",
     "wrong gradient": "the numbers are right, but there is no gradient, or a wrong one, of any array in any dtype",
@@ -38,6 +57,7 @@ OTHERS = {  # mistakes that no single call shows, or that are not in its numbers
     "arguments changed": "the call writes into tokens or positions",
     "not thread-safe": "two threads at once get other numbers",
     "wrong when compiled": "compiled code gives other numbers",
+    "not finite": "it returns infinity or NaN at a position or size that it should take",
     "fails at some sizes": "it raises at a batch, number of heads or length that it should take",
 }
 MET = {  # a thread or a released library

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,14 @@ Apply = Callable[[Float64s, Float64s, Float64s, Any], Float64s]
 Outcome = Callable[[Float64s, Float64s], Float64s]
 
 
+@runtime_checkable
+class OfPositions(Protocol):
+    """A change of tables that depends on their positions."""
+
+    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
+        """Return the change of tables at these positions."""
+
+
 class StillFrom(NamedTuple):
     """A change of tables: from this position on nothing rotates."""
 
@@ -61,6 +69,42 @@ class StillFrom(NamedTuple):
         """Return the change of cosine and sine at these positions."""
         still = (positions >= self.end)[..., None]
         return lambda cos, sin: (np.where(still, 1, cos), np.where(still, 0, sin))
+
+
+class AtFrequencies(NamedTuple):
+    """A change of tables: cosine and sine of these frequencies, as large as before.
+
+    Attributes:
+        frequencies: radians per position, one for each pair.
+        axes: the axis of positions that each pair follows; None if there is one axis.
+    """
+
+    frequencies: Float64s
+    axes: tuple[int, ...] | None = None
+
+    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
+        """Return the change of cosine and sine at these positions."""
+        own = positions[..., None] if self.axes is None else np.moveaxis(positions[list(self.axes)], 0, -1)
+        cos, sin = np.cos(own * self.frequencies), np.sin(own * self.frequencies)
+        return lambda *tables: (np.hypot(*tables) * cos, np.hypot(*tables) * sin)
+
+
+class SinesAndCosines(NamedTuple):
+    """A change of an additive table: a sine or a cosine of its own frequency in each column.
+
+    Attributes:
+        frequencies: radians per position, one for each column.
+        are_cosines: of each column.
+    """
+
+    frequencies: Float64s
+    are_cosines: npt.NDArray[np.bool_]
+
+    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
+        """Return the change of a table at these positions."""
+        angles = positions[..., None] * self.frequencies
+        table = np.where(self.are_cosines, np.cos(angles), np.sin(angles))
+        return lambda _: (table,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +129,7 @@ class Candidate:
     num_queries: int = 0
     arithmetic: Arithmetic = EXACT
     dtype: type[np.floating[Any]] = np.float32
-    changes: tuple[Callable[..., Tables] | StillFrom, ...] = ()
+    changes: tuple[Callable[..., Tables] | OfPositions, ...] = ()
     apply: Apply | None = None
     outcomes: tuple[Outcome, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
@@ -101,7 +145,7 @@ class Candidate:
         mixed = self.encoding.mixed(self.weights, rows) if isinstance(self.encoding, Tabular) else rows
         tables = tuple(np.asarray(table) for table in mixed)
         for change in self.changes:
-            one = change.at(self.positions) if isinstance(change, StillFrom) else change
+            one = change.at(self.positions) if isinstance(change, OfPositions) else change
             tables = one(*tables) if len(tables) != 4 else (*one(*tables[:2]), *one(*tables[2:]))
         return tables
 
@@ -120,7 +164,7 @@ class Candidate:
         changed: Any = replace(self.encoding, **fields)
         return replace(self, encoding=changed)
 
-    def with_change(self, change: Callable[..., Tables] | StillFrom) -> Candidate:
+    def with_change(self, change: Callable[..., Tables] | OfPositions) -> Candidate:
         """Return this candidate with one more change of its tables."""
         return replace(self, changes=(*self.changes, change))
 
@@ -153,7 +197,7 @@ class Candidate:
             np.asarray(encoding.scores(weights, queries, keys, AttentionInputs(q, k, scores)), np.float64),
         )
         for change in self.changes:
-            tables = change.at(self.positions)(*tables) if isinstance(change, StillFrom) else change(*tables)
+            tables = change.at(self.positions)(*tables) if isinstance(change, OfPositions) else change(*tables)
         return (np.where(hidden, 0, np.broadcast_to(tables[0], scores.shape)),)
 
     def _bias(self, encoding: PositionScoring) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from .budget import Budget
 from .calls import TestCall
 from .candidates import Candidate, Float64s
 from .classes import EXACT, UNKNOWN, class_of_call
-from .mistakes import Mistake
+from .measured import in_float32, wrong_biases, wrong_factors, wrong_frequencies
+from .mistakes import IMPOSSIBLE, Mistake
 from .search import SearchOptions, mistakes_to_try
 from .signatures import Signature
 
@@ -120,6 +122,7 @@ class Diagnosis:
         self._always: set[str] = set()  # shown by float32 calls, which no call in another dtype can have left behind
         self._unexplained: set[str] = set()  # dtypes of calls that no mistake explains
         self._earlier: list[CallResult] = []
+        self._estimates: dict[int, Float64s] = {}  # of frequencies, by output
 
     @property
     def mistakes(self) -> list[FoundMistake]:
@@ -134,13 +137,21 @@ class Diagnosis:
 
     def _explain(self, result: CallResult) -> Causes:
         call, known = result.call, self._known
-        options = SearchOptions(with_rounding=call.dtype not in self._unexplained, with_pairs=not self._unexplained)
+        measured = self.signature, call, result.results
+        options = SearchOptions(
+            with_rounding=call.dtype not in self._unexplained,
+            with_pairs=not self._unexplained,
+            measured=(*wrong_factors(*measured), *wrong_biases(*measured)),
+            refined=wrong_frequencies(*measured, self._estimates, first=False),
+        )
+        last = wrong_frequencies(*measured, self._estimates, first=True)
         earlier = [one.call for one in self._earlier]
         explained = zip(self._earlier, self.causes, strict=True)
         right = [one.call for one, causes in explained if all(cause and not cause.is_of_the_end for cause, _ in causes)]
         with self.budget:
             mistakes = mistakes_to_try(call, earlier, right, known, options)
-            causes = list(_causes(self.signature, result, mistakes, self.budget))
+            tried = chain(_within(self.budget, mistakes), last)
+            causes = list(_causes(self.signature, result, tried))
             causes = [(_refined(self.signature, result, cause, outputs), outputs) for cause, outputs in causes]
         for cause, outputs in causes:
             mistake = _or_stale_cache(cause, call, self._earlier, self._always)
@@ -149,10 +160,23 @@ class Diagnosis:
             if mistake is None:
                 self._unexplained.add(call.dtype)
             elif not mistake.is_state and mistake not in known:
-                known.append(mistake)
+                known += self._to_try_again(mistake, call, outputs)
             if call.dtype == "float32":
                 self._always.update(one.name.split(", "))
         return causes
+
+    def _to_try_again(self, mistake: Mistake, call: TestCall, outputs: tuple[str, ...]) -> list[Mistake]:
+        """Return what is tried first on later calls; for measured frequencies, these in float32, once."""
+        if not mistake.is_measured:
+            return [mistake]
+        if any(one.description == mistake.description for one in self._known):
+            return []
+        number = self.signature.outputs.index(outputs[0])
+        frequencies = self._estimates.get(number)
+        if frequencies is None:
+            return [mistake]
+        rounded = in_float32(mistake, call.expected.encoding, frequencies)
+        return [] if rounded is None else [rounded]
 
 
 def errors_of(
@@ -182,15 +206,21 @@ def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
     return replace(one, outputs=outputs, calls=calls, error=max(one.error, other.error))
 
 
+def _within(budget: Budget, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
+    """Yield the mistakes until the budget is over."""
+    for mistake in mistakes:
+        if budget.is_over():
+            return
+        yield mistake
+
+
 def _causes(
-    signature: Signature, result: CallResult, mistakes: Iterable[Mistake], budget: Budget
+    signature: Signature, result: CallResult, mistakes: Iterable[Mistake]
 ) -> Iterator[tuple[Mistake | None, tuple[str, ...]]]:
     """Yield the simplest mistake of all wrong outputs, or one for each of them; None means unknown."""
     wrong = [number for number, error in enumerate(result.errors) if not error <= LIMIT]
     causes: dict[int, Mistake | None] = dict.fromkeys(wrong)
     for mistake in mistakes:
-        if budget.is_over():
-            break
         reproduced = _reproduced(signature, mistake, result, wrong)
         if len(reproduced) == len(wrong):
             causes = dict.fromkeys(wrong, mistake)
@@ -222,6 +252,8 @@ def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outp
 
     A few rows are enough to rule out most mistakes.
     """
+    if mistake.needs_all_rows:
+        return _reproduced_at(signature, mistake, result, outputs, None)
     for most in SAMPLE_ROWS:
         if outputs:
             outputs = _reproduced_at(signature, mistake, result, outputs, result.sample_rows(most))
@@ -242,7 +274,7 @@ def _reproduced_at(
     for candidate in mistake.candidates(result.call.expected):
         try:
             errors = [_by_column(error) for error in errors_of(signature, candidate.at(rows), call, results)]
-        except (TypeError, ValueError):
+        except IMPOSSIBLE:
             continue
         best = [np.minimum(*pair) for pair in zip(best, errors, strict=True)] if best else errors
         matching = [number for number in outputs if _matches(best[number], number, signature, call, results)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from posenc_core.encodings import Encoding, QueryEncoding
@@ -14,13 +14,27 @@ from .mistakes import (
     combine,
     mistakes_at_the_end,
     mistakes_of_encoding,
+    mistakes_of_growing,
     mistakes_of_rounding,
     mistakes_of_state,
     mistakes_of_views,
 )
 
 # Tried together with others last.
-RARE = ("wrong base", "wrong scaling", "positions reversed", "positions made whole", "axes arranged in another order")
+RARE = (
+    "wrong base",
+    "wrong scaling",
+    "wrong unit of angles",
+    "wrong exponent",
+    "frequencies reversed",
+    "positions reversed",
+    "positions made whole",
+    "axes arranged in another order",
+    "axes mixed up by a reshape",
+    "heads taken for positions",
+    "one token not rotated",
+    *(f"{dtype} {what}" for dtype in ("bfloat16", "float16") for what in ("tokens", "results")),
+)
 
 
 class SearchOptions(NamedTuple):
@@ -29,10 +43,14 @@ class SearchOptions(NamedTuple):
     Attributes:
         with_rounding: whether to try low-precision arithmetic in all its variants.
         with_pairs: whether to try pairs of mistakes of which neither is known.
+        measured: the mistakes of other factors, slopes and buckets, which the results give.
+        refined: the mistakes of other frequencies, which were measured before and are measured anew.
     """
 
     with_rounding: bool
     with_pairs: bool
+    measured: tuple[Mistake, ...] = ()
+    refined: Iterable[Mistake] = ()
 
 
 def mistakes_to_try(
@@ -50,13 +68,19 @@ def mistakes_to_try(
         options: how far to search.
     """
     yield from known
+    yield from options.refined
     yield from (combine(POSITIONS_IN_FLOAT32, one) for one in known if POSITIONS_IN_FLOAT32.name not in one.name)
     of_the_end = list(mistakes_at_the_end(call, right))
-    single, encoding = list(mistakes_of_encoding(call.expected.encoding)), call.expected.encoding
+    encoding = call.expected.encoding
+    single = [*mistakes_of_encoding(encoding), *options.measured]
     if not isinstance(encoding, QueryEncoding):  # whose first factors may be 1, so that a missing one shows far away
         yield from of_the_end
     rounding = list(mistakes_of_rounding(call.expected.encoding)) if options.with_rounding else []
-    state = [*mistakes_of_state(call, earlier), *(mistakes_of_views() if call.is_strided else ())]
+    state = [
+        *mistakes_of_state(call, earlier),
+        *mistakes_of_growing(call, earlier),
+        *(mistakes_of_views() if call.is_strided else ()),
+    ]
     yield from (*single, *rounding, *state)
     if isinstance(encoding, QueryEncoding):
         yield from of_the_end

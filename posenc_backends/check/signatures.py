@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,10 +124,11 @@ def _rotated(candidate: Candidate, x: Float64s, *tables: Float64s) -> Float64s:
 
 
 def _applied(candidate: Candidate, x: Float64s, cos: Float64s, sin: Float64s) -> Float64s:
-    result = (candidate.apply or apply_tables)(x, cos, sin, candidate.encoding)
-    for outcome in candidate.outcomes:
-        result = outcome(x, result)
-    return result
+    return _with_outcomes(candidate, x, (candidate.apply or apply_tables)(x, cos, sin, candidate.encoding))
+
+
+def _with_outcomes(candidate: Candidate, x: Float64s, result: Float64s) -> Float64s:
+    return reduce(lambda so_far, outcome: outcome(x, so_far), candidate.outcomes, result)
 
 
 class Rotate(RotateQueriesAndKeys):
@@ -216,7 +217,7 @@ class Add(Signature):
         return [(*shape, self.encoding.dim)]
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        return (tokens[0] + candidate.tables()[0],)
+        return (_with_outcomes(candidate, tokens[0], tokens[0] + candidate.tables()[0]),)
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         return np.maximum(np.abs(results), 1)

@@ -507,4 +507,4 @@ def test_axes_of_another_frequency_are_no_arrangement(monkeypatch):
     monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.2)
     spec = MultimodalRotary(head_dim=16, layout="half", sections=(4, 2, 2))
     other = AxialRotary(head_dim=16, layout="half", axes_dims=(8, 4, 4))
-    assert check(rotation(other), spec, longest=32, takes=()).names == ("differs, cause unknown",)
+    assert check(rotation(other), spec, longest=32, takes=()).names == ("wrong frequencies",)

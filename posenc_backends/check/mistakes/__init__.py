@@ -8,6 +8,7 @@ from posenc_core.encodings import (
     Additive,
     AxialRotary,
     Encoding,
+    GridSinusoidal,
     MultimodalRotary,
     PoPE,
     QueryEncoding,
@@ -15,24 +16,26 @@ from posenc_core.encodings import (
 )
 from posenc_core.encodings.remapping import RemappedRotary
 
-from .additive import additive_mistakes
+from .additive import additive_mistakes, grid_mistakes
 from .application import mistakes_of_views
 from .axes import arrangement_mistakes
-from .base import Mistake, combine
+from .base import IMPOSSIBLE, Mistake, combine
 from .bias import bias_mistakes, mistakes_of_two_positions
 from .polar import polar_mistakes
-from .positions import mistakes_at_the_end, mistakes_of_state, position_mistakes
+from .positions import mistakes_at_the_end, mistakes_of_growing, mistakes_of_state, position_mistakes
 from .queries import query_mistakes
 from .remapping import remapping_mistakes
 from .rotary import rotary_mistakes
 from .rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 
 __all__ = [
+    "IMPOSSIBLE",
     "POSITIONS_IN_FLOAT32",
     "Mistake",
     "combine",
     "mistakes_at_the_end",
     "mistakes_of_encoding",
+    "mistakes_of_growing",
     "mistakes_of_rounding",
     "mistakes_of_state",
     "mistakes_of_views",
@@ -56,6 +59,8 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
     yield from map(_of_one_sequence, position_mistakes(encoding.num_axes))
     if isinstance(encoding, MultimodalRotary | AxialRotary):
         yield from arrangement_mistakes(encoding)
+    if isinstance(encoding, GridSinusoidal):
+        yield from grid_mistakes(encoding)
 
 
 def _of_one_sequence(mistake: Mistake) -> Mistake:

@@ -5,32 +5,114 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from posenc_core.encodings import Additive, Sinusoidal
+from posenc_core.encodings import Additive, GridSinusoidal, Learned, Sinusoidal, Timestep
+from posenc_core.encodings.additive.grid_sinusoidal import GridConvention
 from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 
-from ..candidates import Candidate, Tables
-from .base import Mistake, with_fields, with_tables
+from ..candidates import Candidate, Float64s, Outcome, SinesAndCosines, Tables
+from .base import BASES, Mistake, with_fields, with_tables
 
 
 def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
-    """Yield the mistakes in tables of this encoding."""
+    """Yield the mistakes in tables of this encoding, and in how they are added."""
     if isinstance(encoding, Sinusoidal):
-        for convention in CONVENTIONS:
-            if convention != encoding.convention:
-                description = f"the columns are those of convention {convention!r}"
-                yield Mistake("layout swapped", description, with_fields(convention=convention))
-        halves = encoding.convention not in ("interleaved", "column_index")
-        swap = with_tables(partial(_swap_cos_and_sin, halves=halves))
-        yield Mistake("cos and sin swapped", "cosines are where sines belong", swap)
-    base = next((field.default for field in fields(encoding) if field.name == "base"), None)
-    if isinstance(base, int | float) and getattr(encoding, "base", base) != base:
-        yield Mistake("base ignored", f"the base is {base:g}", with_fields(base=base))
+        yield from _sinusoidal_mistakes(encoding)
+    if isinstance(encoding, Timestep):
+        yield from _timestep_mistakes(encoding)
+    yield from _base_mistakes(encoding)
     if (encoding.angular_frequencies() != 0).any():
         yield Mistake("sign flipped", "sines have the opposite sign", _negate_positions)
+    if isinstance(encoding, Learned):
+        for step, words in ((2, "larger"), (-2, "smaller")):
+            description = f"rows are those of positions {words} by 2, as with rows for padding"
+            yield Mistake("wrong offset", description, partial(_move, step=step))
+    yield from _mistakes_of_adding(encoding)
+
+
+def grid_mistakes(encoding: GridSinusoidal) -> Iterator[Mistake]:
+    """Yield the mistakes in the columns of a grid."""
+    for convention in get_args(GridConvention):
+        if convention != encoding.convention:
+            description = f"the columns are those of convention {convention!r}"
+            yield Mistake("layout swapped", description, with_fields(convention=convention))
+
+
+def _base_mistakes(encoding: Additive) -> Iterator[Mistake]:
+    default = next((field.default for field in fields(encoding) if field.name == "base"), None)
+    if not isinstance(default, int | float):
+        return
+    for base in dict.fromkeys((default, *BASES)):
+        if base != getattr(encoding, "base", base):
+            name = "base ignored" if base == default else "wrong base"
+            yield Mistake(name, f"the base is {base:g}", with_fields(base=base))
+
+
+def _timestep_mistakes(encoding: Timestep) -> Iterator[Mistake]:
+    order = "cos_first" if encoding.order == "sin_first" else "sin_first"
+    yield Mistake("layout swapped", f"the order of the columns is {order!r}", with_fields(order=order))
+    for shift in (0.0, 1.0):
+        if shift != encoding.shift:
+            description = f"exponents are i / (h - {shift:g}), as with shift={shift:g}"
+            yield Mistake("wrong denominator", description, with_fields(shift=shift))
+    for scale in (1.0, 1000.0):
+        if scale != encoding.scale:
+            yield Mistake("wrong scale", f"times are multiplied by {scale:g}", with_fields(scale=scale))
+
+
+def _sinusoidal_mistakes(encoding: Sinusoidal) -> Iterator[Mistake]:
+    sines_first = ("concatenated", "tensor2tensor")
+    for convention in CONVENTIONS:
+        if convention != encoding.convention:
+            is_alike = {convention, encoding.convention} == {*sines_first} and encoding.dim % 2 == 0
+            words = "frequencies" if is_alike else "columns"
+            name = "wrong denominator" if is_alike else "layout swapped"
+            description = f"the {words} are those of convention {convention!r}"
+            yield Mistake(name, description, with_fields(convention=convention))
+    halves = encoding.convention not in ("interleaved", "column_index")
+    swap = with_tables(partial(_swap_cos_and_sin, halves=halves))
+    yield Mistake("cos and sin swapped", "cosines are where sines belong", swap)
+    if encoding.convention == "interleaved":
+        columns = np.arange(encoding.dim)
+        for words, exponents in (
+            ("column j has the exponent j / dim, so that sine and cosine differ", columns / encoding.dim),
+            ("column j has the exponent 2j / dim, so that sine and cosine differ", 2 * columns / encoding.dim),
+        ):
+            change = with_tables(SinesAndCosines(encoding.base**-exponents, columns % 2 == 1))
+            yield Mistake("wrong denominator", words, change)
+
+
+def _mistakes_of_adding(encoding: Additive) -> Iterator[Mistake]:
+    """Yield the mistakes of `x + rows`, which tables alone do not have."""
+    root = float(np.sqrt(encoding.dim))
+    scaled = f"tokens are multiplied by {root:.6g}, the root of the width"
+    outcomes: dict[tuple[str, str], Outcome] = {
+        ("not added", "the function returns its input"): lambda x, result: x,
+        ("multiplied instead of added", "tokens are multiplied by the rows"): lambda x, result: x * (result - x),
+        ("tokens scaled", scaled): lambda x, result: result + x * (root - 1),
+    }
+    for (name, description), outcome in outcomes.items():
+        yield Mistake(name, description, partial(_with_outcome, outcome=outcome))
+    description = "each row of the batch has the row of its number, as if the first axis were that of positions"
+    outcome = partial(_add_by_batch, encoding=encoding)
+    yield Mistake("batch taken for positions", description, partial(_with_outcome, outcome=outcome))
+
+
+def _with_outcome(candidate: Candidate, outcome: Outcome) -> list[Candidate]:
+    return [replace(candidate, outcomes=(*candidate.outcomes, outcome))]
+
+
+def _add_by_batch(x: Float64s, result: Float64s, *, encoding: Additive) -> Float64s:
+    if encoding.parameters() or encoding.num_axes > 1:
+        raise ValueError("There is no such row.")
+    return np.asarray(x + encoding.table(np.arange(len(x)))[:, None])
+
+
+def _move(candidate: Candidate, step: int) -> list[Candidate]:
+    return [replace(candidate, positions=candidate.positions + step)]
 
 
 def _negate_positions(candidate: Candidate) -> list[Candidate]:

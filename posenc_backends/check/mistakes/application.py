@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from posenc_core.analysis.precision import ROUNDED
 from posenc_core.rotation import channel_pairs
 
 from ..candidates import Apply, Candidate, Float64s, Outcome, Tables, apply_tables
-from .base import Mistake
+from .base import Mistake, combine
+
+NUDGE = 2.0**-22  # twice the error of a rotation in float32
 
 
 def application_mistakes(layout: str) -> Iterator[Mistake]:
@@ -30,6 +33,23 @@ def application_mistakes(layout: str) -> Iterator[Mistake]:
         yield Mistake(name, f"{description}, others are {others}", partial(_for_one_token, outcome=outcome))
         yield Mistake(name, f"only the first row of the batch is rotated, others are {others}", _with(outcome))
     yield Mistake("only the first head", "other heads are unchanged", _with(partial(_one_of, axis=1, is_kept=True)))
+    for words, row, only_odd in (("the last token of an odd length", -1, True), ("the first token", 0, False)):
+        change = partial(_all_but_one_token, row=row, only_odd=only_odd)
+        yield Mistake("one token not rotated", f"{words} is unchanged", change)
+    description = "both products with the sine are added, so that lengths of pairs change"
+    yield Mistake("minus sign missing", description, _applied(_apply_without_minus))
+    for words, later in (("first", 1), ("second", 0)):
+        description = f"the {words} channel of a pair is overwritten before the other is computed from it"
+        yield Mistake("overwritten before it is read", description, _applied(partial(_apply_in_place, later=later)))
+    description = "each head is rotated by its number, as if the axis of heads were that of positions"
+    yield Mistake("heads taken for positions", description, _applied(_apply_by_head))
+    description = "heads and positions are mixed up by a reshape that should be a transpose"
+    yield Mistake("axes mixed up by a reshape", description, _applied(_apply_reshaped), needs_all_rows=True)
+    for dtype in ("bfloat16", "float16"):
+        description = f"tokens are rounded to {dtype} before they are rotated"
+        tokens = Mistake(f"{dtype} tokens", description, _applied(partial(_apply_rounded, dtype=dtype)))
+        results = Mistake(f"{dtype} results", f"results are rounded to {dtype}", partial(_round_results, dtype=dtype))
+        yield from (tokens, results, combine(tokens, results))
 
 
 def mistakes_of_views() -> Iterator[Mistake]:
@@ -61,6 +81,72 @@ def _one_of(x: Float64s, rotated: Float64s, *, axis: int, is_kept: bool) -> Floa
     first = (slice(None),) * axis + (slice(1),)
     result[first] = rotated[first]
     return result
+
+
+def _all_but_one_token(candidate: Candidate, row: int, *, only_odd: bool) -> list[Candidate]:
+    if only_odd and candidate.positions.shape[-1] % 2 == 0:
+        return []
+    return _with(partial(_all_but, row=row))(candidate)
+
+
+def _all_but(x: Float64s, rotated: Float64s, *, row: int) -> Float64s:
+    result = rotated.copy()
+    result[..., row, :] = x[..., row, :]
+    return result
+
+
+def _applied(apply: Apply) -> Callable[[Candidate], list[Candidate]]:
+    return lambda candidate: [replace(candidate, apply=apply)] if candidate.apply is None else []
+
+
+def _products(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, minus: int) -> Float64s:
+    """Return the rotation, with this factor of the second product of the first channels."""
+    pairs, pairing, result = cos.shape[-1], encoding.pairing, x.copy()
+    first, second = channel_pairs(encoding.head_dim, pairs, pairing, pairing.split)
+    own, other = channel_pairs(encoding.head_dim, pairs, pairing, pairing.join)
+    result[..., own] = x[..., first] * cos + minus * x[..., second] * sin
+    result[..., other] = x[..., second] * cos + x[..., first] * sin
+    return result
+
+
+def _apply_without_minus(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
+    return _products(x, cos, sin, encoding, 1)
+
+
+def _apply_in_place(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, later: int) -> Float64s:
+    """Return the rotation whose later channel is computed from the earlier one after that was rotated."""
+    result = _products(x, cos, sin, encoding, -1)
+    first, second = channel_pairs(encoding.head_dim, cos.shape[-1], encoding.pairing, encoding.pairing.split)
+    if later:
+        result[..., second] = x[..., second] * cos + result[..., first] * sin
+    else:
+        result[..., first] = x[..., first] * cos - result[..., second] * sin
+    return result
+
+
+def _apply_by_head(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
+    cosines, sines = (table[:, None] for table in encoding.cos_sin(np.arange(x.shape[1])))
+    return apply_tables(x, cosines, sines, encoding)
+
+
+def _apply_reshaped(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
+    batch, heads, length, width = x.shape
+    read = x.reshape(batch, length, heads, width).swapaxes(1, 2)
+    return apply_tables(read, cos, sin, encoding).swapaxes(1, 2).reshape(x.shape)
+
+
+def _apply_rounded(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, dtype: str) -> Float64s:
+    return apply_tables(ROUNDED[dtype](x).astype(np.float64), cos, sin, encoding)
+
+
+def _round_results(candidate: Candidate, dtype: str) -> list[Candidate]:
+    """Return candidates that are rounded up and down where a number of float32 is near the middle of two."""
+    nudges = (1.0, 1 + NUDGE, 1 - NUDGE)
+    return [one for nudge in nudges for one in _with(partial(_rounded, dtype=dtype, nudge=nudge))(candidate)]
+
+
+def _rounded(x: Float64s, rotated: Float64s, *, dtype: str, nudge: float) -> Float64s:
+    return ROUNDED[dtype](rotated * nudge).astype(np.float64)
 
 
 def _twice(candidate: Candidate) -> list[Candidate]:

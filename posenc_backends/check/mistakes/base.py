@@ -9,8 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
+from posenc_core.encodings import Rotary
+from posenc_core.scaling import AttentionFactor
 
-from ..candidates import Candidate, Float64s, Tables
+from ..candidates import Candidate, Float64s, OfPositions, Tables
+
+BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
+
+IMPOSSIBLE = (TypeError, ValueError, IndexError, ArithmeticError)  # what a mistake that an encoding cannot have raises
 
 Change: TypeAlias = Callable[[Candidate], Iterable[Candidate]]
 
@@ -24,6 +30,8 @@ class Mistake(NamedTuple):
         change: from the right candidate to the wrong ones; if there are several, each column may match another one.
         is_state: whether an earlier call is to blame.
         is_of_the_end: whether only positions past some end are wrong.
+        needs_all_rows: whether a row depends on others, so that a call cannot be compared at a few rows.
+        is_measured: whether it has numbers that the results gave.
         refine: from the errors of each candidate in each column of a result that matches, the mistakes that may say
             more; None if there are none.
     """
@@ -33,13 +41,15 @@ class Mistake(NamedTuple):
     change: Change
     is_state: bool = False
     is_of_the_end: bool = False
+    needs_all_rows: bool = False
+    is_measured: bool = False
     refine: Callable[[list[Float64s]], Iterable[Mistake]] | None = None
 
     def candidates(self, right: Candidate) -> Iterator[Candidate]:
         """Yield the wrong candidates; none if the encoding cannot be wrong in this way."""
         try:
             yield from self.change(right)
-        except (TypeError, ValueError):
+        except IMPOSSIBLE:
             return
 
 
@@ -51,7 +61,13 @@ def combine(one: Mistake, other: Mistake) -> Mistake:
             yield from other.change(first)
 
     name, description = f"{one.name}, {other.name}", f"{one.description}, and {other.description}"
-    return Mistake(name, description, change, is_of_the_end=one.is_of_the_end or other.is_of_the_end)
+    return Mistake(
+        name,
+        description,
+        change,
+        is_of_the_end=one.is_of_the_end or other.is_of_the_end,
+        needs_all_rows=one.needs_all_rows or other.needs_all_rows,
+    )
 
 
 def with_fields(**fields: Any) -> Change:
@@ -59,9 +75,17 @@ def with_fields(**fields: Any) -> Change:
     return lambda candidate: [candidate.with_fields(**fields)]
 
 
-def with_tables(change: Callable[..., Tables]) -> Change:
+def with_tables(change: Callable[..., Tables] | OfPositions) -> Change:
     """Return a change of the tables."""
     return lambda candidate: [candidate.with_change(change)]
+
+
+def with_frequencies(name: str, description: str, encoding: Rotary, frequencies: Any) -> Mistake:
+    """Return the mistake of these frequencies, with the attention factor of the encoding."""
+    factor = encoding.attention_factor
+    scaling = None if factor == 1 else AttentionFactor(attention_factor=factor)
+    fields: dict[str, Any] = {"frequencies": tuple(map(float, frequencies)), "base": Rotary.base, "scaling": scaling}
+    return Mistake(name, description, with_fields(**fields))
 
 
 def of_rotary(mistake: Mistake) -> Mistake:
@@ -74,6 +98,12 @@ def of_rotary(mistake: Mistake) -> Mistake:
                 yield replace(one, encoding=replace(encoding, rotary=one.encoding))
 
     return mistake._replace(change=change)
+
+
+def rounded_tables(dtype: str) -> Change:
+    """Return a change of tables that are rounded to a dtype, once, or after they are rounded to float32."""
+    change = round_tables(dtype)
+    return lambda candidate: [candidate.with_change(change), candidate.unrounded.with_change(change)]
 
 
 def round_tables(dtype: str) -> Callable[..., Tables]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.bias import SIDES, SLOPE_ORDERS
-from posenc_core.encodings import Alibi, Encoding
+from posenc_core.encodings import Alibi, Encoding, T5Bias
 
 from ..candidates import Candidate, Tables
 from .base import Mistake, round_tables, with_fields, with_tables
@@ -22,7 +22,15 @@ def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
     """Yield the mistakes in biases of this encoding."""
     yield Mistake("sign flipped", "the bias has the opposite sign", with_tables(_negate))
     yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
+    description = "heads and pairs are mixed up by a reshape that should be a transpose"
+    yield Mistake("axes mixed up by a reshape", description, with_tables(_reshape))
+    yield Mistake("sign of offsets flipped", "offsets are query minus key, not key minus query", _negate_positions)
+    if isinstance(encoding, T5Bias):
+        for sides in SIDES:
+            yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
     if isinstance(encoding, Alibi):
+        description = "keys after a query have a bias of the opposite sign: distances keep their sign"
+        yield Mistake("signed distances", description, _sign_distances)
         for order in SLOPE_ORDERS:
             yield Mistake("slopes of another order", f"the slopes are those of {order!r}", with_fields(slopes=order))
         yield Mistake("max_bias ignored", "the slope of the last head is 2 ** -8", with_fields(max_bias=8))
@@ -50,6 +58,20 @@ def _negate(bias: Any) -> Tables:
     return (-bias,)
 
 
+def _reshape(bias: Any) -> Tables:
+    return (np.moveaxis(bias, -3, -1).reshape(bias.shape),)
+
+
+def _negate_positions(candidate: Candidate) -> list[Candidate]:
+    return [replace(candidate, positions=-candidate.positions)]
+
+
+def _sign_distances(candidate: Candidate) -> list[Candidate]:
+    queries, keys = np.split(candidate.positions, [candidate.num_queries])
+    sign = np.where(keys > queries[:, None], -1, 1)
+    return [candidate.with_fields(sides="both").with_change(lambda bias: (bias * sign,))]
+
+
 def _reverse_heads(bias: Any) -> Tables:
     return (bias[::-1],)
 
@@ -75,4 +97,5 @@ def _ignore_queries(candidate: Candidate) -> list[Candidate]:
 
 
 def _round_positions(candidate: Candidate, dtype: str) -> list[Candidate]:
-    return [replace(candidate, positions=ROUNDED[dtype](candidate.positions).astype(np.float64))]
+    rounded = ROUNDED[dtype](candidate.positions).astype(np.float64)
+    return [replace(candidate, positions=rounded)] if np.isfinite(rounded).all() else []

@@ -13,8 +13,8 @@ import numpy as np
 from posenc_core.encodings import PoPE, Rotary
 
 from ..candidates import Candidate, Float64s, Tables
-from .base import Change, Mistake, with_fields, with_tables
-from .rotary import BASES, identity, swap_cos_and_sin
+from .base import BASES, Change, Mistake, with_fields, with_tables
+from .rotary import identity, swap_cos_and_sin
 
 PERIOD = 2 * np.pi
 Magnitude = Callable[[Float64s], Float64s]

@@ -56,8 +56,8 @@ def mistakes_of_state(call: TestCall, earlier: list[TestCall]) -> Iterator[Mista
         if rows.tobytes() in seen or np.array_equal(rows, call.positions):
             continue
         seen.add(rows.tobytes())
-        same_shape = before.positions.shape == call.positions.shape
-        name = "offset ignored after the first call" if same_shape else "stale cache"
+        is_moved = before.positions.shape == call.positions.shape and call.name != "out of order"
+        name = "offset ignored after the first call" if is_moved else "stale cache"
         description = f"the rows are those of an earlier call, of positions {rows.flat[0]} … {rows.flat[-1]}"
         yield Mistake(name, description, partial(at_positions, positions=rows), is_state=True)
 
@@ -81,6 +81,22 @@ def mistakes_at_the_end(call: TestCall, right: list[TestCall]) -> Iterator[Mista
             description = f"positions are integers of {INTEGERS[length]}: {length} becomes {-length}"
             change = partial(_wrap, length=2 * length, shift=length)
             yield Mistake("positions wrapped", description, change, is_of_the_end=True)
+
+
+def mistakes_of_growing(call: TestCall, earlier: list[TestCall]) -> Iterator[Mistake]:
+    """Yield the mistake of rows that are added to a table and counted from 0, wherever earlier calls ended."""
+    if call.num_queries:
+        return
+    for end in sorted({int(before.positions.max()) + 1 for before in earlier if not before.num_queries}):
+        if end <= call.positions.max():
+            description = f"the rows from {end} on, by which a table grew, are counted from 0"
+            change = partial(_restart, length=end)
+            yield Mistake("table grown wrongly", description, change, is_of_the_end=True)
+
+
+def _restart(candidate: Candidate, length: int) -> list[Candidate]:
+    positions = candidate.positions
+    return at_positions(candidate, np.where(positions >= length, positions - length, positions))
 
 
 def _table_lengths(highest: int) -> Iterator[int]:

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from posenc_core.encodings import Rotary, RotaryEncoding
-from posenc_core.scaling import NTK, AttentionFactor, Linear, Llama3, YaRN
 
 from ..candidates import Tables
 from .application import application_mistakes
-from .base import Mistake, with_fields, with_tables
-
-BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
+from .base import BASES, Mistake, with_fields, with_frequencies, with_tables
+from .scaling import scaling_mistakes
 
 
 def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
@@ -39,10 +37,11 @@ def _frequency_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     if encoding.own is None:
         yield from _denominator_mistakes(encoding)
         yield from _base_mistakes(encoding)
+        yield from _unit_and_order_mistakes(encoding)
     if encoding.rotary_dim is not None:
         yield from _placement_mistakes(encoding)
     if encoding.scaling is not None:
-        yield from _scaling_mistakes(encoding)
+        yield from scaling_mistakes(encoding)
 
 
 def _factor_mistakes(factor: float) -> Iterator[Mistake]:
@@ -52,6 +51,12 @@ def _factor_mistakes(factor: float) -> Iterator[Mistake]:
         yield Mistake(f"{name} missing", description, with_tables(_multiply(1 / factor)))
         description = f"cosine and sine are multiplied by {factor:.6g} twice"
         yield Mistake(f"{name} squared", description, with_tables(_multiply(factor)))
+        for words, change in (
+            ("sine", lambda cos, sin: (cos, sin / factor)),
+            ("cosine", lambda cos, sin: (cos / factor, sin)),
+        ):
+            description = f"the {words} lacks the factor {factor:.6g}, the other table has it"
+            yield Mistake(f"{name} missing", description, with_tables(change))
     yield Mistake(f"{name} doubled", "cosine and sine are twice as large", with_tables(_multiply(2)))
 
 
@@ -70,13 +75,33 @@ def _denominator_mistakes(encoding: Rotary) -> Iterator[Mistake]:
         names = ("head_dim", "layout", "base", "scaling", "precision")  # and no sections, which count pairs that rotate
         whole = Rotary(**{field: getattr(encoding, field) for field in names})
         description = f"exponents are 2i / {head_dim} with `head_dim`, not 2i / {channels} with `rotary_dim`"
-        yield _with_frequencies(name, description, encoding, whole.frequencies()[: channels // 2])
+        yield with_frequencies(name, description, encoding, whole.frequencies()[: channels // 2])
     slowdown = encoding.frequencies() / replace(encoding, scaling=None).frequencies()
     for description, exponents in (
         (f"exponents are i / {channels}, not 2i / {channels}", i / channels),
         (f"exponents are i / {channels // 2 - 1}, from 0 to 1", i / max(channels // 2 - 1, 1)),
+        (f"exponents are 4i / {channels}, not 2i / {channels}", 4 * i / channels),
     ):
-        yield _with_frequencies(name, description, encoding, encoding.base**-exponents * slowdown)
+        yield with_frequencies(name, description, encoding, encoding.base**-exponents * slowdown)
+
+
+def _unit_and_order_mistakes(encoding: Rotary) -> Iterator[Mistake]:
+    """Yield frequencies in another unit, in another order, or with exponents of the opposite sign."""
+    right, name = encoding.frequencies(), "wrong unit of angles"
+    for description, factor in (
+        ("angles are multiplied by π / 180, as degrees are", np.pi / 180),
+        ("angles are multiplied by 180 / π: they are degrees", 180 / np.pi),
+        ("angles are multiplied by 2π, as turns are", 2 * np.pi),
+    ):
+        yield with_frequencies(name, description, encoding, right * factor)
+    if len(right) > 1:
+        yield with_frequencies("frequencies reversed", "the lowest frequency is the first", encoding, right[::-1])
+        slowdown = right / replace(encoding, scaling=None).frequencies()
+        exponents = np.arange(len(right)) / len(right)
+        description = "exponents have the opposite sign, so that frequencies grow"
+        yield with_frequencies("wrong exponent", description, encoding, encoding.base**exponents * slowdown)
+        description = "all exponents are 0, as of a division of integers"
+        yield with_frequencies("wrong exponent", description, encoding, slowdown)
 
 
 def _placement_mistakes(encoding: Rotary) -> Iterator[Mistake]:
@@ -86,47 +111,6 @@ def _placement_mistakes(encoding: Rotary) -> Iterator[Mistake]:
         if placement != encoding.placement:
             description = f"the channels that rotate are those of placement {placement!r}"
             yield Mistake("placement swapped", description, with_fields(placement=placement))
-
-
-def _scaling_mistakes(encoding: Rotary) -> Iterator[Mistake]:
-    """Yield scalings that are left out, or confused with others."""
-    scaling, plain = encoding.scaling, replace(encoding, scaling=None).frequencies()
-    name, scaled, pairs = type(scaling).__name__, encoding.frequencies(), encoding.rotary_channels // 2
-    yield Mistake("scaling ignored", f"{name} is left out", with_fields(scaling=None))
-    if encoding.attention_factor != 1:
-        description = f"{name} is left out, except for its attention factor"
-        yield _with_frequencies("scaling ignored", description, encoding, plain)
-    factor = getattr(scaling, "factor", None) or 1.0
-    if factor > 1:
-        description = "every frequency is divided by the same number"
-        yield Mistake("wrong scaling", f"{description}, {factor:g}", with_fields(scaling=Linear(factor=factor)))
-        if pairs > 1:
-            common = factor ** (2 * pairs / (2 * pairs - 2))
-            yield _with_frequencies("wrong scaling", f"{description}, {common:.4g}", encoding, plain / common)
-        description = f"the base is raised as in NTK by {factor:g}"
-        yield Mistake("wrong scaling", description, with_fields(scaling=NTK(factor=factor)))
-    if isinstance(scaling, YaRN):
-        reversed_ramp = plain + plain / factor - scaled
-        description = "the ramp is reversed: high frequencies are scaled"
-        yield _with_frequencies("wrong scaling", description, encoding, reversed_ramp)
-        unscaled = replace(encoding, scaling=None)
-        yield _with_frequencies("wrong scaling", f"{description}; the factor is missing", unscaled, reversed_ramp)
-        other = replace(scaling, truncate=not scaling.truncate)
-        description = f"the ramp is that of truncate={other.truncate}"
-        yield Mistake("truncate ignored", description, with_fields(scaling=other))
-    if isinstance(scaling, Llama3):
-        usual = Llama3(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)
-        if usual != scaling:
-            description = "the numbers are those of Llama 3.1, whatever the model's are"
-            yield Mistake("wrong scaling", description, with_fields(scaling=usual))
-
-
-def _with_frequencies(name: str, description: str, encoding: Rotary, frequencies: Any) -> Mistake:
-    """Return the mistake of these frequencies, with the attention factor of the encoding."""
-    factor = encoding.attention_factor
-    scaling = None if factor == 1 else AttentionFactor(attention_factor=factor)
-    fields: dict[str, Any] = {"frequencies": tuple(map(float, frequencies)), "base": Rotary.base, "scaling": scaling}
-    return Mistake(name, description, with_fields(**fields))
 
 
 def _reverse_heads(cos: Any, sin: Any) -> Tables:

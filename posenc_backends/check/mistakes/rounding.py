@@ -13,7 +13,7 @@ from posenc_core.encodings import Encoding, Rotary
 from posenc_core.encodings.remapping import RemappedRotary
 
 from ..candidates import EXACT, Arithmetic, Candidate, arithmetic_within, has_angles
-from .base import Mistake, combine, of_rotary, round_tables, with_fields, with_tables
+from .base import Mistake, combine, of_rotary, rounded_tables, with_fields
 from .positions import at_positions
 
 ROUNDED_PARTS = ("positions", "frequencies", "angles")
@@ -55,10 +55,13 @@ def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Ite
             yield Mistake(name, f"exponents of the base are rounded to {dtype}", rounded)
         name = f"{dtype} angles"
         yield rounding(name, f"angles are rounded to {dtype}", Arithmetic(positions=dtype, angles=dtype))
+        description = f"angles are rounded to {dtype}, positions are not"
+        for frequencies in (None, "float32"):
+            yield rounding(name, description, Arithmetic(frequencies=frequencies, angles=dtype))
         arithmetic = Arithmetic(positions=dtype, frequencies=dtype, angles=dtype)
         yield rounding(name, f"positions, frequencies and angles are rounded to {dtype}", arithmetic)
         description = f"cosine and sine are rounded to {dtype}"
-        yield Mistake(f"{dtype} tables", description, with_tables(round_tables(dtype)))
+        yield Mistake(f"{dtype} tables", description, rounded_tables(dtype))
 
 
 def _rounding_of(name: str, description: str, arithmetic: Arithmetic, *, with_powers: bool) -> Mistake:
