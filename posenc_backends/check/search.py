@@ -32,8 +32,11 @@ RARE = (
     "axes arranged in another order",
     "axes mixed up by a reshape",
     "heads taken for positions",
+    "minus sign missing",
+    "overwritten before it is read",
     "one token not rotated",
     *(f"{dtype} {what}" for dtype in ("bfloat16", "float16") for what in ("tokens", "results")),
+    *(f"{dtype} tokens, {dtype} results" for dtype in ("bfloat16", "float16")),
 )
 
 
