@@ -368,3 +368,11 @@ def test_an_equal_encoding_has_the_learned_frequencies_and_another_has_not():
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match="`seq_len` asks for other frequencies"):
         layer.rows(x, 0, None, -2, replace(encoding, base=500))
+
+
+@pytest.mark.parametrize("direction", ["forward", "inverse"])
+def test_tables_of_queries_of_xpos_are_their_rows(direction):
+    encoding = XPos(head_dim=8, layout="half", scale_base=8, direction=direction)
+    rows = encoding.rows(range(20))
+    for name, table in zip(("cos", "sin"), encoding.cos_sin(range(20)), strict=True):
+        np.testing.assert_array_equal(table, rows[name])
