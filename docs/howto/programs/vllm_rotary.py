@@ -51,4 +51,5 @@ class ExactRotaryEmbedding(RotaryEmbedding):
         )
         return q.view(query.shape), None if k is None else k.view(key.shape)
 
-    forward_cuda = forward_oot = forward_native
+    forward_cuda = forward_hip = forward_xpu = forward_native
+    forward_cpu = forward_oot = forward_native

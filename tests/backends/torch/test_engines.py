@@ -1,7 +1,8 @@
 """The examples of docs/howto/engines.md in the programs that they are for, or in what is recorded of these.
 
 vLLM installs on no machine without a GPU, and torchtitan needs Triton and older versions of packages that others need:
-small classes with their signatures stand for them here. The tests of torchtitan pass in torchtitan 0.3.0 as well.
+small classes with their signatures stand for them here. The tests of torchtitan pass in torchtitan 0.3.0 as well,
+without its dependencies but for tyro, docstring-parser and spmd-types.
 """
 
 import sys
@@ -39,7 +40,7 @@ def stand_in(monkeypatch, name, **members):
 
 
 def vllm_rotary_embedding():
-    """Return a class with the interface of vLLM's, as of December 2025.
+    """Return a class with the interface of vLLM's, as of 0.33.0.
 
     Source: `vllm/model_executor/custom_op.py` and `vllm/model_executor/layers/rotary_embedding/base.py`.
     """
@@ -59,8 +60,8 @@ def vllm_rotary_embedding():
 
             return decorate if _decorated_op_cls is None else decorate(_decorated_op_cls)
 
-        def forward(self, *given, **named):
-            return self.forward_native(*given, **named)  # on a GPU `forward_cuda`
+        def forward_oot(self, *given, **named):
+            return self.forward_native(*given, **named)
 
     class RotaryEmbedding(CustomOp):
         def __init__(self, head_size, rotary_dim, max_position_embeddings, base, is_neox_style, dtype):
@@ -75,15 +76,18 @@ def vllm_rotary_embedding():
             return torch.cat([angles.cos(), angles.sin()], -1)
 
         def forward_native(self, positions, query, key=None):
-            raise NotImplementedError
+            raise NotImplementedError("The table is cast to the dtype of the tokens here.")
+
+        forward_cuda = forward_hip = forward_xpu = forward_cpu = forward_native
 
     return RotaryEmbedding
 
 
+@pytest.mark.parametrize("platform", ["native", "cuda", "hip", "xpu", "cpu", "oot"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("rotary_dim", [16, 8])
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_vllm_rotates_by_exact_tables(monkeypatch, layout, rotary_dim, dtype):
+def test_vllm_rotates_by_exact_tables(monkeypatch, layout, rotary_dim, dtype, platform):
     original = vllm_rotary_embedding()
     stand_in(monkeypatch, "vllm.model_executor.layers.rotary_embedding", RotaryEmbedding=original)
     ours = load("vllm_rotary").ExactRotaryEmbedding
@@ -97,11 +101,12 @@ def test_vllm_rotates_by_exact_tables(monkeypatch, layout, rotary_dim, dtype):
     rotary = Rotary(head_dim=16, layout=layout, rotary_dim=rotary_dim)
     cos, sin = rotary.cos_sin(positions.numpy())
     tables = torch.from_numpy(cos)[:, None], torch.from_numpy(sin)[:, None]
-    for found, x in zip(layer(positions, query, key), (query, key), strict=True):
+    call = getattr(layer, f"forward_{platform}")  # vLLM calls that of its platform
+    for found, x in zip(call(positions, query, key), (query, key), strict=True):
         assert found.dtype == dtype
         torch.testing.assert_close(found, rotate(x.view(5, -1, 16), *tables, layout=layout).view(5, -1), rtol=0, atol=0)
-    alone, none = layer(positions[None], query)
-    torch.testing.assert_close(alone, layer(positions, query, key)[0], rtol=0, atol=0)
+    alone, none = call(positions[None], query)
+    torch.testing.assert_close(alone, call(positions, query, key)[0], rtol=0, atol=0)
     assert none is None
 
 
