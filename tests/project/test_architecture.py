@@ -47,6 +47,13 @@ def test_lines_of_code_leave_out_docstrings_comments_and_blanks():
     assert code_lines('x = 1; "not a docstring"\n') == 1
 
 
+def test_the_adapter_that_is_the_model_of_a_new_one_stays_thin():
+    from counting import code_lines, folder_of
+
+    sources = (folder_of("posenc_backends") / "mlx").rglob("*.py")
+    assert 100 < sum(code_lines(path.read_text(encoding="utf-8")) for path in sources) <= 320
+
+
 def test_bodies_are_as_long_as_what_follows_the_docstring():
     from counting import body_lengths
 
