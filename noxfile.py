@@ -388,9 +388,9 @@ def wheel(session: nox.Session) -> str:
     """Return the path of the project's wheel, which the first session of a run builds for all."""
     if not WHEELS:
         folder, required = session.cache_dir / "wheel", {"POSENC_BUILD_KERNEL": "required"}  # unless a session says so
-        pip = ("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir")
-        make = ("uv", "build", "--wheel", "--out-dir") if session.venv_backend == "uv" else pip
-        session.run_install(*make, str(folder), ".", env=required)
+        with_pip = ("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".")
+        with_uv = ("uv", "build", "--wheel", "--out-dir", str(folder))
+        session.run_install(*(with_uv if session.venv_backend == "uv" else with_pip), env=required)
         WHEELS.append(str(max(folder.glob("*.whl"), key=os.path.getmtime, default=".")))
     return WHEELS[0]
 

@@ -165,7 +165,7 @@ def random_calls(
         caller: the encoding, what the function takes, and the parameters.
         end: the first position that is not tested.
         dtypes: to test besides float32.
-        num_shapes: how often to draw sizes and a dtype anew; frameworks that compile for each shape take few.
+        num_shapes: how often to draw sizes and a dtype again; frameworks that compile for each shape take few.
         seed: of the draws.
     """
     each = -(-RANDOM_CALLS // num_shapes)

@@ -47,7 +47,7 @@ class SearchOptions(NamedTuple):
         with_rounding: whether to try low-precision arithmetic in all its variants.
         with_pairs: whether to try pairs of mistakes of which neither is known.
         measured: the mistakes of other factors, slopes and buckets, which the results give.
-        refined: the mistakes of other frequencies, which were measured before and are measured anew.
+        refined: the mistakes of other frequencies, which were measured before and are measured again.
     """
 
     with_rounding: bool
