@@ -292,5 +292,5 @@ def test_three_classes_of_a_name_like_the_one_that_is_unknown_are_named():
 
 
 def test_a_text_that_holds_more_than_numbers_is_refused_without_the_name_of_a_node():
-    with pytest.raises(ValueError, match=r"got 'Integer\(dim=x\)': malformed node or string on line 1\.$"):
-        parse("Integer(dim=x)")
+    with pytest.raises(ValueError, match=r"got 'Integer\(dim=x\.y\)': malformed node or string on line 1\.$"):
+        parse("Integer(dim=x.y)")
