@@ -68,6 +68,7 @@ def _name_of_call(framework: str) -> str:
     """Return the method by which the layers of a framework are called."""
     (node,) = (node for node in _tree(framework, "layers").body if getattr(node, "name", None) == "RotaryEmbedding")
     assigned = [target for part in node.body if isinstance(part, ast.Assign) for target in part.targets]
+    assigned += [part.target for part in node.body if isinstance(part, ast.AnnAssign)]
     return next(target.id for target in assigned if isinstance(target, ast.Name) and target.id in CALLS)
 
 

@@ -56,7 +56,7 @@ def mistakes_of_state(call: TestCall, earlier: list[TestCall]) -> Iterator[Mista
         if rows.tobytes() in seen or np.array_equal(rows, call.positions):
             continue
         seen.add(rows.tobytes())
-        is_moved = before.positions.shape == call.positions.shape and call.name != "out of order"
+        is_moved = before.positions.shape == call.positions.shape and before.name != "out of order"
         name = "offset ignored after the first call" if is_moved else "stale cache"
         description = f"the rows are those of an earlier call, of positions {rows.flat[0]} … {rows.flat[-1]}"
         yield Mistake(name, description, partial(at_positions, positions=rows), is_state=True)
