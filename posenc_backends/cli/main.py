@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -62,7 +63,8 @@ def sentence(error: Exception) -> str:
         return "the input is nested too deeply."
     if isinstance(error, OSError) and error.strerror is not None:
         name = "a file" if error.filename is None else f"`{error.filename}`"
-        return f"{name} cannot be read or written: {error.strerror}; name another, or free some space."
+        fix = "name another, or free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
+        return f"{name} cannot be read or written: {error.strerror}; {fix}."
     return str(error)
 
 

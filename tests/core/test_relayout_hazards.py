@@ -166,7 +166,7 @@ def test_a_limit_on_the_size_of_files_is_told(tmp_path):
         (RecursionError("maximum depth"), "the input is nested too deeply."),
         (
             FileNotFoundError(2, "No such file or directory", "no/x.png"),
-            "`no/x.png` cannot be read or written: No such file or directory; name another, or free some space.",
+            "`no/x.png` cannot be read or written: No such file or directory; name another.",
         ),
         (
             OSError(28, "No space left on device"),
