@@ -26,6 +26,7 @@ RARE = (
     "wrong scaling",
     "wrong unit of angles",
     "wrong exponent",
+    "wrong rotary_dim",
     "frequencies reversed",
     "positions reversed",
     "positions made whole",

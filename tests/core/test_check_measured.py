@@ -112,6 +112,17 @@ def test_a_mistake_in_a_rotation_is_named(function, names):
     assert (result.names, result.status) == (names, 1), result
 
 
+@pytest.mark.parametrize(("rotary_dim", "channels"), [(None, 8), (8, 4), (8, 12)])
+def test_another_share_of_the_channels_is_named(rotary_dim, channels):
+    def partial(x, positions):
+        tables = cos_sin(positions, 10000.0 ** (-np.arange(0, channels, 2) / channels))
+        return np.concatenate([half(x[..., :channels], *tables), x[..., channels:]], axis=-1)
+
+    result = check(partial, Rotary(head_dim=16, layout="half", rotary_dim=rotary_dim))
+    assert (result.names, result.status) == (("wrong rotary_dim",), 1), result
+    assert f"{channels} channels rotate, not {rotary_dim or 16}" in str(result)
+
+
 def test_a_measured_base_and_a_measured_factor_are_printed():
     assert "the base is 8000." in str(check(turning(8000.0 ** (-np.arange(8) / 8)), PLAIN))
     assert "cosine and sine are multiplied by 0.125." in str(check(turning(FREQUENCIES, 0.125), PLAIN))

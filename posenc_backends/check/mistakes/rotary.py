@@ -38,6 +38,7 @@ def _frequency_mistakes(encoding: Rotary) -> Iterator[Mistake]:
         yield from _denominator_mistakes(encoding)
         yield from _base_mistakes(encoding)
         yield from _unit_and_order_mistakes(encoding)
+        yield from _size_mistakes(encoding)
     if encoding.rotary_dim is not None:
         yield from _placement_mistakes(encoding)
     if encoding.scaling is not None:
@@ -102,6 +103,14 @@ def _unit_and_order_mistakes(encoding: Rotary) -> Iterator[Mistake]:
         yield with_frequencies("wrong exponent", description, encoding, encoding.base**exponents * slowdown)
         description = "all exponents are 0, as of a division of integers"
         yield with_frequencies("wrong exponent", description, encoding, slowdown)
+
+
+def _size_mistakes(encoding: Rotary) -> Iterator[Mistake]:
+    """Yield rotations of another share of the channels: an eighth, a quarter, a half or three quarters."""
+    for size in sorted({2 * (encoding.head_dim * eighths // 16) for eighths in (1, 2, 4, 6)}):
+        if 0 < size < encoding.head_dim and size != encoding.rotary_channels:
+            description = f"{size} channels rotate, not {encoding.rotary_channels}"
+            yield Mistake("wrong rotary_dim", description, with_fields(rotary_dim=size))
 
 
 def _placement_mistakes(encoding: Rotary) -> Iterator[Mistake]:
