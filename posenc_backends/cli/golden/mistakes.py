@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from posenc_backends.check.candidates import Candidate
 from posenc_backends.check.mistakes import Mistake, mistakes_of_encoding, mistakes_of_rounding
+from posenc_backends.check.mistakes.base import IMPOSSIBLE
 from posenc_backends.check.signatures import CosSin, RotateQueriesAndKeys, Table
 from posenc_core.encodings import Encoding, Rotary, Sinusoidal
 
@@ -37,7 +38,7 @@ def mistaken(name: str, golden_case: dict[str, Any]) -> Iterator[tuple[Mistake, 
         for candidate in mistake.candidates(right):
             try:
                 found = results(candidate, golden_case)
-            except (IndexError, TypeError, ValueError):  # a table of fewer pairs lacks columns of the case
+            except IMPOSSIBLE:  # such as a table of fewer pairs, which lacks columns of the case
                 continue
             differs = found.shape == wanted.shape and np.abs(found - wanted).max() > APART
             if differs and found.tobytes() not in seen:
