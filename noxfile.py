@@ -22,7 +22,7 @@ import nox
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "virtualenv"
 nox.options.error_on_missing_interpreters = True
-os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process would compile anew what it imports, tests too
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process compiles again what it imports, as well as tests
 
 SHARED = "uv|virtualenv"  # uv, where it is installed, downloads a file once for all environments
 PROJECT = nox.project.load_toml("pyproject.toml")

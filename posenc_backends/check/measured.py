@@ -72,6 +72,7 @@ def wrong_biases(signature: Signature, call: TestCall, results: tuple[Float64s, 
 
 
 def _wrong_buckets(call: TestCall, got: Float64s, right: Float64s) -> Iterator[Mistake]:
+    """Yield the mistake of the buckets whose rows of the table are nearest to the results."""
     table = np.asarray(call.expected.weights["table"])
     queries, keys = call.position_arguments
     offsets, place = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
@@ -116,7 +117,7 @@ def wrong_frequencies(
 
 
 def _can_be_measured(encoding: Any) -> bool:
-    """Whether each pair rotates by a frequency of its own along one axis."""
+    """Return whether each pair rotates by a frequency of its own along one axis."""
     is_rotary = isinstance(encoding, RotaryEncoding) and not isinstance(encoding, XPos)
     return is_rotary and not encoding.parameters() and encoding.table_heads is None
 

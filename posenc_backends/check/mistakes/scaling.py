@@ -58,11 +58,12 @@ def _at(encoding: Rotary, description: str, frequencies: Float64s) -> Mistake:
     """Return the mistake of these frequencies, which may be negative."""
     if (frequencies > 0).all():
         return with_frequencies(NAME, description, encoding, frequencies)
-    sign, kept = -1 if encoding.direction == "inverse" else 1, encoding.scaling
-    change = with_tables(AtFrequencies(sign * frequencies))
+    sign = -1 if encoding.direction == "inverse" else 1
+    changed = Mistake(NAME, description, with_tables(AtFrequencies(sign * frequencies)))
+    if encoding.scaling is not None:
+        return changed
     unscaled = Mistake(NAME, description, with_fields(scaling=None))
-    turned = Mistake(NAME, description, change)
-    return turned if kept is not None else combine(unscaled, turned)._replace(name=NAME, description=description)
+    return combine(unscaled, changed)._replace(name=NAME, description=description)
 
 
 def _other_scalings(encoding: Rotary, plain: Float64s, factor: float, pairs: int) -> Iterator[Mistake]:
