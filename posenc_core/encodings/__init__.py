@@ -10,8 +10,8 @@ from .additive.integer import Binary, Integer, Normalized
 from .additive.learned import Learned, LearnedSinusoidal
 from .additive.sinusoidal import Sine, Sinusoidal
 from .additive.timestep import Timestep
-from .at_positions import Placed
 from .base import Encoding, Parameter, Tabular
+from .placed import Placed
 from .query_scale import LearnedQueryScale, QueryEncoding, QueryScale
 from .remapping import DualChunk, LeakyReRoPE, RemappedRotary, ReRoPE, SelfExtend
 from .rotary.axial import AxialRotary
@@ -98,7 +98,7 @@ __all__ = [
 # Pickles of encodings name the module of a class. Those of version 0.1 name modules that have moved into folders since;
 # the classes are all here, and `Series`, which sinusoidal encodings keep, in `additive`.
 _FORMER = (
-    "alibi axial cope fire fourier grid_sinusoidal kerple learned learned_rotary learned_sinusoidal multimodal placed "
+    "alibi axial cope fire fourier grid_sinusoidal kerple learned learned_rotary learned_sinusoidal multimodal "
     "shaw sinusoidal swin t5 timestep transformer_xl xpos"
 )
 sys.modules.update({f"{__name__}.{name}": sys.modules[__name__] for name in _FORMER.split()})

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from .._array_api.namespace import Array
 from ..attention.attend import AttentionInputs, products
 from ..encodings import PoPE, RotaryEncoding
-from ..encodings.at_positions import apply_rows
+from ..encodings.placed import apply_rows
 
 Rows: TypeAlias = tuple[Array, Array]
 

@@ -32,7 +32,7 @@ from posenc_core import (
     causal,
 )
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings.at_positions import Placed
+from posenc_core.encodings.placed import Placed
 
 from .formulas import attended, slack
 from .test_dask import untouched

@@ -21,7 +21,7 @@ from posenc_core import (
     unrotate,
     valid_lengths,
 )
-from posenc_core.encodings.at_positions import Placed
+from posenc_core.encodings.placed import Placed
 
 from .formulas import UNIT, attended, rotated, slack
 

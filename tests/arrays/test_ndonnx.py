@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 
 from posenc_core import Alibi, Rotary, Sinusoidal, T5Bias, attend, rotate
-from posenc_core.encodings.at_positions import Placed
+from posenc_core.encodings.placed import Placed
 
 from .formulas import UNIT, attended, rotated, slack
 
