@@ -7,7 +7,7 @@ from posenc_backends import load
 from posenc_core import Alibi, T5Bias
 from posenc_core.attention.bias import sandwich_sums
 from posenc_core.attention.buckets import gather_by_head, index_by_offset, index_by_pair, t5_buckets, window_index
-from posenc_core.attention.perceptrons import log_coordinates
+from posenc_core.attention.coordinate_mlp import log_coordinates
 from posenc_core.layers.multi_head_attention import check_attention
 
 from ..errors import rejects

@@ -29,7 +29,7 @@ from posenc_core.analysis import compare_rope, curves, pairs, plots, precision
 from posenc_core.analysis.causes import causes
 from posenc_core.analysis.differences import difference
 from posenc_core.analysis.explain import explain
-from posenc_core.attention import bias, buckets, gates, perceptrons
+from posenc_core.attention import bias, buckets, coordinate_mlp, forgetting_gates
 from posenc_core.encodings import Parameter as Learned
 from posenc_core.encodings import notation
 from posenc_core.huggingface import diffusers, timm
@@ -107,10 +107,10 @@ CALLS = {
     bias.sandwich_sums: {"max_distance": 4, "dim": 4, "base": 10000},
     buckets.log_buckets: {"num_buckets": 4, "max_distance": 6},
     buckets.t5_buckets: {"num_buckets": 8, "max_distance": 16, "sides": "both"},
-    gates.decay_bias: {"log_gates": MATRIX[0], "scores": MATRIX},
-    gates.log_sigmoid: {"x": REALS},
-    gates.sums_to_last: {"x": REALS},
-    perceptrons.log_coordinates: {"size": 4, "trained_size": 2},
+    forgetting_gates.decay_bias: {"log_gates": MATRIX[0], "scores": MATRIX},
+    forgetting_gates.log_sigmoid: {"x": REALS},
+    forgetting_gates.sums_to_last: {"x": REALS},
+    coordinate_mlp.log_coordinates: {"size": 4, "trained_size": 2},
     buckets.window_index: {"height": 2, "width": 2, "prefix_tokens": 0},
     Learned: {"shape": (2, 4), "std": 1.0, "mean": 0.0, "start": None},
     notation.parse: {"text": "Sinusoidal(dim=4)"},

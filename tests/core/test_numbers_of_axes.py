@@ -31,7 +31,7 @@ from posenc_core import (
     valid_lengths,
 )
 from posenc_core.attention.bias import distances
-from posenc_core.attention.gates import decay_bias, sum_of_visible, sums_to_last
+from posenc_core.attention.forgetting_gates import decay_bias, sum_of_visible, sums_to_last
 from posenc_core.tables.angles import angles
 from posenc_core.tables.multi_axis import cos_sin_of_sums
 from posenc_core.tables.sincos import write_cos_sin

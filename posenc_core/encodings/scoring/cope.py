@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
-from ...attention.gates import sigmoid, sums_to_last
+from ...attention.forgetting_gates import sigmoid, sums_to_last
 from ...attention.relative import Positions, pick_columns
 from ...positions.sequences import arange_like
 from ..base import Parameter, Tables

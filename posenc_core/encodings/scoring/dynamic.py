@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..._array_api.checks import WIDEST, check_flag, check_integer
 from ..._array_api.namespace import Array, difference, namespace_of, paired
-from ...attention.perceptrons import layers_of
+from ...attention.coordinate_mlp import layers_of
 from ...positions.sequences import LIMIT
 from ..base import Parameter, Tables
 from .base import PositionScoring

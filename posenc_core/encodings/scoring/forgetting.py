@@ -9,7 +9,7 @@ from typing import Any
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.gates import decay_bias, log_sigmoid, sum_of_visible
+from ...attention.forgetting_gates import decay_bias, log_sigmoid, sum_of_visible
 from ...attention.relative import Positions
 from ..base import Parameter, Tables
 from .base import ContentScoring, Pairs

@@ -11,8 +11,8 @@ import numpy as np
 from ..._array_api.checks import WIDEST, check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index
-from ...attention.gates import sigmoid
-from ...attention.perceptrons import log_coordinates
+from ...attention.coordinate_mlp import log_coordinates
+from ...attention.forgetting_gates import sigmoid
 from ..base import Parameter, Tables
 from .base import PositionScoring
 

@@ -12,7 +12,7 @@ from .._array_api.checks import check_integer
 from .._array_api.namespace import Array, namespace_of
 from ..tables._fixed_point import VALUE_BITS, high_precision, nearest_float32
 from .buckets import check_window
-from .gates import sigmoid
+from .forgetting_gates import sigmoid
 
 
 def log_coordinates(size: int, *, trained_size: int | None = None) -> npt.NDArray[np.float32]:
