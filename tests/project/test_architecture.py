@@ -61,7 +61,7 @@ def test_bodies_are_as_long_as_what_follows_the_docstring():
 
 
 def test_functions_of_ours_are_counted_and_others_beside():
-    from call_path import passed
+    from call_path import count_calls
 
     def call():
         return [sequence(number) for number in range(2)]
@@ -69,11 +69,11 @@ def test_functions_of_ours_are_counted_and_others_beside():
     def generated():
         yield from (1, 2, 3)
 
-    found = passed(call)
+    found = count_calls(call)
     assert found["functions"] >= 1
     assert found["calls"] == sum(found["calls by file"].values()) < found["calls, all packages"]
     assert found["files"] == len(found["calls by file"]) <= found["changes of file"] + 1
-    assert passed(lambda: list(generated())) == {
+    assert count_calls(lambda: list(generated())) == {
         "calls": 0,
         "calls, all packages": 2,
         "functions": 0,
