@@ -6,18 +6,18 @@ require("torch", install="posenc[torch]")
 
 import sys
 
-from . import kernel, layers, namespace
+from . import huggingface, layers, namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
-from .huggingface import rotation
 from .huggingface.rotation import apply_rotary_transformers, rotary_kernel
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
-from .on_import import import_after
-from .rotary import apply_rotary
+from .rotation import kernel
+from .rotation.apply_rotary import apply_rotary
+from .rotation.on_import import import_after
 
-import_after("torch._dynamo", f"{__name__}.traced")  # loading the compiler takes a second
+import_after("torch._dynamo", f"{__name__}.rotation.dynamo")  # loading the compiler takes a second
 sys.modules[f"{__name__}.attention"] = layers  # whole modules that version 0.1 saved name it
-sys.modules[f"{__name__}.transformers"] = rotation  # its name before `huggingface`
+sys.modules[f"{__name__}.transformers"] = huggingface.rotation  # its name before `huggingface`
 
 __all__ = [
     "AttentionBias",

@@ -16,9 +16,10 @@ from torch.autograd import forward_ad
 from posenc_core import register_namespace
 from posenc_core.layers import Backend
 
-from . import gpu, namespace, onnx
+from . import namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
-from .rotation import RotationSpec, Rows
+from .rotation import gpu
+from .rotation.spec import RotationSpec, Rows
 
 register_namespace(Tensor, namespace)
 register_namespace(nn.Parameter, namespace)  # found without a loop that `torch.compile` would trace

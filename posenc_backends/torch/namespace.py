@@ -43,8 +43,8 @@ from torch import (  # noqa: F401
 from torch.compiler import is_exporting
 from torch.utils.checkpoint import checkpoint
 
-from .compiled import JoinWords, SplitWords, are_words_best, is_specialized  # noqa: F401
 from .distributed import PLAIN
+from .rotation.compiled import JoinWords, SplitWords, are_words_best, is_specialized  # noqa: F401
 
 
 def concat(arrays: Sequence[torch.Tensor], /, *, axis: int) -> torch.Tensor:

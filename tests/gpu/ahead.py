@@ -14,7 +14,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from posenc_backends.torch.triton_kernel import rotate_kernel
+from posenc_backends.torch.rotation.triton_kernel import rotate_kernel
 
 HOPPER, AMPERE, TURING = (GPUTarget("cuda", level, 32) for level in (90, 80, 75))
 TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}

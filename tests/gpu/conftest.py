@@ -2,7 +2,7 @@
 
 import pytest
 
-from posenc_backends.torch import gpu
+from posenc_backends.torch.rotation import gpu
 
 
 @pytest.fixture
@@ -10,7 +10,7 @@ def launches(monkeypatch):
     """A list with the number of tensors of each launch so far, 1 or 2."""
     if not gpu.HAS_TRITON:
         pytest.fail("These tests need Triton: run `nox -s gpu`.")
-    from posenc_backends.torch import triton_kernel
+    from posenc_backends.torch.rotation import triton_kernel
 
     launch, counted = triton_kernel.launch, []
 

@@ -8,8 +8,9 @@ import torch
 
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.checks import tables
-from posenc_backends.torch import RotaryEmbedding, apply_rotary, gpu
+from posenc_backends.torch import RotaryEmbedding, apply_rotary
 from posenc_backends.torch import backend as arrays
+from posenc_backends.torch.rotation import gpu
 from posenc_core import AxialRotary, LearnedRotary, MultimodalRotary, Rotary, XPos, rotate, unrotate
 from posenc_core.encodings import Encoding
 

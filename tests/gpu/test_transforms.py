@@ -5,7 +5,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.func import grad, hessian, jacfwd, jvp, vmap
 
-from posenc_backends.torch import apply_rotary, gpu
+from posenc_backends.torch import apply_rotary
+from posenc_backends.torch.rotation import gpu
 
 from . import expected
 

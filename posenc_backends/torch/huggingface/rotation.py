@@ -14,7 +14,7 @@ from posenc_core._array_api.checks import check_known
 from posenc_core.rotation import Layout, rotate
 
 from ..backend import is_traced
-from ..rotary import apply_rotary
+from ..rotation.apply_rotary import apply_rotary
 
 Columns: TypeAlias = Literal["half", "interleaved", "pairs"]
 COLUMNS: tuple[Columns, ...] = ("half", "interleaved", "pairs")

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
-from posenc_backends.torch import RotaryEmbedding, compiled, operator
+from posenc_backends.torch import RotaryEmbedding
+from posenc_backends.torch.rotation import compiled, custom_op
 from posenc_core import LearnedRotary, Rotary, rotate
 from posenc_core.rotation import pairing_of, rotate_pairs
 
@@ -119,7 +120,7 @@ def test_lengths_may_be_dynamic():
 
 @pytest.fixture
 def everything_is_large(monkeypatch):
-    monkeypatch.setattr(operator, "LARGE", 0)
+    monkeypatch.setattr(custom_op, "LARGE", 0)
 
 
 TRANSFORMS = {

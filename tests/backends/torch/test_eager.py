@@ -7,7 +7,8 @@ import torch
 from torch.func import hessian, jvp, vmap
 
 from posenc_backends._kernels import library
-from posenc_backends.torch import RotaryEmbedding, apply_rotary, eager
+from posenc_backends.torch import RotaryEmbedding, apply_rotary
+from posenc_backends.torch.rotation import without_kernel
 from posenc_core import Rotary, rotate, unrotate
 from posenc_core.rotation import pairing_of, rotate_checked, rotate_reference
 
@@ -33,8 +34,10 @@ def parts(monkeypatch):
     found = []
     monkeypatch.setattr(library, "LIBRARY", None)
     for name in ("_rotate_halves", "_rotate_neighbours"):
-        rotated = getattr(eager, name)
-        monkeypatch.setattr(eager, name, lambda x, *rest, rotated=rotated: found.append(x) or rotated(x, *rest))
+        rotated = getattr(without_kernel, name)
+        monkeypatch.setattr(
+            without_kernel, name, lambda x, *rest, rotated=rotated: found.append(x) or rotated(x, *rest)
+        )
     return found
 
 
@@ -62,8 +65,8 @@ def assert_bits(found, wanted):
 
 def set_part(monkeypatch, size):
     """Set the largest part; rotations that are kept were made for another."""
-    monkeypatch.setattr(eager, "PART", size)
-    eager._rotation.cache_clear()
+    monkeypatch.setattr(without_kernel, "PART", size)
+    without_kernel._rotation.cache_clear()
 
 
 @pytest.mark.parametrize(("layout", "placement"), [*product(LAYOUTS, ("lead", "trail"))])
@@ -118,7 +121,7 @@ def test_other_pairings_are_left_to_the_formula(parts, options):
 def test_products_of_leftover_channels_are_not_trusted(parts):
     """Rows of no multiple of 16 pairs have leftovers, which some machines multiply and add without rounding between."""
     for pairs in (1, 8, 24, 40):
-        assert not eager._rounds_products(tokens(2, 2 * pairs), pairs, torch.float32)
+        assert not without_kernel._rounds_products(tokens(2, 2 * pairs), pairs, torch.float32)
 
 
 def test_empty_tokens_and_tables():

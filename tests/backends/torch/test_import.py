@@ -40,4 +40,4 @@ def test_import_and_eager_calls_load_no_compiler():
 @pytest.mark.parametrize("first", ["torch._dynamo", "posenc_backends.torch"])
 def test_code_that_is_compiled_has_our_substitutes_whichever_is_imported_first(first):
     modules = modules_after(f"import torch, {first}, torch._dynamo, posenc_backends.torch")
-    assert "posenc_backends.torch.traced" in modules
+    assert "posenc_backends.torch.rotation.dynamo" in modules

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from posenc_backends.torch import RotaryEmbedding, apply_rotary, gpu
+from posenc_backends.torch import RotaryEmbedding, apply_rotary
+from posenc_backends.torch.rotation import gpu
 from posenc_core import Rotary
 
 from .. import expected

@@ -13,15 +13,15 @@ from posenc_core._array_api.checks import check_alike, write
 from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked
 
-from . import eager, gpu
+from . import gpu, without_kernel
 from .compiled import is_eager, rotate_few_by_rows
-from .operator import rotate_large
+from .custom_op import rotate_large
 
 CONTIGUOUS = torch.contiguous_format
 
 
 def _memory(x: Any) -> Memory | None:
-    at = eager.address(x)
+    at = without_kernel.address(x)
     return (at, (x.shape, x.stride())) if at else None
 
 
@@ -104,14 +104,14 @@ cpu: CpuKernel = CpuKernel(
 
 def _rotate_by_operators(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
     """Rotate where the library is missing; return None for what the formula does."""
-    at = eager.address(cos), eager.address(sin)
-    if not (eager.address(x) and at[0] and at[1]):
+    at = without_kernel.address(cos), without_kernel.address(sin)
+    if not (without_kernel.address(x) and at[0] and at[1]):
         return None
     if (x.requires_grad or cos.requires_grad or sin.requires_grad) and torch.is_grad_enabled():
         return cpu.with_gradient(x, cos, sin, pairing, out)
     if out is not None:
         check_alike("out", out, x)
-    rotated = eager.rotate(x, cos, sin, at, pairing)
+    rotated = without_kernel.rotate(x, cos, sin, at, pairing)
     return rotated if out is None or rotated is None else write("out", out, rotated)
 
 
@@ -119,14 +119,14 @@ def _rotate_rows_by_operators(
     q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
 ) -> Any:
     """Rotate queries, or queries and keys, by rows of tables, where the library is missing."""
-    at = eager.address(cos), eager.address(sin)
-    if not (eager.address(q) and (k is None or eager.address(k)) and at[0] and at[1]):
+    at = without_kernel.address(cos), without_kernel.address(sin)
+    if not (without_kernel.address(q) and (k is None or without_kernel.address(k)) and at[0] and at[1]):
         return None
     tokens = (q,) if k is None else (q, k)
     if not 0 <= rows[0] <= cos.shape[0] - rows[1]:
         return None
     if not _is_followed(*tokens, cos, sin):
-        return eager.rotate_rows(tokens, cos, sin, at, rows, pairing)
+        return without_kernel.rotate_rows(tokens, cos, sin, at, rows, pairing)
     fit = cos.dtype is sin.dtype is torch.float32 and q.dtype in cpu.in_float32 and tokens[-1].dtype in cpu.in_float32
     if not fit or not cpu.is_differentiable(q, k, cos, sin):
         return None

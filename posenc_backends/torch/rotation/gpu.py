@@ -14,9 +14,9 @@ from torch.compiler import is_exporting
 from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
+from ..distributed import PLAIN
 from .compiled import is_eager, is_transformed
-from .distributed import PLAIN
-from .rotation import RotationSpec, Rows, aligned_rows
+from .spec import RotationSpec, Rows, aligned_rows
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None

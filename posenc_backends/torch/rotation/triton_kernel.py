@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .rotation import RotationSpec, Rows
+from .spec import RotationSpec, Rows
 
 PAIRS_OF_A_PROGRAM = 2048  # 16 for each thread of four warps
 HEADS_OF_A_PROGRAM = 4  # which share the rows that it has read, where a sequence is long enough for all programs

@@ -46,7 +46,7 @@ def is_eager() -> bool:
 
 def is_transformed() -> bool:
     """Return whether `torch.func` or forward mode transforms the code that is being compiled."""
-    from . import marked
+    from .. import marked
 
     return marked.is_transformed()
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc_core.rotation import Pairing, Sizes, check_sizes, pair_slices
 
-from .distributed import PLAIN
+from ..distributed import PLAIN
 
 FEW = 1 << 12  # bytes of the rows of a table: those of one token, or of few
 PART = 1 << 17  # numbers in a part, for each thread: its intermediate results stay in the L2 cache of a core

@@ -17,7 +17,7 @@ from posenc_core.layers.inputs import batch_size, check_positions, sequence_axis
 from posenc_core.rotation import Layout, Pairing, Placement, pairing_of, rotate_checked
 
 from . import gpu
-from .rotation import RotationSpec, Rows, aligned_rows
+from .spec import RotationSpec, Rows, aligned_rows
 
 INTEGERS = (torch.int32, torch.int64)
 
