@@ -56,6 +56,11 @@ def alibi_slopes(num_heads: int, *, order: SlopeOrder = "press", max_bias: float
     num_heads = check_integer("num_heads", num_heads, maximum=WIDEST)
     check_known("order", order, SLOPE_ORDERS)
     check_number("max_bias", max_bias, above=0)
+    return alibi_slopes_checked(num_heads, order, max_bias)
+
+
+def alibi_slopes_checked(num_heads: int, order: SlopeOrder, max_bias: float) -> npt.NDArray[np.float32]:
+    """Return `alibi_slopes` of checked arguments."""
     whole = num_heads if order == "geometric" else 2 ** (num_heads.bit_length() - 1)
     steps = [Fraction(i, whole) for i in range(1, whole + 1)]
     steps += [Fraction(i, 2 * whole) for i in range(1, 2 * whole, 2)][: num_heads - whole]
@@ -91,6 +96,11 @@ def sandwich_sums(max_distance: int, *, dim: int = 128, base: float = 10000) -> 
     max_distance = check_integer("max_distance", max_distance, maximum=FARTHEST_SANDWICH)
     dim = check_integer("dim", check_even("dim", dim), maximum=WIDEST_SANDWICH)
     check_number("base", base, above=1)
+    return sandwich_sums_checked(max_distance, dim, base)
+
+
+def sandwich_sums_checked(max_distance: int, dim: int, base: float) -> npt.NDArray[np.float32]:
+    """Return `sandwich_sums` of checked arguments."""
     sums = cosine_sums(np.arange(max_distance + 1), geometric(dim, base=base, count=dim // 2 + 1)[1:])
     return np.concatenate([sums[:0:-1], sums])
 
@@ -115,6 +125,11 @@ def distances(query_positions: Array, key_positions: Array, *, sides: Sides = "b
     check_libraries(query_positions, key_positions=key_positions)
     check_rows("key_positions", key_positions, "query_positions", query_positions)
     check_known("sides", sides, SIDES)
+    return distances_checked(query_positions, key_positions, sides)
+
+
+def distances_checked(query_positions: Array, key_positions: Array, sides: Sides) -> Array:
+    """Return `distances` between checked positions."""
     far = distance_of(*paired(query_positions, key_positions), sides=sides)
     return namespace_of(far).expand_dims(far, axis=-3)
 
@@ -136,6 +151,11 @@ def per_head(x: Array) -> Array:
         TypeError: if `x` is not an array of numbers.
     """
     check_numbers("x", x)
+    return per_head_checked(x)
+
+
+def per_head_checked(x: Array) -> Array:
+    """Return `per_head` of an array of numbers."""
     xp = namespace_of(x)
     return xp.expand_dims(xp.expand_dims(x, axis=-1), axis=-1)
 
@@ -159,6 +179,11 @@ def linear_bias(slope: Array, distance: Array) -> Array:
     array([-0. , -1.5])
     """
     _check_terms(distance, slope=slope)
+    return linear_bias_checked(slope, distance)
+
+
+def linear_bias_checked(slope: Array, distance: Array) -> Array:
+    """Return `linear_bias` of checked terms."""
     return -slope * distance
 
 
@@ -171,6 +196,11 @@ def logarithmic_bias(size: Array, rate: Array, distance: Array) -> Array:
     array([-0.    , -1.3863])
     """
     _check_terms(distance, size=size, rate=rate)
+    return logarithmic_bias_checked(size, rate, distance)
+
+
+def logarithmic_bias_checked(size: Array, rate: Array, distance: Array) -> Array:
+    """Return `logarithmic_bias` of checked terms."""
     return -size * namespace_of(distance).log(rate * distance + 1)
 
 
@@ -185,6 +215,11 @@ def power_bias(size: Array, exponent: Array, distance: Array) -> Array:
     array([-0., -2., -4.])
     """
     _check_terms(distance, size=size, exponent=exponent)
+    return power_bias_checked(size, exponent, distance)
+
+
+def power_bias_checked(size: Array, exponent: Array, distance: Array) -> Array:
+    """Return `power_bias` of checked terms."""
     xp = namespace_of(distance)
     away = distance > 0
     logarithms = xp.log(xp.where(away, distance, xp.ones_like(distance)))

@@ -34,6 +34,11 @@ def t5_buckets(num_buckets: int, max_distance: int, *, sides: str = "both") -> I
     array([3, 3, 3, 3, 3, 2, 2, 1, 0, 5, 6, 6, 7, 7, 7, 7, 7], dtype=int32)
     """
     num_buckets, max_distance = check_buckets(num_buckets, max_distance, sides)
+    return t5_buckets_checked(num_buckets, max_distance, sides)
+
+
+def t5_buckets_checked(num_buckets: int, max_distance: int, sides: str) -> Integers:
+    """Return `t5_buckets` of checked arguments."""
     per_side = num_buckets // 2 if sides == "both" else num_buckets
     away = np.searchsorted(_starts(per_side, max_distance), np.arange(1, max_distance + 1), side="right")
     after = away + per_side if sides == "both" else np.zeros_like(away)
@@ -98,6 +103,11 @@ def log_buckets(num_buckets: int, max_distance: int) -> Integers:
     array([0, 1, 2, 3, 3, 3, 4], dtype=int32)
     """
     num_buckets, max_distance = check_log_buckets(num_buckets, max_distance)
+    return log_buckets_checked(num_buckets, max_distance)
+
+
+def log_buckets_checked(num_buckets: int, max_distance: int) -> Integers:
+    """Return `log_buckets` of checked arguments."""
     half, last = num_buckets // 2, max_distance - 1
     # bucket half + t ends at the largest distance d with (d / half) ** (half - 1) <= (last / half) ** t
     ends = [*range(half)] + [_largest_root(last**t * half ** (half - 1 - t), half - 1) for t in range(half)]
@@ -148,6 +158,11 @@ def window_index(height: int, width: int, *, prefix_tokens: int = 0) -> Integers
     height, width = check_integer("height", height), check_integer("width", width)
     prefix_tokens = check_integer("prefix_tokens", prefix_tokens, minimum=0, maximum=1)
     check_window("`height` × `width`", height, width)
+    return window_index_checked(height, width, prefix_tokens)
+
+
+def window_index_checked(height: int, width: int, prefix_tokens: int = 0) -> Integers:
+    """Return `window_index` of a checked window."""
     rows, columns = np.indices((height, width)).reshape(2, -1)
     down, right = (cells[:, None] - cells for cells in (rows, columns))
     between = (down + height - 1) * (2 * width - 1) + right + width - 1

@@ -35,7 +35,12 @@ def log_coordinates(size: int, *, trained_size: int | None = None) -> npt.NDArra
     """
     size = check_integer("size", size)
     check_window("`size`", 1, size)
-    last = size - 1 if trained_size is None else check_integer("trained_size", trained_size) - 1
+    return log_coordinates_checked(size, size if trained_size is None else check_integer("trained_size", trained_size))
+
+
+def log_coordinates_checked(size: int, trained_size: int) -> npt.NDArray[np.float32]:
+    """Return `log_coordinates` of checked sizes."""
+    last = trained_size - 1
     with high_precision(50):
         third = 1 / (3 * Decimal(2).ln())
         logarithms = [(1 + Decimal(8 * offset) / last).ln() * third if last else Decimal(0) for offset in range(size)]

@@ -31,6 +31,11 @@ def log_sigmoid(x: Array) -> Array:
     array([-6.931e-01, -1.000e+03])
     """
     check_floating("x", x)
+    return log_sigmoid_checked(x)
+
+
+def log_sigmoid_checked(x: Array) -> Array:
+    """Return `log_sigmoid` of a floating-point array."""
     xp = namespace_of(x)
     return xp.minimum(x, xp.zeros_like(x)) - xp.log1p(xp.exp(-xp.abs(x)))
 
@@ -49,6 +54,11 @@ def sums_to_last(x: Array) -> Array:
     """
     check_floating("x", x)
     check_rank("x", x, minimum=1, axes="(..., keys)")
+    return sums_to_last_checked(x)
+
+
+def sums_to_last_checked(x: Array) -> Array:
+    """Return `sums_to_last` of a floating-point array, `(..., keys)`."""
     xp, keys = namespace_of(x), shape_of(x)[-1]
     backwards = -arange_like(keys, like=x) + (keys - 1)
     return xp.take(xp.cumulative_sum(xp.take(x, backwards, axis=-1), axis=-1), backwards, axis=-1)
@@ -72,9 +82,15 @@ def decay_bias(log_gates: Array, scores: Array) -> Array:
     array([[-2.,  0.,  0.],
            [-6., -4.,  0.]])
     """
-    visible = _of_visible(log_gates, scores)
+    _check_gates(log_gates, scores)
+    return decay_bias_checked(log_gates, scores)
+
+
+def decay_bias_checked(log_gates: Array, scores: Array) -> Array:
+    """Return `decay_bias` of checked arrays."""
+    visible = _visible_gates(log_gates, scores)
     xp = namespace_of(visible)
-    return xp.concat([sums_to_last(visible)[..., 1:], xp.zeros_like(visible)[..., :1]], axis=-1)
+    return xp.concat([sums_to_last_checked(visible)[..., 1:], xp.zeros_like(visible)[..., :1]], axis=-1)
 
 
 def sum_of_visible(log_gates: Array, scores: Array) -> Array:
@@ -90,16 +106,26 @@ def sum_of_visible(log_gates: Array, scores: Array) -> Array:
     array([[-3.],
            [-7.]])
     """
-    return sums_to_last(_of_visible(log_gates, scores))[..., :1]
+    _check_gates(log_gates, scores)
+    return sum_of_visible_checked(log_gates, scores)
 
 
-def _of_visible(log_gates: Array, scores: Array) -> Array:
-    """Return the gates of each query's visible keys, and 0 for hidden ones, in the shape of `scores`."""
+def sum_of_visible_checked(log_gates: Array, scores: Array) -> Array:
+    """Return `sum_of_visible` of checked arrays."""
+    return sums_to_last_checked(_visible_gates(log_gates, scores))[..., :1]
+
+
+def _check_gates(log_gates: Array, scores: Array) -> None:
+    """Raise unless `log_gates` are floating-point numbers for the keys of `scores`."""
     check_floating("log_gates", log_gates)
     check_floating("scores", scores)
     check_rank("log_gates", log_gates, minimum=1, axes="(..., heads, keys)")
     check_rank("scores", scores, minimum=2, axes="(..., heads, queries, keys)")
+    check_meet("log_gates", namespace_of(log_gates).expand_dims(log_gates, axis=-2), "scores", scores)
+
+
+def _visible_gates(log_gates: Array, scores: Array) -> Array:
+    """Return the gates of each query's visible keys, and 0 for hidden ones, in the shape of `scores`."""
     xp = namespace_of(scores)
-    zeros, of_queries = xp.zeros_like(scores), xp.expand_dims(log_gates, axis=-2)
-    check_meet("log_gates", of_queries, "scores", scores)
-    return xp.where(scores > xp.full_like(scores, -float("inf")), of_queries + zeros, zeros)
+    zeros = xp.zeros_like(scores)
+    return xp.where(scores > xp.full_like(scores, -float("inf")), xp.expand_dims(log_gates, axis=-2) + zeros, zeros)

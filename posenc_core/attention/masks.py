@@ -23,7 +23,14 @@ def causal(query_positions: Array, key_positions: Array) -> Any:
     array([[ True, False, False],
            [ True,  True, False]])
     """
-    visible = _compared(operator.ge, ("query_positions", query_positions), ("key_positions", key_positions))
+    both = {"query_positions": query_positions, "key_positions": key_positions}
+    _check_both(both)
+    return named(lambda: causal_checked(query_positions, key_positions), both)
+
+
+def causal_checked(query_positions: Array, key_positions: Array) -> Any:
+    """Return `causal` of checked positions."""
+    visible = _compared(operator.ge, query_positions, key_positions)
     batched = len(query_positions.shape) + len(key_positions.shape) > 2
     return namespace_of(visible).expand_dims(visible, axis=1) if batched else visible
 
@@ -45,15 +52,20 @@ def valid_lengths(valid_lens: Array, key_positions: Array) -> Any:
            [ True,  True, False]])
     """
     check_numbers("valid_lens", valid_lens)
-    if len(valid_lens.shape) == 1:
-        valid_lens = namespace_of(valid_lens).expand_dims(valid_lens, axis=-1)
-    return valid_per_query(valid_lens, key_positions)
+    both = {"valid_lens": _by_query(valid_lens), "key_positions": key_positions}
+    _check_both(both)
+    return named(lambda: valid_lengths_checked(valid_lens, key_positions), both)
 
 
-def valid_per_query(valid_lens: Array, key_positions: Array) -> Array:
-    """Return `valid_lengths` for `(batch, 1 or queries)` alone, without asking for a shape."""
-    visible = _compared(operator.gt, ("valid_lens", valid_lens), ("key_positions", key_positions))
+def valid_lengths_checked(valid_lens: Array, key_positions: Array) -> Any:
+    """Return `valid_lengths` of checked arrays."""
+    visible = _compared(operator.gt, _by_query(valid_lens), key_positions)
     return namespace_of(visible).expand_dims(visible, axis=1)
+
+
+def _by_query(valid_lens: Array) -> Array:
+    """Return `(batch, 1 or queries)` numbers of keys."""
+    return valid_lens if len(valid_lens.shape) > 1 else namespace_of(valid_lens).expand_dims(valid_lens, axis=-1)
 
 
 def padding(tokens: Array, pad: int) -> Any:
@@ -96,29 +108,32 @@ def same_sequence(query_ids: Array, key_ids: Array) -> Any:
            [0, 0, 1, 0],
            [0, 0, 0, 0]])
     """
-    check_numbers("query_ids", query_ids)
-    both = ("query_ids", query_ids), ("key_ids", key_ids)
-    same = all_of(_compared(operator.ge, *both), _compared(operator.le, *both))
+    both = {"query_ids": query_ids, "key_ids": key_ids}
+    _check_both(both)
+    return named(lambda: _same_sequence(query_ids, key_ids), both)
+
+
+def _same_sequence(query_ids: Array, key_ids: Array) -> Any:
+    same = all_of(_compared(operator.ge, query_ids, key_ids), _compared(operator.le, query_ids, key_ids))
     xp = namespace_of(query_ids)
     same = all_of(same, xp.expand_dims(query_ids >= xp.zeros_like(query_ids), axis=-1))
     batched = len(query_ids.shape) + len(key_ids.shape) > 2
-    return namespace_of(same).expand_dims(same, axis=1) if batched else same
+    return xp.expand_dims(same, axis=1) if batched else same
 
 
-def _compared(relation: Relation, first: tuple[str, Array], second: tuple[str, Array]) -> Array:
-    """Compare each number of the first array, of this name, with each of the second on their last axes."""
-    for name, x in (first, second):
+def _check_both(arrays: dict[str, Array]) -> None:
+    """Raise unless two arrays of numbers, by their names, have axes `(..., length)` that fit each other."""
+    for name, x in arrays.items():
         check_numbers(name, x)
-        if hasattr(x, "shape"):
-            check_rank(name, x, minimum=1, axes="(..., length)")
-    if all(hasattr(x, "shape") for _, x in (first, second)):
-        check_rows(*second, *first)
-    xp = namespace_of(first[1])
+        check_rank(name, x, minimum=1, axes="(..., length)")
+    (first, x), (second, y) = arrays.items()
+    check_rows(second, y, first, x)
 
-    def operation() -> Array:
-        return compared(relation, xp.expand_dims(first[1], axis=-1), xp.expand_dims(second[1], axis=-2))
 
-    return named(operation, dict((first, second)))
+def _compared(relation: Relation, first: Array, second: Array) -> Array:
+    """Compare each number of the first array with each of the second on their last axes."""
+    xp = namespace_of(first)
+    return compared(relation, xp.expand_dims(first, axis=-1), xp.expand_dims(second, axis=-2))
 
 
 def all_of(first: Array, *others: Array) -> Array:

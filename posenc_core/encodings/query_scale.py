@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .._array_api.checks import WIDEST, check_integer, check_known, check_number, check_rank, is_static, shown
 from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import Array, namespace_of
-from ..attention.bias import per_head
+from ..attention.bias import per_head_checked
 from ..positions.sequences import LIMIT
 from ..tables.query_factors import Growth, float64_factors, logarithms, query_factors
 from ..tables.sincos import DType, check_dtype
@@ -157,7 +157,7 @@ class LearnedQueryScale(QueryEncoding):
 
     def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
         xp = namespace_of(rows)
-        slope, intercept = (per_head(xp.astype(weights[name], xp.float32)) for name in ("slope", "intercept"))
+        slope, intercept = (per_head_checked(xp.astype(weights[name], xp.float32)) for name in ("slope", "intercept"))
         return slope * rows + intercept
 
     def check_queries(self, q: Array) -> None:

@@ -12,11 +12,11 @@ from ...attention.bias import (
     SLOPE_ORDERS,
     Sides,
     SlopeOrder,
-    alibi_slopes,
+    alibi_slopes_checked,
     distance_of,
-    distances,
-    linear_bias,
-    per_head,
+    distances_checked,
+    linear_bias_checked,
+    per_head_checked,
 )
 from ..base import Tables
 from .base import PositionScoring
@@ -56,10 +56,12 @@ class Alibi(PositionScoring):
         check_known("sides", self.sides, SIDES)
 
     def constants(self, max_len: int) -> Tables:
-        return {"slopes": alibi_slopes(self.num_heads, order=self.slopes, max_bias=self.max_bias)}
+        return {"slopes": alibi_slopes_checked(self.num_heads, self.slopes, self.max_bias)}
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        return linear_bias(per_head(weights["slopes"]), distances(query_positions, key_positions, sides=self.sides))
+        far = distances_checked(query_positions, key_positions, self.sides)
+        return linear_bias_checked(per_head_checked(weights["slopes"]), far)
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
-        return linear_bias(weights["slopes"][head], distance_of(query_position, key_position, sides=self.sides))
+        far = distance_of(query_position, key_position, sides=self.sides)
+        return linear_bias_checked(weights["slopes"][head], far)

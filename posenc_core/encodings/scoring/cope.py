@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
-from ...attention.forgetting_gates import sigmoid, sums_to_last
+from ...attention.forgetting_gates import sigmoid, sums_to_last_checked
 from ...attention.relative import Positions, pick_columns
 from ...positions.sequences import arange_like
 from ..base import Parameter, Tables
@@ -61,7 +61,7 @@ class Cope(ContentScoring):
         xp, q = namespace_of(content.q), content.q
         by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))
         by_row = xp.broadcast_to(by_row, (*shape_of(content.scores)[:-1], self.max_position))
-        return _interpolate(by_row, sums_to_last(sigmoid(content.scores)))
+        return _interpolate(by_row, sums_to_last_checked(sigmoid(content.scores)))
 
 
 def _interpolate(by_row: Array, positions: Array) -> Array:

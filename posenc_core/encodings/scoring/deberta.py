@@ -12,7 +12,7 @@ import numpy as np
 from ..._array_api.checks import check_integer, check_known, check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.buckets import FARTHEST, check_log_buckets, log_buckets, offset_row
+from ...attention.buckets import FARTHEST, check_log_buckets, log_buckets_checked, offset_row
 from ...attention.relative import Positions, offsets
 from ..base import Parameter, Tables
 from .base import ContentScoring, Pairs
@@ -70,7 +70,7 @@ class DebertaBias(ContentScoring):
 
     def constants(self, max_len: int) -> Tables:
         single = np.arange(self.max_distance + 1, dtype=np.int32)
-        away = single if self.num_buckets is None else log_buckets(self.num_buckets, self.max_distance)
+        away = single if self.num_buckets is None else log_buckets_checked(self.num_buckets, self.max_distance)
         rows = np.concatenate([away[:0:-1], -away]) + self._span  # by key less query: keys before the query are first
         return {"buckets": np.minimum(rows, 2 * self._span - 1).astype(np.int32)}
 

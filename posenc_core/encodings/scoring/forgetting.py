@@ -9,7 +9,7 @@ from typing import Any
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
-from ...attention.forgetting_gates import decay_bias, log_sigmoid, sum_of_visible
+from ...attention.forgetting_gates import decay_bias_checked, log_sigmoid_checked, sum_of_visible_checked
 from ...attention.relative import Positions
 from ..base import Parameter, Tables
 from .base import ContentScoring, Pairs
@@ -71,10 +71,10 @@ class ForgettingBias(ContentScoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        return decay_bias(_log_gates(weights, content.k), content.scores)
+        return decay_bias_checked(_log_gates(weights, content.k), content.scores)
 
     def sum_of_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
-        return sum_of_visible(_log_gates(weights, content.k), content.scores)
+        return sum_of_visible_checked(_log_gates(weights, content.k), content.scores)
 
     @property
     def lookup_inputs(self) -> tuple[str, ...]:
@@ -96,4 +96,4 @@ def _log_gates(weights: Mapping[str, Array], k: Array) -> Array:
     xp = namespace_of(k)
     w, b = (xp.astype(weights[name], dtype_of(k)) for name in ("w", "b"))
     by_head = xp.matrix_transpose(xp.sum(xp.matmul(k, w), axis=-3, keepdims=False))
-    return log_sigmoid(by_head + xp.expand_dims(b, axis=-1))
+    return log_sigmoid_checked(by_head + xp.expand_dims(b, axis=-1))

@@ -8,7 +8,16 @@ from typing import Literal, TypeAlias
 
 from ..._array_api.checks import check_known
 from ..._array_api.namespace import Array
-from ...attention.bias import SIDES, Sides, clamped, distance_of, distances, logarithmic_bias, per_head, power_bias
+from ...attention.bias import (
+    SIDES,
+    Sides,
+    clamped,
+    distance_of,
+    distances_checked,
+    logarithmic_bias_checked,
+    per_head_checked,
+    power_bias_checked,
+)
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -58,8 +67,8 @@ class Kerple(PositionScoring):
         }
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        far = distances(query_positions, key_positions, sides=self.sides)
-        return self._of_distance(per_head(weights["r1"]), per_head(weights["r2"]), far)
+        far = distances_checked(query_positions, key_positions, self.sides)
+        return self._of_distance(per_head_checked(weights["r1"]), per_head_checked(weights["r2"]), far)
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
         far = distance_of(query_position, key_position, sides=self.sides)
@@ -68,5 +77,5 @@ class Kerple(PositionScoring):
     def _of_distance(self, r1: Array, r2: Array, far: Array) -> Array:
         size = clamped(r1, minimum=LEAST)
         if self.variant == "logarithmic":
-            return logarithmic_bias(size, clamped(r2, minimum=LEAST), far)
-        return power_bias(size, clamped(r2, minimum=LEAST, maximum=2), far)
+            return logarithmic_bias_checked(size, clamped(r2, minimum=LEAST), far)
+        return power_bias_checked(size, clamped(r2, minimum=LEAST, maximum=2), far)

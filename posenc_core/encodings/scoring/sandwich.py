@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._array_api.checks import check_even, check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.bias import FARTHEST_SANDWICH, WIDEST_SANDWICH, per_head, sandwich_sums
+from ...attention.bias import FARTHEST_SANDWICH, WIDEST_SANDWICH, per_head_checked, sandwich_sums_checked
 from ...attention.buckets import index_by_offset, offset_row
 from ..base import Tables
 from .base import PositionScoring
@@ -54,13 +54,13 @@ class Sandwich(PositionScoring):
         return True
 
     def constants(self, max_len: int) -> Tables:
-        sums = sandwich_sums(self.max_distance, dim=self.dim, base=self.base)
+        sums = sandwich_sums_checked(self.max_distance, self.dim, self.base)
         factors = [self.num_heads / (8 * head) for head in range(1, self.num_heads + 1)]
         return {"sums": sums, "factors": np.array(factors, np.float32)}
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         sums = index_by_offset(weights["sums"], query_positions, key_positions, reach=self.max_distance)
-        return per_head(weights["factors"]) * namespace_of(sums).expand_dims(sums, axis=-3)
+        return per_head_checked(weights["factors"]) * namespace_of(sums).expand_dims(sums, axis=-3)
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
         row = offset_row(query_position, key_position, reach=self.max_distance)

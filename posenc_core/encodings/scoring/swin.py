@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, pair_row, window_index
+from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, pair_row, window_index_checked
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -67,7 +67,7 @@ class SwinBias(PositionScoring):
         return (2 * height - 1) * (2 * width - 1) + 3 * self.prefix_tokens
 
     def constants(self, max_len: int) -> Tables:
-        index = window_index(*self.window, prefix_tokens=self.prefix_tokens)
+        index = window_index_checked(*self.window, self.prefix_tokens)
         return {"index": np.pad(index, 1, constant_values=self._rows).ravel()}
 
     def parameters(self) -> dict[str, Parameter]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number
 from ..._array_api.namespace import Array, namespace_of
-from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index
-from ...attention.coordinate_mlp import log_coordinates
+from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index_checked
+from ...attention.coordinate_mlp import log_coordinates_checked
 from ...attention.forgetting_gates import sigmoid
 from ..base import Parameter, Tables
 from .base import PositionScoring
@@ -68,11 +68,11 @@ class SwinV2Bias(PositionScoring):
     def constants(self, max_len: int) -> Tables:
         height, width = self.window
         rows, columns = (
-            log_coordinates(size, trained_size=trained)
+            log_coordinates_checked(size, trained)
             for size, trained in zip(self.window, self.trained_window or self.window, strict=True)
         )
         pairs = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).reshape(-1, 2)
-        index = np.pad(window_index(height, width), 1, constant_values=len(pairs))
+        index = np.pad(window_index_checked(height, width), 1, constant_values=len(pairs))
         return {"index": index.ravel(), "coordinates": pairs}
 
     def parameters(self) -> dict[str, Parameter]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.bias import Sides
-from ...attention.buckets import check_buckets, gather_by_head, index_by_offset, offset_row, t5_buckets
+from ...attention.buckets import check_buckets, gather_by_head, index_by_offset, offset_row, t5_buckets_checked
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -48,7 +48,7 @@ class T5Bias(PositionScoring):
         return True
 
     def constants(self, max_len: int) -> Tables:
-        return {"buckets": t5_buckets(self.num_buckets, self.max_distance, sides=self.sides)}
+        return {"buckets": t5_buckets_checked(self.num_buckets, self.max_distance, self.sides)}
 
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self.num_buckets, self.num_heads), std=self.std)}
