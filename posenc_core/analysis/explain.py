@@ -10,7 +10,7 @@ from .._array_api.checks import check_integer
 from ..encodings import DualChunk, FoPE, Rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
-from ..huggingface.models import MODELS, model_type
+from ..huggingface.facts.models import MODELS, model_type
 from ..scaling import DynamicNTK, YaRN
 from .pairs import Pair, describe_scaling, pairs_of
 from .precision import ARITHMETICS, Loss, loss

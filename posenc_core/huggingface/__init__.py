@@ -2,10 +2,10 @@
 
 from .export import to_config
 from .layer_types import layer_types
+from .load_position import PositionEncodings, load_position
+from .load_rope import load_rope
 from .multimodal import multimodal_positions
-from .position import PositionEncodings, load_position
 from .query_scale import load_query_scale
-from .rope import load_rope
 from .vision import vision_positions
 
 __all__ = [

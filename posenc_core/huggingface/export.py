@@ -9,9 +9,9 @@ from .._array_api.checks import check_known, shown
 from ..encodings import DualChunk, FoPE, MultimodalRotary, Rotary
 from ..formats.export import partial
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
-from .chunks import KEY, SIZES
+from .dual_chunk import KEY, SIZES
 from .fope import unit_std
-from .scalings import FOPE, L0, LENGTH
+from .rope_types import FOPE, L0, LENGTH
 
 TYPES: dict[type[Scaling], str] = {
     Linear: "linear",

@@ -11,7 +11,7 @@ from .._array_api.checks import check_number, shown
 from ..encodings import FoPE
 from .config import values_of
 from .keys import check_flag, check_size
-from .scalings import FOPE, LENGTH
+from .rope_types import FOPE, LENGTH
 from .sections import KEYS
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from .._array_api.checks import shown
 from .config import common_value, values_of
+from .facts.models import Model
 from .keys import check_size
 from .layer_types import types_of
-from .models import Model
 
 HEADS = ("head_dim", "attention_head_dim", "kv_channels", "head_size")
 SIZES = ("hidden_size", "n_embd", "d_model")

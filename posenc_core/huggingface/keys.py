@@ -9,7 +9,7 @@ from typing import Any
 from .._array_api.checks import check_integer, check_number, shown
 from ..formats.values import named
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, is_rotary_key, is_set, values_of
-from .models import NEVER, Model, model_type
+from .facts.models import NEVER, Model, model_type
 
 ROTARY_FLAGS = (  # False: no RoPE
     "rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "use_rotary_embedding", "rope",

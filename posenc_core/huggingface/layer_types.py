@@ -8,8 +8,8 @@ from typing import Any
 from .._array_api.checks import shown
 from ..formats.values import named
 from .config import BASES, LOCAL_BASES, ROPES, common_value, read, values_of
-from .models import SCHEMES, LayerBase, model_of
-from .scalings import KEYS, changes_nothing
+from .facts.models import SCHEMES, LayerBase, model_of
+from .rope_types import KEYS, changes_nothing
 
 Parameters = dict[str, Any]
 MOST_TYPES = 100

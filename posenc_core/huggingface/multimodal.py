@@ -13,10 +13,10 @@ from ..positions import After, Block, Multimodal, Segment, centered, indexed, mu
 from ..positions.grids import cells_of, grid
 from ..positions.mixed import alternating
 from .config import ROPES, contents, text_of, values_of
+from .facts.towers import TOWERS
 from .parts import is_tower, part_of
 from .sections import KEYS as SECTIONS
 from .sizes import array_of, grids_of, integers_of, size_of
-from .towers import TOWERS
 
 Vision: TypeAlias = tuple[int, int, int] | tuple[int, int, int, tuple[int, ...]]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from .._array_api.checks import check_number, shown
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, common_value, values_of
+from .facts.models import LAYER_DEFAULTS, MODELS, SCHEMES, WITHOUT_BASE, model_of, model_type
 from .keys import check_size, check_values
-from .models import LAYER_DEFAULTS, MODELS, SCHEMES, WITHOUT_BASE, model_of, model_type
-from .scalings import L0, LENGTH, warn
+from .rope_types import L0, LENGTH, warn
 
 NAMES = {"rope_theta": BASES, "partial_rotary_factor": SHARES, "rotary_dim": WIDTHS, L0: (L0,)}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from .._array_api.checks import shown
 from .config import ROPES, TEXTS, is_foreign
+from .facts.models import MODELS, model_type
+from .facts.towers import REFUSED, SUFFIXES, TOWERS, WITHOUT
 from .layer_types import listed
-from .models import MODELS, model_type
-from .towers import REFUSED, SUFFIXES, TOWERS, WITHOUT
 
 
 def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from .._array_api.checks import check_integer, check_type, shown
 from ..encodings import LearnedQueryScale, QueryEncoding, QueryScale
 from ..tables.query_factors import Growth
 from .config import ROPES, is_foreign, read
+from .facts.models import model_type
 from .layer_types import layer_types, listed, parameters_of, types_of
-from .models import model_type
 
 WITHOUT_ROPE = {"llama4", "beam"}  # models that multiply queries in layers without RoPE alone
 INKLING = {"inkling", "inkling2"}  # multiply queries in layers without a sliding window alone

@@ -8,9 +8,9 @@ from typing import Any
 from .._array_api.checks import shown
 from ..encodings import MultimodalRotary, Rotary
 from .config import common_value
+from .facts.models import Model
 from .keys import check_size
-from .models import Model
-from .scalings import warn
+from .rope_types import warn
 
 KEYS = ("mrope_section", "xdrope_section")
 OWN_TYPES = ("xdrope", "video_rope", "openpangu")  # rope types that stand for an arrangement

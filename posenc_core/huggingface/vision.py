@@ -14,10 +14,10 @@ from ..formats.values import named
 from ..positions import grid, normalized_grid
 from ..rotation import Layout
 from .config import ROPES, SHARES, common_value, contents, is_rotary_key, is_set, values_of
+from .facts.towers import HARMLESS, TOWERS, Tower
 from .parts import is_tower, part_of
-from .scalings import warn
+from .rope_types import warn
 from .sizes import grids_of, integers_of, size_of
-from .towers import HARMLESS, TOWERS, Tower
 
 LAYERS = ("full_attention", "window_attention")
 

@@ -34,7 +34,7 @@ from posenc_core.formats.params import from_params
 from posenc_core.huggingface import load_rope
 from posenc_core.huggingface.config import _end
 from posenc_core.huggingface.diffusers import diffusers_positions
-from posenc_core.huggingface.position_facts import Patches
+from posenc_core.huggingface.facts.kinds import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
 from posenc_core.scaling import Proportional
 from posenc_core.tables.multi_axis import cos_sin_of_sums

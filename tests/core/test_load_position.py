@@ -20,7 +20,7 @@ from posenc_core import (
     TransformerXLBias,
 )
 from posenc_core.huggingface import PositionEncodings, load_position, load_rope
-from posenc_core.huggingface.position_facts import Note, listed
+from posenc_core.huggingface.facts.kinds import Note, listed
 
 from ..errors import is_one_sentence, rejects
 

@@ -10,9 +10,9 @@ import pytest
 from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import _rule, diffusers_positions
-from posenc_core.huggingface.models import MODELS as FACTS
+from posenc_core.huggingface.facts.models import MODELS as FACTS
+from posenc_core.huggingface.facts.towers import TOWERS as TOWER_FACTS
 from posenc_core.huggingface.timm import timm_positions
-from posenc_core.huggingface.towers import TOWERS as TOWER_FACTS
 
 FOLDER = Path(__file__).with_name("published")
 MODELS, TOWERS, DIFFUSERS, TIMM = (

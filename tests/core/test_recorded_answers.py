@@ -14,7 +14,7 @@ import pytest
 
 from posenc_core.huggingface import load_position, load_query_scale, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import diffusers_positions
-from posenc_core.huggingface.models import MODELS as FACTS
+from posenc_core.huggingface.facts.models import MODELS as FACTS
 from posenc_core.huggingface.timm import timm_positions
 
 from .test_formats_gguf import ANSWERS as GGUF

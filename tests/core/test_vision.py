@@ -11,7 +11,7 @@ import pytest
 from posenc_core import AxialRotary, Rotary, rotate
 from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_rope, vision_positions
-from posenc_core.huggingface.towers import TOWERS
+from posenc_core.huggingface.facts.towers import TOWERS
 
 from ..errors import rejects
 

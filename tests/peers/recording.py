@@ -15,7 +15,7 @@ from transformers import CONFIG_MAPPING
 
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.diffusers import RULES, diffusers_positions
-from posenc_core.huggingface.towers import TOWERS
+from posenc_core.huggingface.facts.towers import TOWERS
 
 from .test_timm import MODELS
 

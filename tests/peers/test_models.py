@@ -5,8 +5,8 @@ import pytest
 
 from posenc_core import rotate, unrotate
 from posenc_core.huggingface import layer_types, load_rope
-from posenc_core.huggingface.models import MODELS as OURS
-from posenc_core.huggingface.models import REFUSED, WRITTEN, model_type
+from posenc_core.huggingface.facts.models import MODELS as OURS
+from posenc_core.huggingface.facts.models import REFUSED, WRITTEN, model_type
 
 from .coverage import of_transformers
 from .models import MODELS, TWO_KINDS

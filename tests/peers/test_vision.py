@@ -11,8 +11,8 @@ from transformers.models.vjepa2 import modeling_vjepa2
 
 from posenc_core import rotate
 from posenc_core.huggingface import load_rope, vision_positions
-from posenc_core.huggingface.towers import TOWERS as KNOWN
-from posenc_core.huggingface.towers import WITHOUT
+from posenc_core.huggingface.facts.towers import TOWERS as KNOWN
+from posenc_core.huggingface.facts.towers import WITHOUT
 
 from .rounding import UNIT, angle_slack, pair_slack, rotated
 from .towers import ELSEWHERE, TOWERS, small, watch

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from posenc_core.huggingface.models import MODELS
+from posenc_core.huggingface.facts.models import MODELS
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 WHOLE = {

@@ -10,22 +10,22 @@ from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
-from .chunks import in_chunks
 from .config import ROPES, contents, is_foreign, text_of, values_of
-from .differences import warn_of_differences
 from .diffusers import load_diffusers
+from .dual_chunk import in_chunks
+from .facts.models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .fope import is_fope, load_fope
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
 from .layer_types import attention_types, listed, parameters_of
-from .models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
 from .parameters import complete_parameters
 from .parts import has_no_rope, is_tower, part_of
-from .scalings import LENGTH, rope_type_of, warn
+from .posenc_type import written
+from .rope_types import LENGTH, rope_type_of, warn
 from .sections import with_axes
 from .timm import load_timm
+from .transformers_quirks import warn_of_differences
 from .vision import load_tower
-from .written import written
 
 
 def load_rope(

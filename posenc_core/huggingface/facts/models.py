@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from ..encodings.rotary.base import Direction
-from ..encodings.rotary.multimodal import Sections
-from ..rotation import Layout, Placement
+from ...encodings.rotary.base import Direction
+from ...encodings.rotary.multimodal import Sections
+from ...rotation import Layout, Placement
 
 
 class Model(NamedTuple):

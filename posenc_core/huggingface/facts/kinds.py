@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from .._array_api.checks import shown
-from ..encodings import (
+from ..._array_api.checks import shown
+from ...encodings import (
     GridSinusoidal,
     Learned,
     Sinusoidal,
     Timestep,
 )
-from .keys import check_flag, check_size
+from ..keys import check_flag, check_size
 
 Config: TypeAlias = Mapping[str, Any]
 Found: TypeAlias = dict[str, tuple[Any, ...]]

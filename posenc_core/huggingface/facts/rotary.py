@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .._array_api.checks import shown
-from ..encodings import AxialRotary
-from .config import read
-from .layer_types import layer_types, types_of
+from ..._array_api.checks import shown
+from ...encodings import AxialRotary
+from ..config import read
+from ..layer_types import layer_types, types_of
+from ..load_rope import is_xdrope, load_rope, load_text, more_than
+from ..query_scale import only_some_layers, query_scale_of
+from .kinds import Config, Found, merged, size
 from .models import model_type
-from .position_facts import Config, Found, merged, size
-from .query_scale import only_some_layers, query_scale_of
-from .rope import is_xdrope, load_rope, load_text, more_than
 from .towers import TOWERS
 
 INTERVALS = {"llama4", "smollm3"}  # models that leave every fourth layer without RoPE unless a key says another

@@ -5,7 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .position_facts import (
+from .kinds import (
     CosinesFirst,
     Facts,
     If,
@@ -17,8 +17,8 @@ from .position_facts import (
     both_parts,
     listed,
 )
-from .position_rotary import FourAxes, Rope, Scaled
-from .position_scores import Buckets, Shifted, Slopes
+from .rotary import FourAxes, Rope, Scaled
+from .scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
 _BOXES: Facts = tuple(

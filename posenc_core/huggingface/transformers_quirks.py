@@ -8,9 +8,9 @@ from typing import Any
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, FoPE, Rotary
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, values_of
+from .facts.models import MODELS, SCHEMES, model_type
 from .heads import latent_width
-from .models import MODELS, SCHEMES, model_type
-from .scalings import L0, changes_nothing, warn
+from .rope_types import L0, changes_nothing, warn
 
 OWN_KEYS = {  # the only key that transformers reads outside of `rope_parameters` instead of the usual one
     "gpt_neox": {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"},

@@ -5,7 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .position_facts import (
+from .kinds import (
     CONVOLUTIONAL,
     Facts,
     If,
@@ -19,8 +19,8 @@ from .position_facts import (
     Size,
     listed,
 )
-from .position_rotary import Axial
-from .position_scores import PatchWindow, Windows
+from .rotary import Axial
+from .scores import PatchWindow, Windows
 
 _NO_ORDER: Facts = (Note("no positional encoding of its own"),)
 RANDOM = Lack("random Fourier features of points, boxes and cells, sines first, whose matrix is in the checkpoint")

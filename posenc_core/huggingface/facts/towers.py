@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..encodings.rotary.axial import Arrangement, Series, Unit
-from ..rotation import Layout
+from ...encodings.rotary.axial import Arrangement, Series, Unit
+from ...rotation import Layout
 
 
 class Tower(NamedTuple):

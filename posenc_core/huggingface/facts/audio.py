@@ -5,7 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .position_facts import (
+from .kinds import (
     CONVOLUTIONAL,
     Facts,
     If,
@@ -16,8 +16,8 @@ from .position_facts import (
     Sines,
     listed,
 )
-from .position_rotary import Rope
-from .position_scores import Buckets, Offsets, Shifted, Windows
+from .rotary import Rope
+from .scores import Buckets, Offsets, Shifted, Windows
 
 _CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)
 _CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")

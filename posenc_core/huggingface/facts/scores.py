@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..attention.bias import Sides
-from ..encodings import Alibi, ShawBias, SwinBias, T5Bias, TransformerXLBias
-from .position_facts import Config, Found, Size, patches_of, size, sizes
+from ...attention.bias import Sides
+from ...encodings import Alibi, ShawBias, SwinBias, T5Bias, TransformerXLBias
+from .kinds import Config, Found, Size, patches_of, size, sizes
 
 UNLIMITED = 8192  # stands for the largest distance where the model has none
 

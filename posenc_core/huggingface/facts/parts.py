@@ -5,9 +5,9 @@ Source: the configs and the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .position_facts import Facts, Lack, Note, Part, Rows, SineGrid, Sines, listed
-from .position_images import RANDOM, SCALED
-from .position_rotary import Axial, Rope
+from .images import RANDOM, SCALED
+from .kinds import Facts, Lack, Note, Part, Rows, SineGrid, Sines, listed
+from .rotary import Axial, Rope
 
 # The keys of the configs inside, each with the type of a model whose config leaves it out, by these models.
 _PARTS = {

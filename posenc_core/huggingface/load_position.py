@@ -14,13 +14,13 @@ from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
-from .models import MODELS, NEVER
-from .position_audio import AUDIO
-from .position_facts import Config, Facts, Found, merged, read_all
-from .position_images import IMAGES
-from .position_parts import OWN, PARTS
-from .position_rotary import Rope
-from .position_text import TEXT
+from .facts.audio import AUDIO
+from .facts.images import IMAGES
+from .facts.kinds import Config, Facts, Found, merged, read_all
+from .facts.models import MODELS, NEVER
+from .facts.parts import OWN, PARTS
+from .facts.rotary import Rope
+from .facts.text import TEXT
 
 FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | OWN
 
