@@ -3,9 +3,9 @@
 from .export import to_config
 from .layer_types import layer_types
 from .load_position import PositionEncodings, load_position
+from .load_query_scale import load_query_scale
 from .load_rope import load_rope
 from .multimodal import multimodal_positions
-from .query_scale import load_query_scale
 from .vision import vision_positions
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._array_api.checks import shown
 from .config import common_value, values_of
-from .facts.models import Model
+from .facts.records import Model
 from .keys import check_size
 from .layer_types import types_of
 
@@ -58,7 +58,7 @@ def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | N
             return widths[index]
     if config.get("per_layer_config") is not None and (types or not widths):
         return {}  # transformers writes it for layers whose width differs, so that these have that of all
-    default = dict(model.heads).get(layer_type or "")
+    default = model.head_dims.get(layer_type or "")
     return {"head_dim": default} if default else {}
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from .._array_api.checks import check_integer, check_number, shown
 from ..formats.values import named
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, is_rotary_key, is_set, values_of
-from .facts.models import NEVER, Model, model_type
+from .facts.models import model_of
+from .facts.records import Model
 
 ROTARY_FLAGS = (  # False: no RoPE
     "rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "use_rotary_embedding", "rope",
@@ -46,7 +47,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
         if is_set(config.get(key)):
             raise ValueError(f"`{key}` {reason} is not supported, got {shown(config[key])}: leave it out.")
     for key, value in config.items():
-        known = key in USED | HARMLESS or _scales_all(config, key) or (key == "rope_type" and _has_two_axes(config))
+        known = key in USED | HARMLESS or _scales_all(config, key) or _is_plain(config, key)
         if is_rotary_key(key) and is_set(value) and not known:
             raise ValueError(f"{named(key)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     for key in ("model_type", *POSITIONS):
@@ -83,7 +84,7 @@ def check_size(name: str, value: Any, *, minimum: int = 1) -> None:
 
 def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
     """Return whether the model uses RoPE at all."""
-    if model_type(config) in NEVER or True in (config.get(key) for key in NO_ROTARY_FLAGS):
+    if model.never or True in (config.get(key) for key in NO_ROTARY_FLAGS):
         return False
     if False in (config.get(key) for key in ROTARY_FLAGS):
         return False
@@ -97,9 +98,9 @@ def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
     return bool(values_of(config, (*ROPES, *BASES, *SHARES, *WIDTHS)))  # "absolute" is left over in some RoPE models
 
 
-def _has_two_axes(config: Mapping[str, Any]) -> bool:
-    """Return whether the config is HunyuanImage-3's and says what its code assumes."""
-    return model_type(config) == "hunyuan_image_3_moe" and config["rope_type"] in ("2d", "default")
+def _is_plain(config: Mapping[str, Any], key: str) -> bool:
+    """Return whether the key is a rope type beside the parameters that says what the code of the model assumes."""
+    return key == "rope_type" and config[key] in model_of(config).plain_types
 
 
 def _scales_all(config: Mapping[str, Any], key: str) -> bool:

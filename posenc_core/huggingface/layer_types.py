@@ -8,7 +8,8 @@ from typing import Any
 from .._array_api.checks import shown
 from ..formats.values import named
 from .config import BASES, LOCAL_BASES, ROPES, common_value, read, values_of
-from .facts.models import SCHEMES, LayerBase, model_of
+from .facts.models import model_of
+from .facts.records import SCHEMES, LayerBase
 from .rope_types import KEYS, changes_nothing
 
 Parameters = dict[str, Any]
@@ -149,13 +150,13 @@ def _from_base_keys(config: Mapping[str, Any], rope: Parameters, layer: LayerBas
     inner = None if layer.key else rope.get("rope_theta")
     base = common_value({"rope_parameters.rope_theta": inner} | {name: config.get(name) for name in names})
     kept = rope if layer.scaled else values_of(rope, ("partial_rotary_factor",))
-    attention = {"attention_factor": 1.0} if layer.key == "compress_rope_theta" else {}  # DeepSeek-V4 leaves it out
+    attention = {} if layer.attention_factor is None else {"attention_factor": layer.attention_factor}
     return attention | kept | {"rope_theta": layer.base if base is None else base}
 
 
 def _rotated_types(config: dict[str, Any]) -> tuple[str, ...]:
     """Return the layer types with RoPE, if the model has others without; none if there is no sliding window."""
-    return model_of(config).only if config.get("sliding_window", 1) is not None else ()
+    return model_of(config).rotary_layers if config.get("sliding_window", 1) is not None else ()
 
 
 def _partly_rotated(config: dict[str, Any]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
 from .facts.kinds import Config, Facts, Found, merged, read_all
-from .facts.models import MODELS, NEVER
+from .facts.models import MODELS, record_of
 from .facts.parts import OWN, PARTS
 from .facts.rotary import Rope
 from .facts.text import TEXT
@@ -137,7 +137,8 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
         return (Rope(),)
     texts = [key for key in TEXTS if isinstance(config.get(key), Mapping)]
     rotary = any(is_rotary_key(key) and is_set(value) for key, value in config.items())
-    known = (name or "").removesuffix("_text") in {*MODELS, *NEVER}
+    model = (name or "").removesuffix("_text")
+    known = model in MODELS or record_of(model).never
     if not texts and (known or rotary or whole is not None):
         return (Rope(),)
     if name in PARTS or known:

@@ -13,7 +13,8 @@ from ..scaling import Proportional
 from .config import ROPES, contents, is_foreign, text_of, values_of
 from .diffusers import load_diffusers
 from .dual_chunk import in_chunks
-from .facts.models import MODELS, NOTES, REFUSED, WRITTEN, Model, model_of, model_type
+from .facts.models import MODELS, model_of, model_type
+from .facts.records import Model
 from .fope import is_fope, load_fope
 from .heads import head_width, rotary_channels_of
 from .keys import check_keys, is_rotary
@@ -101,7 +102,7 @@ def load_text(
 
 def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
     """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
-    note = NOTES.get(model_type(config))
+    note = model_of(config).note
     if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
         return note.sentence
     return None
@@ -176,7 +177,7 @@ def _build(
     }
     if is_fope(parameters):
         return load_fope(fields, parameters, config)
-    return _dealt(fields, model.dealt) if model.dealt > 1 else with_axes(fields, parameters, model)
+    return _dealt(fields, model.axes) if model.axes > 1 else with_axes(fields, parameters, model)
 
 
 def _check_custom(parameters: Mapping[str, Any], config: Mapping[str, Any], model: Model) -> None:
@@ -185,7 +186,7 @@ def _check_custom(parameters: Mapping[str, Any], config: Mapping[str, Any], mode
     The code of HunyuanImage-3, `HunyuanImage3SDPAttention._init_rope` and `CachedRoPE`, reads no other key of such a
     scaling: its two axes have the frequencies of `rope_theta` as they are.
     """
-    if "custom" in (parameters.get("rope_type"), parameters.get("type")) and model.dealt == 1:
+    if "custom" in (parameters.get("rope_type"), parameters.get("type")) and model.axes == 1:
         raise ValueError(
             "`rope_type` 'custom' means that the code of the model has the formula, which is known for the "
             f"`model_type` 'hunyuan_image_3_moe' alone, got {shown(model_type(config))}."
@@ -200,9 +201,9 @@ def _max_len(parameters: Mapping[str, Any]) -> int | None:
 
 def _check_one_axis(config: Mapping[str, Any]) -> None:
     """Raise if the model is known to have a rotation that is not one of a sequence."""
-    name = model_type(config)
-    if name in REFUSED and not (name == "hunyuan_vl" and is_xdrope(config)):
-        raise ValueError(f"`model_type` {shown(name)} cannot be loaded: {REFUSED[name]}.")
+    reason = model_of(config).refused
+    if reason and not is_xdrope(config):
+        raise ValueError(f"`model_type` {shown(model_type(config))} cannot be loaded: {reason}.")
 
 
 def is_xdrope(config: Mapping[str, Any]) -> bool:
@@ -214,10 +215,9 @@ def is_xdrope(config: Mapping[str, Any]) -> bool:
 
 def _check_written(config: Mapping[str, Any]) -> None:
     """Raise if the model has a scaling or different layers and the config, shortened, lacks them."""
-    name = model_type(config)
-    if name in WRITTEN and not values_of(config, ROPES):
+    if model_of(config).needs_parameters and not values_of(config, ROPES):
         raise ValueError(
-            f"`rope_parameters` is missing, but the `model_type` {shown(name)} has a scaling "
+            f"`rope_parameters` is missing, but the `model_type` {shown(model_type(config))} has a scaling "
             "or different layers: add it."
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from ..positions import After, Block, Multimodal, Segment, centered, indexed, mu
 from ..positions.grids import cells_of, grid
 from ..positions.mixed import alternating
 from .config import ROPES, contents, text_of, values_of
+from .facts.models import record_of
+from .facts.records import Prompt
 from .facts.towers import TOWERS
 from .parts import is_tower, part_of
 from .sections import KEYS as SECTIONS
@@ -21,63 +23,6 @@ from .sizes import array_of, grids_of, integers_of, size_of
 Vision: TypeAlias = tuple[int, int, int] | tuple[int, int, int, tuple[int, ...]]
 
 
-class Family(NamedTuple):
-    """How models make segments of a prompt.
-
-    Attributes:
-        split: whether each frame of a video is a grid of its own, because text with its time is before it.
-        shared: whether videos have the token of images, between a start and an end token.
-        rate: the positions per second of videos, or their key.
-        seconds_first: whether the number of a frame is multiplied by the seconds first, and rounded to float32, before
-            it is multiplied by the rate.
-        audio: the key of the seconds in a chunk of a video with its audio.
-        merge: how many rows and columns of patches are merged, where no config has it.
-        newlines: whether each row of an image ends with a token for a new line, and the axes are those of `indexed`.
-        centered: whether there are images alone, whose grids count tokens, and the axes are those of `centered`.
-        diagonal: whether the axes are those of `diagonal`.
-        merged: the key of the number of frames that are merged.
-        after: as in `multimodal`.
-    """
-
-    split: bool = False
-    shared: bool = False
-    rate: str | int | None = None
-    seconds_first: bool = False
-    audio: str | None = None
-    merge: int | None = None
-    newlines: bool = False
-    centered: bool = False
-    diagonal: bool = False
-    merged: str | None = None
-    after: After = "spatial"
-
-
-_SPLIT, _GLM = Family(split=True), Family(split=True, shared=True)
-_OMNI = Family(rate="position_id_per_seconds", seconds_first=True, audio="seconds_per_chunk", after="largest")
-FAMILIES = {
-    "bailing_moe_v2": Family(rate=2, seconds_first=True, merge=2, diagonal=True),
-    "cohere_compass": _SPLIT,
-    "cosmos3_edge": _SPLIT,
-    "cosmos3_omni": _SPLIT,
-    "ernie4_5_vl_moe": Family(merged="temporal_merge_size"),
-    "glm46v": _GLM,
-    "glm4v": _GLM,
-    "glm4v_moe": _GLM,
-    "glm_ocr": _GLM,
-    "hunyuan_image_3_moe": Family(merge=1, centered=True),
-    "hunyuan_vl": Family(newlines=True),
-    "openpangu_vl": Family(split=True, after="largest"),
-    "paddleocr_vl": Family(),
-    "qwen2_5_omni": _OMNI,
-    "qwen2_5_omni_thinker": _OMNI,
-    "qwen2_5_vl": Family(rate="tokens_per_second"),
-    "qwen2_vl": Family(),
-    "qwen3_5": _SPLIT,
-    "qwen3_5_moe": _SPLIT,
-    "qwen3_vl": _SPLIT,
-    "qwen3_vl_moe": _SPLIT,
-    "qwen4_exp": _SPLIT,
-}
 TEXT, IMAGE, VIDEO, AUDIO = 0, 1, 2, 3
 
 
@@ -134,7 +79,7 @@ def multimodal_positions(
     content = part_of(content, "thinker") if "thinker_config" in content else content
     content = part_of(content, "llm") if "llm_config" in content else content
     name = content.get("model_type")
-    family = FAMILIES.get(name) if isinstance(name, str) else None
+    family = record_of(name).prompt if isinstance(name, str) else None
     if family is None:
         raise ValueError(
             f"`model_type` must be that of a known model with M-RoPE, such as 'qwen2_vl', got {shown(name)}."
@@ -182,7 +127,7 @@ def _check_video_rope(config: dict[str, Any]) -> None:
 
 def _row(
     config: dict[str, Any],
-    family: Family,
+    family: Prompt,
     kinds: npt.NDArray[np.int64],
     is_real: npt.NDArray[np.bool_],
     grids: Mapping[int, Iterator[Vision]],
@@ -315,7 +260,7 @@ def _check_alike(found: list[int], wanted: list[int]) -> None:
 _KEYS = {IMAGE: "image_grid_thw", VIDEO: "video_grid_thw"}
 
 
-def _chunk(config: Mapping[str, Any], family: Family) -> int:
+def _chunk(config: Mapping[str, Any], family: Prompt) -> int:
     """Return the positions in a chunk of a video with its audio."""
     if family.audio is None or not isinstance(family.rate, str):
         return 1
@@ -331,7 +276,7 @@ def _num_axes(config: Mapping[str, Any]) -> int:
     return len(sections[0]) if sections else 4
 
 
-def _kinds(config: Mapping[str, Any], family: Family, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _kinds(config: Mapping[str, Any], family: Prompt, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return whether each token is text, or a part of an image or a video."""
     is_image = ids == _token(config, "image")
     if family.newlines or family.centered:
@@ -350,7 +295,7 @@ def _token(config: Mapping[str, Any], kind: str) -> int:
     raise ValueError(f"`{kind}_token_id` is missing: add it to the config.")
 
 
-def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: Any) -> Sequence[Vision]:
+def _videos(config: Mapping[str, Any], family: Prompt, grid_thw: Any, seconds: Any) -> Sequence[Vision]:
     """Return the segments of all videos: one, or one for each frame."""
     merge = size_of(config, "spatial_merge_size")
     frames = size_of(config, family.merged) if family.merged else 1
@@ -373,7 +318,7 @@ def _videos(config: Mapping[str, Any], family: Family, grid_thw: Any, seconds: A
     return [(*grid, _times(family, grid[0], rate, time)) for grid, time in zip(grids, times, strict=True)]
 
 
-def _times(family: Family, frames: int, rate: int, seconds: Any) -> tuple[Any, ...]:
+def _times(family: Prompt, frames: int, rate: int, seconds: Any) -> tuple[Any, ...]:
     """Return the position of each frame, in the float32 of the model: a product may fall just below an integer."""
     numbers = np.arange(frames, dtype=np.float32)
     if family.seconds_first:

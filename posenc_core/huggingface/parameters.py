@@ -7,7 +7,8 @@ from typing import Any
 
 from .._array_api.checks import check_number, shown
 from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, common_value, values_of
-from .facts.models import LAYER_DEFAULTS, MODELS, SCHEMES, WITHOUT_BASE, model_of, model_type
+from .facts.models import MODELS, model_of, model_type
+from .facts.records import SCHEMES
 from .keys import check_size, check_values
 from .rope_types import L0, LENGTH, warn
 
@@ -40,13 +41,14 @@ def complete_parameters(
             inner = {f"rope_parameters.{key}": parameters.get(key)}
             parameters[key] = common_value(inner | values_of(config, names) | _derived(key, config))
     parameters[LENGTH] = _longest(parameters, config)
-    name = model_type(config)
-    for key, default in LAYER_DEFAULTS.get(name, {}).get(layer_type or "", {}).items():
+    model = model_of(config)
+    for key, default in model.layer_defaults.get(layer_type or "", {}).items():
         parameters[key] = default if parameters[key] is None else parameters[key]
     lacks_base = parameters["rope_theta"] is None and parameters.get("encoding") is None
-    if by_layer_type and lacks_base and name in WITHOUT_BASE:
+    if by_layer_type and lacks_base and model.needs_base:
         raise ValueError(
-            f"`rope_parameters.{layer_type}.rope_theta` is missing, and {shown(name)} has no default: add it."
+            f"`rope_parameters.{layer_type}.rope_theta` is missing, and {shown(model_type(config))} has no default: "
+            "add it."
         )
     if parameters["rope_theta"] is None:
         parameters["rope_theta"] = _usual_base(config, layer_type)

@@ -8,7 +8,7 @@ from typing import Any
 from .._array_api.checks import shown
 from ..encodings import MultimodalRotary, Rotary
 from .config import common_value
-from .facts.models import Model
+from .facts.records import Model
 from .keys import check_size
 from .rope_types import warn
 

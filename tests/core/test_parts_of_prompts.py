@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from posenc_core.huggingface import multimodal
+from posenc_core.huggingface.facts.models import MODELS
 from posenc_core.huggingface.parameters import complete_parameters
 from posenc_core.huggingface.sections import spread
 from posenc_core.huggingface.timm import _sections, timm_positions
 
 from ..errors import rejects
 
-OMNI = multimodal.FAMILIES["qwen2_5_omni"]
+OMNI = MODELS["qwen2_5_omni"].prompt
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_times_of_frames_are_those_of_float32(seconds, rate):
     for frame, (first, later) in enumerate(
         zip(
             multimodal._times(OMNI, 5, rate, seconds),
-            multimodal._times(multimodal.FAMILIES["qwen2_5_vl"], 5, rate, seconds),
+            multimodal._times(MODELS["qwen2_5_vl"].prompt, 5, rate, seconds),
             strict=True,
         )
     ):

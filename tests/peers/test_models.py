@@ -6,7 +6,7 @@ import pytest
 from posenc_core import rotate, unrotate
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.facts.models import MODELS as OURS
-from posenc_core.huggingface.facts.models import REFUSED, WRITTEN, model_type
+from posenc_core.huggingface.facts.models import model_type
 
 from .coverage import of_transformers
 from .models import MODELS, TWO_KINDS
@@ -81,10 +81,9 @@ def known():
     """Return the configs of one part whose defaults `load_rope` knows, by their types."""
     found = {cls.model_type: cls for cls in of_transformers.configs() if not cls.sub_configs_defaults}
     names = {name: model_type({"model_type": name}) for name in found}
-    kept = [
-        name for name in found if names[name] in OURS and not {name, names[name]} & {*WRITTEN, *NOT_TOGETHER, *REFUSED}
-    ]
-    return {name: found[name] for name in kept}
+    together = [name for name in found if names[name] in OURS and not {name, names[name]} & NOT_TOGETHER]
+    ours = {name: OURS[names[name]] for name in together}
+    return {name: found[name] for name, model in ours.items() if not (model.needs_parameters or model.refused)}
 
 
 KNOWN = known()

@@ -11,7 +11,8 @@ from transformers import CONFIG_MAPPING
 from transformers.processing_utils import ProcessorMixin
 
 from posenc_core.huggingface import multimodal_positions
-from posenc_core.huggingface.multimodal import FAMILIES
+from posenc_core.huggingface.facts.models import MODELS as FACTS
+from posenc_core.huggingface.facts.models import OTHERS
 from posenc_core.positions import from_mask
 
 PAD, START, END, VIDEO_START, VIDEO_END = 0, 11, 12, 13, 14
@@ -32,6 +33,7 @@ OMNI = {
 OMNIS = ("qwen2_5_omni", "qwen2_5_omni_thinker")
 # Not in transformers: tests/core has their positions.
 RECORDED = ("bailing_moe_v2", "hunyuan_image_3_moe", "openpangu_vl")
+FAMILIES = {name: model.prompt for name, model in (FACTS | OTHERS).items() if model.prompt}
 MODELS = [name for name in FAMILIES if name not in (*OMNIS, *RECORDED, "hunyuan_vl")]
 
 

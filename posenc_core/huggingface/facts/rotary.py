@@ -9,14 +9,11 @@ from ..._array_api.checks import shown
 from ...encodings import AxialRotary
 from ..config import read
 from ..layer_types import layer_types, types_of
+from ..load_query_scale import layers_with_factor, query_scale_of
 from ..load_rope import is_xdrope, load_rope, load_text, more_than
-from ..query_scale import only_some_layers, query_scale_of
 from .kinds import Config, Found, merged, size
-from .models import model_type
+from .models import model_of
 from .towers import TOWERS
-
-INTERVALS = {"llama4", "smollm3"}  # models that leave every fourth layer without RoPE unless a key says another
-FOURTH = 4
 
 
 class Rope(NamedTuple):
@@ -40,7 +37,7 @@ class Scaled(NamedTuple):
     """The factor of queries, if there is one, as `load_query_scale` reads it."""
 
     def read(self, config: Config) -> Found:
-        scale, some = query_scale_of(dict(config)), only_some_layers(config)
+        scale, some = query_scale_of(dict(config)), layers_with_factor(config)
         if scale is None:
             return {}
         notes = (f"queries are multiplied by `query_scale` in layers {some} alone",) if some else ()
@@ -88,7 +85,8 @@ def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
         if not isinstance(rotated, list | tuple) or not all(one in (0, 1) for one in rotated):
             raise TypeError(f"`no_rope_layers` must be a list of 0 and 1, got {shown(rotated)}.")
         return tuple(index for index, one in enumerate(rotated) if not one)
-    if model_type(config) not in INTERVALS:
+    usual = model_of(config).no_rope_interval
+    if usual is None:
         return ()
-    interval, count = size(config, ("no_rope_layer_interval", FOURTH)), size(config, "num_hidden_layers")
+    interval, count = size(config, ("no_rope_layer_interval", usual)), size(config, "num_hidden_layers")
     return tuple(range(interval - 1, count, interval))

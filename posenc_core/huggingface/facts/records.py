@@ -1,0 +1,206 @@
+"""Records: what may be said of a model about its rotation, and about what it does besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from ...encodings.rotary.base import Direction
+from ...encodings.rotary.multimodal import Sections
+from ...positions import After
+from ...rotation import Layout, Placement
+from ...tables.query_factors import Growth
+
+
+class LayerBase(NamedTuple):
+    """The base of one layer type, in configs that are older than `rope_parameters`.
+
+    Attributes:
+        key: the key of the base; None for the usual keys, `BASES`.
+        base: the default.
+        scaled: whether `rope_scaling` applies to these layers.
+        attention_factor: that of the scaling, for parameters without one.
+    """
+
+    key: str | None
+    base: float
+    scaled: bool
+    attention_factor: float | None = None
+
+
+SCHEMES = {
+    "rope_local_base_freq": {
+        "full_attention": LayerBase(None, 1_000_000, scaled=True),
+        "sliding_attention": LayerBase("rope_local_base_freq", 10000, scaled=False),
+    },
+    "local_rope_theta": {
+        "full_attention": LayerBase(None, 160_000, scaled=True),
+        "sliding_attention": LayerBase("local_rope_theta", 10000, scaled=True),
+    },
+    "swa_rope_theta": {
+        "full_attention": LayerBase(None, 5_000_000, scaled=True),
+        "sliding_attention": LayerBase("swa_rope_theta", 10000, scaled=False),
+    },
+    "compress_rope_theta": {
+        "main": LayerBase(None, 10000, scaled=False),
+        "compress": LayerBase("compress_rope_theta", 160_000, scaled=True, attention_factor=1.0),
+    },
+    "olmo3": {
+        "full_attention": LayerBase(None, 500_000, scaled=True),
+        "sliding_attention": LayerBase(None, 500_000, scaled=False),
+    },
+}
+
+
+class Prompt(NamedTuple):
+    """How the positions of text, images and videos in one prompt are counted.
+
+    Attributes:
+        split: whether each frame of a video is a grid of its own, because text with its time is before it.
+        shared: whether videos have the token of images, between a start and an end token.
+        rate: the positions per second of videos, or their key.
+        seconds_first: whether the number of a frame is multiplied by the seconds first, and rounded to float32, before
+            it is multiplied by the rate.
+        audio: the key of the seconds in a chunk of a video with its audio.
+        merge: how many rows and columns of patches are merged, where no config has it.
+        newlines: whether each row of an image ends with a token for a new line, and the axes are those of `indexed`.
+        centered: whether there are images alone, whose grids count tokens, and the axes are those of `centered`.
+        diagonal: whether the axes are those of `diagonal`.
+        merged: the key of the number of frames that are merged.
+        after: as in `multimodal`.
+    """
+
+    split: bool = False
+    shared: bool = False
+    rate: str | int | None = None
+    seconds_first: bool = False
+    audio: str | None = None
+    merge: int | None = None
+    newlines: bool = False
+    centered: bool = False
+    diagonal: bool = False
+    merged: str | None = None
+    after: After = "spatial"
+
+
+class QueryFactor(NamedTuple):
+    """The factor by which a model multiplies its queries.
+
+    Attributes:
+        length, scale: those of `QueryScale`, or their keys; the scale is None if there is none.
+        growth: as in `QueryScale`.
+        heads: the key of the number of heads, if the factor is a `LearnedQueryScale`.
+        defaults: the values of keys that a config leaves out.
+        flag: a key that turns the factor on or off, and its default.
+        optional: whether a config without a length has no factor.
+        layers: the layers that multiply queries, in words; None if all do.
+    """
+
+    length: str | int = ""
+    scale: str | float | None = None
+    growth: Growth = "steps"
+    heads: str | None = None
+    defaults: Mapping[str, Any] = {}
+    flag: tuple[str, bool] | None = None
+    optional: bool = False
+    layers: Literal["without RoPE", "of type 'hybrid'"] | None = None
+
+
+class Note(NamedTuple):
+    """How the code of a model differs from a rotation of queries and keys by the positions of tokens.
+
+    Attributes:
+        sentence: says it.
+        instead: whether it concerns the layers without RoPE, rather than those with it.
+        flag: a key of the config that switches it off if False.
+    """
+
+    sentence: str
+    instead: bool = False
+    flag: str | None = None
+
+
+class Quirks(NamedTuple):
+    """What transformers reads otherwise than `load_rope` does, in the config of a model.
+
+    Attributes:
+        elsewhere: whether the model is not in transformers, or another model within reads its config.
+        reads: the keys of channels and bases that its code reads.
+        key_for: the only key that is read outside of `rope_parameters` instead of the usual one.
+        whole_dict: whether the default of `rope_parameters` stands, if there is none, against keys outside.
+        loses_share: whether all channels are rotated if `rope_parameters` has no share.
+        needs_share: whether the share is read, and no number of channels.
+        needs_layer_types: whether `rope_parameters` is read by layer type alone.
+        needs_base: whether the base is 10000 if `rope_parameters` has none.
+        original_length: the original length, unless it stands at the top level.
+        bases: the bases of layers, if they do not stand in `rope_parameters`.
+    """
+
+    elsewhere: bool = False
+    reads: tuple[str, ...] = ()
+    key_for: Mapping[str, str] = {}
+    whole_dict: bool = False
+    loses_share: bool = False
+    needs_share: bool = False
+    needs_layer_types: bool = False
+    needs_base: bool = False
+    original_length: int | None = None
+    bases: Mapping[str, float] = {}
+
+
+class Model(NamedTuple):
+    """The facts about a model that its config leaves out: defaults, layers that differ, and other uses of positions.
+
+    Attributes:
+        layout, placement, direction: as in `Rotary`.
+        base: the base of the frequencies.
+        share: the partial rotary factor.
+        rotary_dim: the number of rotated channels; None if it is the share of the head.
+        head_dim: the width of a head; None if it is the hidden size divided by the number of heads.
+        head_key: the only key for the width of a head, if similar keys of the config mean something else.
+        sections, arrangement: as in `MultimodalRotary`; or `"openpangu"`, see `sections.spread`.
+        axes: the number of axes that take the pairs in turn, if the model has a row and a column for each token.
+        plain_types: the values of a `rope_type` beside the parameters that say what the code assumes.
+        scheme: the entry of `SCHEMES` for configs without `rope_parameters`, if layer types have different bases.
+        head_dims: pairs of a layer type and its width of a head, if layer types differ.
+        layer_defaults: the defaults of the parameters of a layer type.
+        rotary_layers: the layer types with RoPE, if others have none.
+        no_rope_interval: the steps from one layer without RoPE to the next, unless a key says another.
+        needs_parameters: whether the config must have RoPE parameters, as the model has a scaling or different layer
+            types that no other key stands for.
+        needs_base: whether the parameters of a layer type have no default base: transformers fails without it.
+        position_embedding_type: the value of that key which turns RoPE on, if the model reads it.
+        never: whether the model has no RoPE, although its config may have keys for it.
+        refused: why the RoPE cannot be loaded, if the config has not the keys of the model's authors.
+        prompt: how the positions of images and videos are counted; None if it is not known.
+        query_factor: the factor of queries.
+        note: another use of positions.
+        quirks: what transformers reads otherwise.
+    """
+
+    layout: Layout = "half"
+    placement: Placement = "lead"
+    direction: Direction = "forward"
+    base: float = 10000
+    share: float = 1.0
+    rotary_dim: int | None = None
+    head_dim: int | None = None
+    head_key: str | None = None
+    sections: tuple[int, ...] = ()
+    arrangement: Sections | Literal["openpangu"] = "chunked"
+    axes: int = 1
+    plain_types: tuple[str, ...] = ()
+    scheme: str | None = None
+    head_dims: Mapping[str, int] = {}
+    layer_defaults: Mapping[str, Mapping[str, float]] = {}
+    rotary_layers: tuple[str, ...] = ()
+    no_rope_interval: int | None = None
+    needs_parameters: bool = False
+    needs_base: bool = False
+    position_embedding_type: str | None = None
+    never: bool = False
+    refused: str | None = None
+    prompt: Prompt | None = None
+    query_factor: QueryFactor | None = None
+    note: Note | None = None
+    quirks: Quirks = Quirks()

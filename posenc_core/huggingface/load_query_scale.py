@@ -1,0 +1,92 @@
+"""Load the factor of queries that a Hugging Face config describes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._array_api.checks import check_integer, check_type, shown
+from ..encodings import LearnedQueryScale, QueryEncoding, QueryScale
+from .config import ROPES, is_foreign, read
+from .facts.models import model_of
+from .facts.records import QueryFactor
+from .layer_types import layer_types, listed, parameters_of, types_of
+
+
+def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEncoding | None:
+    """Load the factor of queries that a Hugging Face config describes.
+
+    Of Llama 4, Ministral 3, Mistral 4, Mistral Large 4 (learned), Beam, Inkling 2 and Qwen (LogN).
+
+    Args:
+        config: as in `load_rope`; the factor is that of the text model.
+        layer_type: the layers to load, such as `"full_attention"`: Llama 4 and Beam multiply queries in layers without
+            RoPE alone, Inkling 2 in those of type `"hybrid"`.
+    Returns:
+        A `QueryScale`, or a `LearnedQueryScale` whose parameters are in the checkpoint; without a `layer_type`, that of
+        the layers that have one. None if these layers have none.
+    Raises:
+        TypeError, ValueError: if a key is missing or out of range, or there is no such layer type.
+        OSError: if there is no such file.
+    Source: the code of the models in transformers 5.23; of Qwen, `modeling_qwen.py` of its checkpoints.
+
+    >>> load_query_scale({"model_type": "llama4_text", "attn_scale": 0.1, "floor_scale": 8192})
+    QueryScale(length=8192, scale=0.1)
+    """
+    check_type("layer_type", layer_type, str | None, "a string or None")
+    text_config = read(config)
+    if is_foreign(text_config):
+        return None
+    known = {*layer_types(text_config), *types_of(text_config)}
+    if layer_type is not None and layer_type not in known:
+        raise ValueError(f"`layer_type` must be one of {listed(known)}, got {shown(layer_type)}.")
+    return query_scale_of(text_config) if layer_type is None or _is_scaled(text_config, layer_type) else None
+
+
+def query_scale_of(config: Mapping[str, Any]) -> QueryEncoding | None:
+    """Return the factor of queries in those layers of a text model that have one."""
+    factor = model_of(config).query_factor
+    if factor is None:
+        ropes = [rope for key in ROPES if isinstance(rope := config.get(key), Mapping)]
+        rope = next((rope for rope in ropes if rope.get("llama_4_scaling_beta")), None)
+        return None if rope is None else _build(rope, _LLAMA4_SCALING, start=0)
+    values = {**factor.defaults, **config}
+    if factor.heads:
+        return LearnedQueryScale(num_heads=check_integer(factor.heads, values[factor.heads]))
+    if (factor.flag and not config.get(*factor.flag)) or (factor.optional and values.get(str(factor.length)) is None):
+        return None
+    return _build(values, factor)
+
+
+def _is_scaled(config: dict[str, Any], layer_type: str) -> bool:
+    """Return whether layers of this type multiply queries, if any do."""
+    layers = layers_with_factor(config)
+    if layers == "of type 'hybrid'":
+        return layer_type == "hybrid"
+    return layers is None or parameters_of(config, layer_type)[0] is None
+
+
+def layers_with_factor(config: Mapping[str, Any]) -> str | None:
+    """Return the layers that multiply queries, in words; None if all do."""
+    factor = model_of(config).query_factor
+    return factor and factor.layers
+
+
+def _build(config: Mapping[str, Any], factor: QueryFactor, start: int = 1) -> QueryScale:
+    """Return the factor with the numbers of these keys; errors name the keys."""
+    numbers: dict[str, Any] = {"length": factor.length, "scale": factor.scale}
+    keys = {name: key for name, key in numbers.items() if isinstance(key, str)}
+    for name, key in reversed(keys.items()):
+        if config.get(key) is None:
+            raise ValueError(f"`{key}` is missing: the factor of queries needs it.")
+        numbers[name] = config[key]
+    try:
+        return QueryScale(**numbers, growth=factor.growth, start=start)
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        for name, key in keys.items():
+            message = message.replace(f"`{name}`", f"`{key}`")
+        raise type(error)(message) from error
+
+
+_LLAMA4_SCALING = QueryFactor("original_max_position_embeddings", "llama_4_scaling_beta")
