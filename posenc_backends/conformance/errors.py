@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc_core.encodings import Additive, Encoding, PoPE, QueryEncoding, RemappedRotary, RotaryEncoding
+from posenc_core.encodings import Encoding, RotaryEncoding
 from posenc_core.rotation import channel_pairs
 
 GoldenCase = dict[str, Any]
@@ -107,12 +107,9 @@ def pair_lengths(encoding: RotaryEncoding, rotated: Any) -> Any:
 def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
     """Return the backend's layer for the encoding of a case."""
     encoding = Encoding.from_dict(case["encoding"])
-    if isinstance(encoding, Additive):
+    if encoding.layer_name == "PositionalEncoding":
         return on.backend.PositionalEncoding(encoding.dim, encoding=encoding)
-    if isinstance(encoding, QueryEncoding):
-        return on.backend.QueryScaling(encoding)
-    is_rotary = isinstance(encoding, RotaryEncoding | RemappedRotary | PoPE)
-    return (on.backend.RotaryEmbedding if is_rotary else on.backend.AttentionBias)(encoding)
+    return getattr(on.backend, encoding.layer_name)(encoding)
 
 
 def with_parameters_of_parts(on: BackendUnderTest, layer: Any, parameters: dict[str, Any]) -> Any:

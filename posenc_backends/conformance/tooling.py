@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Additive, Encoding
+from posenc_core.encodings import Encoding
 
 from .errors import (
     CONTRACTED,
@@ -104,7 +104,7 @@ class LayerCase:
             layer = backend.MultiHeadAttention(8, 2, position=encoding, max_len=self._max_len, **scaled)
         elif self.kind == "AttentionBias":
             layer = backend.AttentionBias(encoding)
-        elif isinstance(encoding, Additive):
+        elif self.kind == "PositionalEncoding":
             layer = backend.PositionalEncoding(encoding.dim, max_len=self._max_len, encoding=encoding)
         else:
             layer = backend.RotaryEmbedding(encoding, max_len=self._max_len)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc_core._array_api.namespace import repeat_heads
-from posenc_core.encodings import ContentScoring, Pairs, PositionScoring, Scoring
+from posenc_core.encodings import ContentScoring, Pairs, PositionScoring
 
 from .layers import AttentionBias
 
@@ -56,7 +56,7 @@ def score_mod(
     >>> add(torch.zeros(()), *(torch.tensor(number) for number in (0, 1, 7, 5)))
     tensor(-0.0078)
     """
-    encoding: Scoring = bias.encoding if isinstance(bias, AttentionBias) else bias
+    encoding: Any = bias.encoding if isinstance(bias, AttentionBias) else bias
 
     def position_of(b: Tensor, q_idx: Tensor) -> Tensor:
         query = _position(query_positions, b, q_idx)
@@ -64,7 +64,7 @@ def score_mod(
             query = query + (start[b] if isinstance(start, Tensor) and start.ndim else start)
         return query
 
-    if isinstance(encoding, ContentScoring) and not encoding.lookup_inputs:
+    if encoding.uses_content and not encoding.lookup_inputs:
         reason = "adds to the values as well" if encoding.adds_values else "computes scores from other scores"
         raise ValueError(f"`bias` must add one number to a score, got {encoding!r}, which {reason}; call `attend`.")
     if not isinstance(bias, AttentionBias) and encoding.parameters():
@@ -84,7 +84,7 @@ def score_mod(
 def _added(layer: AttentionBias, tokens: dict[str, Tensor | None]) -> Callable[[Tensor, Pairs], Any]:
     """Return the function that computes what is added to the score of a pair."""
     encoding: Any = layer.encoding
-    if isinstance(encoding, PositionScoring):
+    if not encoding.uses_content:
         return lambda _, at: encoding.score_of(layer.arrays, at.head, at.query_position, at.key_position)
     given = {name: _given(name, tokens[name], encoding) for name in encoding.lookup_inputs}
     arrays: Any = layer.arrays

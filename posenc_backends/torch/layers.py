@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from posenc_core import layers
-from posenc_core.encodings import RotaryEncoding, Scoring
 
 from . import state
 from .base import Layer, Module
@@ -43,10 +42,10 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         """Refuse a state with another family of position; `rotary` and `scoring` refuse another one of their family."""
         _, _, unexpected_keys, _ = rest
-        if _family(state.revived(local_metadata.get("position", self.position))) is not _family(self.position):
+        if _layer_name(state.revived(local_metadata.get("position", self.position))) != _layer_name(self.position):
             unexpected_keys += state.differences(self.metadata, local_metadata, prefix)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
-def _family(position: Any) -> Any:
-    return next((family for family in (RotaryEncoding, Scoring) if isinstance(position, family)), type(position))
+def _layer_name(position: Any) -> Any:
+    return getattr(position, "layer_name", position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from .._array_api.checks import (
     check_array,
@@ -14,9 +14,9 @@ from .._array_api.checks import (
     check_floating,
     check_libraries,
     check_rank,
+    check_type,
     check_width,
     is_static,
-    shown,
 )
 from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, repeat_heads, shape_of
 from .softmax import softmax
@@ -38,28 +38,37 @@ class AttentionInputs(NamedTuple):
     scores: Array
 
 
-class Position(Protocol):
-    """An encoding inside attention, at given positions."""
+class Position:
+    """An encoding inside attention, at given positions; by default it changes nothing."""
 
     @property
     def needs_scores(self) -> bool:
         """Whether it needs the scores or the weights, which a fused kernel does not return."""
+        return False
 
     @property
     def query_rotations(self) -> int:
         """How many times as wide as before `rotate` returns queries, as after several rotations; usually 1."""
+        return 1
+
+    def check(self, q: Array, k: Array) -> None:
+        """Raise unless it is for queries and keys of these shapes."""
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
-        """Return queries and keys, rotated if the encoding rotates."""
+        """Return queries and keys at their positions; queries scaled, if they are."""
+        return q, k
 
     def products(self, q: Array, k: Array) -> Array:
         """Return the product of each query and key, as `rotate` returned them, `(..., queries, keys)`."""
+        return products(q, k)
 
     def scores(self, content: AttentionInputs) -> Array | None:
         """Return what is added to the scores, or None."""
+        return None
 
     def values(self, attention: Array) -> Array | None:
         """Return what is added to the result, given the attention weights, or None."""
+        return None
 
 
 def attend(
@@ -103,7 +112,22 @@ def attend(
     (1, 2, 3, 8)
     """
     check_values(v, k)
-    q, k = fitted(q, k, position, bias, mask)
+    check_fit(q, k, position, bias, mask)
+    return attend_checked(q, k, v, position=position, bias=bias, mask=mask, dropout=dropout)
+
+
+def attend_checked(
+    q: A,
+    k: A,
+    v: A,
+    *,
+    position: Position | None = None,
+    bias: Array | None = None,
+    mask: Array | None = None,
+    dropout: Dropout | None = None,
+) -> A:
+    """Return `attend` of arguments that fit, without checks."""
+    q, k = (q, k) if position is None else position.rotate(q, k)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
         return computed(partial(_fused, kernel=kernel, position=position, mask=mask), q, {"k": k, "v": v}, mask=mask)
@@ -125,7 +149,15 @@ def attention_weights(
     >>> attention_weights(np.zeros((1, 4)), np.zeros((2, 4)))
     array([[0.5, 0.5]])
     """
-    q, k = fitted(q, k, position, bias, mask)
+    check_fit(q, k, position, bias, mask)
+    return weights_checked(q, k, position=position, bias=bias, mask=mask)
+
+
+def weights_checked(
+    q: A, k: A, *, position: Position | None = None, bias: Array | None = None, mask: Array | None = None
+) -> A:
+    """Return `attention_weights` of arguments that fit, without checks."""
+    q, k = (q, k) if position is None else position.rotate(q, k)
     weights = partial(weigh, scale=scale_of(q, position), position=position, bias=bias, mask=mask)
     operation = _unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights
     return computed(operation, q, {"k": grouped(k, q)}, bias=bias, mask=mask)
@@ -141,8 +173,8 @@ def computed(operation: Callable[..., Array], q: A, tokens: Mapping[str, Array],
     return result
 
 
-def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Array | None) -> tuple[A, A]:
-    """Check that all arguments fit, and return queries and keys, rotated if the encoding rotates."""
+def check_fit(q: Array, k: Array, position: Position | None, bias: Array | None, mask: Array | None) -> None:
+    """Raise unless all arguments fit."""
     _check_tokens(q=q, k=k)
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"`k` must be as wide as `q`, got shapes {tuple(k.shape)} and {tuple(q.shape)}.")
@@ -152,13 +184,9 @@ def fitted(q: A, k: A, position: Position | None, bias: Array | None, mask: Arra
         check_broadcasts("bias", bias, scores)
     if mask is not None:
         check_mask(mask, scores)
-    if position is None:
-        return q, k
-    if not hasattr(position, "needs_scores"):
-        raise TypeError(
-            f"`position` must be `Placed(encoding, query_positions, key_positions)`, got {shown(position)}."
-        )
-    return position.rotate(q, k)
+    if position is not None:
+        check_type("position", position, Position, "`Placed(encoding, query_positions, key_positions)`")
+        position.check(q, k)
 
 
 def check_values(v: Array, k: Array) -> None:

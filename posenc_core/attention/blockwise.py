@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .._array_api.checks import check_floating, check_integer, check_rank, check_width, is_specialized, shown
 from .._array_api.namespace import A, Array, namespace_of
-from ..positions.sequences import arange_like
+from ..positions.sequences import as_array_like
 from .attend import (
     AttentionInputs,
     Position,
     attend,
+    check_fit,
     check_mask,
     check_values,
     computed,
-    fitted,
     grouped,
     scale_of,
     scored,
@@ -26,47 +26,48 @@ from .attend import (
 from .masks import causal
 from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
 
-if TYPE_CHECKING:
-    from typing import Self
-
 Mask: TypeAlias = Callable[[Any, Any], Any]
 
 
-class BlockPosition(Position, Protocol):
-    """A `Position` that can be cut into blocks of queries and keys."""
+class BlockPosition(Position):
+    """A `Position` that can be cut into blocks of queries and keys.
 
-    @property
-    def encoding(self) -> Any:
-        """The encoding, for messages."""
+    Attributes:
+        encoding: the encoding, for messages.
+        query_positions: the positions of the queries: a range, or an array `(..., queries)`.
+        key_positions: the positions of the keys: a range, or an array `(..., keys)`.
+    """
 
-    @property
-    def query_positions(self) -> Any:
-        """The positions of the queries: a range, or an array `(..., queries)`."""
-
-    @property
-    def key_positions(self) -> Any:
-        """The positions of the keys: a range, or an array `(..., keys)`."""
+    encoding: Any
+    query_positions: Any
+    key_positions: Any
 
     @property
     def needs_all_keys(self) -> bool:
         """Whether a score depends on other keys than its own."""
+        return False
 
     @property
     def sums_later_keys(self) -> bool:
         """Whether a score depends on later keys through one sum over them."""
+        return False
 
     @property
     def has_points(self) -> bool:
         """Whether a token has a position on each of several axes."""
+        return False
 
-    def with_weights(self, x: Array) -> Self:
+    def with_weights(self, x: Array) -> BlockPosition:
         """Return the same with all arrays that scores are computed from, in the library of `x`."""
+        raise NotImplementedError
 
-    def part(self, queries: slice, keys: slice) -> Self:
+    def part(self, queries: slice, keys: slice) -> BlockPosition:
         """Return the same for some of the queries and some of the keys."""
+        raise NotImplementedError
 
     def sum_of_keys(self, content: AttentionInputs) -> Array:
         """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`."""
+        raise NotImplementedError
 
 
 def attend_by_block(
@@ -110,8 +111,9 @@ def attend_by_block(
     check_floating("q", q)
     check_rank("q", q, minimum=2, axes="(..., queries, width)")
     check_values(v, k)
+    check_fit(q, k, position, bias, None if callable(mask) else mask)
     _check_can_be_cut(q, k, position)
-    q, k = fitted(q, k, position, bias, None if callable(mask) else mask)
+    q, k = (q, k) if position is None else position.rotate(q, k)
     if 0 in (q.shape[-2], k.shape[-2]):
         return attend(q, k, v)
     tokens = {"k": grouped(k, q), "v": grouped(v, q)}
@@ -125,8 +127,7 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
-    needs_all_keys = getattr(position, "needs_all_keys", False) is True  # `fitted` rejects what is no position
-    if position is not None and needs_all_keys and not _sums_later_keys(position):
+    if position is not None and position.needs_all_keys and not position.sums_later_keys:
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 
@@ -190,7 +191,7 @@ def _mask(additions: _Additions, queries: slice, keys: slice, q: Array) -> Array
         and query_positions[0] >= key_positions[-1]
     ):
         return None
-    mask: Array = additions.mask(_as_array(query_positions, q), _as_array(key_positions, q))
+    mask: Array = additions.mask(as_array_like(query_positions, like=q), as_array_like(key_positions, like=q))
     check_mask(mask, (*q.shape[:-2], queries.stop - queries.start, keys.stop - keys.start))
     return mask
 
@@ -205,15 +206,6 @@ def _positions_of(position: BlockPosition | None, queries: slice, keys: slice) -
 
 def _are_ranges(*positions: Any) -> bool:
     return all(isinstance(each, range) for each in positions)
-
-
-def _as_array(positions: Any, q: Array) -> Any:
-    """Return positions as an array of the library of `q`."""
-    if isinstance(positions, range):
-        return arange_like(len(positions), like=q) + positions.start
-    if isinstance(q, np.ndarray) or not isinstance(positions, np.ndarray):
-        return positions
-    return namespace_of(q).asarray(positions, device=getattr(q, "device", None))
 
 
 def _part(x: Array | None, queries: slice, keys: slice) -> Array | None:
@@ -248,7 +240,7 @@ def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, _Additions]]
 
 
 def _sums_later_keys(position: BlockPosition | None) -> bool:
-    return position is not None and getattr(position, "sums_later_keys", False) is True
+    return position is not None and position.sums_later_keys
 
 
 def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: _Additions) -> tuple[Array, ...]:
@@ -268,7 +260,7 @@ def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: _Addi
         check_width("v", v, added.shape[-1])
         values = values + added
     state = max_score, xp.sum(weights, axis=-1, keepdims=True), values
-    if position is None or not _sums_later_keys(position):
+    if position is None or not position.sums_later_keys:
         return state
     sum_of_keys = position.sum_of_keys(AttentionInputs(q, k, scores))
     return (*state, sum_of_keys + summed[0] if summed else sum_of_keys)

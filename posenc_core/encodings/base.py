@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, shown
+from .._array_api.lazy import tables_by_block
 from .._array_api.namespace import A, Array, dtype_name
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
@@ -73,6 +75,14 @@ class Encoding(Value):
         """The number of its positions: the first one that it cannot encode."""
         return LIMIT
 
+    #: The layer that holds its arrays, by the name that it has in every backend.
+    layer_name: ClassVar[str]
+
+    @property
+    def num_axes(self) -> int:
+        """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""
+        return 1
+
     #: The names of those constants and parameters that have one row per position, in the order of `rows`.
     table_names: ClassVar[tuple[str, ...]] = ()
 
@@ -88,11 +98,6 @@ class Encoding(Value):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tabular(Encoding):
     """An encoding whose arrays have one row per position."""
-
-    @property
-    def num_axes(self) -> int:
-        """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""
-        return 1
 
     #: Whether a call must give positions, because tokens on a grid cannot be counted from a start.
     needs_positions: ClassVar[bool] = False
@@ -120,14 +125,13 @@ class Tabular(Encoding):
         """The number of heads that have rows of their own; None where all have the same."""
         return None
 
-    def check_heads(self, num_heads: int) -> None:
-        """Raise unless the rows of each head serve as many of `num_heads` heads of keys."""
-        if self.table_heads is not None and num_heads % self.table_heads:
-            raise ValueError(f"`position` must have `num_heads` that divide {num_heads}, got {shown(self)}.")
-
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any], dtype: DType = np.float32) -> Tables:
         """Return the rows of positions, by table, each `(..., length, columns)`, of float32 or float64."""
+
+    def rows_by_block(self, positions: Any, dtype: DType = np.float32) -> tuple[npt.NDArray[Any], ...]:
+        """Return the arrays of `rows` for any positions, block by block where positions are a lazy array."""
+        return tables_by_block(partial(_rows, self, dtype), positions)
 
     def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
         """Compute the rows of positions from the constants and parameters of a layer, in its framework.
@@ -201,3 +205,7 @@ class Tabular(Encoding):
         if known.dtype.kind == "f":
             raise TypeError(f"`positions` of {type(self).__name__} must be integers, got real numbers.")
         return known
+
+
+def _rows(encoding: Tabular, dtype: DType, positions: Any) -> tuple[npt.NDArray[Any], ...]:
+    return tuple(encoding.rows(from_array(positions), dtype).values())

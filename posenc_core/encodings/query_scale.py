@@ -27,6 +27,8 @@ LARGEST_POWER = 0.5  # up to which no power of a ratio lies halfway between two 
 class QueryEncoding(Tabular):
     """An encoding that multiplies each query by a factor of its position."""
 
+    layer_name: ClassVar[str] = "QueryScaling"
+
     @abstractmethod
     def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
         """Return the factors of queries, `(..., length, 1)`, which broadcast against `(..., heads, length, head_dim)`.

@@ -14,10 +14,12 @@ import numpy.typing as npt
 from .._array_api.checks import check_integer, check_number, check_rank, check_type, shown
 from .._array_api.namespace import Array, dtype_name, namespace_of
 from ..attention.masks import causal
-from ..positions.sequences import LIMIT
+from ..attention.relative import Positions
+from ..positions.sequences import LIMIT, as_array_like
 from ..rotation import Pairing
 from ..tables.sincos import DType
-from .base import Parameter, Tables, Tabular, TokenRows
+from .attention_encoding import QueryKeyEncoding
+from .base import Parameter, Tables, TokenRows
 from .rotary.base import RotaryEncoding
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ LARGEST_FACTOR = 2**16
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RemappedRotary(Tabular):
+class RemappedRotary(QueryKeyEncoding):
     """The base class of rotary encodings whose positions are remapped, for causal attention.
 
     Each pair of a query and a key lies in a region, which says by which remapped positions both are rotated. Attention
@@ -77,15 +79,20 @@ class RemappedRotary(Tabular):
         hidden: npt.NDArray[np.float64] = np.where(np.asarray(causal(at_queries, at_keys)), distances, np.nan)
         return hidden
 
-    def products(self, q: Array, k: Array, query_positions: Array, key_positions: Array) -> Array:
+    @property
+    def query_rotations(self) -> int:
+        return len(self.regions)
+
+    def products(self, q: Array, k: Array, query_positions: Positions, key_positions: Positions) -> Array:
         """Return the product of each query and key, `(..., queries, keys)`; -inf for keys after their query.
 
         Args:
             q, k: rotated by `apply`, `(..., length, rotations * head_dim)`.
-            query_positions, key_positions: arrays of integers, `(length,)` or `(batch, length)`.
+            query_positions, key_positions: integers, `(length,)` or `(batch, length)`: both ranges, or both arrays.
         """
-        xp, scores = namespace_of(q), self.products_by_region(q, k, query_positions, key_positions)
-        visible = causal(_signed(query_positions), _signed(key_positions))
+        at_queries, at_keys = as_array_like(query_positions, like=q), as_array_like(key_positions, like=k)
+        xp, scores = namespace_of(q), self.products_by_region(q, k, at_queries, at_keys)
+        visible = causal(_signed(at_queries), _signed(at_keys))
         return xp.where(visible, scores, xp.full_like(scores, -math.inf))
 
     def products_by_region(self, q: Array, k: Array, query_positions: Array, key_positions: Array) -> Array:
@@ -137,7 +144,6 @@ class RemappedRotary(Tabular):
         return self.rotary.parameters()
 
     def at(self, seq_len: int | None) -> Self:
-        """Return the encoding for sequences of `seq_len` positions; itself if lengths do not matter."""
         rotary = self.rotary.at(seq_len)
         return self if rotary is self.rotary else replace(self, rotary=rotary)
 
@@ -182,12 +188,10 @@ class RemappedRotary(Tabular):
 
     @property
     def max_seq_len(self) -> int | None:
-        """The longest sequence for which the frequencies are valid; None if unlimited."""
         return self.rotary.max_seq_len
 
     @property
     def longest(self) -> int | None:
-        """The longest sequence that models with the rotary encoding are known to be for; None if that is not known."""
         return self.rotary.longest
 
 

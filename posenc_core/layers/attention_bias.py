@@ -15,7 +15,7 @@ from .._array_api.checks import (
 )
 from .._array_api.namespace import in_float32, namespace_of, shape_of
 from ..attention import AttentionInputs
-from ..encodings import ContentScoring, Placed, Scoring
+from ..encodings import Placed, Scoring
 from .base import BaseLayer, check_encoding
 from .inputs import host_values
 
@@ -146,7 +146,7 @@ class AttentionBias(BaseLayer):
     def _check_content(self, scores: Any, q: Any, k: Any) -> tuple[Any, Any]:
         """Return queries and keys prepared, if the encoding uses them; raise unless they fit the scores."""
         encoding = self.encoding
-        if not isinstance(encoding, ContentScoring):
+        if not encoding.uses_content:
             if q is not None or k is not None:
                 raise TypeError(f"`q` and `k` must be left out for {shown(encoding)}, which looks at positions alone.")
             return None, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,16 +21,16 @@ from .._array_api.checks import (
     shown,
 )
 from .._array_api.namespace import Array, namespace_of, shape_of
-from ..attention import attend, attention_weights, check_mask, merge_heads, split_heads
+from ..attention import Position, attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import all_of, causal, valid_lengths
-from ..encodings import ContentScoring, Encoding, PoPE, QueryEncoding, RemappedRotary, RotaryEncoding, Scoring
+from ..encodings import Encoding, QueryEncoding
+from ..encodings.attention_encoding import AttentionEncoding, QueryKeyEncoding
+from ..encodings.placed import AtRows
 from ..positions.sequences import arange_like, counted_from
 from .attention_bias import AttentionBias
 from .base import Documented
 from .inputs import as_integers, cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
-from .polar import WidenedTokens
 from .positional_encoding import check_dropout
-from .remapping import RemappedRows
 from .rotary_embedding import RotaryEmbedding
 
 if TYPE_CHECKING:
@@ -162,11 +164,11 @@ class MultiHeadAttention(Documented):
         self.dropout = self.backend.dropout(dropout)
         rotary = scoring = None
         if shared is not None:  # it may be an empty container, which is false
-            rotary, scoring = (None, shared) if isinstance(encoding, Scoring) else (shared, None)
-        elif isinstance(encoding, RotaryEncoding | RemappedRotary | PoPE):
-            rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
-        elif isinstance(encoding, Scoring):
+            rotary, scoring = (None, shared) if encoding.adds_scores else (shared, None)
+        elif encoding is not None and encoding.adds_scores:
             scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
+        elif encoding is not None:
+            rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
         self.rotary, self.scoring, scaling = rotary, scoring, None
         if query_scale is not None:
             check_query_scale(query_scale, encoding, num_heads)
@@ -295,14 +297,15 @@ class MultiHeadAttention(Documented):
             self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
             return self.scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
         if self.rotary is not None and self.rotary.encoding.widening > 1:
-            return WidenedTokens(self.rotary.encoding.widening)
+            return RotatedTokens(self.rotary.encoding)
         if self.rotary is None or not self.rotary.encoding.needs_attention:
             return None
         layer, encoding = self.rotary, self.rotary.encoding
         layer.prepare(q, None)
         encoding = encoding.at(at.seq_len) if encoding.max_seq_len and at.seq_len > encoding.max_seq_len else encoding
         rows = layer.rows(q, at.start, at.positions, -2, encoding), layer.rows(k, 0, at.key_positions, -2, encoding)
-        return RemappedRows(layer, encoding, *rows, *self._arrays_of(at, at.positions, at.key_positions, q))
+        rotate_by = partial(layer.rotate_by, seq_axis=-2)
+        return AtRows(encoding, *rows, {}, rotate_by, *self._arrays_of(at, at.positions, at.key_positions, q))
 
     def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
         """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None."""
@@ -354,6 +357,21 @@ class MultiHeadAttention(Documented):
         return self.backend.from_numpy(host_array(name, given), like=q) if is_host else given
 
 
+@dataclass(frozen=True)
+class RotatedTokens(Position):
+    """Queries and keys that a layer rotated, and widened: their scores keep the scale of the heads."""
+
+    encoding: QueryKeyEncoding
+
+    @property
+    def needs_scores(self) -> bool:
+        return self.encoding.needs_scores
+
+    @property
+    def query_rotations(self) -> int:
+        return self.encoding.query_rotations
+
+
 def check_attention(
     num_hiddens: int, num_heads: int, position: Encoding | None, num_kv_heads: int | None = None
 ) -> tuple[int, int, int]:
@@ -361,24 +379,17 @@ def check_attention(
     num_hiddens, num_heads = check_integer("num_hiddens", num_hiddens), check_integer("num_heads", num_heads)
     if num_hiddens % num_heads:
         raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
-    head_dim = num_hiddens // num_heads
-    if not isinstance(position, RotaryEncoding | RemappedRotary | PoPE | Scoring | None):
+    if not isinstance(position, AttentionEncoding | None):
         raise TypeError(
             f"`position` must be a rotary or scoring encoding or None, got {shown(position)}; "
             "PositionalEncoding adds the others to tokens."
         )
-    if isinstance(position, Scoring) and position.num_heads != num_heads:
-        raise ValueError(f"`position` must have `num_heads` {num_heads}, got {shown(position)}.")
-    if isinstance(position, RotaryEncoding | RemappedRotary | PoPE | ContentScoring) and position.head_dim != head_dim:
-        raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {shown(position)}.")
     num_kv_heads = num_heads if num_kv_heads is None else check_integer("num_kv_heads", num_kv_heads)
     if num_heads % num_kv_heads:
         divisors = ", ".join(str(n) for n in range(1, min(num_heads, 128) + 1) if num_heads % n == 0)
         raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
-    if isinstance(position, PoPE) and position.num_heads != num_kv_heads:
-        raise ValueError(f"`position` must have `num_heads` {num_kv_heads}, those of keys, got {shown(position)}.")
-    if isinstance(position, RotaryEncoding | RemappedRotary):
-        position.check_heads(num_kv_heads)
+    if position is not None:
+        position.check_sizes(num_hiddens // num_heads, num_heads, num_kv_heads)
     return num_hiddens, num_heads, num_kv_heads
 
 
@@ -387,5 +398,5 @@ def check_query_scale(query_scale: QueryEncoding, position: Encoding | None, num
     check_type("query_scale", query_scale, QueryEncoding, "a QueryScale, a LearnedQueryScale or None")
     if getattr(query_scale, "num_heads", num_heads) != num_heads:
         raise ValueError(f"`query_scale` must have `num_heads` {num_heads}, got {shown(query_scale)}.")
-    if getattr(position, "num_axes", 1) > 1:
+    if position is not None and position.num_axes > 1:
         raise ValueError(f"`query_scale` needs positions of one axis, got {shown(position)}; leave one of them out.")

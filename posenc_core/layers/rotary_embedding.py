@@ -11,7 +11,7 @@ import numpy as np
 from .._array_api.checks import check_integer, check_known, check_rank, shown
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of
-from ..encodings import PoPE, RemappedRotary, RotaryEncoding
+from ..encodings.attention_encoding import QueryKeyEncoding
 from ..encodings.base import TokenRows
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
@@ -49,12 +49,10 @@ class RotaryEmbedding(TableLayer):
              [-0.3012,  1.3818]]]], dtype=float32)
     """
 
-    encoding: Any  # RotaryEncoding, PoPE, or RemappedRotary for attention alone
+    encoding: Any  # QueryKeyEncoding
 
-    def __init__(
-        self, encoding: RotaryEncoding | RemappedRotary | PoPE, *, max_len: int | None = None, **native: Any
-    ) -> None:
-        check_encoding(encoding, (RotaryEncoding, RemappedRotary, PoPE), "a rotary")
+    def __init__(self, encoding: QueryKeyEncoding, *, max_len: int | None = None, **native: Any) -> None:
+        check_encoding(encoding, QueryKeyEncoding, "a rotary")
         super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
 
     def rotate(
@@ -270,7 +268,7 @@ class RotaryEmbedding(TableLayer):
         )
 
 
-def rotates_in_attention(encoding: RemappedRotary) -> str:
+def rotates_in_attention(encoding: QueryKeyEncoding) -> str:
     """Return the message that a layer alone cannot rotate by these positions."""
     return (
         f"`encoding` rotates each token several times, in attention alone, got {shown(encoding)}; give it to "
@@ -278,7 +276,7 @@ def rotates_in_attention(encoding: RemappedRotary) -> str:
     )
 
 
-def _num_positions(encoding: RotaryEncoding | RemappedRotary | PoPE, max_len: int | None) -> int:
+def _num_positions(encoding: QueryKeyEncoding, max_len: int | None) -> int:
     """Return the number of positions in the tables: `max_len`, or what the encoding is known to be for.
 
     Warns if the tables are shorter than the encoding was loaded for.

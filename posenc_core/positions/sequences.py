@@ -190,6 +190,20 @@ def arange_like(length: Any, *, like: Array) -> Array:
     return namespace_of(like).arange(length, device=getattr(like, "device", None))
 
 
+def as_array_like(given: Any, *, like: Array) -> Array:
+    """Return a range of step 1 or an array of NumPy in the library and on the device of `like`; other arrays as given.
+
+    >>> as_array_like(range(3, 5), like=np.zeros(1))
+    array([3, 4])
+    """
+    if isinstance(given, range):
+        return arange_like(len(given), like=like) + given.start
+    if isinstance(like, np.ndarray) or not isinstance(given, np.ndarray):
+        array: Array = given
+        return array
+    return namespace_of(like).asarray(given, device=getattr(like, "device", None))
+
+
 @overload
 def shard(positions: A, rank: int, world_size: int, *, order: Order = "contiguous") -> A: ...
 @overload

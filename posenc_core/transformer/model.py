@@ -14,11 +14,12 @@ from .._array_api.namespace import A, Array, namespace_of, shape_of
 from ..addition import combine
 from ..attention.attend import Position, attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import causal, padding
-from ..encodings import Additive, Placed, PoPE, RotaryEncoding, Scoring
+from ..encodings import Additive, Placed, Scoring
+from ..encodings.attention_encoding import QueryKeyEncoding
+from ..encodings.placed import AtRows
 from ..positions.sequences import arange_like
 from .checks import LABELS, check, check_batch, check_keys_values, check_model, check_part, check_shapes
 from .config import PAD, START, Transformer
-from .rows import RotaryRows, Rows
 
 Weights: TypeAlias = Mapping[str, Array]
 KeysValues: TypeAlias = tuple[Array, Array]
@@ -296,9 +297,9 @@ def attention_position(model: Transformer, weights: Weights, side: str, queries:
     encoding, arrays = model.encoding, _encoding_arrays(weights, side)
     if isinstance(encoding, Scoring):
         return Placed(encoding, queries, keys, arrays)
-    if isinstance(encoding, RotaryEncoding | PoPE):
+    if isinstance(encoding, QueryKeyEncoding):
         query_rows, key_rows = _cos_sin(encoding, arrays, queries, ""), _cos_sin(encoding, arrays, keys, "key_")
-        return RotaryRows(encoding, query_rows, key_rows, arrays)
+        return AtRows(encoding, query_rows, key_rows, arrays)
     return None
 
 
@@ -334,7 +335,7 @@ def _encoding_arrays(weights: Weights, side: str) -> dict[str, Array]:
     return with_prefix(weights, "position") | with_prefix(weights, f"{side}.position")
 
 
-def _cos_sin(encoding: RotaryEncoding | PoPE, arrays: Weights, positions: range, prefix: str) -> Rows:
+def _cos_sin(encoding: QueryKeyEncoding, arrays: Weights, positions: range, prefix: str) -> tuple[Array, Array]:
     """Return the rows of these positions; some encodings have other tables for keys, with the prefix `"key_"`."""
     if encoding.computes_rows:
         cos, sin = _learned_rows(encoding, arrays, positions)

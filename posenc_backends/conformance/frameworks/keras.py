@@ -16,7 +16,6 @@ import numpy.typing as npt
 from posenc_backends.conformance.errors import DIGITS
 from posenc_backends.conformance.known_failures import known_failures
 from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, pickled
-from posenc_core.encodings import Additive, Rotary
 
 from ...keras import backend as keras_backend
 
@@ -67,9 +66,9 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     encoding = getattr(layer, "encoding", None)
     if encoding is None:
         shapes: list[tuple[Any, ...]] = [(None, layer.num_hiddens)] * 3
-    elif isinstance(encoding, Additive):
+    elif encoding.layer_name == "PositionalEncoding":
         shapes = [(None, encoding.dim)]
-    elif isinstance(encoding, Rotary):
+    elif encoding.layer_name == "RotaryEmbedding":
         shapes = [(None, None, encoding.head_dim)]
     else:
         shapes = [(encoding.num_heads, None, None)]

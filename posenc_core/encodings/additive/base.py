@@ -45,6 +45,7 @@ class Additive(Tabular):
         super().__post_init__()
         check_integer("dim", self.dim, maximum=WIDEST)
 
+    layer_name: ClassVar[str] = "PositionalEncoding"
     table_names: ClassVar[tuple[str, ...]] = ("table",)
 
     @property

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,9 @@ from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies, high_precision
 from ...tables.angles import angles_of
 from ...tables.sincos import DType, Table, check_dtype, cos_sin, cos_sin_of_float32, write_cos_sin
-from ..base import Tables, Tabular, TokenRows
+from ..attention_encoding import QueryKeyEncoding
+from ..base import Tables, TokenRows
 from .caches import CacheKind, cache_of
-
-if TYPE_CHECKING:
-    from typing import Self
 
 Direction: TypeAlias = Literal["forward", "inverse"]
 Precision: TypeAlias = Literal["exact", "float32"]
@@ -38,7 +36,7 @@ def _choose_layout() -> Layout:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RotaryEncoding(Tabular):
+class RotaryEncoding(QueryKeyEncoding):
     """An encoding whose tables rotate channel pairs, each by the angle of its position on one axis."""
 
     head_dim: int
@@ -60,6 +58,7 @@ class RotaryEncoding(Tabular):
     def _set_pairing(self, pairing: Pairing) -> None:
         object.__setattr__(self, "pairing", pairing)
 
+    needs_scores: ClassVar[bool] = False
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin")
 
     @property
@@ -77,32 +76,11 @@ class RotaryEncoding(Tabular):
         """The axis of the positions that rotate each pair."""
         return (0,) * self.pairs
 
-    @property
-    def num_axes(self) -> int:
-        """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""
-        return 1
-
-    @property
-    def max_seq_len(self) -> int | None:
-        """The longest sequence for which these frequencies are valid; None if unlimited."""
-        return None
-
-    @property
-    def longest(self) -> int | None:
-        """The longest sequence that models with this encoding are known to be for; None if that is not known."""
-        return None
-
     def apply(self, x: Array, at: TokenRows) -> Array:
         """Return queries or keys `(..., length, head_dim)` with their pairs rotated."""
         cos, sin = at.rows[-2:] if at.keys else at.rows[:2]
         rotated: Array = at.rotate_by(x, cos, sin)
         return rotated
-
-    def at(self, seq_len: int | None) -> Self:
-        """Return the encoding for sequences of `seq_len` positions; itself for None, or if lengths do not matter."""
-        if seq_len is not None:
-            check_integer("seq_len", seq_len)
-        return self
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
         """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` in other libraries."""
@@ -171,6 +149,9 @@ class RotaryEncoding(Tabular):
         )
         cos, sin = zip(*columns, strict=True)
         return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
+
+    def rows_by_block(self, positions: Any, dtype: DType = np.float32) -> tuple[Table, ...]:
+        return self.cos_sin(positions, dtype=dtype) if self.num_axes > 1 else super().rows_by_block(positions, dtype)
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         """Return the columns of pairs that rotate; `cos_sin` also has those of pairs of frequency 0."""

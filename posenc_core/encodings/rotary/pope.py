@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,15 @@ from ..._array_api.checks import WIDEST, check_integer, check_rank, is_static, s
 from ..._array_api.namespace import Array, aligned, in_float32, namespace_of
 from ...rotation import Pairing
 from ...tables.sincos import DType, Table
-from ..base import Parameter, Tables, Tabular, TokenRows
+from ..attention_encoding import QueryKeyEncoding
+from ..base import Parameter, Tables, TokenRows
 from .rotary import Rotary
-
-if TYPE_CHECKING:
-    from typing import Self
 
 TURN = 2 * math.pi
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PoPE(Tabular):
+class PoPE(QueryKeyEncoding):
     """Polar positional embedding: each channel is a magnitude, and its position alone is the angle.
 
     Channel c of a query at t becomes softplus(q) at the angle t * w_c, that of a key at s softplus(k) at the angle
@@ -66,19 +64,19 @@ class PoPE(Tabular):
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin")
     keys_differ: ClassVar[bool] = True
     widening: ClassVar[int] = 2
-    max_seq_len: ClassVar[int | None] = None
-    longest: ClassVar[int | None] = None
+
+    @property
+    def query_rotations(self) -> int:
+        return self.widening
 
     @property
     def pairing(self) -> Pairing:
         """Which channels of a result belong together: the product with the cosine, and that with the sine."""
         return self.rotary.pairing
 
-    def at(self, seq_len: int | None) -> Self:
-        """Return the encoding itself: lengths do not matter."""
-        if seq_len is not None:
-            check_integer("seq_len", seq_len)
-        return self
+    def check_heads(self, num_heads: int) -> None:
+        if self.num_heads != num_heads:
+            raise ValueError(f"`position` must have `num_heads` {num_heads}, those of keys, got {shown(self)}.")
 
     def frequencies(self) -> npt.NDArray[np.float64]:
         """Return radians per position, one for each channel, float64, shape `(head_dim,)`."""

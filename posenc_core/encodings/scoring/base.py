@@ -5,44 +5,45 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import WIDEST, check_integer, shown
+from ..._array_api.checks import WIDEST, check_integer, check_rank, check_width, is_static, shown
 from ..._array_api.lazy import positions_by_block
 from ..._array_api.namespace import Array
 from ...attention.attend import AttentionInputs
-from ...attention.relative import Positions
-from ...positions.sequences import LIMIT, from_array
-from ..base import Encoding
+from ...attention.relative import Positions, expand_offsets
+from ...positions.sequences import LIMIT, as_array_like, from_array
+from ..attention_encoding import AttentionEncoding, check_head_dim
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Scoring(Encoding):
+class Scoring(AttentionEncoding):
     """An encoding that adds to the scores of attention, depending on the positions of queries and keys."""
 
     num_heads: int
+
+    layer_name: ClassVar[str] = "AttentionBias"
+    adds_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("num_heads", self.num_heads, maximum=WIDEST)
 
-    @property
-    def adds_values(self) -> bool:
-        """Whether it also adds to the result of attention."""
-        return False
+    def check_sizes(self, head_dim: int, num_heads: int, num_kv_heads: int) -> None:
+        if self.num_heads != num_heads:
+            raise ValueError(f"`position` must have `num_heads` {num_heads}, got {shown(self)}.")
+        if self.uses_content:
+            check_head_dim(self, head_dim)
 
-    @property
-    def needs_all_keys(self) -> bool:
-        """Whether a score depends on other keys than its own, so that keys cannot be taken block by block."""
-        return False
-
-    @property
-    def sums_later_keys(self) -> bool:
-        """Whether a score depends on later keys through one sum over them, so that the last block may come first."""
-        return False
+    def check_queries(self, q: Array) -> None:
+        if self.uses_content:
+            check_width("q", q, self.head_dim)
+        check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
+        if is_static(q.shape[-3]) and q.shape[-3] != self.num_heads:
+            raise ValueError(f"`q` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")
 
     @property
     def needs_integer_positions(self) -> bool:
@@ -64,40 +65,19 @@ class Scoring(Encoding):
 
     @abstractmethod
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
-    ) -> Array:
-        """Return the term added to the scores.
-
-        Args:
-            weights: the arrays of `constants` and `parameters`, of any framework, by name.
-            query_positions: shape `(queries,)` or `(batch, queries)`.
-            key_positions: shape `(keys,)` or `(batch, keys)`.
-            content: queries, keys and their scores so far.
-        Returns:
-            Array that broadcasts to `(batch, heads, queries, keys)`.
-        """
-
-    def sum_of_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
-        """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`.
-
-        Args:
-            weights: as in `scores`.
-            content: queries, keys and their scores, -inf where a key is hidden.
-        Raises:
-            TypeError: unless `sums_later_keys`.
-        """
-        raise TypeError(f"`sum_of_keys` is asked of encodings with `sums_later_keys`, unlike {shown(self)}.")
-
-    def values(
-        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, attention: Array
-    ) -> Array | None:
-        """Return the term added to the result of attention, given its weights, or None."""
-        return None
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
+    ) -> Array: ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PositionScoring(Scoring):
     """A scoring encoding that depends on positions alone, not on queries and keys."""
+
+    needs_scores: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
@@ -119,9 +99,20 @@ class PositionScoring(Scoring):
         )
 
     def scores(
-        self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array, content: AttentionInputs
+        self,
+        weights: Mapping[str, Array],
+        query_positions: Positions,
+        key_positions: Positions,
+        content: AttentionInputs,
     ) -> Array:
-        return self.score(weights, query_positions, key_positions)
+        x = content.scores
+        if not (self.is_relative and isinstance(query_positions, range) and isinstance(key_positions, range)):
+            at_queries, at_keys = as_array_like(query_positions, like=x), as_array_like(key_positions, like=x)
+            return self.score(weights, at_queries, at_keys)
+        first = key_positions.start - query_positions.stop + 1  # once per offset, of which there are far fewer
+        offsets = range(first, first + len(query_positions) + len(key_positions))
+        by_offset = self.score(weights, as_array_like(range(1), like=x), as_array_like(offsets, like=x))[:, 0, :]
+        return expand_offsets(by_offset, queries=len(query_positions), keys=len(key_positions))
 
     @property
     def is_relative(self) -> bool:
@@ -168,19 +159,11 @@ class ContentScoring(Scoring):
 
     head_dim: int
 
+    uses_content: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("head_dim", self.head_dim, maximum=WIDEST)
-
-    @abstractmethod
-    def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
-    ) -> Array:
-        """Return the term added to the scores, as `Scoring.scores`; both positions may be ranges of step 1."""
 
     @property
     def lookup_inputs(self) -> tuple[str, ...]:
@@ -211,8 +194,3 @@ class ContentScoring(Scoring):
             TypeError: where `lookup_tables` does.
         """
         raise TypeError(f"`score_of` would need other scores or the weights of attention in {shown(self)}.")
-
-    def values(
-        self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
-    ) -> Array | None:
-        return None
