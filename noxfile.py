@@ -66,9 +66,7 @@ GPU_PEERS = (  # each is left out where it does not install
 )
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
 WHEELS: list[str] = []  # what this run of nox built
-BACKEND_NAMES = [
-    name for name in EXTRAS if name not in ("completion", "explore", "fast", "gpu", "plots", "report", "strict")
-]
+BACKEND_NAMES = [name for name in EXTRAS if name not in ("completion", "explore", "gpu", "plots", "report", "strict")]
 
 
 @nox.session

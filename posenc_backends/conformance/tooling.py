@@ -236,7 +236,8 @@ def pickled(case: LayerCase, folder: Path) -> Run:
 
 def saved(case: LayerCase, folder: Path) -> Run:
     """Save the state of the layer to a file and load it into a new layer."""
-    return partial(case.call, case.on.testing.reloaded(case.layer(), case.make, folder))
+    case.on.testing.save_layer(case.layer(), folder)
+    return partial(case.call, case.on.testing.load_layer(case.make, folder))
 
 
 def gradient_of(gradient: Callable[..., Any], run: Run) -> Run:

@@ -4,9 +4,7 @@ from posenc_backends import require
 
 require("torch", install="posenc[torch]")
 
-import sys
-
-from . import huggingface, layers, namespace
+from . import namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
 from .huggingface.rotation import apply_rotary_transformers, rotary_kernel
@@ -16,8 +14,6 @@ from .rotation.apply_rotary import apply_rotary
 from .rotation.on_import import import_after
 
 import_after("torch._dynamo", f"{__name__}.rotation.dynamo")  # loading the compiler takes a second
-sys.modules[f"{__name__}.attention"] = layers  # whole modules that version 0.1 saved name it
-sys.modules[f"{__name__}.transformers"] = huggingface.rotation  # its name before `huggingface`
 
 __all__ = [
     "AttentionBias",

@@ -128,7 +128,7 @@ class MultiHeadAttention(Documented):
     rotary: Any
     scoring: Any
     scaling: Any
-    query_scale: Any = None  # layers that older versions pickled lack it
+    query_scale: Any
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,

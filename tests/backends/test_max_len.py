@@ -78,13 +78,14 @@ def test_other_lengths_are_not_warned_of(backend, encoding, max_len):
 @pytest.mark.parametrize("encoding", [ROTARY, LearnedRotary(head_dim=4, layout="half", max_len=3000)], ids=repr)
 @pytest.mark.parametrize("max_len", [None, 5000])
 def test_a_state_loads_into_a_layer_of_another_length(on, encoding, max_len, tmp_path):
-    if not hasattr(on.testing, "reloaded"):
+    if not hasattr(on.testing, "save_layer"):
         pytest.skip("This framework saves nothing.")
     saved, other = (
         on.testing.eval_mode(on.backend.MultiHeadAttention(8, 2, position=each))
         for each in (encoding, replace(encoding, max_len=max_len))
     )
-    layer = on.testing.reloaded(saved, lambda: other, tmp_path)
+    on.testing.save_layer(saved, tmp_path)
+    layer = on.testing.load_layer(lambda: other, tmp_path)
     x = on.backend.from_numpy(np.ones((1, 3, 8), np.float32))
     wanted, result = (on.backend.to_numpy(on.testing.eval_mode(each)(x, x, x)) for each in (saved, layer))
     np.testing.assert_array_equal(result, wanted)

@@ -45,7 +45,7 @@ def test_all_lists_the_public_members(name):
 
 def test_there_is_one_extra_per_backend():
     extras = set(metadata("posenc").get_all("Provides-Extra"))
-    assert extras - {"completion", "explore", "fast", "gpu", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
+    assert extras - {"completion", "explore", "gpu", "plots", "report"} == {*posenc_backends.NAMES, "strict"}
     assert {target.backend for target in TARGETS} == {*posenc_backends.NAMES, *posenc_backends.HOST_NAMES}
 
 

@@ -19,7 +19,6 @@ PATHS = {
     "posenc_core.weights": "fope_mixing relayout rerotate",
     "posenc_core.transformer": "Transformer encode decode loss",
     "posenc_backends": "load NAMES HOST_NAMES",
-    "posenc_backends.verdict": "check Verdict",
     "posenc_backends.check": "check CheckResult",
     "posenc_backends.check.pytest_plugin": "conforms",
     "posenc_backends.__main__": "main",

@@ -229,6 +229,7 @@ def saved(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     layer = on.testing.eval_mode(layer_of(on, case), case.get("dtype", "float32"))
     x, at = array_of(on, case["x"]), {name: np.array(case[name]) for name in ("positions",) if name in case}
     with tempfile.TemporaryDirectory() as folder:
-        loaded = on.testing.reloaded(layer, partial(layer_of, on, case), Path(folder))
+        on.testing.save_layer(layer, Path(folder))
+        loaded = on.testing.load_layer(partial(layer_of, on, case), Path(folder))
         got = on.backend.to_numpy(on.testing.eval_mode(loaded)(x, **at))
     return Measurement(ulps(got, on.backend.to_numpy(layer(x, **at))), EXACT)

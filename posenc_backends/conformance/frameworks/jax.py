@@ -71,10 +71,14 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     return jax.tree_util.tree_map_with_path(replaced, layer)
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """Save the state of the layer, load it into a new one, and return that."""
+def save_layer(layer: Any, folder: Path) -> None:
+    """Save the state of the layer to a file in a folder."""
     state: dict[str, Any] = dict(to_state(layer))
     np.savez(folder / "layer.npz", **state)
+
+
+def load_layer(make: Callable[[], Any], folder: Path) -> Any:
+    """Load the file that `save_layer` wrote into a new layer, and return that."""
     with np.load(folder / "layer.npz") as file:
         return from_state(make(), dict(file))
 

@@ -61,8 +61,8 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     return layer
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """Save a model that contains the layer, load it, and return its layer."""
+def save_layer(layer: Any, folder: Path) -> None:
+    """Save a model that contains the layer to a file in a folder."""
     encoding = getattr(layer, "encoding", None)
     if encoding is None:
         shapes: list[tuple[Any, ...]] = [(None, layer.num_hiddens)] * 3
@@ -73,8 +73,12 @@ def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
     else:
         shapes = [(encoding.num_heads, None, None)]
     inputs = [keras.Input(shape) for shape in shapes]
-    keras.Model(inputs, layer(*inputs)).save(folder / "model.keras")
-    return keras.saving.load_model(folder / "model.keras").get_layer(layer.name)
+    keras.Model(inputs, layer(*inputs)).save(folder / "layer.keras")
+
+
+def load_layer(make: Callable[[], Any], folder: Path) -> Any:
+    """Load the model that `save_layer` wrote, and return its layer; the file says how to make it."""
+    return keras.saving.load_model(folder / "layer.keras").layers[-1]
 
 
 def parameter_gradient(layer: Any, name: str, x: Any, weights: Any, **options: Any) -> Any:

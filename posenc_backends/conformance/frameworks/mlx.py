@@ -67,11 +67,14 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     return layer
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """Save the state of the layer, load it into a new one, and return that."""
-    path = str(folder / "layer.safetensors")
-    mx.save_safetensors(path, to_state(layer))
-    return from_state(make(), mx.load(path))
+def save_layer(layer: Any, folder: Path) -> None:
+    """Save the state of the layer to a file in a folder."""
+    mx.save_safetensors(str(folder / "layer.safetensors"), to_state(layer))
+
+
+def load_layer(make: Callable[[], Any], folder: Path) -> Any:
+    """Load the file that `save_layer` wrote into a new layer, and return that."""
+    return from_state(make(), mx.load(str(folder / "layer.safetensors")))
 
 
 def parameter_gradient(layer: Any, name: str, x: mx.array, weights: mx.array, **options: Any) -> mx.array:

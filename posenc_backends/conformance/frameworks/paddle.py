@@ -86,12 +86,16 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     return layer
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """Save the state of the layer, load it into a new one, and return that."""
-    path = str(folder / "layer.pdparams")
-    paddle.save({"layer": layer.state_dict()}, path)  # nested: `save` warns of a state without parameters
+def save_layer(layer: Any, folder: Path) -> None:
+    """Save the state of the layer to a file in a folder."""
+    # Nested: `save` warns of a state without parameters.
+    paddle.save({"layer": layer.state_dict()}, str(folder / "layer.pdparams"))
+
+
+def load_layer(make: Callable[[], Any], folder: Path) -> Any:
+    """Load the file that `save_layer` wrote into a new layer, and return that."""
     loaded = make()
-    loaded.set_state_dict(paddle.load(path)["layer"])
+    loaded.set_state_dict(paddle.load(str(folder / "layer.pdparams"))["layer"])
     return loaded
 
 

@@ -84,9 +84,13 @@ def with_parameters(layer: Any, numbers: dict[str, npt.NDArray[np.float32]]) -> 
     return layer
 
 
-def reloaded(layer: Any, make: Callable[[], Any], folder: Path) -> Any:
-    """Save the state of the layer, load it into a new one, and return that."""
+def save_layer(layer: Any, folder: Path) -> None:
+    """Save the state of the layer to a file in a folder."""
     torch.save(layer.state_dict(), folder / "layer.pt")
+
+
+def load_layer(make: Callable[[], Any], folder: Path) -> Any:
+    """Load the file that `save_layer` wrote into a new layer, and return that."""
     loaded = make()
     loaded.load_state_dict(torch.load(folder / "layer.pt"))
     return loaded
