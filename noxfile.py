@@ -1,11 +1,12 @@
 #!/usr/bin/env -S python
 # /// script
-# dependencies = ["nox>=2025.2.9"]
+# dependencies = ["nox>=2026.10.20"]
 # ///
 """Run the checks of the project, each in an environment of its own.
 
 `nox` runs all that are not slow, `nox -s "backend(torch)"` those of one backend, `nox -s slow` the slow ones; `nox -l`
-lists the sessions. A run compiles the kernel, so the machine needs a C compiler. CONTRIBUTING.md says what is slow.
+lists the sessions. `nox` alone runs a session on each core, shows the output of each when it ends, and at the end how
+long each took. A run compiles the kernel, so the machine needs a C compiler. CONTRIBUTING.md says what is slow.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from pathlib import Path
 
 import nox
 
-nox.needs_version = ">=2025.2.9"
+nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "virtualenv"
 nox.options.error_on_missing_interpreters = True
+nox.options.allow_parallel = True
+if not sys.argv[1:]:  # a session that is chosen shows its output as it comes
+    nox.options.parallel = "auto"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process compiles again what it imports, as well as tests
 
 SHARED = "uv|virtualenv"  # uv, where it is installed, downloads a file once for all environments
@@ -37,7 +41,6 @@ ENVIRONMENTS = {  # the part of the common tests, and the variables to run it wi
     "mxnet": [("2/2", {})],
     "paddle": [("1/2", {})],
 }
-TWO_PROCESSES = ("-n", "2", "--dist", "worksteal", "--timeout", "300")  # CI has two cores
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
 ONCE = (  # in one environment only
     "test_book", "test_training", "test_resizing", "test_properties",
@@ -65,8 +68,17 @@ GPU_PEERS = (  # each is left out where it does not install
     ("flash-attn>=2.8", "--no-build-isolation", "--no-deps"),
 )
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
-WHEELS: list[str] = []  # what this run of nox built
+WHEEL = ("wheel",)  # the session that builds it
 BACKEND_NAMES = [name for name in EXTRAS if name not in ("completion", "explore", "gpu", "plots", "report", "strict")]
+
+
+@nox.session(default=False)
+def wheel(session: nox.Session) -> None:
+    """Build the wheel that the other sessions install, with the kernel."""
+    required = {"POSENC_BUILD_KERNEL": "required"}  # unless a session says so
+    with_pip = ("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(session.cache_dir / "wheel"), ".")
+    with_uv = ("uv", "build", "--wheel", "--out-dir", str(session.cache_dir / "wheel"))
+    session.run_install(*(with_uv if session.venv_backend == "uv" else with_pip), env=required)
 
 
 @nox.session
@@ -84,26 +96,26 @@ def lint(session: nox.Session) -> None:
         session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def types(session: nox.Session) -> None:
     """Check types, strictly; frameworks are untyped here."""
     install(session, "plots", "report", "strict", constraints="core", group="types")
     session.run("mypy")
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def core(session: nox.Session) -> None:
     """Test the core, the project, the backends numpy and strict, and the golden numbers."""
     others = ("editables", "hatchling", "jsonschema", "proselint", "safetensors")
     install(session, "completion", "plots", "report", "strict", *others, constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
-    session.run("pytest", "tests/core", "tests/project", *TWO_PROCESSES, *session.posargs)
+    session.run("pytest", "tests/core", "tests/project", *processes(session), *session.posargs)
     for name in ("numpy", "strict"):
-        session.run("pytest", "tests/backends", "--backend", name, *TWO_PROCESSES, *session.posargs)
+        session.run("pytest", "tests/backends", "--backend", name, *processes(session), *session.posargs)
     test_lower_levels(session, "numpy")
 
 
-@nox.session(default=False)
+@nox.session(default=False, requires=WHEEL)
 def mutants(session: nox.Session) -> None:
     """Change the core in small ways, and print the changes that no test notices.
 
@@ -141,7 +153,7 @@ def wheels(session: nox.Session) -> None:
     session.run("python", "-W", "error", "-c", "from posenc_backends._kernels import library; assert library.LIBRARY")
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def old_numpy(session: nox.Session) -> None:
     """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5.
 
@@ -150,10 +162,10 @@ def old_numpy(session: nox.Session) -> None:
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
     others = ("test_*bad_*", "test_hostile_*", "test_*configs", "test_huggingface*", "test_recorded_*", "test_check*")
     ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
-    session.run("pytest", "tests/core", *ignored, *TWO_PROCESSES, *session.posargs)
+    session.run("pytest", "tests/core", *ignored, *processes(session), *session.posargs)
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 @nox.parametrize(
     ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
 )
@@ -169,10 +181,11 @@ def backend(session: nox.Session, name: str) -> None:
         session.install("-c", "constraints/torch.txt", "basedpyright")
         session.run("python", "-m", "tests.typed")
     if name in ORIGINALS:
-        session.run("pytest", "tests/d2l", "--backend", name, *TWO_PROCESSES, *BY_FILE, *session.posargs, env=first)
+        options = (*processes(session), *BY_FILE, *session.posargs)
+        session.run("pytest", "tests/d2l", "--backend", name, *options, env=first)
 
 
-@nox.session(default=False)
+@nox.session(default=False, requires=WHEEL)
 @nox.parametrize(
     ("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in BACKEND_NAMES], ids=BACKEND_NAMES
 )
@@ -181,7 +194,7 @@ def slow(session: nox.Session, name: str) -> None:
     prepare(session, name)
     first = test(session, name, (), "-m", "slow")
     if name in CHECKED:
-        session.run("pytest", CHECKS, "--backend", name, *TWO_PROCESSES, *session.posargs, env=first)
+        session.run("pytest", CHECKS, "--backend", name, *processes(session), *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
@@ -230,7 +243,7 @@ def report(session: nox.Session, *packages: str) -> None:
     session.run("posenc", "report", "--json", "report.json")
 
 
-@nox.session(default=False)
+@nox.session(default=False, requires=WHEEL)
 def fuzz(session: nox.Session) -> None:
     """Look for inputs that end in neither a result nor one sentence: `nox -s fuzz -- [--backend NAME] [--minutes N]`.
 
@@ -246,26 +259,26 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "tests.fuzz", *session.posargs)
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def gpu(session: nox.Session) -> None:
     """Test the GPU kernel by Triton's interpreter, and on a GPU where there is one."""
     session.env["OMP_NUM_THREADS"] = "1"
     install(session, "gpu", constraints="gpu")
     tests = ("tests/gpu", "tests/backends/torch/test_apply_rotary.py", "--backend", "torch")
-    interpreted = ("--ignore=tests/gpu/device", *TWO_PROCESSES, *session.posargs)
+    interpreted = ("--ignore=tests/gpu/device", *processes(session), *session.posargs)
     session.run("pytest", *tests, *interpreted, env={"TRITON_INTERPRET": "1"})
     session.run("pytest", "tests/gpu/device", "--backend", "torch", *session.posargs)
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def peers(session: nox.Session) -> None:
     """Compare our numbers with those of other libraries."""
     install(session, "torch", constraints="peers", group="peers")
     session.install("--no-deps", "-c", "constraints/peers.txt", *PEERS_ALONE)
-    session.run("pytest", "tests/peers", *TWO_PROCESSES, *session.posargs)
+    session.run("pytest", "tests/peers", *processes(session), *session.posargs)
 
 
-@nox.session(default=False)
+@nox.session(default=False, requires=WHEEL)
 def coverage(session: nox.Session) -> None:
     """Write into `tests/peers/coverage` how each rotary class of other libraries compares with `load_rope`."""
     install(session, "torch", constraints="peers", group="peers")
@@ -273,7 +286,7 @@ def coverage(session: nox.Session) -> None:
     session.run("python", "-m", "tests.peers.coverage", *session.posargs)
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def arrays(session: nox.Session) -> None:
     """Test the core on arrays of dask, ndonnx, JAX and PyTorch without a backend."""
     session.env["OMP_NUM_THREADS"] = "1"
@@ -281,7 +294,7 @@ def arrays(session: nox.Session) -> None:
     session.run("pytest", "tests/arrays", *session.posargs)
 
 
-@nox.session
+@nox.session(requires=WHEEL)
 def docs(session: nox.Session) -> None:
     """Build the pages into `docs/_build`, warnings as errors, and test them and the explorer in Chromium.
 
@@ -301,10 +314,10 @@ def docs(session: nox.Session) -> None:
         strictly = ("sphinx-build", "-q", "-W", "--keep-going")
         session.run(*strictly, "-b", "html", "docs", "docs/_build", *session.posargs)
         session.run(*strictly, *CHINESE_PAGES)
-        session.run("pytest", "tests/browser", *TWO_PROCESSES)
+        session.run("pytest", "tests/browser", *processes(session))
 
 
-@nox.session(default=False)
+@nox.session(default=False, requires=WHEEL)
 def bench(session: nox.Session) -> None:
     """Measure a backend beside other libraries: `nox -s bench -- [SCRIPT] [--backend NAME] [OPTION ...]`.
 
@@ -357,7 +370,7 @@ def test(session: nox.Session, name: str, once: tuple[str, ...], *selected: str)
         again = [] if environment is first else SKIP_ONCE
         again = [*again, f"--ignore={CHECKS}"] if name in CHECKED else again
         files = ("tests/backends", *(once if environment is first else ()))
-        arguments = ("--backend", name, "--share", share, *selected, *again, *TWO_PROCESSES, *session.posargs)
+        arguments = ("--backend", name, "--share", share, *selected, *again, *processes(session), *session.posargs)
         session.run("pytest", *files, *arguments, env=environment)
     return first
 
@@ -374,7 +387,7 @@ def install(session: nox.Session, *names: str, constraints: str, group: str = "t
     """Install the project as a wheel, extras and other packages, at the versions of a file of constraints."""
     extras = ",".join(name for name in names if name in EXTRAS)
     others = [name for name in names if name not in (*EXTRAS, "numpy")]
-    built = wheel(session)
+    built = str(max(session.cache_dir.glob("wheel/*.whl"), key=os.path.getmtime, default="."))
     if any(Path(session.bin).parent.glob("[Ll]ib/**/posenc-*.dist-info")):  # of the same version: pip would keep it
         session.install("--force-reinstall", "--no-deps", built)
     project = f"{built}[{extras}]" if extras else built
@@ -382,15 +395,9 @@ def install(session: nox.Session, *names: str, constraints: str, group: str = "t
     session.install("--no-compile", "-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
 
 
-def wheel(session: nox.Session) -> str:
-    """Return the path of the project's wheel, which the first session of a run builds for all."""
-    if not WHEELS:
-        folder, required = session.cache_dir / "wheel", {"POSENC_BUILD_KERNEL": "required"}  # unless a session says so
-        with_pip = ("python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".")
-        with_uv = ("uv", "build", "--wheel", "--out-dir", str(folder))
-        session.run_install(*(with_uv if session.venv_backend == "uv" else with_pip), env=required)
-        WHEELS.append(str(max(folder.glob("*.whl"), key=os.path.getmtime, default=".")))
-    return WHEELS[0]
+def processes(session: nox.Session) -> tuple[str, ...]:
+    """Return the options of pytest that use two cores, one if other sessions run at the same time."""
+    return ("-n", "0" if session.parallel else "2", "--dist", "worksteal", "--timeout", "300")
 
 
 def dependencies(group: str) -> tuple[str, ...]:
