@@ -1,204 +1,104 @@
 """Positional encodings, computed once: exact tables, rotations and biases for arrays of any framework."""
+# mypy: implicit-reexport
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._array_api.namespace import namespace_of, register_namespace
-    from .addition import combine
-    from .attention.attend import attend, attention_weights
-    from .attention.blockwise import attend_by_block
-    from .attention.masks import causal, padding, same_sequence, valid_lengths
-    from .encodings import (
-        Alibi,
-        AxialRotary,
-        Binary,
-        Cope,
-        DebertaBias,
-        DecomposedBias,
-        DualChunk,
-        DynamicPositionBias,
-        Encoding,
-        Fire,
-        FoPE,
-        ForgettingBias,
-        FourierFeatures,
-        GridSinusoidal,
-        Integer,
-        Kerple,
-        LeakyReRoPE,
-        Learned,
-        LearnedQueryScale,
-        LearnedRotary,
-        LearnedSinusoidal,
-        MixedRotary,
-        MultimodalRotary,
-        Normalized,
-        Placed,
-        PoPE,
-        QueryScale,
-        RandomFourierFeatures,
-        RelativeLogits,
-        ReRoPE,
-        Rotary,
-        Sandwich,
-        SelfExtend,
-        ShawBias,
-        Sine,
-        Sinusoidal,
-        SwinBias,
-        SwinV2Bias,
-        T5Bias,
-        Timestep,
-        TransformerXLBias,
-        XPos,
+    from ._array_api.namespace import namespace_of as namespace_of
+    from ._array_api.namespace import register_namespace as register_namespace
+    from .addition import combine as combine
+    from .attention.attend import attend as attend
+    from .attention.attend import attention_weights as attention_weights
+    from .attention.blockwise import attend_by_block as attend_by_block
+    from .attention.masks import causal as causal
+    from .attention.masks import padding as padding
+    from .attention.masks import same_sequence as same_sequence
+    from .attention.masks import valid_lengths as valid_lengths
+    from .encodings import DualChunk as DualChunk
+    from .encodings import Encoding as Encoding
+    from .encodings import LeakyReRoPE as LeakyReRoPE
+    from .encodings import LearnedQueryScale as LearnedQueryScale
+    from .encodings import Placed as Placed
+    from .encodings import QueryScale as QueryScale
+    from .encodings import ReRoPE as ReRoPE
+    from .encodings import SelfExtend as SelfExtend
+    from .encodings.additive import *
+    from .encodings.rotary import *
+    from .encodings.scoring import *
+    from .encodings.write import write_tables as write_tables
+    from .layers.base import Backend as Backend
+    from .positions.augmentation import Augmentation as Augmentation
+    from .positions.augmentation import augment as augment
+    from .positions.augmentation import draw_augmentation as draw_augmentation
+    from .positions.grids import Multimodal as Multimodal
+    from .positions.grids import grid as grid
+    from .positions.grids import left_padded as left_padded
+    from .positions.grids import multimodal as multimodal
+    from .positions.grids import normalized_grid as normalized_grid
+    from .positions.sequences import counted_from as counted_from
+    from .positions.sequences import from_cu_seqlens as from_cu_seqlens
+    from .positions.sequences import from_mask as from_mask
+    from .positions.sequences import sequence as sequence
+    from .positions.sequences import sequence_ids as sequence_ids
+    from .positions.sequences import shard as shard
+    from .rotation import rotate as rotate
+    from .rotation import unrotate as unrotate
+    from .scaling import NTK as NTK
+    from .scaling import AttentionFactor as AttentionFactor
+    from .scaling import DynamicNTK as DynamicNTK
+    from .scaling import Linear as Linear
+    from .scaling import Llama3 as Llama3
+    from .scaling import LongRoPE as LongRoPE
+    from .scaling import NTKAlpha as NTKAlpha
+    from .scaling import Proportional as Proportional
+    from .scaling import Scaling as Scaling
+    from .scaling import YaRN as YaRN
+    from .weights.resize import resize_bias_table as resize_bias_table
+    from .weights.resize import resize_table as resize_table
+    from .weights.rotary import fope_mixing as fope_mixing
+    from .weights.rotary import relayout as relayout
+    from .weights.rotary import rerotate as rerotate
+else:  # importing all of them takes longer than importing NumPy
+    from . import encodings
+    from ._lazy import attach
+
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "_array_api.namespace": ["namespace_of", "register_namespace"],
+            "addition": ["combine"],
+            "attention.attend": ["attend", "attention_weights"],
+            "attention.blockwise": ["attend_by_block"],
+            "attention.masks": ["causal", "padding", "same_sequence", "valid_lengths"],
+            "encodings": [*encodings.NAMES, "Encoding", "Placed"],
+            "encodings.write": ["write_tables"],
+            "layers.base": ["Backend"],
+            "positions.augmentation": ["Augmentation", "augment", "draw_augmentation"],
+            "positions.grids": ["Multimodal", "grid", "left_padded", "multimodal", "normalized_grid"],
+            "positions.sequences": [
+                "counted_from",
+                "from_cu_seqlens",
+                "from_mask",
+                "sequence",
+                "sequence_ids",
+                "shard",
+            ],
+            "rotation": ["rotate", "unrotate"],
+            "scaling": [
+                "NTK",
+                "AttentionFactor",
+                "DynamicNTK",
+                "Linear",
+                "Llama3",
+                "LongRoPE",
+                "NTKAlpha",
+                "Proportional",
+                "Scaling",
+                "YaRN",
+            ],
+            "weights.resize": ["resize_bias_table", "resize_table"],
+            "weights.rotary": ["fope_mixing", "relayout", "rerotate"],
+        },
     )
-    from .encodings.write import write_tables
-    from .layers.base import Backend
-    from .positions.augmentation import Augmentation, augment, draw_augmentation
-    from .positions.grids import Multimodal, grid, left_padded, multimodal, normalized_grid
-    from .positions.sequences import counted_from, from_cu_seqlens, from_mask, sequence, sequence_ids, shard
-    from .rotation import rotate, unrotate
-    from .scaling import (
-        NTK,
-        AttentionFactor,
-        DynamicNTK,
-        Linear,
-        Llama3,
-        LongRoPE,
-        NTKAlpha,
-        Proportional,
-        Scaling,
-        YaRN,
-    )
-    from .weights.resize import resize_bias_table, resize_table
-    from .weights.rotary import fope_mixing, relayout, rerotate
 
 __version__ = "0.2.0"
-
-__all__ = [
-    "NTK",
-    "Alibi",
-    "AttentionFactor",
-    "Augmentation",
-    "AxialRotary",
-    "Backend",
-    "Binary",
-    "Cope",
-    "DebertaBias",
-    "DecomposedBias",
-    "DualChunk",
-    "DynamicNTK",
-    "DynamicPositionBias",
-    "Encoding",
-    "Fire",
-    "FoPE",
-    "ForgettingBias",
-    "FourierFeatures",
-    "GridSinusoidal",
-    "Integer",
-    "Kerple",
-    "LeakyReRoPE",
-    "Learned",
-    "LearnedQueryScale",
-    "LearnedRotary",
-    "LearnedSinusoidal",
-    "Linear",
-    "Llama3",
-    "LongRoPE",
-    "MixedRotary",
-    "Multimodal",
-    "MultimodalRotary",
-    "NTKAlpha",
-    "Normalized",
-    "Placed",
-    "PoPE",
-    "Proportional",
-    "QueryScale",
-    "RandomFourierFeatures",
-    "ReRoPE",
-    "RelativeLogits",
-    "Rotary",
-    "Sandwich",
-    "Scaling",
-    "SelfExtend",
-    "ShawBias",
-    "Sine",
-    "Sinusoidal",
-    "SwinBias",
-    "SwinV2Bias",
-    "T5Bias",
-    "Timestep",
-    "TransformerXLBias",
-    "XPos",
-    "YaRN",
-    "attend",
-    "attend_by_block",
-    "attention_weights",
-    "augment",
-    "causal",
-    "combine",
-    "counted_from",
-    "draw_augmentation",
-    "fope_mixing",
-    "from_cu_seqlens",
-    "from_mask",
-    "grid",
-    "left_padded",
-    "multimodal",
-    "namespace_of",
-    "normalized_grid",
-    "padding",
-    "register_namespace",
-    "relayout",
-    "rerotate",
-    "resize_bias_table",
-    "resize_table",
-    "rotate",
-    "same_sequence",
-    "sequence",
-    "sequence_ids",
-    "shard",
-    "unrotate",
-    "valid_lengths",
-    "write_tables",
-]
-
-# importing all of them takes longer than importing NumPy, so each is imported when a name of it is asked for
-_MODULES = {
-    "_array_api.namespace": "namespace_of register_namespace",
-    "addition": "combine",
-    "attention.attend": "attend attention_weights",
-    "attention.blockwise": "attend_by_block",
-    "attention.masks": "causal padding same_sequence valid_lengths",
-    "encodings": (
-        "Alibi AxialRotary Binary Cope DebertaBias DecomposedBias DualChunk DynamicPositionBias Encoding Fire FoPE "
-        "ForgettingBias FourierFeatures GridSinusoidal Integer Kerple LeakyReRoPE Learned LearnedQueryScale "
-        "LearnedRotary LearnedSinusoidal MixedRotary MultimodalRotary Normalized Placed PoPE QueryScale "
-        "RandomFourierFeatures RelativeLogits ReRoPE Rotary Sandwich SelfExtend ShawBias Sine Sinusoidal SwinBias "
-        "SwinV2Bias T5Bias Timestep TransformerXLBias XPos"
-    ),
-    "encodings.write": "write_tables",
-    "layers.base": "Backend",
-    "positions.augmentation": "Augmentation augment draw_augmentation",
-    "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
-    "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
-    "rotation": "rotate unrotate",
-    "scaling": "NTK AttentionFactor DynamicNTK Linear Llama3 LongRoPE NTKAlpha Proportional Scaling YaRN",
-    "weights.resize": "resize_bias_table resize_table",
-    "weights.rotary": "fope_mixing relayout rerotate",
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the module of a public name at its first use, and return what the name stands for."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    """List all public names, imported or not."""
-    return sorted({*globals(), *__all__})

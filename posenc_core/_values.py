@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from abc import ABC
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from importlib import import_module
 from inspect import Parameter, isabstract, signature
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
@@ -57,8 +57,10 @@ class Value(ABC):  # noqa: B024 - its subclasses have abstract methods
         if not isinstance(data, dict):
             raise TypeError(f"`data` must be a dict, as `to_dict` makes it, got {shown(data)}.")
         _check_depth(data)
-        classes = {subclass.__name__: subclass for subclass in _concrete_classes(cls)}
-        kind = data.get("kind")
+        kind, classes = data.get("kind"), _concrete_classes(cls)
+        if not isinstance(kind, str) or kind not in classes:
+            _import_public_classes()
+            classes = _concrete_classes(cls)
         if not isinstance(kind, str) or kind not in classes:
             near = get_close_matches(shown(kind).strip("'"), classes, n=3, cutoff=0.0)
             raise ValueError(f"`kind` must be a class of posenc, like {', '.join(near)}, got {shown(kind)}.")
@@ -86,12 +88,19 @@ def _check_depth(data: Any) -> None:
         raise ValueError(f"`data` must be nested at most {_DEEPEST} deep, as `to_dict` makes it, got more.")
 
 
-def _concrete_classes(cls: type[V]) -> Iterator[type[V]]:
-    """Yield the class and its subclasses, except abstract ones."""
-    if not isabstract(cls) and cls is not Value:
-        yield cls
+def _import_public_classes() -> None:
+    """Import the modules of all public names, which are imported when a name is first read."""
+    package = import_module(__package__)
+    for name in package.__all__:
+        getattr(package, name)
+
+
+def _concrete_classes(cls: type[V]) -> dict[str, type[V]]:
+    """Return the class and its subclasses by name, except abstract ones."""
+    classes = {} if isabstract(cls) or cls is Value else {cls.__name__: cls}
     for subclass in cls.__subclasses__():
-        yield from _concrete_classes(subclass)
+        classes |= _concrete_classes(subclass)
+    return classes
 
 
 def _to_python(value: Any) -> Any:

@@ -39,7 +39,8 @@ class Array(Protocol):
 
 A = TypeVar("A", bound=Array)
 
-_namespaces: dict[type, Namespace] = {np.ndarray: array_namespace(np.empty(0))}
+# that of NumPy is imported at its first use: it takes longer than NumPy, whose tests and compilers it imports
+_namespaces: dict[type, Namespace | None] = {np.ndarray: None}
 
 
 def register_namespace(cls: type, namespace: Any) -> None:
@@ -63,7 +64,7 @@ def namespace_of(*arrays: object) -> Namespace:
     for array in arrays:
         for cls, namespace in _namespaces.items():
             if isinstance(array, cls):
-                return namespace
+                return namespace or _import_numpy_namespace()
     try:
         return array_namespace(*arrays)
     except TypeError as error:
@@ -71,6 +72,12 @@ def namespace_of(*arrays: object) -> Namespace:
         raise TypeError(
             f"No array library is known for {names}; pass arrays, or import `posenc_backends.<framework>` first."
         ) from error
+
+
+def _import_numpy_namespace() -> Namespace:
+    found: Namespace = array_namespace(np.empty(0))
+    _namespaces[np.ndarray] = found
+    return found
 
 
 def shape_of(x: Array) -> tuple[int, ...]:

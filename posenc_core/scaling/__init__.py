@@ -4,20 +4,28 @@ A scaling takes the frequencies `f[i] = base ** (-2i / d)`, highest first, where
 base to `base * g ** (d / (d - 2))`, it multiplies `f[i]` by `g ** (-2i / (d - 2))`.
 """
 
-from .bands import Llama3, YaRN
-from .base import Scaling
-from .longrope import LongRoPE
-from .ntk import NTK, AttentionFactor, DynamicNTK, Linear, NTKAlpha, Proportional
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "NTK",
-    "AttentionFactor",
-    "DynamicNTK",
-    "Linear",
-    "Llama3",
-    "LongRoPE",
-    "NTKAlpha",
-    "Proportional",
-    "Scaling",
-    "YaRN",
-]
+if TYPE_CHECKING:
+    from .bands import Llama3 as Llama3
+    from .bands import YaRN as YaRN
+    from .base import Scaling as Scaling
+    from .longrope import LongRoPE as LongRoPE
+    from .ntk import NTK as NTK
+    from .ntk import AttentionFactor as AttentionFactor
+    from .ntk import DynamicNTK as DynamicNTK
+    from .ntk import Linear as Linear
+    from .ntk import NTKAlpha as NTKAlpha
+    from .ntk import Proportional as Proportional
+else:
+    from .._lazy import attach
+
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "bands": ["Llama3", "YaRN"],
+            "base": ["Scaling"],
+            "longrope": ["LongRoPE"],
+            "ntk": ["NTK", "AttentionFactor", "DynamicNTK", "Linear", "NTKAlpha", "Proportional"],
+        },
+    )

@@ -17,8 +17,8 @@ BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {*posenc_backends.NAMES, "tensorflow", "flax"}
 COMPANIONS = {"flax": "jax"}  # a library on a framework: its modules lie in the framework's folder
 CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
-    "_array_api", "_values", "positions", "tables", "scaling", "rotation", "addition", "attention", "encodings",
-    "layers", "weights", "formats", "huggingface", "analysis", "transformer",
+    "_lazy", "_array_api", "_values", "positions", "tables", "scaling", "rotation", "addition", "attention",
+    "encodings", "layers", "weights", "formats", "huggingface", "analysis", "transformer",
 ]  # fmt: skip
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
     "_kernels", "adapters", "training", "conformance", "check", "verdict", "cli",
@@ -88,22 +88,61 @@ def test_importing_loads_no_framework(package, tmp_path):
     assert done.stdout.strip() == ""
 
 
-def test_names_are_imported_from_where_types_say(tmp_path):
-    """All of them, none twice, and no module before a name of it is asked for."""
-    tree = ast.parse((CORE / "__init__.py").read_text(encoding="utf-8"))
-    typed = {
-        node.module: [alias.name for alias in node.names] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-    }
-    modules = {module: names.split() for module, names in posenc_core._MODULES.items()}
-    assert modules == {module: names for module, names in typed.items() if module not in ("importlib", "typing")}
-    assert sorted(name for names in modules.values() for name in names) == sorted(posenc_core.__all__)
-    for home, names in modules.items():
-        module = importlib.import_module(f"posenc_core.{home}")
-        assert [getattr(posenc_core, name) for name in names] == [getattr(module, name) for name in names]
-    program = "import sys, posenc_core; print('numpy' in sys.modules, 'Rotary' in dir(posenc_core)); posenc_core.rotat"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout.strip() == "False True"
-    assert "module 'posenc_core' has no attribute 'rotat'" in done.stderr
+LAZY = [path for path in sorted(CORE.rglob("__init__.py")) if "attach(" in path.read_text(encoding="utf-8")]
+
+
+def typed_names(package):
+    """Return the module of each name that type checkers find in a package whose modules are imported lazily."""
+    module_of = {}
+    for node in ast.walk(ast.parse(Path(package.__file__).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            home = importlib.import_module(f"{'.' * node.level}{node.module or ''}", package.__name__)
+            starred = [alias.name for alias in node.names] == ["*"]
+            names = typed_names(home) if starred else [alias.asname for alias in node.names if alias.asname]
+            module_of |= dict.fromkeys(names, home.__name__)
+    return module_of
+
+
+@pytest.mark.parametrize("path", LAZY, ids=lambda path: path.parent.name)
+def test_names_are_imported_from_where_types_say(path):
+    package = importlib.import_module(".".join(path.parent.relative_to(CORE.parent).parts))
+    module_of = typed_names(package)
+    assert sorted(module_of) == sorted(package.__all__) == sorted(set(package.__all__) & set(dir(package)))
+    for public, home in module_of.items():
+        assert getattr(package, public) is getattr(importlib.import_module(home), public)
+    with pytest.raises(AttributeError, match=f"^module '{package.__name__}' has no attribute 'rotat'$"):
+        _ = package.rotat
+
+
+FOLDERS = {"encodings", "encodings.additive", "encodings.rotary", "encodings.scoring"}
+OF_ROTARY = "encodings.base encodings.attention_encoding encodings.rotary.base encodings.rotary.caches"
+LOWER = {*CORE_LAYERS[: CORE_LAYERS.index("encodings")]} - {"scaling"}  # which hold few classes
+
+
+@pytest.mark.parametrize(
+    ("statement", "needed", "unneeded"),
+    [
+        ("import posenc_core", FOLDERS, {"numpy"}),
+        (
+            "from posenc_core import Rotary",
+            FOLDERS | {*OF_ROTARY.split(), "encodings.rotary.rotary", "scaling", "scaling.base", "scaling.ntk"},
+            {"array_api_compat.numpy", "numpy.f2py", "numpy.testing"},  # which take longer than all the others
+        ),
+    ],
+)
+def test_a_name_imports_what_it_needs(statement, needed, unneeded, tmp_path):
+    program = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    modules = {*done.stdout.split()}
+    ours = {name.removeprefix("posenc_core.") for name in modules if name.startswith("posenc_core.")}
+    assert {name for name in ours if name.partition(".")[0] not in LOWER} == needed
+    assert not unneeded & modules
+
+
+def test_a_text_of_an_encoding_imports_its_class(tmp_path):
+    program = "from posenc_core.encodings.notation import parse; print(parse('Alibi(num_heads=1)').bias([1], [0]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[[[-0.00390625]]]"
 
 
 @pytest.mark.parametrize("package", [CORE, BACKENDS], ids=lambda path: path.name)

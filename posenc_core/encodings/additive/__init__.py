@@ -1,28 +1,30 @@
 """Additive encodings: rows that are added to tokens."""
 
-from .base import Series, SinusoidalColumns
-from .fourier import FourierConvention, FourierFeatures, RandomFourierFeatures
-from .grid_sinusoidal import GridConvention, GridSinusoidal
-from .integer import Binary, Integer, Normalized
-from .learned import Learned, LearnedSinusoidal
-from .sinusoidal import Sine, Sinusoidal
-from .timestep import Order, Timestep
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Binary",
-    "FourierConvention",
-    "FourierFeatures",
-    "GridConvention",
-    "GridSinusoidal",
-    "Integer",
-    "Learned",
-    "LearnedSinusoidal",
-    "Normalized",
-    "Order",
-    "RandomFourierFeatures",
-    "Series",
-    "Sine",
-    "Sinusoidal",
-    "SinusoidalColumns",
-    "Timestep",
-]
+if TYPE_CHECKING:
+    from .fourier import FourierFeatures as FourierFeatures
+    from .fourier import RandomFourierFeatures as RandomFourierFeatures
+    from .grid_sinusoidal import GridSinusoidal as GridSinusoidal
+    from .integer import Binary as Binary
+    from .integer import Integer as Integer
+    from .integer import Normalized as Normalized
+    from .learned import Learned as Learned
+    from .learned import LearnedSinusoidal as LearnedSinusoidal
+    from .sinusoidal import Sine as Sine
+    from .sinusoidal import Sinusoidal as Sinusoidal
+    from .timestep import Timestep as Timestep
+else:
+    from ..._lazy import attach
+
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "fourier": ["FourierFeatures", "RandomFourierFeatures"],
+            "grid_sinusoidal": ["GridSinusoidal"],
+            "integer": ["Binary", "Integer", "Normalized"],
+            "learned": ["Learned", "LearnedSinusoidal"],
+            "sinusoidal": ["Sine", "Sinusoidal"],
+            "timestep": ["Timestep"],
+        },
+    )

@@ -1,29 +1,29 @@
 """Rotary encodings (RoPE): tables that rotate channel pairs."""
 
-from .axial import Arrangement, AxialRotary, Series, Unit
-from .base import Direction, Precision, RotaryEncoding
-from .fope import FoPE
-from .learned import LearnedRotary
-from .mixed import MixedRotary
-from .multimodal import MultimodalRotary, Sections
-from .pope import PoPE
-from .rotary import Rotary
-from .xpos import XPos
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Arrangement",
-    "AxialRotary",
-    "Direction",
-    "FoPE",
-    "LearnedRotary",
-    "MixedRotary",
-    "MultimodalRotary",
-    "PoPE",
-    "Precision",
-    "Rotary",
-    "RotaryEncoding",
-    "Sections",
-    "Series",
-    "Unit",
-    "XPos",
-]
+if TYPE_CHECKING:
+    from .axial import AxialRotary as AxialRotary
+    from .fope import FoPE as FoPE
+    from .learned import LearnedRotary as LearnedRotary
+    from .mixed import MixedRotary as MixedRotary
+    from .multimodal import MultimodalRotary as MultimodalRotary
+    from .pope import PoPE as PoPE
+    from .rotary import Rotary as Rotary
+    from .xpos import XPos as XPos
+else:
+    from ..._lazy import attach
+
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "axial": ["AxialRotary"],
+            "fope": ["FoPE"],
+            "learned": ["LearnedRotary"],
+            "mixed": ["MixedRotary"],
+            "multimodal": ["MultimodalRotary"],
+            "pope": ["PoPE"],
+            "rotary": ["Rotary"],
+            "xpos": ["XPos"],
+        },
+    )
