@@ -1,4 +1,6 @@
-"""Compile the kernel into the wheel: `hatchling` runs this, and `python hatch_build.py` compiles it beside its source.
+"""Compile the kernel into the wheel, and add the golden numbers: `hatchling` runs this.
+
+`python hatch_build.py` compiles the kernel beside its source.
 
 `CC` names the compiler: GCC, clang or `zig cc`, also on Windows, where MSVC does not know these options. Without one,
 the wheel is of Python alone; `POSENC_BUILD_KERNEL=required` makes that an error, and `off` asks for it.
@@ -21,7 +23,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path(__file__).parent / "posenc_backends" / "_kernels"
+ROOT = Path(__file__).parent
+FOLDER = ROOT / "posenc_backends" / "_kernels"
+GOLDEN = ROOT / "tests" / "golden"
+TESTS_ALONE = frozenset({"models.json", "vision_models.json"})  # golden files that `posenc report` does not read
 NAME = "posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so"  # that of `library.PATH`
 VARIABLE = "POSENC_BUILD_KERNEL"
 # `CFLAGS` is left out: -march=native or -ffast-math would fuse products with sums, and change the last bits.
@@ -29,10 +34,13 @@ FLAGS = ("-std=c11", "-shared", "-fvisibility=hidden", "-g0", "-O3", "-ffp-contr
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).posenc_level()"
 
 
-class CompileKernel(BuildHookInterface[Any]):
-    """Compile the kernel where there is a C compiler; else build a wheel of Python alone."""
+class CompleteWheel(BuildHookInterface[Any]):
+    """Add the golden numbers and, where there is a C compiler, the kernel; else build a wheel of Python alone."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version != "editable":
+            shipped = (path for path in sorted(GOLDEN.glob("*.json")) if path.name not in TESTS_ALONE)
+            build_data["force_include"] |= {str(path): f"posenc_backends/golden/{path.name}" for path in shipped}
         self._folder = TemporaryDirectory()
         library = Path(FOLDER if version == "editable" else self._folder.name, NAME)
         if why_none := compile_kernel(library):
