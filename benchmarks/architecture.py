@@ -1,13 +1,14 @@
-"""Measure the architecture: the path of a call, its cost over the plain operators, and the amount of code.
+"""Measure the architecture: the path of a call, its cost over the plain operators, and the structure of the code.
 
-    python benchmarks/architecture.py [--only way|cost|lines] [--rounds N] [--json FILE]
+    python benchmarks/architecture.py [--only way|cost|structure] [--rounds N] [--json FILE]
 
 The tree that Python imports `posenc_core` from is measured, in PyTorch: eager, float32, one thread, default arguments.
 
 * way: how many Python functions of ours a call passes through, and in how many files, counted by `sys.setprofile` after
   two calls that fill caches: with the compiled kernel, and with `POSENC_KERNEL=off`.
 * cost: the time of a layer over that of the plain operators it runs, without the kernel; both run in each round.
-* lines: lines of code without docstrings, comments and blank lines, entries of folders, and lengths of functions.
+* structure: for each folder the lines of code (without docstrings, comments and blank lines), functions, and types that
+  are `Any`; checks of concrete encodings outside of `encodings/`, by class and by file; files that import each other.
 
 Tables are printed; `--json` names a file for the result. Calls run in processes with one thread and one core.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -29,11 +31,11 @@ import harness
 import machine
 import numpy as np
 from call_path import way
-from counting import PACKAGES, folder_of, lines
+from counting import PACKAGES, folder_of, structure
 
 from posenc_backends._kernels import level
 
-PARTS = ("way", "cost", "lines")
+PARTS = ("way", "cost", "structure")
 WIDTH, HEADS = 64, 8
 SIZES = (512, 1024, 2048, 4096, 8192)  # numbers in the tokens
 BASE = 10_000.0
@@ -129,7 +131,8 @@ def cost(rounds: int) -> dict[str, Any]:
 
 def measure(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
     """Measure the parts, each in a process of its own; return the result that `--json` writes."""
-    result: dict[str, Any] = {"benchmark": "architecture", "commit": commit()}
+    command = shlex.join(["python", "benchmarks/architecture.py", *sys.argv[1:]])
+    result: dict[str, Any] = {"benchmark": "architecture", "command": command, "commit": commit()}
     result |= {"machine": machine.machine() | {"commit": result["commit"]}, "versions": machine.versions()}
     for part in parts:
         if part == "way":
@@ -140,7 +143,7 @@ def measure(parts: tuple[str, ...], rounds: int) -> dict[str, Any]:
         elif part == "cost":
             result[part] = in_subprocess(part, rounds, kernel="off")
         else:
-            result[part] = lines()
+            result[part] = structure()
     return result
 
 
@@ -186,12 +189,21 @@ def _tables(result: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list
     if "cost" in result:
         heads = ("call", "numbers", "over plain", "quartiles", "µs", "µs, plain")
         yield "cost", heads, [_cost_row(one) for one in result["cost"]["cases"]]
-    if "lines" in result:
-        packages = result["lines"]
-        keys = [key for key in packages[PACKAGES[0]] if key != "code lines by part"]
-        yield "lines", ("", *packages), [(key, *(_plain(one[key]) for one in packages.values())) for key in keys]
-        for package, one in packages.items():
-            yield f"code lines of {package}", ("part", "code lines"), [*one["code lines by part"].items()]
+    if "structure" in result:
+        yield from _structure(result["structure"])
+
+
+def _structure(found: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list[tuple[Any, ...]]]]:
+    packages, folders = found["packages"], found["folders"]
+    keys = next(iter(packages.values()))
+    yield "packages", ("", *packages), [(key, *(_plain(one[key]) for one in packages.values())) for key in keys]
+    heads = ("files", "code lines", "functions", "Any per function")
+    yield "folders", ("folder", *heads), [(name, *(one[key] for key in heads)) for name, one in folders.items()]
+    for key in ("checks by class", "checks by file"):
+        yield f"{key}, {sum(found['checks by file'].values())} in all", ("", "checks"), [*found[key].items()]
+    groups = [(", ".join(group),) for group in found["circles of imports"]] or [("none",)]
+    yield "circles of imports", ("files",), groups
+    yield "tests", ("code lines",), [(found["code lines of tests"],)]
 
 
 def _plain(value: Any) -> str:
@@ -205,7 +217,7 @@ def _cost_row(one: dict[str, Any]) -> tuple[Any, ...]:
 
 def main() -> None:
     """Measure what the command line asks for, print it, and write it to a file."""
-    parser = argparse.ArgumentParser(description="The path of a call, its cost, and lines of code.")
+    parser = argparse.ArgumentParser(description="The path of a call, its cost, and the structure of the code.")
     parser.add_argument("--only", choices=PARTS, help="one part; by default all are measured")
     parser.add_argument("--rounds", type=int, default=400, help="rounds of the cost")
     parser.add_argument("--json", type=Path, help="a file for the result")

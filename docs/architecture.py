@@ -1,89 +1,63 @@
-"""Write the measurements of the page Architecture from the results of `benchmarks/architecture.py`."""
+"""Write the measurements of the page Architecture from the result of `benchmarks/architecture.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from drawn import circumstances, results, table
 
-STAGES = ("before", "after")
-BETWEEN = " → "
 COUNTS = ("calls", "functions", "files", "changes of file", "calls, all packages")
-SIZES = ("entries", "files", "code lines", "functions", "median body", "longest body", "lines of the largest file")
-Results = dict[str, dict[str, Any]]
-Cases = dict[tuple[str, int], dict[str, Any]]
+SIZES = ("files", "code lines", "functions", "Any per function")
 
 
 def architecture() -> str:
-    """Return tables of what was measured before and after, as Markdown; of one of them where the other is missing."""
-    found = dict(results("architecture-"))
-    stages = {stage: found[f"architecture-{stage}"] for stage in STAGES if f"architecture-{stage}" in found}
-    parts = [_calls(stages), _cost(stages), _lines(stages)] if stages else []
-    parts += [f"{stage.capitalize()}: {circumstances(result)}\n" for stage, result in stages.items()]
-    return "\n".join(parts)
+    """Return tables of what was measured, as Markdown; nothing where no result is committed."""
+    found = dict(results("architecture")).get("architecture")
+    if found is None:
+        return ""
+    parts = [*_calls(found["way"]), *_cost(found["cost"]["cases"]), *_structure(found["structure"])]
+    return "\n".join([*parts, f"`{found['command']}`: {circumstances(found)}\n"])
 
 
-def _calls(stages: Results) -> str:
-    """Return tables of the functions and files that a call passes through, with the kernel and without."""
-    parts = ["### Functions per call\n"]
-    for kernel in _keys(result["way"] for result in stages.values()):
-        calls = [result["way"].get(kernel, {}) for result in stages.values()]
-        rows = [(f"`{name}`", *(_beside(calls, name, key) for key in COUNTS)) for name in _keys(calls)]
-        parts += [f"Python functions of posenc, {kernel}; {BETWEEN.join(stages)}.\n", table(("call", *COUNTS), rows)]
-    return "\n".join(parts)
+def _calls(way: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield tables of the functions and files that a call passes through, with the kernel and without."""
+    yield "### Functions per call\n"
+    for kernel, calls in way.items():
+        rows = [(f"`{name}`", *(one[key] for key in COUNTS)) for name, one in calls.items()]
+        yield f"Python functions of posenc, {kernel}.\n"
+        yield table(("call", *COUNTS), rows)
 
 
-def _cost(stages: Results) -> str:
-    """Return a table of the time of each call divided by that of the plain operators."""
-    by_case: list[Cases] = [
-        {(one["call"], one["numbers"]): one for one in result["cost"]["cases"]} for result in stages.values()
-    ]
-    rows = []
-    for call, size in _keys(by_case):
-        ratios = [_ratio(cases.get((call, size))) for cases in by_case]
-        times = [_beside(by_case, (call, size), key) for key in ("µs", "µs, plain")]
-        rows.append((f"`{call}`", size, *ratios, *times))
-    text = "Time divided by that of the plain operators, without the kernel: median and quartiles.\n"
-    heads = ("call", "numbers", *stages, "µs", "µs, plain operators")
-    return "\n".join(["### Time per call\n", text, table(heads, rows)])
+def _cost(cases: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a table of the time of each call divided by that of the plain operators."""
+    yield "### Time per call\n"
+    yield "Time divided by that of the plain operators, without the kernel: median and quartiles.\n"
+    rows = [(f"`{one['call']}`", one["numbers"], _ratio(one), one["µs"], one["µs, plain"]) for one in cases]
+    yield table(("call", "numbers", "over plain operators", "µs", "µs, plain operators"), rows)
 
 
-def _ratio(case: dict[str, Any] | None) -> str:
-    if case is None:
-        return "none"
+def _ratio(case: dict[str, Any]) -> str:
     low, median, high = case["over plain"]
     return f"{median:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _lines(stages: Results) -> str:
-    """Return a table of the sizes of the packages, and for each package a dropdown with its parts."""
-    sizes = [result["lines"] for result in stages.values()]
-    packages = [*_keys(sizes)]
-    rows = [(key, *(_beside(sizes, name, key) for name in packages)) for key in SIZES]
-    heads = ("", *(f"{name}, {BETWEEN.join(stages)}" for name in packages))
-    parts = [_parts(stages, name) for name in packages]
-    return "\n".join(["### Lines of code\n", table(heads, rows), *parts])
-
-
-def _parts(stages: Results, package: str) -> str:
-    parts = [result["lines"][package]["code lines by part"] for result in stages.values()]
-    rows = [(f"`{name}`", *(one.get(name, "") for one in parts)) for name in sorted(_keys(parts))]
-    return f":::{{dropdown}} Lines of code by part of {package}\n{table(('part', *stages), rows)}:::\n"
-
-
-def _beside(found: Iterable[Any], *keys: Any) -> str:
-    """Return the value under the keys in each result, joined; "none" for a result that lacks it."""
-    return BETWEEN.join(_under(keys, one) for one in found)
-
-
-def _under(keys: tuple[Any, ...], found: Any) -> str:
-    for key in keys:
-        if key not in found:
-            return "none"
-        found = found[key]
-    return f"{found:g}" if isinstance(found, float) else str(found)
-
-
-def _keys(dictionaries: Iterable[dict[Any, Any]]) -> dict[Any, None]:
-    return dict.fromkeys(key for one in dictionaries for key in one)
+def _structure(found: dict[str, Any]) -> Iterator[str]:
+    """Yield a table of the folders, and one of the checks of concrete encodings outside of `encodings/`."""
+    packages, folders = found["packages"], found["folders"]
+    total = sum(package["code lines"] for package in packages.values())
+    circles = found["circles of imports"]
+    yield "### Structure\n"
+    yield (
+        f"Both packages have {total:,} lines of code, without docstrings, comments and blank lines, and the tests "
+        f"{found['code lines of tests']:,}. Groups of files that import each other, also inside of functions: "
+        f"{len(circles)}.\n"
+    )
+    rows = [(f"`{name}`", *(folder[key] for key in SIZES)) for name, folder in folders.items()]
+    yield table(("folder", *SIZES), rows)
+    checks = found["checks by class"]
+    yield (
+        f"Outside of `encodings/`, {sum(found['checks by file'].values())} conditions ask for the class of an encoding "
+        "instead of a property that all encodings have.\n"
+    )
+    yield table(("class", "conditions"), [(f"`{name}`", count) for name, count in checks.items()])

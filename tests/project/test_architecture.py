@@ -8,6 +8,12 @@ import pytest
 from posenc_core import sequence
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+# The most that there may be: what was counted last. Lower a number with the commit that makes it smaller.
+MOST_CODE = 29_570  # lines of both packages without docstrings, comments and blank lines
+MOST_TESTS = 43_800  # likewise
+MOST_CHECKS = 103  # of concrete encodings outside of `posenc_core/encodings`
+MOST_ANY = 2.7  # in `posenc_core/layers`, for each function
+MOST_CIRCLES = 2  # groups of files that import each other
 SOURCE = '''"""A module."""
 
 import sys  # a comment
@@ -39,25 +45,89 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
 
 
-def test_lines_of_code_leave_out_docstrings_comments_and_blanks():
-    from counting import code_lines
+@pytest.fixture(scope="module")
+def found():
+    """What is counted of our packages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        from counting import structure
 
-    assert code_lines(SOURCE) == 1 + 1 + 2 + 4 + 1
-    assert code_lines('"""Nothing."""\n') == 0
-    assert code_lines('x = 1; "not a docstring"\n') == 1
-
-
-def test_the_adapter_that_is_the_model_of_a_new_one_stays_thin():
-    from counting import code_lines, folder_of
-
-    sources = (folder_of("posenc_backends") / "mlx").rglob("*.py")
-    assert 100 < sum(code_lines(path.read_text(encoding="utf-8")) for path in sources) <= 320
+        return structure()
 
 
-def test_bodies_are_as_long_as_what_follows_the_docstring():
-    from counting import body_lengths
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes a file of Python below a folder `package`, and returns it as `counting` sees it."""
+    from counting import File
 
-    assert sorted(body_lengths(SOURCE)) == [0, 3]
+    def write(text, place="package/module.py"):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return File(path, place)
+
+    return write
+
+
+def test_lines_of_code_leave_out_docstrings_comments_and_blanks(write):
+    assert write(SOURCE).code_lines == 1 + 1 + 2 + 4 + 1
+    assert write('"""Nothing."""\n').code_lines == 0
+    assert write('x = 1; "not a docstring"\n').code_lines == 1
+    assert write('x = """\n# no comment\n\n"""\n# a comment\n').code_lines == 3
+
+
+def test_bodies_are_as_long_as_what_follows_the_docstring(write):
+    assert sorted(write(SOURCE).body_lengths) == [0, 3]
+
+
+def test_checks_of_concrete_encodings_are_found(write):
+    from counting import class_checks
+
+    source = write(
+        "KINDS = (Alibi, T5Bias)\n"
+        "def f(x):\n"
+        "    if isinstance(x, (Rotary, int)) or type(x) is encodings.XPos or issubclass(x, KINDS): return\n"
+        "    match x:\n"
+        "        case PoPE(): return isinstance(x, Scoring)\n"
+    )
+    wanted = [{"Alibi", "T5Bias"}, {"PoPE"}, {"Rotary"}, {"XPos"}]
+    assert sorted(sorted(names) for _, names in class_checks([source])) == sorted(map(sorted, wanted))
+    assert list(class_checks([write("isinstance(x, Rotary)", "posenc_core/encodings/rotary/module.py")])) == []
+
+
+def test_files_that_import_each_other_are_a_circle(write):
+    from counting import circles
+
+    texts = {
+        "a": "from .b import x",
+        "b": "def f():\n    from package.c import x",
+        "c": "from . import a, d",
+        "d": "if TYPE_CHECKING:\n    from .a import x",
+    }
+    sources = [write(text, f"package/{name}.py") for name, text in texts.items()]
+    assert circles(sources) == [["package/a.py", "package/b.py", "package/c.py"]]
+
+
+def test_the_adapter_that_is_the_model_of_a_new_one_stays_thin(found):
+    assert 100 < found["folders"]["posenc_backends/mlx/"]["code lines"] <= 320
+
+
+def test_the_code_stays_small(found):
+    assert sum(package["code lines"] for package in found["packages"].values()) <= MOST_CODE
+    assert 20_000 < found["code lines of tests"] <= MOST_TESTS
+
+
+def test_few_functions_ask_for_the_class_of_an_encoding(found):
+    assert sum(found["checks by file"].values()) <= MOST_CHECKS, found["checks by file"]
+
+
+def test_the_types_of_layers_are_known(found):
+    assert found["folders"]["posenc_core/layers/"]["Any per function"] <= MOST_ANY
+
+
+def test_few_files_import_each_other(found):
+    """Not by way of imports inside of functions either, but where the names of commands are completed."""
+    assert len(found["circles of imports"]) <= MOST_CIRCLES, found["circles of imports"]
 
 
 def test_functions_of_ours_are_counted_and_others_beside():
@@ -94,11 +164,7 @@ def test_entries_are_files_and_folders_that_hold_some(tmp_path):
     assert sorted(entries) == ["__init__.py", "part"]
 
 
-def test_lines_of_both_packages_are_told():
-    from counting import lines
-
-    told = lines()
-    assert set(told) == {"posenc_core", "posenc_backends"}
-    for one in told.values():
-        assert one["code lines"] == sum(one["code lines by part"].values())
-        assert one["median body"] <= one["longest body"]
+def test_folders_hold_all_code(found):
+    packages = [package["code lines"] for package in found["packages"].values()]
+    assert sum(packages) == sum(folder["code lines"] for folder in found["folders"].values()) > 20_000
+    assert all(package["median body"] <= package["longest body"] for package in found["packages"].values())
