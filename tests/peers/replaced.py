@@ -1,5 +1,6 @@
 """Tiny random models of transformers, run with a cache near position 0 and far from it, in float32 and in float64."""
 
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -114,12 +115,19 @@ def outputs(model, start=NEAR):
 
 def wide_outputs(config, state, starts):
     """Return the outputs of a model with these weights when it computes in float64 where it asks for float32."""
+    with in_float64():
+        model = model_of(config)
+        model.load_state_dict(state)
+        return [outputs(model, start) for start in starts]
+
+
+@contextmanager
+def in_float64():
+    """Compute in float64 what asks for float32."""
     torch.set_default_dtype(torch.float64)
     try:
         with InFloat64():
-            model = model_of(config)
-            model.load_state_dict(state)
-            return [outputs(model, start) for start in starts]
+            yield
     finally:
         torch.set_default_dtype(torch.float32)
 
