@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 from .._array_api.checks import shown
 from .._values import Value
+from ..encodings import AxialRotary
 from ..encodings.additive.base import Additive
 from ..encodings.query_scale import QueryEncoding
 from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
-from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set
+from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
-from .facts.kinds import Config, Facts, Found, merged, read_all
-from .facts.models import MODELS, record_of
+from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, size
+from .facts.models import MODELS, model_of, record_of
 from .facts.parts import OWN, PARTS
-from .facts.rotary import Rope
 from .facts.text import TEXT
+from .facts.towers import TOWERS
+from .layer_types import layer_types, types_of
+from .load_query_scale import layers_with_factor, query_scale_of
+from .load_rope import is_xdrope, load_rope, load_text, more_than
 
 FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | OWN
 
@@ -96,7 +101,7 @@ def load_position(config: Any) -> PositionEncodings:
     >>> print(load_position(config))
     added to tokens: Learned(dim=768, length=512)
     """
-    return _encodings(_found(contents(config)))
+    return _encodings(_find(contents(config)))
 
 
 def _encodings(found: Found) -> PositionEncodings:
@@ -107,7 +112,7 @@ def _encodings(found: Found) -> PositionEncodings:
     return PositionEncodings(**fields, parts=tuple((name, _encodings(part)) for name, part in found.get("parts", ())))
 
 
-def _found(config: dict[str, Any], whole: Config | None = None) -> Found:
+def _find(config: dict[str, Any], whole: Config | None = None) -> Found:
     """Return what is known about a model.
 
     Args:
@@ -120,11 +125,11 @@ def _found(config: dict[str, Any], whole: Config | None = None) -> Found:
     facts = FACTS.get(name or "")
     if facts is None:
         facts = _assumed(name, config, whole)
-    own = Rope().read(whole or config) if facts == (Rope(),) else read_all(facts, config)
+    own = _read_all(facts, (whole or config) if facts == (Rope(),) else config)
     parts = (_part(name or "", key, config) for key in _keys_of_parts(name or "", config))
     left_out = [key for key in PARTS.get(name or "", {}) if key not in config and key not in TEXTS]
     notes = tuple(f"the config leaves `{key}` out, and so the encodings of that part" for key in left_out)
-    return merged((own, {"notes": notes}, *parts))
+    return _merge((own, {"notes": notes}, *parts))
 
 
 def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
@@ -167,7 +172,93 @@ def _part(name: str, key: str, config: dict[str, Any]) -> Found:
     others = {other for other in PARTS.get(name, {}) if other != key}
     whole = {k: v for k, v in config.items() if k not in others} | {key: part} if key in TEXTS else None
     try:
-        found = _found(part, whole)
+        found = _find(part, whole)
     except ValueError as error:
         raise ValueError(f"`{key}`: {error}") from error
     return {"parts": ((key.removesuffix("_config"), found),)}
+
+
+def _read_all(facts: Facts, config: Config) -> Found:
+    """Return what the facts say together."""
+    return _merge(_read(fact, config) for fact in facts)
+
+
+def _merge(founds: Iterable[Found]) -> Found:
+    """Return the items of all of them, field by field."""
+    together: Found = {}
+    for found in founds:
+        for field, items in found.items():
+            together[field] = together.get(field, ()) + items
+    return together
+
+
+@singledispatch
+def _read(fact: Any, config: Config) -> Found:
+    """Return what a fact says; one about RoPE needs `load_rope`, which imports facts, so that it has no `read`."""
+    found: Found = fact.read(config)
+    return found
+
+
+@_read.register
+def _(fact: If, config: Config) -> Found:
+    return _read_all(fact.choose(config), config)
+
+
+@_read.register
+def _(fact: Part, config: Config) -> Found:
+    return {"parts": ((fact.name, _read_all(fact.facts, config)),)}
+
+
+@_read.register
+def _(fact: Rope, config: Config) -> Found:
+    text_config = read(config)
+    names: tuple[str | None, ...] = layer_types(config) or (None,)
+    rotary = tuple((name, load_text(text_config, name, None)) for name in names)
+    factor = _read(Factor(), text_config)
+    if rotary == ((None, None),):
+        return _merge((factor, {"notes": ("no RoPE: queries and keys are not rotated",)}))
+    unrotated = {name for name, encoding in rotary if encoding is None}
+    layers = {index for index, name in enumerate(types_of(text_config)) if name in unrotated}
+    found = {"rotary": rotary, "layers_without": tuple(sorted(layers | set(_layers_by_index(text_config))))}
+    notes = {more_than(text_config, encoding) for _, encoding in rotary} - {None}
+    return _merge((found, factor or {"notes": tuple(notes)}))
+
+
+@_read.register
+def _(fact: Factor, config: Config) -> Found:
+    scale, layers = query_scale_of(config), layers_with_factor(config)
+    if scale is None:
+        return {}
+    notes = (f"queries are multiplied by `query_scale` in layers {layers} alone",) if layers else ()
+    return {"query_scale": (scale,), "notes": notes}
+
+
+@_read.register
+def _(fact: FourAxes, config: Config) -> Found:
+    return _read(Rope(), config) if is_xdrope(config) else {"lacks": (fact.lack,)}
+
+
+@_read.register
+def _(fact: Axial, config: Config) -> Found:
+    try:
+        rotary: Any = load_rope(dict(config))
+    except (TypeError, ValueError):
+        rotary = None
+    if not isinstance(rotary, AxialRotary):
+        return {"lacks": (f"a rotary encoding by {fact.axes}, which `load_rope` does not read from this config",)}
+    tower = TOWERS.get(config["model_type"])
+    return {"rotary": ((None, rotary),), "lacks": (tower.note,) if tower and tower.note else ()}
+
+
+def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the layers without RoPE by `no_rope_layers`, where 1 is a layer with RoPE, or by their interval."""
+    rotated = config.get("no_rope_layers")
+    if rotated:
+        if not isinstance(rotated, list | tuple) or not all(one in (0, 1) for one in rotated):
+            raise TypeError(f"`no_rope_layers` must be a list of 0 and 1, got {shown(rotated)}.")
+        return tuple(index for index, one in enumerate(rotated) if not one)
+    usual = model_of(config).no_rope_interval
+    if usual is None:
+        return ()
+    interval, count = size(config, ("no_rope_layer_interval", usual)), size(config, "num_hidden_layers")
+    return tuple(range(interval - 1, count, interval))

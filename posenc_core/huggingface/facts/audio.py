@@ -5,18 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import (
-    CONVOLUTIONAL,
-    Facts,
-    If,
-    Lack,
-    Note,
-    Part,
-    Rows,
-    Sines,
-    listed,
-)
-from .rotary import Rope
+from .kinds import CONVOLUTIONAL, Facts, If, Lack, Note, Part, Rope, Rows, Sines, listed
 from .scores import Buckets, Offsets, Shifted, Windows
 
 _CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)

@@ -5,21 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import (
-    CONVOLUTIONAL,
-    Facts,
-    If,
-    Lack,
-    Note,
-    Part,
-    Patches,
-    Rows,
-    SineGrid,
-    Sines,
-    Size,
-    listed,
-)
-from .rotary import Axial
+from .kinds import CONVOLUTIONAL, Axial, Facts, If, Lack, Note, Part, Patches, Rows, SineGrid, Sines, Size, listed
 from .scores import PatchWindow, Windows
 
 _NO_ORDER: Facts = (Note("no positional encoding of its own"),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -26,8 +26,8 @@ COUNTED = (
 COUNTED_FROM_ZERO = "`start` counts the tokens that are not padding; the rows of padding are zeros"
 
 
-class Fact(Protocol):
-    """A statement about a model."""
+class Encoding(Protocol):
+    """A statement about a model that follows from sizes in its config."""
 
     def read(self, config: Config) -> Found:
         """Return what it says about a model with this config: for fields of `PositionEncodings`, items to append.
@@ -37,21 +37,72 @@ class Fact(Protocol):
         """
 
 
+class Rope(NamedTuple):
+    """RoPE of the text model, as `load_rope` reads it, for each layer type."""
+
+
+class Factor(NamedTuple):
+    """The factor of queries, if there is one, as `load_query_scale` reads it."""
+
+
+class FourAxes(NamedTuple):
+    """RoPE by four axes, if the config has the keys of the authors of HunYuan-VL.
+
+    Attributes:
+        lack: what the code of transformers does, for the keys of transformers.
+    """
+
+    lack: str = "RoPE whose two channels of a pair have the angles of different axes, which is not a rotation"
+
+
+class Axial(NamedTuple):
+    """A rotary encoding by several axes, which `load_rope` may read from the config.
+
+    Attributes:
+        axes: the axes, in words.
+    """
+
+    axes: str = "height and width"
+
+
+class If(NamedTuple):
+    """Facts that hold if a key has one of some values.
+
+    Attributes:
+        key: the key.
+        values: the values; a key that is missing counts as `default`.
+        then, otherwise: the facts if it has one of the values, and if not.
+    """
+
+    key: str
+    values: tuple[Any, ...]
+    then: Facts
+    otherwise: Facts = ()
+    default: Any = None
+
+    def choose(self, config: Config) -> Facts:
+        """Return the facts that hold."""
+        value = config.get(self.key, self.default)
+        if isinstance(self.values[0], bool):
+            check_flag(self.key, value)
+        is_one = any(value is one or (type(value) is type(one) and value == one) for one in self.values)
+        return self.then if is_one else self.otherwise
+
+
+class Part(NamedTuple):
+    """Facts about one part of a model whose parts share a config: an encoder, a decoder."""
+
+    name: str
+    facts: Facts
+
+
+Fact: TypeAlias = Encoding | Rope | Factor | FourAxes | Axial | If | Part
 Facts: TypeAlias = tuple[Fact, ...]
 
 
-def merged(founds: Iterable[Found]) -> Found:
-    """Return the items of all of them, field by field."""
-    together: Found = {}
-    for found in founds:
-        for field, items in found.items():
-            together[field] = together.get(field, ()) + items
-    return together
-
-
-def read_all(facts: Facts, config: Config) -> Found:
-    """Return what the facts say together."""
-    return merged(fact.read(config) for fact in facts)
+def both_parts(*facts: Fact) -> Facts:
+    """Return the facts that hold for an encoder and for a decoder."""
+    return Part("encoder", facts), Part("decoder", facts)
 
 
 def size(config: Config, key: Size) -> int:
@@ -260,44 +311,6 @@ class Lack(NamedTuple):
 
     def read(self, config: Config) -> Found:
         return {"lacks": (self.text,)}
-
-
-class If(NamedTuple):
-    """Facts that hold if a key has one of some values.
-
-    Attributes:
-        key: the key.
-        values: the values; a key that is missing counts as `default`.
-        then, otherwise: the facts if it has one of the values, and if not.
-    """
-
-    key: str
-    values: tuple[Any, ...]
-    then: Facts
-    otherwise: Facts = ()
-    default: Any = None
-
-    def read(self, config: Config) -> Found:
-        value = config.get(self.key, self.default)
-        if isinstance(self.values[0], bool):
-            check_flag(self.key, value)
-        is_one = any(value is one or (type(value) is type(one) and value == one) for one in self.values)
-        return read_all(self.then if is_one else self.otherwise, config)
-
-
-class Part(NamedTuple):
-    """Facts about one part of a model whose parts share a config: an encoder, a decoder."""
-
-    name: str
-    facts: Facts
-
-    def read(self, config: Config) -> Found:
-        return {"parts": ((self.name, read_all(self.facts, config)),)}
-
-
-def both_parts(*facts: Fact) -> Facts:
-    """Return the facts that hold for an encoder and for a decoder."""
-    return Part("encoder", facts), Part("decoder", facts)
 
 
 def listed(table: Mapping[str, Facts]) -> dict[str, Facts]:

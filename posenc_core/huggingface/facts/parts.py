@@ -6,8 +6,7 @@ Source: the configs and the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .images import RANDOM, SCALED
-from .kinds import Facts, Lack, Note, Part, Rows, SineGrid, Sines, listed
-from .rotary import Axial, Rope
+from .kinds import Axial, Facts, Lack, Note, Part, Rope, Rows, SineGrid, Sines, listed
 
 # The keys of the configs inside, each with the type of a model whose config leaves it out, by these models.
 _PARTS = {

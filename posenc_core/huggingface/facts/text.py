@@ -5,19 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import (
-    CosinesFirst,
-    Facts,
-    If,
-    Lack,
-    Note,
-    Part,
-    Rows,
-    Sines,
-    both_parts,
-    listed,
-)
-from .rotary import FourAxes, Rope, Scaled
+from .kinds import CosinesFirst, Factor, Facts, FourAxes, If, Lack, Note, Part, Rope, Rows, Sines, both_parts, listed
 from .scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
@@ -272,7 +260,7 @@ _TABLE: dict[str, Facts] = {
     "cpmant": (Lack("T5's buckets, with buckets of their own for tokens of other segments"),),
     "inkling_text inkling2_text": (
         Lack("learned relative logits: a projection of each token by the distance, up to a largest one"),
-        Scaled(),
+        Factor(),
     ),
     # Rotary encodings, and others with them.
     "esm": (
