@@ -20,14 +20,14 @@ from .facts.audio import AUDIO
 from .facts.images import IMAGES
 from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, size
 from .facts.models import MODELS, model_of, record_of
-from .facts.parts import OWN, PARTS
+from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
 from .layer_types import layer_types, types_of
 from .load_query_scale import layers_with_factor, query_scale_of
 from .load_rope import is_xdrope, load_rope, load_text, more_than
 
-FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | OWN
+FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | WHOLES
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

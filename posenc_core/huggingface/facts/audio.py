@@ -149,6 +149,8 @@ _TABLE: dict[str, Facts] = {
     "inkling_audio inkling_vision": (
         Note("no positional encoding: frames and patches are projected one by one, and the text model has the order"),
     ),
+    "fun_asr_nano_adaptor": (Note("no positional encoding of its own"),),
+    "qwen2_5_omni_dit qwen3_omni_moe_code2wav": (Rope(),),
     "vibevoice_diffusion": (Note("no positional encoding: the inputs are single vectors"),),
 }
 

@@ -157,7 +157,7 @@ _TABLE: dict[str, Facts] = {
     """
         dinov3_vit dots3_note_vision_encoder efficientloftr eomt_dinov3 ernie4_5_vl_moe_vision exaone4_5_vision
         glm5_next_vision glm_ocr_vision lfm3_vl_vision minimax_m3_vl_vision mlcd_vision_model pixtral qwen2_vl_vision
-        qwen2_5_omni_vision_encoder qwen2_5_vl_vision video_llama_3_vision
+        qwen2_5_omni_vision_encoder qwen2_5_vl_vision sapiens2 video_llama_3_vision
     """: (_ROTATED,),
     "vjepa2": (_VIDEO_ROTATED,),
     """
@@ -217,6 +217,10 @@ _TABLE: dict[str, Facts] = {
     ),
     "d_fine deimv2 pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 rt_detr rt_detr_v2": _PYRAMID,
     "lw_detr rf_detr": (_ANCHORS,),
+    "pp_doclayout_v2_reading_order": (
+        Rows(offset="padding"),
+        Lack("rows of boxes, and T5's buckets of the offsets of tokens and boxes, with sinusoids of pairs of boxes"),
+    ),
     "mask2former oneformer": (
         SineGrid("tatp22", "hidden_dim"),
         SCALED,

@@ -6,15 +6,25 @@ Source: the configs and the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .images import RANDOM, SCALED
-from .kinds import Axial, Facts, Lack, Note, Part, Rope, Rows, SineGrid, Sines, listed
+from .kinds import Axial, Facts, Lack, Note, Part, Rope, Rows, SineGrid, Sines
 
-# The keys of the configs inside, each with the type of a model whose config leaves it out, by these models.
-_PARTS = {
+_MEMORY: Facts = (
+    Lack("learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time"),
+    Axial(),
+)
+
+# The keys of the configs inside, each with the type of a model whose config leaves it out, by these models; and what is
+# known of the whole beside its parts.
+_TABLE: dict[str, str | tuple[str, Facts]] = {
     "aimv2": "text_config=aimv2_text_model vision_config=aimv2_vision_model",
     "align": "text_config=align_text_model vision_config=align_vision_model",
     "altclip": "text_config=altclip_text_model vision_config=altclip_vision_model",
     "aria": "text_config=aria_text vision_config=idefics3_vision",
-    "audioflamingo3 musicflamingo": "audio_config=audioflamingo3_encoder text_config=qwen2",
+    "audioflamingo3": "audio_config=audioflamingo3_encoder text_config=qwen2",
+    "musicflamingo": (
+        "audio_config=audioflamingo3_encoder text_config=qwen2",
+        (Lack("a rotation of sounds by their times, before the text model"),),
+    ),
     "aya_vision cohere2_vision": "text_config=cohere2 vision_config=siglip_vision_model",
     "bark": (
         "coarse_acoustics_config=coarse_acoustics codec_config=encodec fine_acoustics_config=fine_acoustics "
@@ -23,8 +33,11 @@ _PARTS = {
     "blip": "text_config=blip_text_model vision_config=blip_vision_model",
     "blip-2": "qformer_config=blip_2_qformer text_config=opt vision_config=blip_2_vision_model",
     "blt": (
-        "decoder_config=blt_local_decoder encoder_config=blt_local_encoder global_config=blt_global_transformer "
-        "patcher_config=blt_patcher"
+        (
+            "decoder_config=blt_local_decoder encoder_config=blt_local_encoder "
+            "global_config=blt_global_transformer patcher_config=blt_patcher"
+        ),
+        (),
     ),
     "bridgetower": "text_config=bridgetower_text_model vision_config=bridgetower_vision_model",
     "canary": "decoder_config=canary_decoder encoder_config=parakeet_encoder",
@@ -34,8 +47,12 @@ _PARTS = {
     "clap": "audio_config=clap_audio_model text_config=clap_text_model",
     "clip": "text_config=clip_text_model vision_config=clip_vision_model",
     "clipseg": "text_config=clipseg_text_model vision_config=clipseg_vision_model",
-    "clvp": "decoder_config=clvp_decoder speech_config=clvp_encoder text_config=clvp_encoder",
-    "cohere_asr parakeet_ctc parakeet_rnnt parakeet_tdt": "encoder_config=parakeet_encoder",
+    "clvp": (
+        "decoder_config=clvp_decoder speech_config=clvp_encoder text_config=clvp_encoder",
+        (Rows("decoder_config.max_text_tokens", "decoder_config.hidden_size", name="text"),),
+    ),
+    "parakeet_ctc parakeet_rnnt parakeet_tdt": "encoder_config=parakeet_encoder",
+    "cohere_asr": ("encoder_config=parakeet_encoder", (Part("decoder", (Rows(),)),)),
     "cohere_compass": "text_config=cohere_compass_text vision_config=cohere_compass_vision",
     "colmodernvbert": "vlm_config=modernvbert",
     "colpali": "vlm_config=paligemma",
@@ -57,19 +74,28 @@ _PARTS = {
         "audio_config=dots3_note_audio_encoder text_config=dots3_note_text vision_config=dots3_note_vision_encoder"
     ),
     "edgetam": (
-        "mask_decoder_config=edgetam_mask_decoder prompt_encoder_config=edgetam_prompt_encoder "
-        "vision_config=edgetam_vision_model"
+        (
+            "mask_decoder_config=edgetam_mask_decoder prompt_encoder_config=edgetam_prompt_encoder "
+            "vision_config=edgetam_vision_model"
+        ),
+        (RANDOM,),
     ),
     "edgetam_video": (
-        "mask_decoder_config=edgetam_video_mask_decoder prompt_encoder_config=edgetam_video_prompt_encoder "
-        "vision_config=sam2_vision_model"
+        (
+            "mask_decoder_config=edgetam_video_mask_decoder prompt_encoder_config=edgetam_video_prompt_encoder "
+            "vision_config=sam2_vision_model"
+        ),
+        (RANDOM, *_MEMORY),
     ),
-    "edgetam_vision_model": "backbone_config=timm_wrapper",
+    "edgetam_vision_model": ("backbone_config=timm_wrapper", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
     "embedding_gemma2": "text_config=embedding_gemma2_text",
     "emu3": "text_config=emu3_text_model vq_config=emu3_vqgan",
     "encoder-decoder": "decoder=bert encoder=bert",
     "ernie4_5_vl_moe": "text_config=ernie4_5_vl_moe_text vision_config=ernie4_5_vl_moe_vision",
-    "esmfold2": "esmc_config=esmc",
+    "esmfold2": (
+        "esmc_config=esmc",
+        (Lack("pairs of residues by learned vectors of their offsets, and RoPE by windows of atoms"),),
+    ),
     "evolla": "protein_encoder_config=esm",
     "exaone4_5": "text_config=exaone4 vision_config=exaone4_5_vision",
     "fast_vlm": "text_config=qwen2 vision_config=timm_wrapper",
@@ -80,7 +106,13 @@ _PARTS = {
         "image_codebook_config=flava_image_codebook image_config=flava_image_model "
         "multimodal_config=flava_multimodal_model text_config=flava_text_model"
     ),
-    "florence2": "text_config=bart vision_config=florence_vision",
+    "florence2": (
+        "text_config=bart vision_config=florence_vision",
+        (
+            Lack("learned rows and columns of features, half of the columns each"),
+            Sines("interleaved", "vision_config.embed_dim.-1", name="frames"),
+        ),
+    ),
     "fun_asr_nano": "adaptor_config=fun_asr_nano_adaptor audio_config=fun_asr_nano_encoder text_config=qwen3",
     "fuyu": "text_config=persimmon",
     "gemma3 shieldgemma2": "text_config=gemma3_text vision_config=siglip_vision_model",
@@ -91,7 +123,7 @@ _PARTS = {
         "audio_config=gemma4_unified_audio text_config=gemma4_unified_text vision_config=gemma4_unified_vision"
     ),
     "gemma4_unified_assistant": "text_config=gemma4_unified_text",
-    "git": "vision_config=git_vision_model",
+    "git": ("vision_config=git_vision_model", (Rows(), Lack("learned rows of the frames of a video"))),
     "glm46v glm4v glmga": "text_config=glm4v_text vision_config=glm4v_vision",
     "glm4v_moe": "text_config=glm4v_moe_text vision_config=glm4v_moe_vision",
     "glm5_next": "text_config=glm5_next_text vision_config=glm5_next_vision",
@@ -100,7 +132,10 @@ _PARTS = {
     "glmasr": "audio_config=glmasr_encoder text_config=llama",
     "got_ocr2": "text_config=qwen2 vision_config=got_ocr2_vision",
     "granite4_vision": "qformer_config=blip_2_qformer text_config=granite4_vision_text vision_config=clip_vision_model",
-    "granite_docling": "text_config=granite_docling_text vision_config=granite_docling_vision",
+    "granite_docling": (
+        "text_config=granite_docling_text vision_config=granite_docling_vision",
+        (SineGrid("timm_interleaved", "text_config.hidden_size"),),
+    ),
     "granite_speech": "encoder_config=granite_speech_encoder projector_config=blip_2_qformer text_config=granite",
     "granite_speech5_ctc": "encoder_config=granite_speech5_encoder",
     "granite_speech_plus": (
@@ -131,7 +166,11 @@ _PARTS = {
     "lasr_ctc": "encoder_config=lasr_encoder",
     "lfm2_vl": "text_config=lfm2 vision_config=siglip2_vision_model",
     "lfm3_vl": "text_config=lfm3 vision_config=lfm3_vl_vision",
-    "lightglue superglue": "keypoint_detector_config=superpoint",
+    "lightglue": (
+        "keypoint_detector_config=superpoint",
+        (Lack("a rotary encoding of keypoints, by a learned projection of their coordinates"),),
+    ),
+    "superglue": ("keypoint_detector_config=superpoint", (Lack("positions of keypoints, through a perceptron"),)),
     "lighton_ocr": "text_config=qwen3 vision_config=pixtral",
     "llama4": "text_config=llama4_text vision_config=llama4_vision_model",
     "llava llava_next llava_next_video video_llava vipllava": "text_config=llama vision_config=clip_vision_model",
@@ -149,7 +188,10 @@ _PARTS = {
     "mllama": "text_config=mllama_text_model vision_config=mllama_vision_model",
     "modernvbert": "text_config=modernbert vision_config=siglip_vision_model",
     "molmo2": "adapter_config=molmo2_adapter text_config=molmo2_text vision_config=molmo2_vision",
-    "moonshine_streaming": "encoder_config=moonshine_streaming_encoder",
+    "moonshine_streaming": (
+        "encoder_config=moonshine_streaming_encoder",
+        (Rope(), Rows(dim="encoder_config.hidden_size", name="frames that the decoder reads")),
+    ),
     "moshi": "audio_encoder_config=mimi depth_decoder_config=moshi_depth",
     "moss_transcribe_diarize": "audio_config=moss_transcribe_diarize_audio text_config=qwen3",
     "muse_glimmer": "text_config=muse_glimmer_text vision_config=muse_glimmer_vision",
@@ -168,7 +210,13 @@ _PARTS = {
     "nemotron_h_omni": "text_config=nemotron_h vision_config=radio",
     "neucodec xcodec2": "semantic_model_config=wav2vec2-bert",
     "nougat": "decoder=mbart encoder=donut-swin",
-    "omdet-turbo": "backbone_config=timm_backbone text_config=clip_text_model",
+    "omdet-turbo": (
+        "backbone_config=timm_backbone text_config=clip_text_model",
+        (
+            SineGrid("timm_interleaved", "d_model", "positional_encoding_temperature"),
+            Note("cells are numbered column by column, but flattened row by row: exact for square features alone"),
+        ),
+    ),
     "ovis2": "text_config=qwen2 vision_config=ovis2_vision",
     "owlv2": "text_config=owlv2_text_model vision_config=owlv2_vision_model",
     "owlvit": "text_config=owlvit_text_model vision_config=owlvit_vision_model",
@@ -182,7 +230,10 @@ _PARTS = {
     "pe_video_encoder": "vision_config=timm_wrapper",
     "perception_lm": "text_config=llama vision_config=timm_wrapper",
     "phi4_multimodal": "audio_config=phi4_multimodal_audio vision_config=phi4_multimodal_vision",
-    "pi0": "dit_config=gemma vlm_config=paligemma",
+    "pi0": (
+        "dit_config=gemma vlm_config=paligemma",
+        (Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`"),),
+    ),
     "pix2struct": "text_config=pix2struct_text_model vision_config=pix2struct_vision_model",
     "pp_chart2table": "text_config=qwen2 vision_config=pp_chart2table_vision",
     "pp_doclayout_v2": "backbone_config=hgnet_v2 reading_order_config=pp_doclayout_v2_reading_order",
@@ -221,17 +272,27 @@ _PARTS = {
     "rf_detr": "backbone_config=rf_detr_dinov2",
     "rt_detr rt_detr_v2": "backbone_config=rt_detr_resnet",
     "sam": (
-        "mask_decoder_config=sam_mask_decoder prompt_encoder_config=sam_prompt_encoder vision_config=sam_vision_model"
+        (
+            "mask_decoder_config=sam_mask_decoder prompt_encoder_config=sam_prompt_encoder "
+            "vision_config=sam_vision_model"
+        ),
+        (RANDOM,),
     ),
     "sam2": (
-        "mask_decoder_config=sam2_mask_decoder prompt_encoder_config=sam2_prompt_encoder "
-        "vision_config=sam2_vision_model"
+        (
+            "mask_decoder_config=sam2_mask_decoder prompt_encoder_config=sam2_prompt_encoder "
+            "vision_config=sam2_vision_model"
+        ),
+        (RANDOM,),
     ),
     "sam2_video": (
-        "mask_decoder_config=sam2_video_mask_decoder prompt_encoder_config=sam2_video_prompt_encoder "
-        "vision_config=sam2_vision_model"
+        (
+            "mask_decoder_config=sam2_video_mask_decoder prompt_encoder_config=sam2_video_prompt_encoder "
+            "vision_config=sam2_vision_model"
+        ),
+        (RANDOM, *_MEMORY),
     ),
-    "sam2_vision_model": "backbone_config=sam2_hiera_det_model",
+    "sam2_vision_model": ("backbone_config=sam2_hiera_det_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
     "sam3": (
         "detr_decoder_config=sam3_detr_decoder detr_encoder_config=sam3_detr_encoder "
         "geometry_encoder_config=sam3_geometry_encoder mask_decoder_config=sam3_mask_decoder "
@@ -239,22 +300,32 @@ _PARTS = {
     ),
     "sam3_lite_text": (
         "detr_decoder_config=sam3_lite_text_detr_decoder detr_encoder_config=sam3_lite_text_detr_encoder "
-        "geometry_encoder_config=sam3_lite_text_geometry_encoder mask_decoder_config=sam3_lite_text_mask_decoder "
-        "text_config=sam3_lite_text_text_model vision_config=sam3_vision_model"
-    ),
-    "sam3_tracker": (
-        "mask_decoder_config=sam3_tracker_mask_decoder prompt_encoder_config=sam3_tracker_prompt_encoder "
+        "geometry_encoder_config=sam3_lite_text_geometry_encoder "
+        "mask_decoder_config=sam3_lite_text_mask_decoder text_config=sam3_lite_text_text_model "
         "vision_config=sam3_vision_model"
     ),
+    "sam3_tracker": (
+        (
+            "mask_decoder_config=sam3_tracker_mask_decoder prompt_encoder_config=sam3_tracker_prompt_encoder "
+            "vision_config=sam3_vision_model"
+        ),
+        (RANDOM,),
+    ),
     "sam3_tracker_video": (
-        "mask_decoder_config=sam3_tracker_video_mask_decoder "
-        "prompt_encoder_config=sam3_tracker_video_prompt_encoder vision_config=sam3_vision_model"
+        (
+            "mask_decoder_config=sam3_tracker_video_mask_decoder "
+            "prompt_encoder_config=sam3_tracker_video_prompt_encoder vision_config=sam3_vision_model"
+        ),
+        (RANDOM, *_MEMORY),
     ),
     "sam3_video": "detector_config=sam3 tracker_config=sam3_tracker_video",
-    "sam3_vision_model": "backbone_config=sam3_vit_model",
+    "sam3_vision_model": ("backbone_config=sam3_vit_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
     "sam_hq": (
-        "mask_decoder_config=sam_hq_mask_decoder prompt_encoder_config=sam_hq_prompt_encoder "
-        "vision_config=sam_hq_vision_model"
+        (
+            "mask_decoder_config=sam_hq_mask_decoder prompt_encoder_config=sam_hq_prompt_encoder "
+            "vision_config=sam_hq_vision_model"
+        ),
+        (RANDOM,),
     ),
     "siglip": "text_config=siglip_text_model vision_config=siglip_vision_model",
     "siglip2": "text_config=siglip2_text_model vision_config=siglip2_vision_model",
@@ -268,7 +339,15 @@ _PARTS = {
     "t5gemma2_encoder": "text_config=t5gemma2_text vision_config=siglip_vision_model",
     "tipsv2": "text_config=tipsv2_text_model vision_config=tipsv2_vision_model",
     "tipsv2_dpt": "backbone_config=tipsv2_vision_model",
-    "tvp upernet": "backbone_config=resnet",
+    "upernet": "backbone_config=resnet",
+    "tvp": (
+        "backbone_config=resnet",
+        (
+            Rows(),
+            Rows("max_grid_row_position_embeddings", name="rows of cells"),
+            Rows("max_grid_col_position_embeddings", name="columns of cells"),
+        ),
+    ),
     "ultravbert": "text_config=ultrabert vision_config=siglip_vision_model",
     "unlimited_ocr": "text_config=unlimited_ocr_text vision_config=unlimited_ocr_vision",
     "unlimited_ocr_vision": "encoder_config=unlimited_ocr_vision_encoder sam_config=unlimited_ocr_sam_vision_model",
@@ -289,53 +368,17 @@ _PARTS = {
     "vitpose": "backbone_config=vitpose_backbone",
     "voxtral": "audio_config=voxtral_encoder text_config=llama",
     "voxtral_realtime": "audio_config=voxtral_realtime_encoder text_config=voxtral_realtime_text",
-    "xclip": "text_config=xclip_text_model vision_config=xclip_vision_model",
-    "zoedepth": "backbone_config=beit",
+    "xclip": (
+        "text_config=xclip_text_model vision_config=xclip_vision_model",
+        (Rows("vision_config.num_frames", "vision_config.mit_hidden_size", name="frames"),),
+    ),
+    "zoedepth": ("backbone_config=beit", (Lack("sinusoids of patches in the head for depth"),)),
 }
-PARTS = {
-    name: dict(part.split("=") for part in parts.split()) for names, parts in _PARTS.items() for name in names.split()
-}
-
-_MEMORY: Facts = (
-    Lack("learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time"),
-    Axial(),
-)
-_OWN: dict[str, Facts] = {
-    "blt": (),
-    "moonshine_streaming": (Rope(), Rows(dim="encoder_config.hidden_size", name="frames that the decoder reads")),
-    "cohere_asr": (Part("decoder", (Rows(),)),),
-    "tvp": (
-        Rows(),
-        Rows("max_grid_row_position_embeddings", name="rows of cells"),
-        Rows("max_grid_col_position_embeddings", name="columns of cells"),
-    ),
-    "xclip": (Rows("vision_config.num_frames", "vision_config.mit_hidden_size", name="frames"),),
-    "clvp": (Rows("decoder_config.max_text_tokens", "decoder_config.hidden_size", name="text"),),
-    "florence2": (
-        Lack("learned rows and columns of features, half of the columns each"),
-        Sines("interleaved", "vision_config.embed_dim.-1", name="frames"),
-    ),
-    "git": (Rows(), Lack("learned rows of the frames of a video")),
-    "edgetam sam sam2 sam_hq sam3_tracker": (RANDOM,),
-    "edgetam_video sam2_video sam3_tracker_video": (RANDOM, *_MEMORY),
-    "edgetam_vision_model sam2_vision_model sam3_vision_model": (SineGrid("tatp22", "fpn_hidden_size"), SCALED),
-    "granite_docling": (SineGrid("timm_interleaved", "text_config.hidden_size"),),
-    "omdet-turbo": (
-        SineGrid("timm_interleaved", "d_model", "positional_encoding_temperature"),
-        Note("cells are numbered column by column, but flattened row by row: exact for square features alone"),
-    ),
-    "superglue": (Lack("positions of keypoints, through a perceptron"),),
-    "lightglue": (Lack("a rotary encoding of keypoints, by a learned projection of their coordinates"),),
-    "esmfold2": (Lack("pairs of residues by learned vectors of their offsets, and RoPE by windows of atoms"),),
-    "musicflamingo": (Lack("a rotation of sounds by their times, before the text model"),),
-    "pi0": (Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`"),),
-    "zoedepth": (Lack("sinusoids of patches in the head for depth"),),
-    "sapiens2": (Axial(),),
-    "qwen2_5_omni_dit qwen3_omni_moe_code2wav": (Rope(),),
-    "fun_asr_nano_adaptor": (Note("no positional encoding of its own"),),
-    "pp_doclayout_v2_reading_order": (
-        Rows(offset="padding"),
-        Lack("rows of boxes, and T5's buckets of the offsets of tokens and boxes, with sinusoids of pairs of boxes"),
-    ),
-}
-OWN = listed(_OWN)
+PARTS: dict[str, dict[str, str]] = {}
+WHOLES: dict[str, Facts] = {}
+for _names, _row in _TABLE.items():
+    _parts, _facts = (_row, None) if isinstance(_row, str) else _row
+    for _name in _names.split():
+        PARTS[_name] = dict(part.split("=") for part in _parts.split())
+        if _facts is not None:
+            WHOLES[_name] = _facts

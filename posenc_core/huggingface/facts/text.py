@@ -72,7 +72,7 @@ _TABLE: dict[str, Facts] = {
     # Learned rows, from position 0 on.
     """
         align_text_model bert bert-generation big_bird blip_text_model canine chinese_clip_text_model clvp_decoder
-        convbert dpr ernie flava_text_model fnet git gpt_neo instructblip_qformer instructblipvideo_qformer
+        convbert dpr ernie flava_text_model fnet gpt_neo instructblip_qformer instructblipvideo_qformer
         megatron-bert mobilebert owlvit_text_model owlv2_text_model aimv2_text_model clip_text_model clipseg_text_model
         groupvit_text_model metaclip_2_text_model siglip_text_model siglip2_text_model xclip_text_model roc_bert
         sam3_lite_text_text_model splinter
