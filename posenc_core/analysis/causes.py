@@ -12,9 +12,8 @@ from typing import Any
 from .._array_api.checks import check_items, check_type
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..encodings.rotary.base import RotaryEncoding
-from ..huggingface.config import BASES, LENGTHS, LOCAL_BASES, ROPES, SHARES, WIDTHS
+from ..huggingface.config import BASES, COUNTS, HEADS, LENGTHS, LOCAL_BASES, ROPES, SHARES, SIZES, WIDTHS
 from ..huggingface.export import TYPES
-from ..huggingface.heads import COUNTS, HEADS, SIZES
 from ..scaling import Scaling
 
 Fields = dict[str, Any]

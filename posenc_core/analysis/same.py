@@ -11,9 +11,8 @@ from .._array_api.checks import check_flag, check_integer, check_type, shown
 from ..encodings import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import LENGTHS, read, values_of
+from ..huggingface.config import FLAGS, LENGTHS, read, values_of
 from ..huggingface.dual_chunk import KEY as CHUNKS
-from ..huggingface.keys import FLAGS
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
 from .causes import Cause, causes

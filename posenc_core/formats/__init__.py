@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .._array_api.checks import shown
 from .export import to_gguf, to_megatron, to_params
-from .gguf import from_gguf, is_gguf_metadata
+from .gguf import ARCHITECTURE, from_gguf
 from .gguf_file import DamagedError, is_gguf, read_gguf
 from .megatron import from_megatron, is_command_line, is_megatron
 from .params import from_params, is_params
@@ -38,10 +39,13 @@ def translate(content: Any) -> Any:
     Raises:
         TypeError, ValueError: if the content cannot be translated, with the name of the key.
     """
-    if is_megatron(content):
+    if isinstance(content, Namespace | list | tuple | str):
         return from_megatron(content)
-    if isinstance(content, Mapping) and is_gguf_metadata(content):
+    if not isinstance(content, Mapping):
+        return content
+    if not content.keys() & {"model_type", "rope_parameters"} and is_megatron(content):
+        return from_megatron(content)
+    if ARCHITECTURE in content:
         return from_gguf(content)
-    if isinstance(content, Mapping) and is_params(content):
-        return from_params(content)
-    return content
+    from_mistral = content.get("model_type", "transformer") == "transformer"  # that of no model in transformers
+    return from_params(content) if from_mistral and is_params(content) else content

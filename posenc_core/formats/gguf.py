@@ -17,7 +17,7 @@ from .._array_api.checks import shown
 from ..encodings import Rotary
 from ..scaling import Llama3
 from . import gguf_architectures as facts
-from .values import Config, choice, flag, integer, named, number, numbers, refuse, share_of, warn
+from .values import choice, flag, integer, named, number, numbers, refuse, share_of, warn
 
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
 ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
@@ -33,11 +33,6 @@ USED = {f"rope.scaling.{name}" for name in SCALINGS} | {
 LLAMA3 = ((1.0, 4.0), (1.0, 1.0))  # the low and high frequency factors of published models
 MSCALES = {"mscale": 1, "mscale_all_dim": 0}
 ROUNDING = 1e-6  # of divisors that were computed in float32
-
-
-def is_gguf_metadata(content: Config) -> bool:
-    """Return whether a dict has the metadata of a GGUF file."""
-    return ARCHITECTURE in content
 
 
 def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .._array_api.checks import shown
@@ -40,12 +40,8 @@ CHOSEN = {"rope_scaling_factor": 8.0, LINEAR: None, "use_rope_scaling": False, "
 _OPTION = re.compile(r"--(position-embedding-type|rotary-|use-rotary|use-rope-scaling|multi-latent)")
 
 
-def is_megatron(content: Any) -> bool:
-    """Return whether an object is a namespace, words or their text, or a dict with names of Megatron-LM."""
-    if isinstance(content, Namespace | list | tuple | str):
-        return True
-    if not isinstance(content, Mapping) or "model_type" in content or "rope_parameters" in content:
-        return False
+def is_megatron(content: Config) -> bool:
+    """Return whether a dict has names of Megatron-LM."""
     return bool(MARKS & {_name(key) for key in content})
 
 

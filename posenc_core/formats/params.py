@@ -26,7 +26,7 @@ LLAMA4 = {"nope_layer_interval", "use_qk_norm", "moe_args"}
 def is_params(content: Config) -> bool:
     """Return whether a dict has the keys of a `params.json`."""
     others = {"_class_name", "architecture", "architectures"}  # diffusers, timm, transformers
-    if content.get("model_type", "transformer") != "transformer" or others & content.keys():
+    if others & content.keys():
         return False
     scaled = isinstance(content.get("yarn"), Mapping) or isinstance(content.get("llama_4_scaling"), Mapping)
     return scaled or "use_scaled_rope" in content or {"dim", "n_heads"} <= content.keys()

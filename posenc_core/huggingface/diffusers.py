@@ -17,8 +17,7 @@ from ..formats.values import named
 from ..positions import grid
 from ..positions.sequences import LIMIT
 from ..rotation import Layout
-from .config import is_rotary_key, is_set, read
-from .keys import check_flag, check_size
+from .config import check_flag, check_size, is_rotary_key, is_set, read
 
 Config = dict[str, Any]
 Positions = npt.NDArray[Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._array_api.checks import check_type, shown
 from ..encodings import AxialRotary, DualChunk, FoPE, Rotary
-from .keys import check_size
+from .config import check_size
 from .rope_types import warn
 
 KEY = "dual_chunk_attention_config"

@@ -9,15 +9,9 @@ from typing import Any
 
 from .._array_api.checks import check_number, shown
 from ..encodings import FoPE
-from .config import values_of
-from .keys import check_flag, check_size
+from .config import check_flag, check_size, values_of
 from .rope_types import FOPE, LENGTH
 from .sections import KEYS
-
-
-def is_fope(parameters: Mapping[str, Any]) -> bool:
-    """Return whether the parameters have a key of FoPE."""
-    return bool(values_of(parameters, FOPE))
 
 
 def load_fope(fields: Mapping[str, Any], parameters: Mapping[str, Any], config: Mapping[str, Any]) -> FoPE:

@@ -19,13 +19,14 @@ from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
 from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, size
-from .facts.models import MODELS, model_of, record_of
+from .facts.models import MODELS, OTHERS, model_of
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
-from .layer_types import layer_types, types_of
 from .load_query_scale import layers_with_factor, query_scale_of
-from .load_rope import is_xdrope, load_rope, load_text, more_than
+from .load_rope import load_rope, load_text, more_than
+from .parameters import layer_types, types_of
+from .sections import is_xdrope
 
 FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | WHOLES
 
@@ -143,7 +144,7 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
     texts = [key for key in TEXTS if isinstance(config.get(key), Mapping)]
     rotary = any(is_rotary_key(key) and is_set(value) for key, value in config.items())
     model = (name or "").removesuffix("_text")
-    known = model in MODELS or record_of(model).never
+    known = model in MODELS or (model in OTHERS and OTHERS[model].never)
     if not texts and (known or rotary or whole is not None):
         return (Rope(),)
     if name in PARTS or known:

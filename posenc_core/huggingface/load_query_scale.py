@@ -7,10 +7,10 @@ from typing import Any
 
 from .._array_api.checks import check_integer, check_type, shown
 from ..encodings import LearnedQueryScale, QueryEncoding, QueryScale
-from .config import ROPES, is_foreign, read
+from .config import ROPES, is_foreign, join_names, read
 from .facts.models import model_of
 from .facts.records import QueryFactor
-from .layer_types import layer_types, listed, parameters_of, types_of
+from .parameters import layer_types, parameters_of, types_of
 
 
 def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEncoding | None:
@@ -39,7 +39,7 @@ def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEnco
         return None
     known = {*layer_types(text_config), *types_of(text_config)}
     if layer_type is not None and layer_type not in known:
-        raise ValueError(f"`layer_type` must be one of {listed(known)}, got {shown(layer_type)}.")
+        raise ValueError(f"`layer_type` must be one of {join_names(known)}, got {shown(layer_type)}.")
     return query_scale_of(text_config) if layer_type is None or _is_scaled(text_config, layer_type) else None
 
 

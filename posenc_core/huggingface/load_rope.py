@@ -10,20 +10,19 @@ from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
-from .config import ROPES, contents, is_foreign, text_of, values_of
+from .config import ROPES, check_keys, contents, is_foreign, is_rotary, join_names, text_of, values_of
 from .diffusers import load_diffusers
+from .dual_chunk import KEY as CHUNKS
 from .dual_chunk import in_chunks
 from .facts.models import MODELS, model_of, model_type
 from .facts.records import Model
-from .fope import is_fope, load_fope
-from .heads import head_width, rotary_channels_of
-from .keys import check_keys, is_rotary
-from .layer_types import attention_types, listed, parameters_of
-from .parameters import complete_parameters
-from .parts import has_no_rope, is_tower, part_of
+from .facts.towers import REFUSED, TOWERS, WITHOUT_ROPE
+from .fope import load_fope
+from .parameters import attention_types, complete_parameters, head_width, parameters_of, rotary_channels_of
+from .parts import part_of
 from .posenc_type import written
-from .rope_types import LENGTH, rope_type_of, warn
-from .sections import with_axes
+from .rope_types import FOPE, LENGTH, rope_type_of, warn
+from .sections import AXES_KEYS, AXES_TYPES, alternate_axes, divide_axes, is_xdrope
 from .timm import load_timm
 from .transformers_quirks import warn_of_differences
 from .vision import load_tower
@@ -73,11 +72,21 @@ def load_rope(
     check_type("layer_type", layer_type, str | None, "a string or None")
     if layout is not None:
         check_known("layout", layout, LAYOUTS)
-    content = part_of(contents(config), part)
-    if is_tower(content):
-        return load_tower(content, layer_type, layout)
-    if has_no_rope(content, part):
-        return None
+    content = contents(config)
+    if part is not None:
+        content = part_of(content, part)
+    name = content.get("model_type")
+    if isinstance(name, str):
+        if name in TOWERS:
+            return load_tower(content, layer_type, layout)
+        if name in WITHOUT_ROPE:
+            return None
+        if name in REFUSED:
+            raise ValueError(f"`model_type` {shown(name)} is not supported: {REFUSED[name]}.")
+    if part is not None and not is_foreign(content) and model_type(content) not in MODELS:
+        raise ValueError(
+            f"`part` {shown(part)} has the `model_type` {shown(name)}, of which it is not known how it rotates."
+        )
     text_config = text_of(content)
     if is_foreign(text_config):
         return _load_foreign(text_config, layer_type, layout)
@@ -92,28 +101,17 @@ def load_text(
 ) -> Rotary | AxialRotary | FoPE | DualChunk | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
-    _check_one_axis(config)
-    _check_written(config)
-    rotary = _load(config, layer_type, layout)
-    if rotary is not None and layout is None:
-        _warn_of_unknown(config, rotary.layout)
-    return None if rotary is None else in_chunks(rotary, config)
-
-
-def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
-    """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
-    note = model_of(config).note
-    if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
-        return note.sentence
-    return None
-
-
-def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> Rotary | AxialRotary | FoPE | None:
-    """Return the encoding of the layers; None if they have no RoPE."""
-    model = model_of(config)
+    name, model = model_type(config), model_of(config)
+    if model.refused and not is_xdrope(config):
+        raise ValueError(f"`model_type` {shown(name)} cannot be loaded: {model.refused}.")
+    if model.needs_parameters and not values_of(config, ROPES):
+        raise ValueError(
+            f"`rope_parameters` is missing, but the `model_type` {shown(name)} has a scaling "
+            "or different layers: add it."
+        )
     if not is_rotary(config, model):
         return None
-    layer_type = layer_type or _any_type(config, model)
+    layer_type = layer_type or _one_type(config, model)
     given, by_layer_type = parameters_of(config, layer_type)
     if given is None:
         return None
@@ -122,7 +120,20 @@ def _load(config: dict[str, Any], layer_type: str | None, layout: Layout | None)
     if rotary is not None and parameters.get("encoding") is not None:
         rotary = written(parameters["encoding"], rotary)
     warn_of_differences(config, given, parameters, layer_type, rotary)
-    return rotary
+    if rotary is not None and layout is None and name and name not in MODELS:
+        warn(
+            f"`model_type` {shown(name)} is unknown: one axis and `layout` {shown(rotary.layout)} are assumed; "
+            "pass `layout` to confirm."
+        )
+    return in_chunks(rotary, config) if rotary is not None and config.get(CHUNKS) else rotary
+
+
+def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
+    """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
+    note = model_of(config).note
+    if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
+        return note.sentence
+    return None
 
 
 def _load_foreign(
@@ -135,7 +146,7 @@ def _load_foreign(
     return load_diffusers(config) if "_class_name" in config else load_timm(config)
 
 
-def _any_type(config: dict[str, Any], model: Model) -> str | None:
+def _one_type(config: dict[str, Any], model: Model) -> str | None:
     """Return one of the layer types, which must all have the same RoPE; None if the config has no types.
 
     Raises:
@@ -147,7 +158,7 @@ def _any_type(config: dict[str, Any], model: Model) -> str | None:
     parameters = [parameters_of(config, name)[0] for name in types]
     widths = {head_width(config, model, name) for name, one in zip(types, parameters, strict=True) if one is not None}
     if any(one != parameters[0] for one in parameters) or len(widths) > 1:
-        raise ValueError(f"`layer_type` must be one of {listed(types)}, got None: they have different RoPE.")
+        raise ValueError(f"`layer_type` must be one of {join_names(types)}, got None: they have different RoPE.")
     return types[0]
 
 
@@ -157,7 +168,12 @@ def _build(
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
     model = model_of(config)
     scaling = rope_type_of(parameters).scaling(parameters)
-    _check_custom(parameters, config, model)
+    types = {parameters.get("rope_type"), parameters.get("type")}
+    if "custom" in types and model.axes == 1:
+        raise ValueError(
+            "`rope_type` 'custom' means that the code of the model has the formula, which is known for the "
+            f"`model_type` 'hunyuan_image_3_moe' alone, got {shown(model_type(config))}."
+        )
     head_dim = head_width(config, model, layer_type)
     is_whole = isinstance(scaling, Proportional)
     rotary_dim = head_dim if is_whole else rotary_channels_of(config, parameters, model, head_dim)
@@ -165,6 +181,7 @@ def _build(
         warn("`llama_4_scaling_beta` is not a rotation: multiply queries by the factors of `load_query_scale`.")
     if rotary_dim == 0:
         return None
+    length = parameters[LENGTH]
     fields = {
         "head_dim": head_dim,
         "layout": layout,
@@ -173,63 +190,14 @@ def _build(
         "placement": "spread" if is_whole else model.placement,
         "direction": model.direction,
         "scaling": scaling,
-        "max_len": _max_len(parameters),
+        "max_len": None if length is None or length < 1 else min(int(length), LIMIT),
     }
-    if is_fope(parameters):
+    if values_of(parameters, FOPE):
         return load_fope(fields, parameters, config)
-    return _dealt(fields, model.axes) if model.axes > 1 else with_axes(fields, parameters, model)
-
-
-def _check_custom(parameters: Mapping[str, Any], config: Mapping[str, Any], model: Model) -> None:
-    """Raise if the config leaves its scaling to the code of a model that is not known.
-
-    The code of HunyuanImage-3, `HunyuanImage3SDPAttention._init_rope` and `CachedRoPE`, reads no other key of such a
-    scaling: its two axes have the frequencies of `rope_theta` as they are.
-    """
-    if "custom" in (parameters.get("rope_type"), parameters.get("type")) and model.axes == 1:
-        raise ValueError(
-            "`rope_type` 'custom' means that the code of the model has the formula, which is known for the "
-            f"`model_type` 'hunyuan_image_3_moe' alone, got {shown(model_type(config))}."
-        )
-
-
-def _max_len(parameters: Mapping[str, Any]) -> int | None:
-    """Return the longest sequence of the model; None if the config does not limit it."""
-    length = parameters[LENGTH]
-    return None if length is None or length < 1 else min(int(length), LIMIT)
-
-
-def _check_one_axis(config: Mapping[str, Any]) -> None:
-    """Raise if the model is known to have a rotation that is not one of a sequence."""
-    reason = model_of(config).refused
-    if reason and not is_xdrope(config):
-        raise ValueError(f"`model_type` {shown(model_type(config))} cannot be loaded: {reason}.")
-
-
-def is_xdrope(config: Mapping[str, Any]) -> bool:
-    """Return whether the config has the keys of the model's authors, and not those of transformers."""
-    ropes = [rope for rope in values_of(config, ROPES).values() if isinstance(rope, Mapping)]
-    names = [rope.get(key) for rope in ropes for key in ("rope_type", "type")]
-    return "xdrope" in names or any(rope.get("xdrope_section") is not None for rope in ropes)
-
-
-def _check_written(config: Mapping[str, Any]) -> None:
-    """Raise if the model has a scaling or different layers and the config, shortened, lacks them."""
-    if model_of(config).needs_parameters and not values_of(config, ROPES):
-        raise ValueError(
-            f"`rope_parameters` is missing, but the `model_type` {shown(model_type(config))} has a scaling "
-            "or different layers: add it."
-        )
-
-
-def _warn_of_unknown(config: Mapping[str, Any], layout: Layout) -> None:
-    """Warn of what is assumed for a model whose code is not known."""
-    name = model_type(config)
-    if name and name not in MODELS:
-        warn(
-            f"`model_type` {shown(name)} is unknown: one axis and `layout` {shown(layout)} are assumed; "
-            "pass `layout` to confirm."
-        )
+    if model.axes > 1:
+        return alternate_axes(fields, model.axes)
+    has_axes = model.sections or values_of(parameters, AXES_KEYS) or types & AXES_TYPES
+    return divide_axes(fields, parameters, model) if has_axes else Rotary(**fields)
 
 
 def _layout(config: Mapping[str, Any], model: Model) -> Layout:
@@ -239,20 +207,3 @@ def _layout(config: Mapping[str, Any], model: Model) -> Layout:
     if config.get("rotary_emb_interleaved") is not None:
         return "interleaved" if config["rotary_emb_interleaved"] else "half"
     return "half" if config.get("use_mla") is False else model.layout
-
-
-def _dealt(fields: dict[str, Any], axes: int) -> AxialRotary:
-    """Return the encoding of a model that deals the pairs to several axes in turn, with the frequencies of one axis."""
-    if fields["scaling"] is not None:
-        raise ValueError(f"`rope_type` must be 'default' for a model with {axes} axes, got {shown(fields['scaling'])}.")
-    channels = fields["rotary_dim"] or fields["head_dim"]
-    if channels % (2 * axes):
-        raise ValueError(f"`partial_rotary_factor` must select a multiple of {2 * axes} channels, got {channels}.")
-    return AxialRotary(
-        head_dim=fields["head_dim"],
-        layout=fields["layout"],
-        base=fields["base"],
-        axes_dims=(channels // axes,) * axes,
-        arrangement="alternating",
-        series="dealt",
-    )

@@ -13,8 +13,8 @@ from ..positions import After, Block, Multimodal, Segment, centered, indexed, mu
 from ..positions.grids import cells_of, grid
 from ..positions.mixed import alternating
 from .config import ROPES, contents, text_of, values_of
-from .facts.models import record_of
-from .facts.records import Prompt
+from .facts.models import MODELS, OTHERS
+from .facts.records import Model, Prompt
 from .facts.towers import TOWERS
 from .parts import is_tower, part_of
 from .sections import KEYS as SECTIONS
@@ -79,7 +79,7 @@ def multimodal_positions(
     content = part_of(content, "thinker") if "thinker_config" in content else content
     content = part_of(content, "llm") if "llm_config" in content else content
     name = content.get("model_type")
-    family = record_of(name).prompt if isinstance(name, str) else None
+    family = (MODELS.get(name) or OTHERS.get(name, Model())).prompt if isinstance(name, str) else None
     if family is None:
         raise ValueError(
             f"`model_type` must be that of a known model with M-RoPE, such as 'qwen2_vl', got {shown(name)}."

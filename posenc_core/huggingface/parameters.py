@@ -1,18 +1,188 @@
-"""Parameters: those of one layer type, completed by the keys of the config."""
+"""Parameters: the numbers of the RoPE of one layer type, from all keys of a config, and the layer types that it has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._array_api.checks import check_number, shown
-from .config import BASES, LENGTHS, ROPES, SHARES, WIDTHS, common_value, values_of
+from ..formats.values import named
+from .config import (
+    BASES,
+    COUNTS,
+    HEADS,
+    LENGTHS,
+    LOCAL_BASES,
+    ROPES,
+    SHARES,
+    SIZES,
+    WIDTHS,
+    check_size,
+    check_values,
+    common_value,
+    join_names,
+    read,
+    values_of,
+)
 from .facts.models import MODELS, model_of, model_type
-from .facts.records import SCHEMES
-from .keys import check_size, check_values
-from .rope_types import L0, LENGTH, warn
+from .facts.records import SCHEMES, LayerBase, Model
+from .rope_types import KEYS, L0, LENGTH, changes_nothing, warn
 
+Parameters = dict[str, Any]
+MOST_TYPES = 100
+NOT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 NAMES = {"rope_theta": BASES, "partial_rotary_factor": SHARES, "rotary_dim": WIDTHS, L0: (L0,)}
+BY_LAYER = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
+
+
+def layer_types(config: Any) -> tuple[str, ...]:
+    """Return the layer types with different RoPE, the valid `layer_type` of `load_rope`; none if all layers are alike.
+
+    Args:
+        config: as in `load_rope`.
+
+    >>> rope = {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}
+    >>> layer_types({"head_dim": 64, "rope_parameters": rope})
+    ('full_attention', 'sliding_attention')
+    """
+    text_config = read(config)
+    return tuple(_by_layer_type(text_config, _rope(text_config))) or _partly_rotated(text_config)
+
+
+def attention_types(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return the types of attention layers that a config or its model has.
+
+    Raises:
+        ValueError: if the RoPE parameters are given by layer type, and a layer has another type.
+    """
+    by_type = _by_layer_type(config, _rope(config))
+    names = [name for name in dict.fromkeys(types_of(config)) if name not in NOT_ATTENTION]
+    if by_type and not by_type.keys() >= set(names):
+        raise ValueError(
+            f"`layer_type` must be one of {join_names(by_type)} as other layers have other types, got None."
+        )
+    return tuple(by_type or names) or _partly_rotated(config)
+
+
+def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the type of each layer, or nothing if the config does not list them."""
+    names = config.get("layer_types")
+    if names is None:
+        return ()
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"`layer_types` must be a list of strings or None, got {shown(names)}.")
+    _check_few(names)
+    return tuple(names)
+
+
+def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Parameters | None, bool]:
+    """Return the RoPE parameters of one layer type, and whether the config has others for other layer types.
+
+    The parameters are None if these layers have no RoPE.
+
+    Raises:
+        ValueError: if the config does not have the layer type, or has several and `layer_type` is None.
+    """
+    rope, rotated = _rope(config), _rotated_types(config)
+    by_type = _by_layer_type(config, rope)
+    known = {*by_type, *types_of(config), *_partly_rotated(config)}
+    if layer_type is not None and not known:
+        raise ValueError(
+            f"`layer_type` must be left out, as all layers of this config are alike, got {shown(layer_type)}."
+        )
+    if layer_type not in known and (layer_type is not None or by_type):
+        raise ValueError(f"`layer_type` must be one of {join_names(by_type or known)}, got {shown(layer_type)}.")
+    if layer_type in NOT_ATTENTION or (rotated and layer_type not in (None, *rotated)):
+        return None, False
+    if not by_type:
+        return rope, False
+    if layer_type not in by_type:
+        raise ValueError(
+            f"`layer_type` must be one of {join_names(by_type)}, which have different RoPE, got {shown(layer_type)}."
+        )
+    return by_type[layer_type], True
+
+
+def _rope(config: Mapping[str, Any]) -> Parameters:
+    """Return the keys of `rope_parameters` and `rope_scaling` together; most configs have one of the two."""
+    rope: Parameters = {}
+    for name in ROPES:
+        part = config.get(name)
+        if not isinstance(part, Mapping | None):
+            raise TypeError(f"`{name}` must be a dict or None, got {shown(part)}.")
+        for key, value in (part or {}).items():
+            if key in ROPES and value is not None:
+                raise ValueError(f"`{name}.{key}` is not read there, got {shown(value)}: leave one of the two out.")
+            rope[key] = common_value({key: rope.get(key), f"{name}.{key}": value})
+    return rope
+
+
+def _by_layer_type(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
+    """Return the parameters of each layer type; empty if all layers have the same ones."""
+    local = values_of(config, LOCAL_BASES)
+    if any(_is_layer(key, value, types_of(config)) for key, value in rope.items()):
+        nested = _nested(rope)
+        bases = [(parameters or {}).get("rope_theta") for parameters in nested.values()]
+        _check_used({key: base in bases for key, base in local.items()})
+        return nested
+    scheme = SCHEMES.get(model_of(config).scheme or next(iter(local), ""), {})
+    _check_used({key: key in [base.key for base in scheme.values()] for key in local})
+    return {layer_type: _from_base_keys(config, rope, base) for layer_type, base in scheme.items()}
+
+
+def _is_layer(key: str, value: Any, names: tuple[str, ...]) -> bool:
+    """Return whether a key of the RoPE parameters is a layer type."""
+    return isinstance(value, Mapping) or key in names or (value is None and str(key).endswith("_attention"))
+
+
+def _check_used(used: Mapping[str, bool]) -> None:
+    for key in used:
+        if not used[key]:
+            raise ValueError(f"`{key}` is the base of no layer type of this config: leave it out.")
+
+
+def _nested(rope: Parameters) -> dict[str, Parameters | None]:
+    """Return the dicts of `rope_parameters` by layer type."""
+    by_type = {key: value for key, value in rope.items() if key not in KEYS}
+    _check_few(by_type)
+    for key, layer in by_type.items():
+        if not isinstance(layer, Mapping | None):
+            raise TypeError(
+                f"{named(key)} must be a dict or None beside {join_names(by_type.keys() - {key})}, got {shown(layer)}."
+            )
+    for key in rope.keys() & KEYS:  # a key that each layer type has itself may be left over
+        if not changes_nothing(key, rope[key]) and not all(layer is None or key in layer for layer in by_type.values()):
+            raise ValueError(
+                f"`{key}` must be inside each of {join_names(by_type)}, not beside them, got {shown(rope[key])}."
+            )
+    return {key: None if layer is None else dict(layer) for key, layer in by_type.items()}
+
+
+def _check_few(names: Iterable[str]) -> None:
+    """Raise if there are more layer types than models have, whose comparison would take minutes."""
+    if (count := len(set(names))) > MOST_TYPES:
+        raise ValueError(f"`layer_types` must have at most {MOST_TYPES} different types, got {count}.")
+
+
+def _from_base_keys(config: Mapping[str, Any], rope: Parameters, layer: LayerBase) -> Parameters:
+    """Return the parameters of one layer type, as in `rope_parameters`, from a config with a key for each base."""
+    names = (layer.key,) if layer.key else BASES
+    inner = None if layer.key else rope.get("rope_theta")
+    base = common_value({"rope_parameters.rope_theta": inner} | {name: config.get(name) for name in names})
+    kept = rope if layer.scaled else values_of(rope, ("partial_rotary_factor",))
+    attention = {} if layer.attention_factor is None else {"attention_factor": layer.attention_factor}
+    return attention | kept | {"rope_theta": layer.base if base is None else base}
+
+
+def _rotated_types(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return the layer types with RoPE, if the model has others without; none if there is no sliding window."""
+    return model_of(config).rotary_layers if config.get("sliding_window", 1) is not None else ()
+
+
+def _partly_rotated(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return the layer types with and without RoPE, if the model has both."""
+    rotated = _rotated_types(config)
+    return (*rotated, "full_attention") if rotated else ()
 
 
 def complete_parameters(
@@ -110,3 +280,104 @@ def _usual_base(config: dict[str, Any], layer_type: str | None) -> float:
     model = model_of(config)
     own = SCHEMES.get(model.scheme or "", {}).get(layer_type or "")
     return model.base if own is None else own.base
+
+
+def head_width(config: Mapping[str, Any], model: Model, layer_type: str | None) -> int:
+    """Return the width of a head.
+
+    With multi-head latent attention, the rotated channels are a separate tensor: its width counts as that of the head,
+    unless the model rotates the last channels of a whole head.
+
+    Raises:
+        TypeError, ValueError: if no key determines the width, or it is not a positive integer.
+    """
+    if latent_width(config) and model.placement == "lead":
+        widths = {"qk_rope_head_dim": latent_width(config)}
+    else:
+        widths = _width_of_layer(config, model, layer_type) or _width_of_all(config, model) or _from_hidden_size(config)
+    for name, width in widths.items():
+        check_size(name, width)
+    return common_value(widths)
+
+
+def latent_width(config: Mapping[str, Any]) -> Any:
+    """Return the number of rotated channels in multi-head latent attention; None without it, 0 in some configs."""
+    return None if config.get("use_mla") is False else config.get("qk_rope_head_dim") or None
+
+
+def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | None) -> dict[str, Any]:
+    """Return the width in layers of this type, if it differs from that in others."""
+    name = BY_LAYER.get(layer_type or "", "")
+    if config.get(name) is not None:
+        return {name: config[name]}
+    widths, types = _by_index(config), types_of(config)
+    for index, one in enumerate(types):
+        if one == layer_type and index in widths:
+            return widths[index]
+    if config.get("per_layer_config") is not None and (types or not widths):
+        return {}  # transformers writes it for layers whose width differs, so that these have that of all
+    default = model.head_dims.get(layer_type or "")
+    return {"head_dim": default} if default else {}
+
+
+def _by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the keys for the width of a head that single layers have, by the index of the layer."""
+    layers = config.get("per_layer_config")
+    if not isinstance(layers, Mapping | None):
+        raise TypeError(f"`per_layer_config` must be a dict or None, got {shown(layers)}.")
+    for index, one in (layers or {}).items():
+        if not str(index).isdecimal() or len(str(index)) > 9 or not isinstance(one, Mapping | None):
+            raise TypeError(
+                f"`per_layer_config` must have a dict for the index of a layer, got {shown(index)}: {shown(one)}."
+            )
+    widths = {int(index): values_of(one or {}, ("head_dim",)) for index, one in (layers or {}).items()}
+    return {index: one for index, one in widths.items() if one}
+
+
+def _width_of_all(config: Mapping[str, Any], model: Model) -> dict[str, Any]:
+    if model.head_key and config.get(model.head_key) is None and config.get("head_dim") is None:
+        raise ValueError(f"`{model.head_key}` is missing: add it to the config.")
+    widths = values_of(config, HEADS if model.head_key is None else ("head_dim", model.head_key))
+    return {"head_dim": model.head_dim} if model.head_dim and not config.keys() & set(HEADS) else widths
+
+
+def _from_hidden_size(config: Mapping[str, Any]) -> dict[str, Any]:
+    sizes, counts = (values_of(config, names) for names in (SIZES, COUNTS))
+    for name, value in (sizes | counts).items():
+        check_size(name, value)
+    size, count = common_value(sizes), common_value(counts)
+    if size is None or count is None:
+        raise ValueError(
+            "`head_dim` is missing, and so is `hidden_size` or `num_attention_heads`: add it to the config."
+        )
+    if size % count:
+        raise ValueError(f"`{min(sizes)}` {size} is not a multiple of `{min(counts)}` {count}: add `head_dim`.")
+    return {"head_dim": size // count}
+
+
+def rotary_channels_of(config: Mapping[str, Any], parameters: Mapping[str, Any], model: Model, head: int) -> int:
+    """Return the number of rotated channels of a head: a share of the head is rounded down.
+
+    Raises:
+        ValueError: if keys contradict each other, or the number is odd or larger than the head.
+    """
+    share, latent = parameters.get("partial_rotary_factor"), latent_width(config)
+    rotary_dim = common_value({"qk_rope_head_dim": latent, "rotary_dim": parameters.get("rotary_dim")})
+    widths = {head}
+    if latent:  # the share may refer to the whole head, of which the rotated tensor is a part
+        widths |= {config.get("head_dim") or head, latent + (config.get("qk_nope_head_dim") or 0)}
+    shares = {int(width * (model.share if share is None else share)) for width in widths}
+    if rotary_dim is None and share is None and model.rotary_dim:
+        if "rotary_dim" in config:
+            raise ValueError("`rotary_dim` must be a number of channels, got None: without it, the model fails.")
+        rotary_dim = model.rotary_dim
+    if rotary_dim is None:
+        (rotary_dim,) = shares
+    elif share is not None and rotary_dim not in shares:
+        raise ValueError(
+            f"`partial_rotary_factor` {shown(share)} of {head} channels is not {rotary_dim}: leave one of the two out."
+        )
+    if rotary_dim != head and (rotary_dim % 2 or rotary_dim > head):
+        name = "rotary_dim" if share is None else "partial_rotary_factor"
+        raise ValueError(f"`{name}` must select an even number of at most {head} channels, got {rotary_dim}.")
+    return rotary_dim

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from .config import ROPES, TEXTS, is_foreign
-from .facts.models import MODELS, model_type
-from .facts.towers import REFUSED, SUFFIXES, TOWERS, WITHOUT
-from .layer_types import listed
+from .config import ROPES, TEXTS, join_names
+from .facts.towers import SUFFIXES, TOWERS
 
 
 def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
@@ -35,32 +33,15 @@ def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
     different = [one for index, one in enumerate(found.values()) if one not in list(found.values())[:index]]
     if len(different) != 1:
         names = found or dict.fromkeys(path.rpartition(".")[2] for path in nested)
-        raise ValueError(f"`part` must name one nested config, got {shown(part)}: there are {listed(names) or 'none'}.")
+        raise ValueError(
+            f"`part` must name one nested config, got {shown(part)}: there are {join_names(names) or 'none'}."
+        )
     return different[0]
 
 
 def is_tower(config: Mapping[str, Any]) -> bool:
     """Return whether a config is that of a known tower alone."""
     return isinstance(config.get("model_type"), str) and config["model_type"] in TOWERS
-
-
-def has_no_rope(config: Mapping[str, Any], part: str | None) -> bool:
-    """Return whether the config is that of a tower without RoPE.
-
-    Raises:
-        ValueError: if posenc has no encoding for the rotation of the model, or the part is unknown.
-    """
-    name = config.get("model_type")
-    if name in list(WITHOUT):
-        return True
-    for refused, reason in REFUSED.items():
-        if name == refused:
-            raise ValueError(f"`model_type` {shown(name)} is not supported: {reason}.")
-    if part is not None and not is_foreign(config) and model_type(config) not in MODELS:
-        raise ValueError(
-            f"`part` {shown(part)} has the `model_type` {shown(name)}, of which it is not known how it rotates."
-        )
-    return False
 
 
 def _names(path: str) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from .._array_api.checks import check_known, check_number, shown
 from ..formats.values import SHOWN, named
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
-from .config import common_value, values_of
-from .keys import check_flag, check_size
+from .config import check_flag, check_size, common_value, values_of
 
 L0 = "original_max_position_embeddings"
 LENGTH = "max_position_embeddings"
@@ -223,7 +222,7 @@ ROPE_TYPES = {
     "llama3": RopeType(_llama3, ("factor", "low_freq_factor", "high_freq_factor", L0)),
     "longrope": RopeType(_longrope, ("short_factor", "long_factor", L0), _LONGROPE),
     "proportional": RopeType(_proportional, (), ("factor",)),
-    "custom": RopeType(lambda _: None, (), ("alpha", "factor", *_BETAS, *MSCALES)),  # see `rope`; keys without effect
-    "posenc": RopeType(lambda _: None, (), ("encoding",)),  # ours, see `written`
+    "custom": RopeType(lambda _: None, (), ("alpha", "factor", *_BETAS, *MSCALES)),  # keys without effect
+    "posenc": RopeType(lambda _: None, (), ("encoding",)),  # ours, see `posenc_type`
 }
 KEYS = COMMON.union(*(rope_type.required + rope_type.optional for rope_type in ROPE_TYPES.values()))

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._array_api.checks import shown
-from ..encodings import MultimodalRotary, Rotary
-from .config import common_value
+from ..encodings import AxialRotary, MultimodalRotary, Rotary
+from .config import ROPES, check_size, common_value, values_of
 from .facts.records import Model
-from .keys import check_size
 from .rope_types import warn
 
 KEYS = ("mrope_section", "xdrope_section")
 OWN_TYPES = ("xdrope", "video_rope", "openpangu")  # rope types that stand for an arrangement
+AXES_KEYS, AXES_TYPES = (*KEYS, "mrope_interleaved"), {*OWN_TYPES, "mrope"}  # without them, a config has one axis
 DEFAULTS = {"video_rope": (8, 12, 12)}  # the sections of a rope type
 MOST_AXES = 64
 
 
-def with_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Model) -> Rotary:
+def divide_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Model) -> Rotary:
     """Return the encoding, with its pairs divided among the axes if the config or the model does so.
 
     Raises:
@@ -120,3 +120,27 @@ def _check_no_axes(parameters: Mapping[str, Any], arrangement: str) -> None:
     if parameters.get("mrope_interleaved") or needs:
         key = "`mrope_interleaved`" if parameters.get("mrope_interleaved") else f"`rope_type` {shown(needs)}"
         raise ValueError(f"`mrope_section` is missing: {key} needs it.")
+
+
+def is_xdrope(config: Mapping[str, Any]) -> bool:
+    """Return whether the config has the keys of the model's authors, and not those of transformers."""
+    ropes = [rope for rope in values_of(config, ROPES).values() if isinstance(rope, Mapping)]
+    names = [rope.get(key) for rope in ropes for key in ("rope_type", "type")]
+    return "xdrope" in names or any(rope.get("xdrope_section") is not None for rope in ropes)
+
+
+def alternate_axes(fields: dict[str, Any], axes: int) -> AxialRotary:
+    """Return the encoding of a model that deals the pairs to several axes in turn, with the frequencies of one axis."""
+    if fields["scaling"] is not None:
+        raise ValueError(f"`rope_type` must be 'default' for a model with {axes} axes, got {shown(fields['scaling'])}.")
+    channels = fields["rotary_dim"] or fields["head_dim"]
+    if channels % (2 * axes):
+        raise ValueError(f"`partial_rotary_factor` must select a multiple of {2 * axes} channels, got {channels}.")
+    return AxialRotary(
+        head_dim=fields["head_dim"],
+        layout=fields["layout"],
+        base=fields["base"],
+        axes_dims=(channels // axes,) * axes,
+        arrangement="alternating",
+        series="dealt",
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import shown
-from .keys import LARGEST, check_size
+from .config import LARGEST, check_size
 
 
 def size_of(config: Mapping[str, Any], key: str, *, minimum: int = 1) -> int:

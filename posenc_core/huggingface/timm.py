@@ -19,8 +19,7 @@ from ..encodings import AxialRotary, MixedRotary, MultimodalRotary
 from ..formats.values import named
 from ..positions import grid
 from ..positions.sequences import LIMIT
-from .config import common_value, is_rotary_key, is_set, read
-from .keys import check_flag, check_size
+from .config import check_flag, check_size, common_value, is_rotary_key, is_set, read
 
 Config = Mapping[str, Any]
 DEFAULTS: dict[str, Any] = {

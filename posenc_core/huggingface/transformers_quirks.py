@@ -10,7 +10,7 @@ from ..encodings import AxialRotary, FoPE, Rotary
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, values_of
 from .facts.models import MODELS, model_of, model_type
 from .facts.records import SCHEMES, Model
-from .heads import latent_width
+from .parameters import latent_width
 from .rope_types import L0, changes_nothing, warn
 
 

@@ -9,7 +9,8 @@ import pytest
 from posenc_core import Rotary, YaRN
 from posenc_core.formats import values
 from posenc_core.formats.megatron import _value
-from posenc_core.huggingface import keys, layer_types, load_rope
+from posenc_core.huggingface import config as keys
+from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import SPELLED, text_of
 from posenc_core.huggingface.sizes import grids_of, size_of
 

@@ -20,7 +20,7 @@ from posenc_core import (
     TransformerXLBias,
 )
 from posenc_core.huggingface import PositionEncodings, load_position, load_rope
-from posenc_core.huggingface.facts.kinds import Note, listed
+from posenc_core.huggingface.facts.kinds import Note, by_model_type
 
 from ..errors import is_one_sentence, rejects
 
@@ -312,7 +312,7 @@ def complaint(config):
 
 def test_tables_have_each_type_once():
     with pytest.raises(ValueError, match="once"):
-        listed({"bert gpt2": (Note("one"),), "gpt2": (Note("two"),)})
+        by_model_type({"bert gpt2": (Note("one"),), "gpt2": (Note("two"),)})
 
 
 def test_a_tower_that_has_the_name_of_the_whole_model_is_a_tower():

@@ -12,7 +12,7 @@ from transformers.models.vjepa2 import modeling_vjepa2
 from posenc_core import rotate
 from posenc_core.huggingface import load_rope, vision_positions
 from posenc_core.huggingface.facts.towers import TOWERS as KNOWN
-from posenc_core.huggingface.facts.towers import WITHOUT
+from posenc_core.huggingface.facts.towers import WITHOUT_ROPE
 
 from .rounding import UNIT, angle_slack, pair_slack, rotated
 from .towers import ELSEWHERE, TOWERS, small, watch
@@ -96,7 +96,7 @@ def test_v_jepa_2_does_not_rotate():
         load_rope(CONFIG_MAPPING["vjepa2"]())
 
 
-@pytest.mark.parametrize("name", sorted(WITHOUT))
+@pytest.mark.parametrize("name", sorted(WITHOUT_ROPE))
 def test_towers_without_rotation_have_no_rotary_module(name):
     config = CONFIG_MAPPING[name]
     module = importlib.import_module(config.__module__.replace("configuration_", "modeling_"))

@@ -16,9 +16,8 @@ from posenc_core._array_api.checks import shown
 from posenc_core.encodings import DualChunk, RotaryEncoding
 from posenc_core.formats.safetensors import ITEM_SIZES
 from posenc_core.huggingface import layer_types, load_rope
-from posenc_core.huggingface.config import read
+from posenc_core.huggingface.config import SIZES, read
 from posenc_core.huggingface.facts.models import MODELS, model_type
-from posenc_core.huggingface.heads import SIZES
 from posenc_core.rotation import Layout
 from posenc_core.weights.rotary import relayout
 

@@ -5,7 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CONVOLUTIONAL, Facts, If, Lack, Note, Part, Rope, Rows, Sines, listed
+from .kinds import CONVOLUTIONAL, Facts, If, Lack, Note, Part, Rope, Rows, Sines, by_model_type
 from .scores import Buckets, Offsets, Shifted, Windows
 
 _CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)
@@ -154,4 +154,4 @@ _TABLE: dict[str, Facts] = {
     "vibevoice_diffusion": (Note("no positional encoding: the inputs are single vectors"),),
 }
 
-AUDIO = listed(_TABLE)
+AUDIO = by_model_type(_TABLE)

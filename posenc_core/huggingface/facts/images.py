@@ -5,7 +5,21 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CONVOLUTIONAL, Axial, Facts, If, Lack, Note, Part, Patches, Rows, SineGrid, Sines, Size, listed
+from .kinds import (
+    CONVOLUTIONAL,
+    Axial,
+    Facts,
+    If,
+    Lack,
+    Note,
+    Part,
+    Patches,
+    Rows,
+    SineGrid,
+    Sines,
+    Size,
+    by_model_type,
+)
 from .scores import PatchWindow, Windows
 
 _NO_ORDER: Facts = (Note("no positional encoding of its own"),)
@@ -228,4 +242,4 @@ _TABLE: dict[str, Facts] = {
     ),
     "maskformer": (SineGrid("tatp22", "decoder_config.d_model"), SCALED, _QUERIES),
 }
-IMAGES = listed(_TABLE)
+IMAGES = by_model_type(_TABLE)

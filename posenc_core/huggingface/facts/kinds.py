@@ -13,7 +13,7 @@ from ...encodings import (
     Sinusoidal,
     Timestep,
 )
-from ..keys import check_flag, check_size
+from ..config import check_flag, check_size
 
 Config: TypeAlias = Mapping[str, Any]
 Found: TypeAlias = dict[str, tuple[Any, ...]]
@@ -313,7 +313,7 @@ class Lack(NamedTuple):
         return {"lacks": (self.text,)}
 
 
-def listed(table: Mapping[str, Facts]) -> dict[str, Facts]:
+def by_model_type(table: Mapping[str, Facts]) -> dict[str, Facts]:
     """Return the facts by `model_type`, from a table by types that have the same facts, separated by spaces."""
     by_type: dict[str, Facts] = {}
     for names, facts in table.items():

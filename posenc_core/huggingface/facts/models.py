@@ -12,23 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...encodings.rotary.multimodal import Sections
 from .records import Model, Note, Prompt, QueryFactor, Quirks
 
-_SECTIONS: dict[str, tuple[Sections, tuple[int, ...]]] = {
-    "qwen2": ("chunked", (16, 24, 24)),
-    "qwen3": ("interleaved", (24, 20, 20)),
-    "qwen3_5": ("interleaved", (11, 11, 10)),
-    "glm": ("chunked", (8, 12, 12)),
-    "ernie": ("ernie", (22, 22, 20)),
-}
-
-
-def _multimodal(family: str, **facts: Any) -> Model:
-    arrangement, sections = _SECTIONS[family]
-    return Model(arrangement=arrangement, sections=sections, **facts)
-
-
+_QWEN2: dict[str, Any] = {"sections": (16, 24, 24)}
+_QWEN3: dict[str, Any] = {"arrangement": "interleaved", "sections": (24, 20, 20)}
+_QWEN3_5: dict[str, Any] = {"arrangement": "interleaved", "sections": (11, 11, 10)}
+_ERNIE: dict[str, Any] = {"arrangement": "ernie", "sections": (22, 22, 20)}
+_GLM4V: dict[str, Any] = {"sections": (8, 12, 12)}
 _SLIDING = ("sliding_attention",)
 _SPLIT, _GLM = Prompt(split=True), Prompt(split=True, shared=True)
 _OMNI = Prompt(rate="position_id_per_seconds", seconds_first=True, audio="seconds_per_chunk", after="largest")
@@ -92,13 +82,17 @@ MODELS = {
     ),
     "ernie4_5": Model(layout="interleaved", base=500_000, head_dim=128),
     "ernie4_5_moe": Model(layout="interleaved", base=500_000),
-    "ernie4_5_vl_moe": _multimodal(
-        "ernie", layout="interleaved", base=500_000, prompt=Prompt(merged="temporal_merge_size")
+    "ernie4_5_vl_moe": Model(
+        layout="interleaved",
+        base=500_000,
+        arrangement="ernie",
+        sections=(22, 22, 20),
+        prompt=Prompt(merged="temporal_merge_size"),
     ),
     "glm": Model(layout="interleaved", share=0.5, head_dim=128, quirks=_READS_SHARE),
     "glm4": Model(layout="interleaved", share=0.5, head_dim=128, quirks=_READS_SHARE),
-    "glm4v": _multimodal("glm", layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
-    "glm_ocr": _multimodal("glm", layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
+    "glm4v": Model(**_GLM4V, layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
+    "glm_ocr": Model(**_GLM4V, layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
     "gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
     "helium": Model(layout="interleaved", base=100_000, head_dim=128),
     "llama4": Model(
@@ -145,24 +139,25 @@ MODELS = {
     # Inverse rotation.
     "nanochat": Model(direction="inverse"),
     # Three axes: time, height and width.
-    "cohere_compass": _multimodal("qwen3", needs_parameters=True, prompt=_SPLIT),
-    "cosmos3_edge": _multimodal("qwen3", base=100_000_000, head_dim=128, prompt=_SPLIT, quirks=Quirks(whole_dict=True)),
-    "glm4v_moe": _multimodal("glm", share=0.5, prompt=_GLM, quirks=_READS_SHARE),
-    "glm_image": _multimodal("glm", quirks=_READS_SHARE),
-    "paddleocr_vl": _multimodal("qwen2", base=500_000, head_dim=128, prompt=Prompt()),
-    "qwen2_5_omni": _multimodal("qwen2", base=1_000_000, prompt=_OMNI),
-    "qwen2_5_omni_talker": _multimodal("qwen2", base=1_000_000, head_dim=128),
-    "qwen2_5_vl": _multimodal("qwen2", base=1_000_000, prompt=Prompt(rate="tokens_per_second")),
-    "qwen2_vl": _multimodal("qwen2", base=1_000_000, prompt=Prompt()),
-    "qwen3_5": _multimodal("qwen3_5", share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
-    "qwen3_5_moe": _multimodal("qwen3_5", share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
-    "qwen3_omni_moe": _multimodal("qwen3", base=1_000_000),
-    "qwen3_omni_moe_talker": _multimodal("qwen3"),
-    "qwen3_vl": _multimodal("qwen3", base=500_000, head_dim=128, prompt=_SPLIT),
-    "qwen3_vl_moe": _multimodal("qwen3", base=500_000, prompt=_SPLIT),
-    "qwen4_exp": _multimodal("qwen3_5", head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
+    "cohere_compass": Model(**_QWEN3, needs_parameters=True, prompt=_SPLIT),
+    "cosmos3_edge": Model(**_QWEN3, base=100_000_000, head_dim=128, prompt=_SPLIT, quirks=Quirks(whole_dict=True)),
+    "glm4v_moe": Model(**_GLM4V, share=0.5, prompt=_GLM, quirks=_READS_SHARE),
+    "glm_image": Model(**_GLM4V, quirks=_READS_SHARE),
+    "paddleocr_vl": Model(**_QWEN2, base=500_000, head_dim=128, prompt=Prompt()),
+    "qwen2_5_omni": Model(**_QWEN2, base=1_000_000, prompt=_OMNI),
+    "qwen2_5_omni_talker": Model(**_QWEN2, base=1_000_000, head_dim=128),
+    "qwen2_5_vl": Model(**_QWEN2, base=1_000_000, prompt=Prompt(rate="tokens_per_second")),
+    "qwen2_vl": Model(**_QWEN2, base=1_000_000, prompt=Prompt()),
+    "qwen3_5": Model(**_QWEN3_5, share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
+    "qwen3_5_moe": Model(**_QWEN3_5, share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
+    "qwen3_omni_moe": Model(**_QWEN3, base=1_000_000),
+    "qwen3_omni_moe_talker": Model(**_QWEN3),
+    "qwen3_vl": Model(**_QWEN3, base=500_000, head_dim=128, prompt=_SPLIT),
+    "qwen3_vl_moe": Model(**_QWEN3, base=500_000, prompt=_SPLIT),
+    "qwen4_exp": Model(**_QWEN3_5, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
     "openpangu_vl": Model(arrangement="openpangu", prompt=Prompt(split=True, after="largest"), quirks=_ELSEWHERE),
     # Two axes: rows and columns.
+    # Of a scaling, which it calls 'custom', its `HunyuanImage3SDPAttention._init_rope` and `CachedRoPE` read no key.
     "hunyuan_image_3_moe": Model(
         axes=2, plain_types=("2d", "default"), prompt=Prompt(merge=1, centered=True), quirks=_ELSEWHERE
     ),
@@ -349,9 +344,5 @@ def model_type(config: Mapping[str, Any]) -> str:
 
 def model_of(config: Mapping[str, Any]) -> Model:
     """Return the record of the model of a config."""
-    return record_of(model_type(config))
-
-
-def record_of(name: str) -> Model:
-    """Return the record of a model; that of the usual defaults if there is none."""
+    name = model_type(config)
     return MODELS.get(name) or OTHERS.get(name, Model())

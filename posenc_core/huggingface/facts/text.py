@@ -5,7 +5,21 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CosinesFirst, Factor, Facts, FourAxes, If, Lack, Note, Part, Rope, Rows, Sines, both_parts, listed
+from .kinds import (
+    CosinesFirst,
+    Factor,
+    Facts,
+    FourAxes,
+    If,
+    Lack,
+    Note,
+    Part,
+    Rope,
+    Rows,
+    Sines,
+    both_parts,
+    by_model_type,
+)
 from .scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
@@ -301,4 +315,4 @@ _TABLE: dict[str, Facts] = {
 }
 
 
-TEXT = listed(_TABLE)
+TEXT = by_model_type(_TABLE)

@@ -149,7 +149,7 @@ TOWERS = {
     "video_llama_3_vision": _tower(768, 12, 16, merge="merge_sizes"),
 }
 SUFFIXES = ("_vision", "_vision_encoder", "_vision_model")  # that older configs leave out
-WITHOUT = {  # towers without RoPE
+WITHOUT_ROPE = {
     *("clip_vision_model", "dinov2", "glm_image_vision", "idefics3_vision", "sam2_hiera_det_model"),
     *("sam2_vision_model", "siglip2_vision_model", "siglip_vision_model", "smolvlm_vision", "vit"),
 }
