@@ -387,7 +387,11 @@ def test_a_cache_past_the_end_of_an_encoding(on, to_backend):
         make_layer(on, encoding)[0](x, x, x, start=end, cache=cache)
 
 
-@pytest.mark.parametrize("position", [None, ROTARY, Alibi(num_heads=4), POSITIONS[7]], ids=class_name)
+@pytest.mark.parametrize(  # golden numbers show that other positions are compiled
+    "position",
+    [None, *(pytest.param(one, marks=pytest.mark.slow) for one in (ROTARY, Alibi(num_heads=4), POSITIONS[7]))],
+    ids=class_name,
+)
 def test_causal_calls_are_compiled(on, to_backend, position):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")

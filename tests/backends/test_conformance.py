@@ -1,24 +1,26 @@
-from collections import Counter
-
 import pytest
 
 from posenc_backends.conformance.cases import backend_under_test, cases, in_modes
 
-LEFT = {"torch": (2, 3)}  # to `nox -s slow`, of each four compiled cases of a dtype: each starts a C++ compiler
+
+def shown(case):
+    """Return what a compiled case shows: the encoding and the dtype in this check, its options, the form of a call."""
+    check, encoding = case.run.func.__name__, case.run.keywords["case"].get("encoding") or {}
+    options = {option for option in encoding.items() if isinstance(option[1], (str, bool))}
+    call = {*case.label.split(", ")} if case.encoding == "MultiHeadAttention" else set()
+    return {(check, case.encoding), (check, case.dtype)} | options | call
 
 
 def pytest_generate_tests(metafunc):
-    name = metafunc.config.getoption("--backend")
-    on, compiled = backend_under_test(name), Counter()
-    marked = []
+    on = backend_under_test(metafunc.config.getoption("--backend"))
+    marked, known = [], set()
     for case in [*cases(), *in_modes(on)]:
         reason = case.known_failure(on.known_failures)
         marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
         marks += [pytest.mark.mode] if case.is_mode else []
-        is_compiled = case.check == "compiled" and not case.is_mode
-        compiled[case.dtype] += is_compiled
-        is_left = is_compiled and compiled[case.dtype] % 4 in LEFT.get(name, ())
-        marks += [pytest.mark.slow] if case.is_slow or is_left else []
+        new = shown(case) - known if case.check == "compiled" and not case.is_mode else {case.name}
+        known |= new
+        marks += [pytest.mark.slow] if case.is_slow or not new else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
     metafunc.parametrize("case", marked)
 
