@@ -106,7 +106,7 @@ def pair_lengths(encoding: RotaryEncoding, rotated: Any) -> Any:
 
 def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
     """Return the backend's layer for the encoding of a case."""
-    encoding = Encoding.from_dict(case["encoding"])
+    encoding: Any = Encoding.from_dict(case["encoding"])
     if encoding.layer_name == "PositionalEncoding":
         return on.backend.PositionalEncoding(encoding.dim, encoding=encoding)
     return getattr(on.backend, encoding.layer_name)(encoding)

@@ -158,7 +158,8 @@ def recomputed(function: Callable[..., Any], /, *arrays: jax.Array) -> Any:
     return jax.checkpoint(function)(*arrays) if is_recorded() else function(*arrays)
 
 
-def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, /) -> jax.Array:
+def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, is_causal: bool, /) -> jax.Array:
     """Return attention by JAX's function, which has the heads after the sequence."""
     tokens = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
-    return jnp.swapaxes(jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask), 1, 2)
+    mixed = jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask, is_causal=is_causal)
+    return jnp.swapaxes(mixed, 1, 2)

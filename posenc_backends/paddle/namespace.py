@@ -133,12 +133,13 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int) -> Tensor:
 
 
 @_in_dtypes_given
-def _fused_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, /) -> Tensor:
+def _fused_attention(q: Tensor, k: Tensor, v: Tensor, bias: Any, mask: Any, is_causal: bool, /) -> Tensor:
     """Return Paddle's attention, whose heads come after the sequence; -1e30 hides, as `jit.save` writes no infinity."""
     if bias is not None and mask is not None:
         bias = where(mask, bias, paddle.full_like(bias, -1e30))
     tokens = (permute_dims(x, (0, 2, 1, 3)) for x in (q, k, v))
-    mixed = paddle.nn.functional.scaled_dot_product_attention(*tokens, attn_mask=mask if bias is None else bias)
+    seen = mask if bias is None else bias
+    mixed = paddle.nn.functional.scaled_dot_product_attention(*tokens, attn_mask=seen, is_causal=is_causal)
     return permute_dims(mixed, (0, 2, 1, 3))
 
 

@@ -68,13 +68,15 @@ def add_to(x: torch.Tensor, rows: torch.Tensor, /) -> bool:
     return True
 
 
-def fused_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any, mask: Any, /) -> torch.Tensor:
+def fused_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: Any, mask: Any, is_causal: bool, /
+) -> torch.Tensor:
     """Return attention by PyTorch's fused kernel, which never has all scores and weights in memory."""
     if bias is not None and mask is not None:
         bias = torch.where(mask, bias, -math.inf)
     seen = mask if bias is None else bias
     grouped = bool(q.shape[1] != k.shape[1])  # a tensor in what `torch.jit.trace` runs
-    result = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=grouped)
+    result = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, is_causal=is_causal, enable_gqa=grouped)
     return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
 
 

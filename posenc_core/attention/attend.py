@@ -11,6 +11,7 @@ from .._array_api.checks import (
     check_array,
     check_as_long,
     check_broadcasts,
+    check_flag,
     check_floating,
     check_libraries,
     check_rank,
@@ -19,6 +20,8 @@ from .._array_api.checks import (
     is_static,
 )
 from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, repeat_heads, shape_of
+from ..positions.sequences import arange_like
+from .masks import all_of, causal_checked
 from .softmax import softmax
 
 Dropout = Callable[[Array], Array]
@@ -71,7 +74,7 @@ class Position:
         return None
 
 
-def attend(
+def attend(  # noqa: PLR0913 - all that can be said of a call
     q: A,
     k: A,
     v: A,
@@ -79,6 +82,7 @@ def attend(
     position: Position | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
+    is_causal: bool = False,
     dropout: Dropout | None = None,
 ) -> A:
     """Return softmax(q kᵀ / √width + bias) v; zeros for a query without a visible key.
@@ -93,14 +97,16 @@ def attend(
         position: a rotary or scoring encoding with the positions of queries and keys: `Placed`.
         bias: a term added to the scores; broadcasts against `(..., queries, keys)`.
         mask: True where a query may attend to a key; broadcasts likewise.
+        is_causal: whether to hide the keys after each query of one sequence, which has as many queries as keys; the
+            framework's own kernel then needs no mask.
         dropout: a function applied to the weights in training.
     Returns:
         Array of shape `(..., queries, value_width)` and the dtype of `q`; half precision is computed in float32.
     Raises:
         TypeError: if `q`, `k`, `v` or `bias` is not floating-point, `mask` not bool, or `position` no encoding with its
             positions, or if an array is of a library that cannot meet that of `q`.
-        ValueError: if queries and keys differ in width, keys and values in number, `bias` or `mask` does not broadcast
-            to the scores, or the heads of `k` do not divide those of `q`.
+        ValueError: if queries and keys differ in width, or in number with `is_causal`, keys and values in number,
+            `bias` or `mask` does not broadcast to the scores, or the heads of `k` do not divide those of `q`.
     Source: Vaswani et al. 2017, equation 1 (arXiv:1706.03762); Ainslie et al. 2023 (arXiv:2305.13245) for groups.
 
     >>> import numpy as np
@@ -113,10 +119,15 @@ def attend(
     """
     check_values(v, k)
     check_fit(q, k, position, bias, mask)
-    return attend_checked(q, k, v, position=position, bias=bias, mask=mask, dropout=dropout)
+    if check_flag("is_causal", is_causal) and q.shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"`is_causal` must be False for {q.shape[-2]} queries and {k.shape[-2]} keys; give "
+            "`mask=causal(query_positions, key_positions)`."
+        )
+    return attend_checked(q, k, v, position=position, bias=bias, mask=mask, is_causal=is_causal, dropout=dropout)
 
 
-def attend_checked(
+def attend_checked(  # noqa: PLR0913 - all that can be said of a call
     q: A,
     k: A,
     v: A,
@@ -124,13 +135,17 @@ def attend_checked(
     position: Position | None = None,
     bias: Array | None = None,
     mask: Array | None = None,
+    is_causal: bool = False,
     dropout: Dropout | None = None,
 ) -> A:
     """Return `attend` of arguments that fit, without checks."""
     q, k = (q, k) if position is None else position.rotate(q, k)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
-        return computed(partial(_fused, kernel=kernel, position=position, mask=mask), q, {"k": k, "v": v}, mask=mask)
+        fused = partial(_fused, kernel=kernel, position=position, mask=mask, is_causal=is_causal)
+        return computed(fused, q, {"k": k, "v": v}, mask=mask)
+    if is_causal:
+        mask = _causal_mask(q) if mask is None else all_of(_causal_mask(q), mask)
     tokens = {"k": grouped(k, q), "v": grouped(v, q)}
     attended = partial(_attended, position=position, bias=bias, mask=mask, dropout=dropout)
     return computed(attended, q, tokens, bias=bias, mask=mask)
@@ -234,21 +249,35 @@ def _kernel(q: Array, k: Array, v: Array, position: Position | None) -> Callable
 
 
 def _fused(
-    q: Array, k: Array, v: Array, *, kernel: Callable[..., Array], position: Position | None, mask: Array | None
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    kernel: Callable[..., Array],
+    position: Position | None,
+    mask: Array | None,
+    is_causal: bool,
 ) -> Array:
     xp = namespace_of(q)
-    bias = (
-        None if position is None else position.scores(AttentionInputs(q, k, q))
-    )  # who does not look at them takes anything
+    # encodings that do not look at the scores take anything
+    bias = None if position is None else position.scores(AttentionInputs(q, k, q))
     bias = None if bias is None else _with_four_axes(xp.astype(bias, dtype_of(q)))
     if mask is None:
-        return kernel(q, k, v, bias, None)
-    mask = _with_four_axes(mask)
+        if bias is None or not is_causal:
+            return kernel(q, k, v, bias, None, is_causal)
+        return kernel(q, k, v, bias, _with_four_axes(_causal_mask(q)), False)
+    mask = _with_four_axes(all_of(_causal_mask(q), mask) if is_causal else mask)
     seen = xp.astype(mask, xp.int32)
     most = xp.max(seen, axis=-1, keepdims=True)
     shown = seen >= most  # all keys where none is seen: kernels differ on what that makes, NaN, a mean, or zeros
-    result = kernel(q, k, v, bias, shown)
+    result = kernel(q, k, v, bias, shown, False)
     return xp.where(most > 0, result, xp.zeros_like(result))
+
+
+def _causal_mask(q: Array) -> Array:
+    """Return a mask of the keys after each query, where both are the same tokens: `(length, length)`."""
+    at = arange_like(shape_of(q)[-2], like=q)
+    return causal_checked(at, at)
 
 
 def _with_four_axes(x: Array) -> Array:

@@ -33,6 +33,12 @@ class AttentionEncoding(Encoding):
     #: Whether it needs the scores or the weights of attention, which a fused kernel does not return.
     needs_scores: ClassVar[bool] = True
 
+    if TYPE_CHECKING:  # a field of some encodings, a property of others; those without content have none
+
+        @property
+        def head_dim(self) -> int:
+            """The number of channels of a head."""
+
     #: Whether it adds a term to scores, by `scores`.
     adds_scores: ClassVar[bool] = False
 
@@ -147,11 +153,7 @@ class QueryKeyEncoding(Tabular, AttentionEncoding):
 
     layer_name: ClassVar[str] = "RotaryEmbedding"
 
-    if TYPE_CHECKING:  # fields of some encodings, properties of others
-
-        @property
-        def head_dim(self) -> int:
-            """The number of channels of a head."""
+    if TYPE_CHECKING:  # a field of some encodings, a property of others
 
         @property
         def pairing(self) -> Pairing:
@@ -211,7 +213,7 @@ class QueryKeyEncoding(Tabular, AttentionEncoding):
         return rotate_pairs(x, fit(cos, x, seq_axis=-2), fit(sin, x, seq_axis=-2), pairing=self.pairing)
 
 
-def check_head_dim(encoding: Any, head_dim: int) -> None:
+def check_head_dim(encoding: AttentionEncoding, head_dim: int) -> None:
     """Raise unless an encoding, the argument `position` of a layer, is for heads of this width."""
     if encoding.head_dim != head_dim:
         raise ValueError(f"`position` must have `head_dim` {head_dim}, num_hiddens / num_heads, got {shown(encoding)}.")

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from .._array_api.checks import (
     check_broadcasts,
     check_flag,
     check_floating,
     check_integer,
+    check_not_masked,
     check_rank,
     check_type,
     check_width,
@@ -20,18 +19,20 @@ from .._array_api.checks import (
     is_static,
     shown,
 )
-from .._array_api.namespace import Array, namespace_of, shape_of
-from ..attention import Position, attend, attention_weights, check_mask, merge_heads, split_heads
-from ..attention.masks import all_of, causal, valid_lengths
+from .._array_api.namespace import namespace_of, shape_of
+from ..attention import Position, check_mask, merge_heads, split_heads
+from ..attention.attend import attend_checked, weights_checked
+from ..attention.masks import all_of, causal_checked, valid_lengths_checked
 from ..encodings import Encoding, QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding, QueryKeyEncoding
 from ..encodings.placed import AtRows
-from ..positions.sequences import arange_like, counted_from
+from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
 from .base import Documented
-from .inputs import as_integers, cached_length, check_valid_lens, end_of, host_values, parse_positions, parse_start
+from .inputs import as_integers, check_valid_lens, host_values
 from .positional_encoding import check_dropout
 from .rotary_embedding import RotaryEmbedding
+from .token_positions import TokenPositions, array_like, token_positions
 
 if TYPE_CHECKING:
     from .base import called_like
@@ -50,33 +51,6 @@ class AttentionOutput(NamedTuple):
     result: Any
     weights: Any = ()
     cache: Any = ()
-
-
-class TokenPositions(NamedTuple):
-    """Positions of one call; by default queries count from `start`, and keys from 0, cached keys first.
-
-    Attributes:
-        sizes: batch, number of queries, number of keys, those of the cache included.
-        start: of the queries, an integer, or one for each row.
-        cached: the number of keys that are in the cache.
-        positions: of the queries, `(queries,)` or `(batch, queries)`, an axis before where an encoding has several; or
-            None.
-        key_positions: of all keys, likewise; or None.
-        axes: the number of axes that a position has.
-    """
-
-    sizes: tuple[Any, Any, Any]
-    start: Any
-    cached: int
-    positions: Any
-    key_positions: Any
-    axes: int
-
-    @property
-    def seq_len(self) -> int:
-        """The length of the sequence, as far as its numbers are known where code is traced."""
-        _, queries, keys = self.sizes
-        return max(end_of(self.positions, self.start, queries), end_of(self.key_positions, 0, keys))
 
 
 class MultiHeadAttention(Documented):
@@ -212,26 +186,32 @@ class MultiHeadAttention(Documented):
             ValueError: if sizes do not match, or traced code exceeds the tables.
         """
         causal, weights = check_flag("causal", causal), check_flag("weights", weights)
-        queries, keys, values = (self.prepare(x, self.num_hiddens) for x in (queries, keys, values))
+        is_one_sequence = queries is keys
+        queries, keys, values = self._prepare_tokens(queries, keys, values)
         self.check_tokens(queries, keys, values)
         with self.backend.call_context(self.W_q):
             q = self._heads("W_q", queries, self.num_heads)  # (batch, heads, queries, head_dim)
             k = self._heads("W_k", keys, self.num_kv_heads)
             v = self._heads("W_v", values, self.num_kv_heads)
-            at = self._token_positions(q, k, start, positions, key_positions, cache)
+            encoding = None if self.rotary is None else self.rotary.encoding
+            at = token_positions(q, k, start, (positions, key_positions), cache, encoding, self.backend)
+            at = at._replace(is_one_sequence=is_one_sequence or at.is_one_length(q))
             self.check_order(causal)
             q, k = self._rotate(q, k, at)
             if self.query_scale is not None:
                 q = self.scaling(q, start=at.start, positions=at.positions)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
-            position = self._position(q, k, at)
-            visible = self._visible(q, at, valid_lens, mask, causal, native.pop("keys_mask", None))
-            dropout = self.active_dropout(**native)
-            result = self.W_o(merge_heads(attend(q, k, v, position=position, mask=visible, dropout=dropout)))
+            position, keys_mask = self._position(q, k, at), native.pop("keys_mask", None)
+            hides_later = causal and not at.is_last
+            is_causal = hides_later and at.is_counted and not weights and valid_lens is mask is keys_mask is None
+            visible = self._visible(q, at, valid_lens, mask, hides_later and not is_causal, keys_mask)
+            added = {"position": position, "mask": visible}
+            mixed = attend_checked(q, k, v, **added, is_causal=is_causal, dropout=self.active_dropout(**native))
+            result = self.W_o(merge_heads(mixed))
             if cache is None and not weights:
                 return result
-            shares = attention_weights(q, k, position=position, mask=visible) if weights else ()
+            shares = weights_checked(q, k, **added) if weights else ()
             return AttentionOutput(result, shares, () if cache is None else (k, v))
 
     if TYPE_CHECKING:
@@ -239,36 +219,44 @@ class MultiHeadAttention(Documented):
         @called_like(attend)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
+    def _prepare_tokens(self, queries: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+        """Return the tokens as the layer uses them; those that are given twice are prepared once."""
+        q = self.prepare(queries, self.num_hiddens)
+        k = q if keys is queries else self.prepare(keys, self.num_hiddens)
+        if values is keys:
+            return q, k, k
+        return q, k, q if values is queries else self.prepare(values, self.num_hiddens)
+
     def check_tokens(self, queries: Any, keys: Any, values: Any) -> None:
         """Raise unless all are tokens of one batch, with a value for every key."""
-        for name, tokens in (("queries", queries), ("keys", keys), ("values", values)):
-            check_floating(name, tokens)
-            check_rank(name, tokens, minimum=3, maximum=3, axes="(batch, length, num_hiddens)")
-            check_width(name, tokens, self.num_hiddens)
-            check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
+        self._check_tokens("queries", queries, queries)
+        if keys is not queries:
+            self._check_tokens("keys", keys, queries)
+        if values is keys:
+            return
+        self._check_tokens("values", values, queries)
         if is_static(keys.shape[1]) and is_static(values.shape[1]) and keys.shape[1] != values.shape[1]:
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
+    def _check_tokens(self, name: str, tokens: Any, queries: Any) -> None:
+        """Raise unless they are tokens, of as many rows as the queries; usual ones are asked for little."""
+        check_not_masked(name, tokens)
+        if isinstance(tokens, self.backend.array_types) and len(tokens.shape) == 3:
+            (rows, _, width), batch = tokens.shape, queries.shape[0]
+            is_usual = type(rows) is type(width) is type(batch) is int and rows == batch and width == self.num_hiddens
+            if is_usual and self.backend.is_floating(tokens):
+                return
+        check_floating(name, tokens)
+        check_rank(name, tokens, minimum=3, maximum=3, axes="(batch, length, num_hiddens)")
+        check_width(name, tokens, self.num_hiddens)
+        check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
+
     def _heads(self, name: str, tokens: Any, heads: int) -> Any:
         """Return projected tokens by head; a projection that returns one process's share of them is refused."""
-        projected = getattr(self, name)(tokens)
-        check_width(f"{name}(…)", projected, heads * self.num_hiddens // self.num_heads)
+        projected, width = getattr(self, name)(tokens), heads * self.num_hiddens // self.num_heads
+        if projected.shape[-1] != width:
+            check_width(f"{name}(…)", projected, width)
         return split_heads(projected, heads)
-
-    def _token_positions(
-        self, q: Any, k: Any, start: Any, positions: Any, key_positions: Any, cache: Any
-    ) -> TokenPositions:
-        """Return the positions of queries and keys, `(batch, heads, length, head_dim)`; new keys follow the cache."""
-        batch, _, queries, _ = shape_of(q)
-        start = parse_start(start, batch, self.backend)
-        encoding = None if self.rotary is None else self.rotary.encoding
-        cached = cached_length(cache, start, k, 1 if encoding is None else encoding.widening)
-        keys, axes = shape_of(k)[2] + cached, 1 if encoding is None else encoding.num_axes
-        if positions is not None and key_positions is None:
-            raise ValueError("`key_positions` must be given with `positions`; those of self-attention are the same.")
-        at_queries = parse_positions("positions", positions, (batch, queries), axes, self.backend)
-        at_keys = parse_positions("key_positions", key_positions, (batch, keys), axes, self.backend)
-        return TokenPositions((batch, queries, keys), start, cached, at_queries, at_keys, axes)
 
     def _rotate(self, q: Any, k: Any, at: TokenPositions) -> tuple[Any, Any]:
         """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
@@ -276,12 +264,15 @@ class MultiHeadAttention(Documented):
             return q, k
         limit = self.rotary.encoding.max_seq_len
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
+        if at.is_shared:
+            rotated: tuple[Any, Any] = self.rotary(q, k, start=at.start, positions=at.positions, **options)
+            return rotated
         new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
         of_keys = {"start": at.cached, "positions": new_positions, **options}
-        rotated = self.rotary(q, start=at.start, positions=at.positions, **options)
+        at_queries = self.rotary(q, start=at.start, positions=at.positions, **options)
         if self.rotary.encoding.keys_differ:
-            return rotated, self.rotary(k, k, **of_keys)[1]
-        return rotated, self.rotary(k, **of_keys)
+            return at_queries, self.rotary(k, k, **of_keys)[1]
+        return at_queries, self.rotary(k, **of_keys)
 
     def check_order(self, is_causal: bool) -> None:
         """Raise if positions are remapped, which hides keys after their query, and the call does not ask for that."""
@@ -305,23 +296,23 @@ class MultiHeadAttention(Documented):
         encoding = encoding.at(at.seq_len) if encoding.max_seq_len and at.seq_len > encoding.max_seq_len else encoding
         rows = layer.rows(q, at.start, at.positions, -2, encoding), layer.rows(k, 0, at.key_positions, -2, encoding)
         rotate_by = partial(layer.rotate_by, seq_axis=-2)
-        return AtRows(encoding, *rows, {}, rotate_by, *self._arrays_of(at, at.positions, at.key_positions, q))
+        return AtRows(encoding, *rows, {}, rotate_by, *at.arrays(q, self.backend))
 
     def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
         """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None."""
         batch, queries, keys = at.sizes
-        masks = []
+        masks: list[Any] = []
         if valid_lens is not None:
             host = host_values(valid_lens, self.backend)
             check_valid_lens(shape_of(valid_lens) if host is None else host.shape, host, at.sizes)
             lengths = valid_lens if host is None else self.backend.from_numpy(as_integers(host), like=q)
-            masks.append(valid_lengths(lengths, arange_like(keys, like=q)))
+            masks.append(valid_lengths_checked(lengths, arange_like(keys, like=q)))
         if is_causal:
-            masks.append(self._causal(at, q))
+            masks.append(causal_checked(*at.in_order().arrays(q, self.backend)))
         if mask is not None:
             mask = host_array("mask", mask) if isinstance(mask, (list, tuple)) else mask
             check_mask(mask, (batch, self.num_heads, queries, keys))
-            masks.append(self._like("mask", mask, q))
+            masks.append(array_like("mask", mask, q, self.backend))
         if keys_mask is not None and not (at.cached and mask is not None):
             if at.cached:
                 raise ValueError(
@@ -331,30 +322,6 @@ class MultiHeadAttention(Documented):
             xp = namespace_of(q)
             masks.append(xp.expand_dims(xp.expand_dims(keys_mask, axis=1), axis=1))
         return all_of(*masks) if masks else None
-
-    def _causal(self, at: TokenPositions, q: Any) -> Array:
-        """Return a mask without keys after a query; in the order of the sequence where positions are points."""
-        given = [x for x in (at.positions, at.key_positions) if x is not None]
-        are_points = at.axes > 1 and any(len(x.shape) > 1 for x in given)
-        positions, key_positions = (None, None) if are_points else (at.positions, at.key_positions)
-        return causal(*self._arrays_of(at, positions, key_positions, q))
-
-    def _arrays_of(self, at: TokenPositions, positions: Any, key_positions: Any, q: Any) -> tuple[Array, Array]:
-        """Return the positions of queries and keys as arrays of the framework; counted where they are None."""
-        _, queries, keys = at.sizes
-        if positions is not None:
-            at_queries = self._like("positions", positions, q)
-        elif type(at.start) is int:
-            at_queries = arange_like(queries, like=q) + at.start
-        else:
-            at_queries = counted_from(self._like("start", at.start, q), queries)
-        at_keys = arange_like(keys, like=q) if key_positions is None else self._like("key_positions", key_positions, q)
-        return at_queries, at_keys
-
-    def _like(self, name: str, given: Any, q: Any) -> Any:
-        """Return a list or a NumPy array as an array of the framework; others as they are."""
-        is_host = isinstance(given, (list, tuple, np.ndarray, np.generic))
-        return self.backend.from_numpy(host_array(name, given), like=q) if is_host else given
 
 
 @dataclass(frozen=True)

@@ -128,11 +128,13 @@ def test_causal_positions_with_a_bias_and_a_query_that_sees_nothing(xp):
 def kernel_of(calls):
     """A kernel that gives NaN where a query sees no key, and remembers what it was called with."""
 
-    def fused(q, k, v, bias, mask):
+    def fused(q, k, v, bias, mask, is_causal):
+        assert not (is_causal and mask is not None)
         calls.append((q.dtype, k.shape, None if bias is None else bias.ndim, None if mask is None else mask.ndim))
         k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
         with np.errstate(invalid="ignore"):
-            return plain(q, k, v, 0 if bias is None else bias, True if mask is None else mask).astype(q.dtype)
+            mask = np.tri(q.shape[2], dtype=bool) if is_causal else True if mask is None else mask
+            return plain(q, k, v, 0 if bias is None else bias, mask).astype(q.dtype)
 
     return fused
 
@@ -158,6 +160,24 @@ def test_a_kernel_is_used_where_it_gives_the_same(calls):
     np.testing.assert_allclose(got.astype(float), by_core.astype(float), atol=2**-11)
     np.testing.assert_array_equal(got[:, :, 1], 0)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("heads", [4, 2])
+def test_causal_attention_asks_a_kernel_for_no_mask(calls, heads):
+    q, k = RNG.normal(size=(2, 4, 5, 4)).astype(np.float32), RNG.normal(size=(2, heads, 5, 4)).astype(np.float32)
+    triangle, alibi = np.tri(5, dtype=bool), Placed(Alibi(num_heads=4), range(5), range(5))
+    got = attend(q, k, k, is_causal=True), attend(q, k, k, position=alibi, is_causal=True)
+    wanted = attend(q, k, k, mask=triangle), attend(q, k, k, position=alibi, mask=triangle)
+    assert [made[2:] for made in calls] == [(None, None), (4, 4), (None, 4), (4, 4)]
+    np.testing.assert_allclose(got, wanted, atol=1e-6)
+
+
+def test_causal_attention_is_a_mask_without_a_kernel():
+    q, mask = RNG.normal(size=(2, 4, 5, 4)), RNG.random((5, 5)) < 0.5
+    got = attend(q, q, q, mask=mask, is_causal=True)
+    np.testing.assert_array_equal(got, attend(q, q, q, mask=mask & np.tri(5, dtype=bool)))
+    with pytest.raises(ValueError, match=r"`is_causal` must be False for 2 queries and 5 keys; give `mask=causal"):
+        attend(q[:, :, :2], q, q, is_causal=True)
 
 
 def test_a_kernel_is_not_used_where_it_does_not_do(calls):

@@ -1,0 +1,130 @@
+"""The positions of queries and keys in one call of attention."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._array_api.checks import host_array, is_specialized
+from .._array_api.namespace import Array, shape_of
+from ..encodings.attention_encoding import QueryKeyEncoding
+from ..positions.sequences import LIMIT, arange_like, counted_from
+from .base import Backend
+from .inputs import cached_length, end_of, parse_positions, parse_start
+
+
+class TokenPositions(NamedTuple):
+    """Positions of one call; by default queries count from `start`, and keys from 0, cached keys first.
+
+    Attributes:
+        sizes: batch, number of queries, number of keys, those of the cache included.
+        start: of the queries, an integer, or one for each row.
+        cached: the number of keys that are in the cache.
+        positions: of the queries, `(queries,)` or `(batch, queries)`, an axis before where an encoding has several; or
+            None.
+        key_positions: of all keys, likewise; or None.
+        axes: the number of axes that a position has.
+        is_one_sequence: whether queries and new keys are known to be as many.
+    """
+
+    sizes: tuple[Any, Any, Any]
+    start: Any
+    cached: int
+    positions: Any
+    key_positions: Any
+    axes: int
+    is_one_sequence: bool = False
+
+    def in_order(self) -> TokenPositions:
+        """Return the positions that say which tokens come later: the order of the sequence where they are points."""
+        given = [x for x in (self.positions, self.key_positions) if x is not None]
+        are_points = self.axes > 1 and any(len(x.shape) > 1 for x in given)
+        return self._replace(positions=None, key_positions=None) if are_points else self
+
+    def arrays(self, like: Any, backend: Backend) -> tuple[Array, Array]:
+        """Return the positions of queries and keys as arrays of the framework, beside `like`; counted where None."""
+        _, queries, keys = self.sizes
+        if self.positions is not None:
+            at_queries = array_like("positions", self.positions, like, backend)
+        elif type(self.start) is int:
+            at_queries = arange_like(queries, like=like) + self.start
+        else:
+            at_queries = counted_from(array_like("start", self.start, like, backend), queries)
+        if self.key_positions is None:
+            return at_queries, arange_like(keys, like=like)
+        return at_queries, array_like("key_positions", self.key_positions, like, backend)
+
+    def is_one_length(self, like: Any) -> bool:
+        """Return whether there are as many new keys as queries, where a program has both numbers as constants."""
+        _, queries, keys = self.sizes
+        keys = keys - self.cached
+        return is_specialized(queries, like) and is_specialized(keys, like) and queries == keys
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether queries and keys are the same tokens, counted from 0."""
+        is_from_0 = type(self.start) is int and self.start == self.cached == 0
+        return self.is_one_sequence and is_from_0 and self.positions is self.key_positions is None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether queries and new keys have the same positions."""
+        if self.positions is self.key_positions is None:
+            return self.is_one_sequence and type(self.start) is int and self.start == self.cached
+        return self.is_one_sequence and self.cached == 0 and self.positions is self.key_positions
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the one query is the last token, which sees all keys."""
+        _, queries, keys = self.sizes
+        is_counted = type(queries) is type(keys) is type(self.start) is int and self.positions is self.key_positions
+        return is_counted and queries == 1 and self.positions is None and self.start + 1 >= keys
+
+    @property
+    def seq_len(self) -> int:
+        """The length of the sequence, as far as its numbers are known where code is traced."""
+        _, queries, keys = self.sizes
+        return max(end_of(self.positions, self.start, queries), end_of(self.key_positions, 0, keys))
+
+
+def token_positions(
+    q: Any,
+    k: Any,
+    start: Any,
+    positions: tuple[Any, Any],
+    cache: Any,
+    encoding: QueryKeyEncoding | None,
+    backend: Backend,
+) -> TokenPositions:
+    """Return the positions of queries and keys, `(batch, heads, length, head_dim)`; new keys follow the cache.
+
+    Args:
+        q, k: queries and new keys.
+        start: of the queries.
+        positions: those of the queries and of the keys, or None for both.
+        cache: keys and values of earlier tokens.
+        encoding: the one that is applied to queries and keys, if any.
+        backend: of the layer.
+    """
+    batch, _, queries, _ = shape_of(q)
+    start = start if type(start) is int and 0 <= start < LIMIT else parse_start(start, batch, backend)
+    widening, axes = (1, 1) if encoding is None else (encoding.widening, encoding.num_axes)
+    cached = 0 if cache is None else cached_length(cache, start, k, widening)
+    sizes = batch, queries, shape_of(k)[2] + cached
+    of_queries, of_keys = positions
+    if of_queries is of_keys is None:
+        return TokenPositions(sizes, start, cached, None, None, axes)
+    if of_keys is None:
+        raise ValueError("`key_positions` must be given with `positions`; those of self-attention are the same.")
+    at_queries = parse_positions("positions", of_queries, (batch, queries), axes, backend)
+    if of_queries is of_keys and type(queries) is int and queries == sizes[2]:
+        return TokenPositions(sizes, start, cached, at_queries, at_queries, axes)
+    at_keys = parse_positions("key_positions", of_keys, (batch, sizes[2]), axes, backend)
+    return TokenPositions(sizes, start, cached, at_queries, at_keys, axes)
+
+
+def array_like(name: str, given: Any, like: Any, backend: Backend) -> Any:
+    """Return a list or a NumPy array as an array of the framework beside `like`; others as they are."""
+    is_host = isinstance(given, (list, tuple, np.ndarray, np.generic))
+    return backend.from_numpy(host_array(name, given), like=like) if is_host else given
