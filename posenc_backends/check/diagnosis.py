@@ -13,11 +13,11 @@ import numpy.typing as npt
 from posenc_backends.conformance.errors import ulp_of
 
 from .budget import Budget
-from .calls import TestCall
 from .candidates import Candidate, Float64s
-from .classes import EXACT, UNKNOWN, class_of_call
-from .measured import in_float32, wrong_biases, wrong_factors, wrong_frequencies
+from .estimates import in_float32, wrong_biases, wrong_factors, wrong_frequencies
 from .mistakes import IMPOSSIBLE, Mistake
+from .precision_classes import EXACT, UNKNOWN, class_of_call
+from .sample_calls import TestCall
 from .search import SearchOptions, mistakes_to_try
 from .signatures import Signature
 

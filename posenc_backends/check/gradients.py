@@ -11,11 +11,11 @@ from posenc_backends.conformance.errors import ulp_of
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.rotation import rotate_pairs
 
-from .calling import CallError, Framework, call, call_gradient
-from .calls import Caller, TestCall
 from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake, errors_of
+from .frameworks import CallError, Framework, call, call_gradient
 from .mistakes import Mistake
+from .sample_calls import Caller, TestCall
 from .signatures import SUMS, OfPairs, PolarQueriesAndKeys, RotateQueriesAndKeys, ScaleQueries, Signature
 
 POSITIONS = np.arange(3, 8)  # so near that float32 angles are right

@@ -18,7 +18,7 @@ from posenc_core.encodings import Additive, ContentScoring, Encoding, PoPE, Quer
 from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.formats.safetensors import read_header
 
-from .calling import Framework
+from .frameworks import Framework
 
 SECONDS = 60  # for one call
 STORED = {  # the name of each dtype in safetensors files, and that of NumPy for its bytes

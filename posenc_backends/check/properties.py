@@ -11,10 +11,10 @@ import numpy as np
 
 from posenc_backends.conformance.errors import ulp_of
 
-from .calling import CallError, Framework, Returned, call
-from .calls import Caller, TestCall
 from .candidates import Float64s
 from .diagnosis import LIMIT, SMALL_POSITION, FoundMistake, measure
+from .frameworks import CallError, Framework, Returned, call
+from .sample_calls import Caller, TestCall
 
 OFF_BY = 1e-3
 BLOCK = 2048  # positions of one call in the search for the first that is off

@@ -7,8 +7,8 @@ from typing import Any
 
 from posenc_core.encodings import Encoding
 
-from .classes import CLASSES, EXACT, ROUNDED, names_of
 from .diagnosis import LIMIT, FoundMistake
+from .precision_classes import CLASSES, EXACT, ROUNDED, names_of
 
 CONFORMS, DIFFERS, FAILED, IMPOSSIBLE = range(4)  # exit statuses
 

@@ -23,8 +23,13 @@ from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.scaling import AttentionFactor
 
 from .budget import Budget
-from .calling import CallError, Framework, call, framework_of, imported_frameworks
-from .calls import (
+from .candidates import Float64s
+from .frameworks import CallError, Framework, call, framework_of, imported_frameworks
+from .precision_classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
+from .program import FRAMEWORK, Program
+from .properties import first_position_off
+from .result import CheckResult
+from .sample_calls import (
     HALVES,
     LIMIT_OF_POSITIONS,
     MAX_POSITION,
@@ -35,11 +40,6 @@ from .calls import (
     calls_of,
     random_calls,
 )
-from .candidates import Float64s
-from .classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
-from .program import FRAMEWORK, Program
-from .properties import first_position_off
-from .result import CheckResult
 from .session import Session
 from .signatures import signature_of
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from posenc_core.encodings import Encoding, QueryEncoding
 
-from .calls import TestCall
 from .mistakes import (
     POSITIONS_IN_FLOAT32,
     Mistake,
@@ -19,6 +18,7 @@ from .mistakes import (
     mistakes_of_state,
     mistakes_of_views,
 )
+from .sample_calls import TestCall
 
 # Tried together with others last.
 RARE = (

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from .budget import Budget
-from .calling import CallError, Framework, NotFiniteError, call, check_results
-from .calls import RANDOM_CALLS, Caller, TestCall
-from .classes import MISTAKES_OF, names_of
 from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, measure
+from .frameworks import CallError, Framework, NotFiniteError, call, check_results
 from .gradients import gradient_mistakes
+from .precision_classes import MISTAKES_OF, names_of
 from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
+from .sample_calls import RANDOM_CALLS, Caller, TestCall
 from .shrink import program_of, shrink
 from .signatures import OfPairs
 

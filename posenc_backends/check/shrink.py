@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .budget import Budget
-from .calls import Caller, TestCall
+from .sample_calls import Caller, TestCall
 
 MOST_CALLS, SECONDS = 60, 3.0
 SMALLEST: dict[str, Any] = {"batch": 1, "heads": (1, 1), "is_strided": False}

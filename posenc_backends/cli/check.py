@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_backends.check import DEFAULT, check
-from posenc_backends.check.classes import CLASSES, ROUNDED
+from posenc_backends.check.precision_classes import CLASSES, ROUNDED
 from posenc_backends.check.program import INPUTS, Program, default_form
 from posenc_backends.check.result import IMPOSSIBLE
 from posenc_core.encodings import Encoding

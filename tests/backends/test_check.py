@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_backends.check.calling import framework_of
-from posenc_backends.check.calls import Caller
+from posenc_backends.check.frameworks import framework_of
 from posenc_backends.check.gradients import gradient_mistakes
+from posenc_backends.check.sample_calls import Caller
 from posenc_backends.check.signatures import signature_of
 from posenc_core import Alibi, DualChunk, Placed, PoPE, Rotary, Sinusoidal, causal
 from posenc_core._array_api.namespace import namespace_of
@@ -23,7 +23,7 @@ NOT_ASKED = (
 def few_random_calls(monkeypatch, request):
     """Make fewer random calls, one of each kind: a framework that compiles each shape takes long for them."""
     is_of_pairs = "products" in request.node.name or "bias" in request.node.name
-    monkeypatch.setattr("posenc_backends.check.calls.RANDOM_CALLS", 2 if is_of_pairs else 6)
+    monkeypatch.setattr("posenc_backends.check.sample_calls.RANDOM_CALLS", 2 if is_of_pairs else 6)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ NEAR = {"takes": ("float16",), "longest": 4200}
 
 @pytest.fixture(autouse=True)
 def few_random_calls(monkeypatch):
-    monkeypatch.setattr("posenc_backends.check.calls.RANDOM_CALLS", 4)
+    monkeypatch.setattr("posenc_backends.check.sample_calls.RANDOM_CALLS", 4)
 
 
 def products(*, tokens=np.float32, results=None, positions=np.int64):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_backends.check.calls import KINDS
+from posenc_backends.check.sample_calls import KINDS
 from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Alibi, Learned, Placed, QueryScale, ReRoPE, Rotary, ShawBias, Sinusoidal
 
@@ -51,7 +51,7 @@ def form(request):
 
 @pytest.fixture(autouse=True)
 def few_random_calls(monkeypatch):
-    monkeypatch.setattr("posenc_backends.check.calls.RANDOM_CALLS", 4)
+    monkeypatch.setattr("posenc_backends.check.sample_calls.RANDOM_CALLS", 4)
 
 
 def judged(form, function, **options):
@@ -140,7 +140,7 @@ def test_a_framework_of_one_thread_says_so(monkeypatch):
 
 @pytest.mark.parametrize("form", ["bias", "scores", "products"])
 def test_pairs_of_positions_are_drawn_at_random(form, monkeypatch):
-    monkeypatch.setattr("posenc_backends.check.calls.RANDOM_CALLS", 24)
+    monkeypatch.setattr("posenc_backends.check.sample_calls.RANDOM_CALLS", 24)
     function = FORMS[form][0]
     result = judged(form, function)
     assert result.status == 0, result

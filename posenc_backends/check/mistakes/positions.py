@@ -11,8 +11,8 @@ import numpy as np
 
 from posenc_core.encodings import RotaryEncoding
 
-from ..calls import TestCall
 from ..candidates import Candidate, StillFrom
+from ..sample_calls import TestCall
 from .base import Mistake
 
 PAST_THE_END = "not rotated past the end of a table"

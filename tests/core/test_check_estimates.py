@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_backends.check.calls import RANDOM_CALLS, Caller, random_calls
+from posenc_backends.check.sample_calls import RANDOM_CALLS, Caller, random_calls
 from posenc_backends.check.signatures import signature_of
 from posenc_core import (
     NTK,

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from posenc_backends import NAMES
 from posenc_core._array_api.checks import check_known
 
-from .calls import TestCall
 from .candidates import Float64s
+from .sample_calls import TestCall
 from .signatures import Signature
 
 FRAMEWORKS = (*(name for name in NAMES if name != "keras"), "tensorflow", "keras", "numpy")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import budget, check
-from posenc_backends.check.classes import CLASSES, worst_class
+from posenc_backends.check.precision_classes import CLASSES, worst_class
 from posenc_core import Rotary
 
 from .corpus import bfloat16

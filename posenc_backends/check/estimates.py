@@ -11,9 +11,9 @@ import numpy.typing as npt
 from posenc_core.encodings import Alibi, Rotary, RotaryEncoding, T5Bias, XPos
 from posenc_core.rotation import channel_pairs
 
-from .calls import TestCall
 from .candidates import AtFrequencies, Float64s
 from .mistakes.base import Mistake, with_frequencies, with_tables
+from .sample_calls import TestCall
 from .signatures import Bias, CosSin, RotateQueriesAndKeys, Signature
 
 SAME = 1e-6  # numbers that differ by less, relatively, are the same: float32 cannot tell them apart
