@@ -5,63 +5,21 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from posenc_core import (
-    Alibi,
-    Cope,
-    DebertaBias,
-    DecomposedBias,
-    DynamicPositionBias,
-    Fire,
-    FoPE,
-    ForgettingBias,
-    Kerple,
-    LearnedRotary,
-    MixedRotary,
-    MultimodalRotary,
-    RelativeLogits,
-    Rotary,
-    Sandwich,
-    ShawBias,
-    SwinBias,
-    SwinV2Bias,
-    T5Bias,
-    TransformerXLBias,
-    XPos,
-    attend,
-    attention_weights,
-    causal,
-)
+from posenc_core import FoPE, Rotary, attend, attention_weights, causal
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings.placed import Placed
+from posenc_core.encodings import Placed, RotaryEncoding, Scoring
+from posenc_core.encodings.examples import examples
 
 from .formulas import attended, slack
 from .test_dask import untouched
 
 HEADS, WIDTH, QUERIES, KEYS = 4, 8, 30, 33
-SCORING = {"num_heads": HEADS}
+SIZES = {"num_heads": HEADS, "head_dim": WIDTH, "window": (6, 6), "std": 0.5}
 ENCODINGS = [
+    *examples(RotaryEncoding, **SIZES),
+    *examples(Scoring, **SIZES),
     Rotary(head_dim=WIDTH, layout="half", rotary_dim=6),
-    XPos(head_dim=WIDTH, layout="interleaved"),
-    MultimodalRotary(head_dim=WIDTH, layout="half", sections=(2, 1, 1)),
-    LearnedRotary(head_dim=WIDTH, layout="half"),
     FoPE(head_dim=WIDTH, layout="half", num_terms=3, std=0.5),
-    FoPE(head_dim=WIDTH, layout="half", num_terms=3, num_heads=1, std=0.5),
-    MixedRotary(head_dim=WIDTH, layout="half", num_heads=2),
-    Alibi(**SCORING),
-    Kerple(**SCORING),
-    Fire(**SCORING),
-    Sandwich(max_distance=20, **SCORING),
-    T5Bias(num_buckets=32, max_distance=128, **SCORING),
-    SwinBias(window=(6, 6), **SCORING),
-    ShawBias(head_dim=WIDTH, max_distance=5, **SCORING),
-    TransformerXLBias(head_dim=WIDTH, max_distance=40, **SCORING),
-    Cope(head_dim=WIDTH, max_position=5, **SCORING),
-    SwinV2Bias(window=(6, 6), hidden=4, **SCORING),
-    DynamicPositionBias(hidden=4, **SCORING),
-    DecomposedBias(head_dim=WIDTH, window=(6, 6), **SCORING),
-    DebertaBias(head_dim=WIDTH, max_distance=9, num_buckets=4, **SCORING),
-    RelativeLogits(head_dim=WIDTH, max_distance=9, num_curves=2, **SCORING),
-    ForgettingBias(head_dim=WIDTH, **SCORING),
 ]
 
 
@@ -120,7 +78,7 @@ def test_queries_of_unknown_number_have_as_many_results(qkv):
 
 
 @pytest.mark.parametrize("given", ["ranges", "lazy"])
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: type(encoding).__name__)
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
 @pytest.mark.filterwarnings("ignore:Increasing number of chunks:dask.array.core.PerformanceWarning")
 def test_every_encoding_is_as_on_numpy(encoding, given, qkv, rng):
     weights = {name: rng.normal(size=each.shape).astype(np.float32) for name, each in encoding.parameters().items()}

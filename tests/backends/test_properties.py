@@ -3,19 +3,9 @@
 import numpy as np
 import pytest
 
-from posenc_core import (
-    Alibi,
-    DebertaBias,
-    DecomposedBias,
-    DynamicPositionBias,
-    ForgettingBias,
-    RelativeLogits,
-    Rotary,
-    Sandwich,
-    Sinusoidal,
-    SwinV2Bias,
-)
-from posenc_core.encodings import Cope, Fire, Kerple, ShawBias, SwinBias, TransformerXLBias
+from posenc_core import Alibi, Rotary, ShawBias, Sinusoidal
+from posenc_core.encodings import Scoring
+from posenc_core.encodings.examples import examples
 
 RNG = np.random.default_rng(23)
 UNIT = 2.0**-24
@@ -26,19 +16,11 @@ ONE_OF_EACH = [
     Alibi(**HEADS),
     ShawBias(**HEADS, head_dim=4, max_distance=3),
 ]
-CACHED = [  # the others are in `test_attention.py`
-    Kerple(**HEADS),
-    Fire(**HEADS, threshold=2),
-    Sandwich(**HEADS, max_distance=5),
-    SwinBias(**HEADS, window=(3, 3)),
-    TransformerXLBias(**HEADS, head_dim=4, max_distance=5),
-    Cope(**HEADS, head_dim=4, max_position=4),
-    SwinV2Bias(**HEADS, window=(3, 3), hidden=4),
-    DynamicPositionBias(**HEADS, hidden=4),
-    DecomposedBias(**HEADS, head_dim=4, window=(3, 3)),
-    DebertaBias(**HEADS, head_dim=4, max_distance=3),
-    RelativeLogits(**HEADS, head_dim=4, max_distance=3, num_curves=2),
-    ForgettingBias(**HEADS, head_dim=4),
+IN_ATTENTION_TESTS = ("Alibi", "ShawBias", "T5Bias")  # `test_attention.py` decodes with them
+CACHED = [
+    encoding
+    for encoding in examples(Scoring, **HEADS, head_dim=4, window=(3, 3))
+    if type(encoding).__name__ not in IN_ATTENTION_TESTS
 ]
 
 

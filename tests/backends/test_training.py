@@ -10,41 +10,18 @@ from posenc_backends import HOST_NAMES, load
 from posenc_backends.cli.main import main
 from posenc_backends.conformance.cases import golden
 from posenc_backends.training import Recipe, model_of, steps, trainer
-from posenc_core import encodings
+from posenc_core import Rotary, Sinusoidal, XPos
 from posenc_core.encodings.notation import parse
 from posenc_core.transformer.config import END, Transformer
 from posenc_core.transformer.decoding import beam, greedy
 from posenc_core.transformer.model import answer, loss
 from posenc_core.transformer.tasks import TASKS, reverse
 
+from ..catalogue import in_transformers
+
 TOLERANCE = 1e-5  # float32 errs by up to 6.8e-6 (MLX); `RESIDUAL` keeps the start smooth
-POSITIONS = [
-    None,
-    encodings.Sinusoidal(dim=16),
-    encodings.Learned(dim=16, length=7),
-    encodings.Rotary(head_dim=8, layout="interleaved"),
-    encodings.LearnedRotary(head_dim=8, layout="half"),
-    encodings.FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5),
-    encodings.XPos(head_dim=8, layout="half"),
-    encodings.Alibi(num_heads=2),
-    encodings.LearnedSinusoidal(dim=16),
-    encodings.Timestep(dim=16),
-    encodings.T5Bias(num_heads=2, num_buckets=6, max_distance=4, std=0.5),
-    encodings.Kerple(num_heads=2),
-    encodings.Fire(num_heads=2, hidden=4),
-    encodings.Sandwich(num_heads=2, max_distance=9, dim=6),
-    encodings.SwinBias(num_heads=2, window=(2, 4), std=0.5),
-    encodings.ShawBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
-    encodings.TransformerXLBias(num_heads=2, head_dim=8, max_distance=8, std=0.5),
-    encodings.Cope(num_heads=2, head_dim=8, max_position=4),
-    encodings.SwinV2Bias(num_heads=2, window=(2, 4), hidden=4, std=0.5),
-    encodings.DynamicPositionBias(num_heads=2, hidden=4),
-    encodings.DecomposedBias(num_heads=2, head_dim=8, window=(2, 4), std=0.5),
-    encodings.DebertaBias(num_heads=2, head_dim=8, max_distance=3, std=0.5),
-    encodings.RelativeLogits(num_heads=2, head_dim=8, max_distance=3, num_curves=2, std=0.5),
-    encodings.ForgettingBias(num_heads=2, head_dim=8, gate_bias=1.0),
-    encodings.MixedRotary(head_dim=8, layout="half", num_heads=2),
-]
+POSITIONS = [None, Sinusoidal(dim=16), Rotary(head_dim=8, layout="interleaved"), XPos(head_dim=8, layout="half")]
+POSITIONS += [encoding for encoding in in_transformers(dim=16, length=7, std=0.5) if encoding.parameters()]
 TASK = reverse(shortest=3, longest=6)
 RECIPE = Recipe(steps=3, size=8, rate=1e-2, warmup=1)
 
@@ -88,7 +65,7 @@ def test_a_model_with_any_encoding_learns(backend_name, position):
         assert not np.array_equal(array, before[name]), name
 
 
-@pytest.mark.parametrize("position", [POSITIONS[3], POSITIONS[6]], ids=repr)
+@pytest.mark.parametrize("position", POSITIONS[2:4], ids=repr)
 def test_answers_are_decoded_as_by_numpy(backend_name, position):
     model, backend, host, length = small(position), load(backend_name), load("numpy"), 2
     tokens = TASK.batch(3, seed=(0, 0)).source

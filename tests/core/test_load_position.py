@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-import posenc_core
 from posenc_core import (
     Alibi,
     AxialRotary,
@@ -22,6 +21,7 @@ from posenc_core import (
 from posenc_core.huggingface import PositionEncodings, load_position, load_rope
 from posenc_core.huggingface.facts.kinds import Note, by_model_type
 
+from ..catalogue import VALUES
 from ..errors import is_one_sentence, rejects
 
 BERT = {"model_type": "bert", "hidden_size": 768, "max_position_embeddings": 512, "pad_token_id": 0}
@@ -237,8 +237,8 @@ def test_a_config_without_a_type_is_that_of_rope():
 @pytest.mark.parametrize("config", ALL.values(), ids=ALL)
 def test_results_are_values(config):
     position = load_position(config)
-    names = vars(posenc_core) | {"PositionEncodings": PositionEncodings}
-    assert eval(repr(position), dict(names)) == position
+    names = VALUES | {"PositionEncodings": PositionEncodings}
+    assert eval(repr(position), names) == position
     assert PositionEncodings.from_dict(json.loads(json.dumps(position.to_dict()))) == position
     assert hash(position) == hash(load_position(config))
 

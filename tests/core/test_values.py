@@ -13,42 +13,23 @@ from posenc_core import (
     Alibi,
     AttentionFactor,
     AxialRotary,
-    Binary,
     Cope,
-    DebertaBias,
-    DecomposedBias,
-    DynamicPositionBias,
-    Fire,
-    ForgettingBias,
-    FourierFeatures,
-    GridSinusoidal,
     Integer,
-    Kerple,
-    Learned,
-    LearnedSinusoidal,
     LongRoPE,
     MultimodalRotary,
-    Normalized,
     RandomFourierFeatures,
-    RelativeLogits,
     Rotary,
-    Sandwich,
     Scaling,
-    ShawBias,
     Sine,
-    Sinusoidal,
-    SwinBias,
     SwinV2Bias,
-    T5Bias,
-    Timestep,
-    TransformerXLBias,
-    XPos,
     YaRN,
 )
 from posenc_core.encodings import Encoding
+from posenc_core.encodings.examples import examples
 from posenc_core.encodings.notation import parse
 from posenc_core.layers.saved import from_bytes
 
+from ..catalogue import VALUES
 from ..errors import rejects
 
 
@@ -68,20 +49,11 @@ class Halved(Scaling):
         return Decimal("1.25")
 
 
-ENCODINGS = [
-    Integer(dim=2),
-    Normalized(dim=3, length=7),
-    Binary(dim=4, start=1, bit_order="least_significant_first"),
+ENCODINGS = [  # any fields are drawn in `properties/test_value_properties.py`
+    *examples(std=0.5),
     Sine(dim=2, frequencies=(1.0, 0.1)),
     Sine(dim=2, frequencies="endpoint", base=500.5),
-    Sinusoidal(dim=8, base=1e5, convention="timestep"),
-    Learned(dim=4, length=9, std=0.5),
-    Learned(dim=4, length=9, offset=2),
-    GridSinusoidal(dim=7, convention="tatp22", num_axes=3, base=100),
-    FourierFeatures(dim=12, num_axes=2, convention="code"),
     RandomFourierFeatures(dim=6, scale=0.5, seed=2**32 - 1, num_axes=3, order="sin_first"),
-    Timestep(dim=7, order="cos_first", shift=-0.5, scale=1000),
-    LearnedSinusoidal(dim=5, std=0.1, convention="concatenated"),
     Rotary(head_dim=8, layout="half", rotary_dim=4, scaling=Halved(seq_len=7)),
     Rotary(head_dim=8, layout="half", placement="trail", direction="inverse", precision="float32"),
     Rotary(head_dim=8, layout="half", frequencies=[1.0, 0.5, 0.25, 0.1], scaling=AttentionFactor(attention_factor=1.5)),
@@ -95,22 +67,7 @@ ENCODINGS = [
     ),
     MultimodalRotary(head_dim=8, layout="half", sections=[2, 1, 1], frequencies=(1.0, 0.5, 0.25, 0.1)),
     AxialRotary(head_dim=8, layout="interleaved", axes_dims=[4, 4], base=[100, 1000]),
-    XPos(head_dim=8, layout="half", center=100),
-    Alibi(num_heads=12),
-    Alibi(num_heads=12, slopes="geometric", max_bias=5.5, sides="past"),
-    T5Bias(num_heads=3, num_buckets=9, max_distance=50, sides="past", std=0.5),
-    Kerple(num_heads=3, variant="power", sides="past"),
-    Fire(num_heads=3, hidden=8, rate=1, threshold=64.5),
-    Sandwich(num_heads=3, max_distance=9, dim=6, base=100.5),
-    SwinBias(num_heads=3, window=[7, 5], prefix_tokens=1, std=0.5),
-    ShawBias(num_heads=2, head_dim=4, max_distance=16, applies_to="keys", std=0.1),
-    TransformerXLBias(num_heads=2, head_dim=3, max_distance=16, dim=8),
-    ForgettingBias(num_heads=2, head_dim=4, gate_bias=-1, std=0.5),
     SwinV2Bias(num_heads=3, window=[8, 6], trained_window=[4, 4], hidden=16, std=0.5),
-    DynamicPositionBias(num_heads=3, hidden=8, depth=3, log_distance=True),
-    DecomposedBias(num_heads=2, head_dim=4, window=[4, 6], key_window=[2, 2], prefix_tokens=1, std=0.5),
-    DebertaBias(num_heads=2, head_dim=4, max_distance=20, num_buckets=8, terms="p2c", std=0.5),
-    RelativeLogits(num_heads=2, head_dim=4, max_distance=20, num_curves=3, std=0.5),
     Cope(num_heads=2, head_dim=4, max_position=np.int64(64)),
 ]
 
@@ -124,7 +81,7 @@ def test_json_keeps_an_encoding(encoding):
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 def test_repr_evaluates(encoding):
-    assert eval(repr(encoding)) == encoding
+    assert eval(repr(encoding), VALUES | {"Halved": Halved}) == encoding
     assert parse(repr(encoding)) == encoding
 
 

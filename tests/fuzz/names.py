@@ -220,8 +220,7 @@ class Backend:
 def names_of(backend):
     """Return all names that inputs are written in."""
     framework = Backend(backend)
-    kinds = {each.__name__: each for each in vars(encodings).values() if isinstance(each, type)}
-    kinds |= {each.__name__: each for each in vars(scaling).values() if isinstance(each, type)}
+    kinds = {name: getattr(module, name) for module in (encodings, scaling) for name in module.__all__}
     readers = (
         load_rope,
         load_position,

@@ -18,36 +18,35 @@ from posenc_core import (
     DebertaBias,
     DecomposedBias,
     DynamicPositionBias,
-    Fire,
     ForgettingBias,
     Kerple,
     Placed,
     RelativeLogits,
-    Sandwich,
     ShawBias,
-    SwinBias,
     SwinV2Bias,
     T5Bias,
     TransformerXLBias,
     attend,
+    encodings,
 )
 from posenc_core.encodings import Encoding, PositionScoring
+from posenc_core.encodings.examples import example, examples
 
-NO_FORMULA = ("DynamicPositionBias", "SwinV2Bias")  # for one query and one key
+
+def has_formula(kind):
+    """Return whether an encoding has a formula for one query and one key."""
+    return kind.score_of is not PositionScoring.score_of
+
+
 GOLDEN_CASES = [
     golden_case
     for golden_case in golden("scoring_constants") + golden("position_scoring")
-    if golden_case["dtype"] == "float32" and golden_case["encoding"]["kind"] not in NO_FORMULA
+    if golden_case["dtype"] == "float32" and has_formula(getattr(encodings, golden_case["encoding"]["kind"]))
 ]
 ENCODINGS = [
-    Alibi(num_heads=2),
+    *(each for each in examples(PositionScoring, window=(4, 5), threshold=8) if has_formula(type(each))),
     Alibi(num_heads=2, sides="past"),
-    T5Bias(num_heads=2, num_buckets=8, max_distance=6),
-    Kerple(num_heads=2),
     Kerple(num_heads=2, variant="power"),
-    Fire(num_heads=2, hidden=4, threshold=8),
-    Sandwich(num_heads=2, max_distance=9, dim=6),
-    SwinBias(num_heads=2, window=(4, 5)),
 ]
 
 
@@ -92,7 +91,7 @@ def test_flex_attention_agrees_with_attention(encoding, start):
     np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("encoding", [ENCODINGS[2], ENCODINGS[5]], ids=repr)
+@pytest.mark.parametrize("encoding", [example("T5Bias"), example("Fire", threshold=8)], ids=repr)
 def test_it_is_compiled(encoding):
     torch.compiler.reset()
     q, k = torch.randn(2, 2, 64, 16), torch.randn(2, 2, 96, 16)
