@@ -35,17 +35,21 @@ KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("ja
 ENVIRONMENTS = {  # the part of the common tests, and the variables to run it with; `slow` runs the rest
     "jax": [("1/12", {}), ("5/12", {"JAX_ENABLE_X64": "1"})],
     "keras": [
-        (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/2", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
+        (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/3", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
     ],
-    "mlx": [("1/2", {})],
-    "mxnet": [("2/2", {})],
-    "paddle": [("1/2", {})],
+    "mlx": [("1/3", {})],
+    "mxnet": [("2/3", {})],
+    "paddle": [("3/3", {})],
 }
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
 ONCE = (  # in one environment only
     "test_book", "test_training", "test_resizing", "test_properties",
     "jax/test_equinox", "jax/test_flax", "jax/test_modes", "jax/test_scoreboard",
 )  # fmt: skip
+FIRST = {  # in the first environment, and in the others by `slow`: what they test is the same in all
+    "jax": ("compilation", "experiment", "growth", "kernel", "pages", "saving", "sharding", "training", "workers"),
+    "keras": ("precision", "sharing", "state"),
+}
 TABLES = "tests/core/test_tables.py::test_big_tables_have_the_same_bytes_everywhere"  # with any NumPy
 CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
 CHECKS = "tests/backends/test_check.py"
@@ -157,11 +161,15 @@ def wheels(session: nox.Session) -> None:
 def old_numpy(session: nox.Session) -> None:
     """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5.
 
-    Bad input, configs, records and `posenc check` are tested by `core` alone.
+    Bad input, configs, files, records, `posenc check` and properties are tested by `core` alone.
     """
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
-    others = ("test_*bad_*", "test_hostile_*", "test_*configs", "test_huggingface*", "test_recorded_*", "test_check*")
+    others = (
+        "test_*bad_*", "test_hostile_*", "test_*config*", "test_huggingface*", "test_recorded_*", "test_check*",
+        "test_formats_*", "test_gguf_*", "test_same*", "test_load_*", "test_argument_*", "test_explanation",
+    )  # fmt: skip
     ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
+    ignored += ["--ignore=tests/core/properties"]
     session.run("pytest", "tests/core", *ignored, *processes(session), *session.posargs)
 
 
@@ -193,6 +201,9 @@ def slow(session: nox.Session, name: str) -> None:
     """Run the tests of a backend that `backend` leaves out, and train a Transformer to the end."""
     prepare(session, name)
     first = test(session, name, (), "-m", "slow")
+    for _, environment in ENVIRONMENTS.get(name, [])[1:]:
+        if name in FIRST:
+            session.run("pytest", *first_files(name), "--backend", name, *processes(session), env=environment)
     if name in CHECKED:
         session.run("pytest", CHECKS, "--backend", name, *processes(session), *session.posargs, env=first)
     session.run("posenc", "train", "dates", "--backend", name, env=first)
@@ -367,12 +378,17 @@ def test(session: nox.Session, name: str, once: tuple[str, ...], *selected: str)
     """Test a backend with the variables of each of its environments, the first also with `once`; return the first."""
     (_, first), *_ = environments = ENVIRONMENTS.get(name, [("1/1", {})])
     for share, environment in environments:
-        again = [] if environment is first else SKIP_ONCE
+        again = [] if environment is first else [*SKIP_ONCE, *(f"--ignore={file}" for file in first_files(name))]
         again = [*again, f"--ignore={CHECKS}"] if name in CHECKED else again
         files = ("tests/backends", *(once if environment is first else ()))
         arguments = ("--backend", name, "--share", share, *selected, *again, *processes(session), *session.posargs)
         session.run("pytest", *files, *arguments, env=environment)
     return first
+
+
+def first_files(name: str) -> list[str]:
+    """Return the files of tests of a framework that run in its first environment alone."""
+    return [f"tests/backends/{name}/test_{topic}.py" for topic in FIRST.get(name, ())]
 
 
 def test_lower_levels(session: nox.Session, name: str) -> None:
