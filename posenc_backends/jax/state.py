@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from jax.tree_util import keystr
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.saved import from_bytes, to_bytes
+from posenc_core.layers.encoding_bytes import from_bytes, to_bytes
 
 from .base import EncodingArrays
 

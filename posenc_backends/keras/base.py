@@ -12,7 +12,7 @@ import keras
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
-from posenc_core.layers.saved import to_bytes
+from posenc_core.layers.encoding_bytes import to_bytes
 
 from .backend import BACKEND, from_numpy
 from .state import ENCODING_KEY, check_encoding

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from posenc_core.encodings import Encoding
+from posenc_core.layers.encoding_bytes import from_bytes
 from posenc_core.layers.inputs import learned_by
-from posenc_core.layers.saved import from_bytes
 
 ENCODING_KEY = "stated_encoding"  # in a file of weights
 

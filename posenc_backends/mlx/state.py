@@ -9,7 +9,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.saved import from_bytes, to_bytes
+from posenc_core.layers.encoding_bytes import from_bytes, to_bytes
 
 from .base import Layer
 

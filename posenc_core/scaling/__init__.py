@@ -7,9 +7,8 @@ base to `base * g ** (d / (d - 2))`, it multiplies `f[i]` by `g ** (-2i / (d - 2
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .bands import Llama3 as Llama3
-    from .bands import YaRN as YaRN
     from .base import Scaling as Scaling
+    from .llama3 import Llama3 as Llama3
     from .longrope import LongRoPE as LongRoPE
     from .ntk import NTK as NTK
     from .ntk import AttentionFactor as AttentionFactor
@@ -17,15 +16,17 @@ if TYPE_CHECKING:
     from .ntk import Linear as Linear
     from .ntk import NTKAlpha as NTKAlpha
     from .ntk import Proportional as Proportional
+    from .yarn import YaRN as YaRN
 else:
     from .._lazy import attach
 
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "bands": ["Llama3", "YaRN"],
             "base": ["Scaling"],
+            "llama3": ["Llama3"],
             "longrope": ["LongRoPE"],
             "ntk": ["NTK", "AttentionFactor", "DynamicNTK", "Linear", "NTKAlpha", "Proportional"],
+            "yarn": ["YaRN"],
         },
     )

@@ -27,7 +27,7 @@ from posenc_core import (
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.examples import examples
 from posenc_core.encodings.notation import parse
-from posenc_core.layers.saved import from_bytes
+from posenc_core.layers.encoding_bytes import from_bytes
 
 from ..catalogue import VALUES
 from ..errors import rejects

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from ..._array_api.checks import check_even, check_known, check_number, shown
+from ..._array_api.checks import check_even, check_integer, check_known, check_number, shown
 from ...rotation import pairing_of
 from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
 from ...tables.frequencies import geometric
-from .axes import counted
 from .base import RotaryEncoding
 
 Arrangement: TypeAlias = Literal["concat", "alternating", "blocks"]
 Series: TypeAlias = Literal["own", "dealt"]
 Unit: TypeAlias = Literal["radian", "turn"]
+LAST_AXIS = 63
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -75,7 +75,7 @@ class AxialRotary(RotaryEncoding):
         """Raise unless the axes of pairs, if they are given, are as many as the channels of each axis."""
         if not isinstance(self.arrangement, tuple):
             return
-        counted(self.arrangement, self.pairs, "axes_dims / 2", tuple(channels // 2 for channels in self.axes_dims))
+        count_pairs(self.arrangement, self.pairs, "axes_dims / 2", tuple(channels // 2 for channels in self.axes_dims))
         if self.series == "dealt":
             raise ValueError(
                 "`series` must be 'own' where `arrangement` is the axis of each pair, got 'dealt': MultimodalRotary "
@@ -127,3 +127,28 @@ class AxialRotary(RotaryEncoding):
             return [geometric(dim, base=base) for dim, base in zip(self.axes_dims, self._bases(), strict=True)]
         together = geometric(self.rotary_channels, base=self._bases()[0])
         return [together[axis :: self.num_axes] for axis in range(self.num_axes)]
+
+
+def count_pairs(axes: tuple[int, ...], pairs: int, name: str, given: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of pairs of each axis.
+
+    Args:
+        axes: the axis of each pair, the argument `arrangement`.
+        pairs: the number of pairs that rotate.
+        name: the name of the argument with the number of pairs for each axis.
+        given: that argument, in pairs; empty if it is left out.
+    Raises:
+        TypeError, ValueError: if there is not one axis for each pair, or `given` is not the number of pairs.
+    """
+    if len(axes) != pairs:
+        raise ValueError(f"`arrangement` must be one axis for each of {pairs} pairs, got {len(axes)} axes.")
+    for axis in axes:
+        check_integer("arrangement", axis, minimum=0, maximum=LAST_AXIS)
+    num_axes = max(max(axes) + 1, len(given))
+    counts = tuple(axes.count(axis) for axis in range(num_axes))
+    if given and given != counts:
+        raise ValueError(
+            f"`{name}` must be left out or be {shown(counts)}, the pairs of each axis in `arrangement`, "
+            f"got {shown(given)}."
+        )
+    return counts

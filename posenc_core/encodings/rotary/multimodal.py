@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..._array_api.checks import check_integer, check_known, shown
-from .axes import counted
+from .axial import count_pairs
 from .rotary import Rotary
 
 Sections: TypeAlias = Literal["chunked", "interleaved", "ernie"]
@@ -54,7 +54,7 @@ class MultimodalRotary(Rotary):
                 f"`scaling` must leave no pair standing still where pairs have axes, got {shown(self.scaling)}."
             )
         if isinstance(self.arrangement, tuple):
-            object.__setattr__(self, "sections", counted(self.arrangement, self.pairs, "sections", self.sections))
+            object.__setattr__(self, "sections", count_pairs(self.arrangement, self.pairs, "sections", self.sections))
         else:
             self._check_sections()
 
