@@ -236,7 +236,7 @@ def other_tables(encoding: Encoding) -> str:
 
 def _check_not_half(given: Any) -> None:
     """Raise for numbers in half precision, which mixed policies make of all floats: 1001 is 1000 in bfloat16."""
-    if hasattr(given, "shape") and dtype_name(given) in ("float16", "bfloat16"):
+    if hasattr(given, "shape") and "float16" in str(getattr(given, "dtype", None)):
         raise TypeError(
             f"Positions and lengths must be integers or float32, got {dtype_name(given)}, which rounds them; "
             "make them integers before a mixed policy casts them."

@@ -86,24 +86,28 @@ class RotaryEmbedding(TableLayer):
         k = None if k is None else self.prepare(k, encoding.head_dim)
         is_usual = type(seq_axis) is int and seq_axis == -2
         if positions is None and is_usual and encoding is self.encoding:
-            rotated = self._rotated_by_kernel(q, k, start)
+            rotated = self._rotate_by_tables(q, k, start)
             if rotated is not None:
-                of_queries, *of_keys = rotated
-                return rotated if of_keys else of_queries
+                return rotated if k is not None else rotated[0]
         if encoding.needs_attention:
             raise TypeError(rotates_in_attention(encoding))
         self.check_prepared("q", q, encoding.head_dim)
         if not is_usual:
             sequence_axis(q, seq_axis, name="q")
         if k is not None:
-            self._check_keys(k, q, seq_axis)
+            self._check_keys(k, q, seq_axis, is_usual)
         if positions is None and encoding.needs_positions:
             raise ValueError(
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         rows = self.rows(q, start, positions, seq_axis, encoding)
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
-            both = self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
+            kernel = kernel_for(q) if is_usual and len(rows[0].shape) == 2 else None
+            if kernel is None or kernel.rotate_rows is None:
+                both = None
+            else:
+                both = kernel.rotate_rows(q, k, *rows, (0, rows[0].shape[0]), encoding.pairing)
+            both = both or self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
             if both is not None:
                 return both
         rotated = self.apply_rows(q, rows, seq_axis, keys=False)
@@ -193,17 +197,18 @@ class RotaryEmbedding(TableLayer):
             x = x[0, ...]
         return self.prepare(namespace_of(x).expand_dims(x, axis=-1), None)
 
-    def _check_keys(self, k: Any, q: Any, seq_axis: int) -> None:
+    def _check_keys(self, k: Any, q: Any, seq_axis: int, is_usual: bool) -> None:
         """Raise unless keys have the width of the encoding and the length of queries, which were checked."""
         self.check_prepared("k", k, self.encoding.head_dim)
-        sequence_axis(k, seq_axis, name="k")
+        if not is_usual:
+            sequence_axis(k, seq_axis, name="k")
         if k.shape[seq_axis] != q.shape[seq_axis]:
             raise ValueError(
                 f"`k` must be as long as `q`, got {k.shape[seq_axis]} and {q.shape[seq_axis]}; "
                 "rotate them in two calls, each with its own `start`."
             )
 
-    def _rotated_by_kernel(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
+    def _rotate_by_tables(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
         """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
 
         All that it takes is right; what it refuses is checked.

@@ -69,14 +69,17 @@ class TableLayer(BaseLayer):
             ValueError: if positions do not fit the tokens, if the encoding has no such position, or if traced code
                 goes past the tables.
         """
-        length = self.backend.shape(x)[seq_axis]
         other = None if encoding is None or encoding is self.encoding or encoding == self.encoding else encoding
-        if positions is None and type(start) is int and isinstance(length, int):
-            rows = self._rows_from(x, start, length, other)
-        elif positions is not None and self.encoding.num_axes > 1:
+        if positions is None:
+            length = self.backend.shape(x)[seq_axis]
+            is_usual = type(start) is int and isinstance(length, int)
+            rows = (
+                self._rows_from(x, start, length, other) if is_usual else self._rows_of(x, seq_axis, start, None, other)
+            )
+        elif self.encoding.num_axes > 1:
             rows = self._rows_by_axis(x, seq_axis, positions, other)
         else:
-            rows = self._rows_of(x, seq_axis, start, positions, other)
+            rows = self._rows_of(x, seq_axis, 0, positions, other)
         return self.backend.beside(rows, x)
 
     def _rows_from(self, x: Any, start: int, length: int, other: Tabular | None) -> tuple[Any, ...]:
@@ -115,9 +118,10 @@ class TableLayer(BaseLayer):
 
     def _rows_of(self, x: Any, axis: int, start: Any, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         """Return the rows of positions on one axis, given, or counted from any kind of start."""
-        sequence = sequence_axis(x, axis)
-        length: Any = shape_of(x)[sequence]
-        batch = batch_size(x, sequence)
+        sizes = shape_of(x)
+        sequence = len(sizes) - 2 if type(axis) is int and axis == -2 else sequence_axis(x, axis)
+        length: Any = sizes[sequence]
+        batch = sizes[0 if sequence else 1] if len(sizes) > 2 else None
         if positions is None:
             start = parse_start(start, batch, self.backend)
             if isinstance(length, int):
@@ -129,19 +133,23 @@ class TableLayer(BaseLayer):
                 stop = start + length
                 self.backend.check_length(stop, lambda: traced_limit(_num_rows(self.tables), self.encoding))
             return self._rows_at_traced(self.positions("positions", None, length, start, batch), other)
-        if is_real(positions) and self.backend.is_unread(positions):
+        may_follow = is_real(positions)
+        if may_follow and self.backend.is_unread(positions):
             check_positions("positions", positions, (length,), batch)
             rows: tuple[Any, ...] = self.backend.eager((other or self.encoding).traced_rows, positions)
             return rows
         host = host_values(positions, self.backend)
-        check_positions("positions", positions if host is None else host, (length,), batch)
+        if host is None or host.shape != (length,):
+            check_positions("positions", positions if host is None else host, (length,), batch)
         if host is None:
             return self._rows_at_traced(positions, other)
-        return self._with_gradient(self._rows_at(x, host, other), positions, host, other or self.encoding)
+        rows = self._rows_at(x, host, other)
+        return self._with_gradient(rows, positions, host, other or self.encoding) if may_follow else rows
 
     def _rows_at(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         """Return the rows of known positions."""
-        positions = as_integers(from_array(positions))
+        positions = from_array(positions)
+        positions = as_integers(positions) if positions.dtype.kind == "f" else positions
         last = positions.max(initial=-1).item()
         self.warn_past_limit(x, last, other or self.encoding)
         in_table = other is None and positions.dtype.kind == "i" and positions.min(initial=0) >= 0
@@ -149,14 +157,15 @@ class TableLayer(BaseLayer):
         tables = self._reserve(x, int(last) + 1, positions.size) if in_table else None
         if tables is None:
             return self._computed(x, positions, other)
-        indices = self.to_backend(positions.astype(np.int32))
-        return tuple([self.backend.hoist(_take, table, indices) for table in tables])
+        indices = self.backend.from_numpy(positions.astype(np.int32), like=tables[0])
+        taken: tuple[Any, ...] = self.backend.hoist(_take, indices, *tables)
+        return taken
 
     def _rows_at_traced(self, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
         """Return the rows of traced positions; NaN where the table has none."""
         if other is not None:
             raise ValueError(other_tables(other))
-        return tuple([_take_or_nan(table, positions) for table in self._select_tables(self.initial_arrays)])
+        return _take_or_nan(positions, *self._select_tables(self.initial_arrays))
 
     def _computed(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
         """Return rows for this call alone: exact for any position that the encoding has."""
@@ -176,7 +185,7 @@ class TableLayer(BaseLayer):
         Tables double, or follow a call that fills at least half of them; a lone far position is not worth a table. The
         tables are read once, as other threads may replace them: all are right, but they may differ in length.
         """
-        tables = self.tables
+        tables = self._select_tables(self.arrays)
         rows = _num_rows(tables)
         if stop <= rows:
             return tables
@@ -212,8 +221,8 @@ class TableLayer(BaseLayer):
         return positions
 
     def _with_gradient(self, rows: tuple[Any, ...], positions: Any, host: Host, encoding: Tabular) -> tuple[Any, ...]:
-        """Return rows through which the gradient reaches their positions, if these can have one."""
-        if not is_real(positions) or self.backend.stop_gradient(positions) is positions:
+        """Return rows through which the gradient reaches their real positions, if these have one."""
+        if self.backend.stop_gradient(positions) is positions:
             return rows
         derivatives, speeds = encoding.derivatives(from_array(host)).values(), encoding.angular_frequencies()[None]
         pairs = zip(rows, derivatives, strict=False)  # rows that are not smooth have no derivatives
@@ -260,18 +269,21 @@ def _by_angle(derivatives: Host, speeds: Host) -> Host:
     return np.divide(along, speed, out=np.zeros_like(along, np.float64), where=speed > 0)
 
 
-def _take(table: Array, positions: Array) -> Array:
-    """Return `table[positions]`: `(rows, columns) x (..., length) -> (..., length, columns)`."""
-    xp = namespace_of(table)
-    rows = xp.take(table, xp.reshape(positions, (-1,)), axis=0)
-    return xp.reshape(rows, (*shape_of(positions), table.shape[-1]))
+def _take(positions: Array, *tables: Array) -> tuple[Array, ...]:
+    """Return `table[positions]` of each table: `(rows, columns) x (..., length) -> (..., length, columns)`."""
+    xp = namespace_of(positions)
+    if len(positions.shape) == 1:
+        return tuple([xp.take(table, positions, axis=0) for table in tables])
+    flat, sizes = xp.reshape(positions, (-1,)), shape_of(positions)
+    return tuple([xp.reshape(xp.take(table, flat, axis=0), (*sizes, table.shape[-1])) for table in tables])
 
 
-def _take_or_nan(table: Array, positions: Array) -> Array:
-    """Return `table[positions]` of positions that are not checked: NaN for rows that the table does not have."""
-    xp = namespace_of(table)
-    last = xp.full_like(positions, shape_of(table)[0] - 1)
-    zero = xp.zeros_like(positions)
-    rows = _take(table, xp.maximum(xp.minimum(positions, last), zero))
+def _take_or_nan(positions: Array, *tables: Array) -> tuple[Array, ...]:
+    """Return `table[positions]` of positions that are not checked: NaN for rows that the tables do not have."""
+    if not tables:
+        return ()
+    xp = namespace_of(positions)
+    zero, last = xp.zeros_like(positions), xp.full_like(positions, min([shape_of(table)[0] for table in tables]) - 1)
     inside = xp.expand_dims((positions >= zero) & (positions <= last), axis=-1)
-    return xp.where(inside, rows, xp.full_like(rows, float("nan")))
+    taken = _take(xp.maximum(xp.minimum(positions, last), zero), *tables)
+    return tuple([xp.where(inside, rows, xp.full_like(rows, float("nan"))) for rows in taken])

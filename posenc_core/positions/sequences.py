@@ -57,7 +57,7 @@ def from_array(positions: Any) -> npt.NDArray[Any]:
     >>> from_array([0, 7, -3])
     array([ 0,  7, -3])
     """
-    array = host_array("positions", positions)
+    array = positions if type(positions) is np.ndarray else host_array("positions", positions)
     if array.dtype.kind not in "iuf":
         found = type(positions) if array.dtype.kind == "O" else array.dtype
         raise TypeError(f"`positions` must be integers or real numbers, got {found}.")
