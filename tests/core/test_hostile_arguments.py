@@ -19,7 +19,9 @@ ATTEND = {"q": X, "k": X, "v": X}
 
 # the arguments of a call that works; a leading "*" is for arguments of any number
 CALLS = {
-    p.attend: ATTEND | {"position": PLACED, "bias": np.zeros((3, 3), np.float32), "mask": np.ones((3, 3), bool)},
+    p.attend: ATTEND | {
+        "position": PLACED, "bias": np.zeros((3, 3), np.float32), "mask": np.ones((3, 3), bool), "is_causal": True,
+    },
     p.attention_weights: {"q": X, "k": X, "position": PLACED, "bias": PAIRS[:, :1], "mask": np.ones((3, 3), bool)},
     p.attend_by_block: ATTEND | {"position": PLACED, "bias": PAIRS[:, :1], "mask": p.causal, "block": 2},
     p.causal: {"query_positions": ROW, "key_positions": ROW},
