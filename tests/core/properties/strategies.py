@@ -1,32 +1,33 @@
 """Strategies for encodings of every class."""
 
+from inspect import signature
+from typing import Literal, get_args, get_origin, get_type_hints
+
 from hypothesis import strategies as st
 
-from posenc_core import FourierFeatures, GridSinusoidal, RandomFourierFeatures, Sinusoidal, Timestep
 from posenc_core.encodings import (
-    Alibi,
+    Additive,
     Binary,
-    Cope,
     DebertaBias,
-    DecomposedBias,
     DynamicPositionBias,
-    Fire,
-    ForgettingBias,
-    Integer,
-    Kerple,
+    FourierFeatures,
+    GridSinusoidal,
     Learned,
     LearnedSinusoidal,
     Normalized,
-    RelativeLogits,
+    RandomFourierFeatures,
+    RotaryEncoding,
     Sandwich,
-    ShawBias,
+    Scoring,
     Sine,
-    SwinBias,
-    SwinV2Bias,
+    Sinusoidal,
     T5Bias,
+    Timestep,
     TransformerXLBias,
 )
+from posenc_core.encodings.examples import example
 
+from ...catalogue import ENCODINGS
 from .numbers import BASES, DIMS, FAR, FRACTIONS, HEADS
 from .rotary_strategies import (
     axial,
@@ -113,13 +114,45 @@ def t5_biases(draw):
     return T5Bias(num_heads=draw(HEADS), num_buckets=2 * half, max_distance=half + beyond, sides=sides)
 
 
-SIDES = st.sampled_from(["both", "past"])
 WIDTHS = st.integers(1, 4).map(lambda half: 2 * half)
 WINDOWS = st.tuples(st.integers(5, 6), st.integers(6, 7))  # at least as many cells as tokens in any test
+FIELDS = {
+    "depth": st.integers(1, 3),
+    "dim": DIMS,
+    "gate_bias": st.floats(-4, 4),
+    "head_dim": WIDTHS,
+    "hidden": st.integers(1, 5),
+    "max_bias": st.floats(1, 16),
+    "max_distance": st.integers(1, 6),
+    "max_position": st.integers(1, 9),
+    "num_curves": st.integers(1, 3),
+    "num_heads": HEADS,
+    "prefix_tokens": st.integers(0, 1),
+    "rate": st.floats(0.01, 1),
+    "std": FRACTIONS,
+    "threshold": st.floats(1, 9),
+    "window": WINDOWS,
+}
 
-ADDITIVE = {
-    "Integer": st.builds(Integer, dim=DIMS),
-    "Normalized": st.builds(Normalized, dim=DIMS, length=st.integers(1, FAR)),
+
+def drawn(kind, **fields):
+    """Return encodings of a class: any words and numbers of its fields, those of the example where none are known."""
+    usual, hints = example(kind.__name__), get_type_hints(kind)
+    for name in signature(kind).parameters:
+        words = get_args(hints[name]) if get_origin(hints[name]) is Literal else ()
+        if name not in fields:
+            of_name = FIELDS.get(name, st.just(getattr(usual, name)))
+            fields[name] = st.sampled_from(words) if words else of_name
+    return st.builds(kind, **fields)
+
+
+def each(kind):
+    """Return the encodings of each class of a kind, by name."""
+    return {name: drawn(one) for name, one in ENCODINGS.items() if issubclass(one, kind)}
+
+
+ADDITIVE = each(Additive) | {
+    "Normalized": drawn(Normalized, length=st.integers(1, FAR)),
     "Binary": binaries(),
     "Sine": sines(),
     "Sinusoidal": sinusoids(),
@@ -127,9 +160,9 @@ ADDITIVE = {
     "GridSinusoidal": grid_sinusoids(),
     "FourierFeatures": fourier_features(),
     "RandomFourierFeatures": random_fourier_features(),
-    "Learned": st.builds(Learned, dim=DIMS, length=st.integers(1, FAR), std=FRACTIONS, offset=st.integers(0, 2)),
-    "LearnedSinusoidal": st.builds(
-        LearnedSinusoidal, dim=st.integers(2, 12), base=BASES, convention=st.sampled_from(CONVENTIONS), std=FRACTIONS
+    "Learned": drawn(Learned, length=st.integers(1, FAR), offset=st.integers(0, 2)),
+    "LearnedSinusoidal": drawn(
+        LearnedSinusoidal, dim=st.integers(2, 12), base=BASES, convention=st.sampled_from(CONVENTIONS)
     ),
 }
 SINUSOIDAL = {  # columns are pairs of sine and cosine
@@ -139,7 +172,7 @@ SINUSOIDAL = {  # columns are pairs of sine and cosine
     "Timestep": timesteps(),
     "RandomFourierFeatures": random_fourier_features(),
 }
-ROTARY = {
+ROTARY = each(RotaryEncoding) | {
     "Rotary": rotaries(),
     "Proportional": proportional(),
     "MultimodalRotary": multimodal(),
@@ -149,75 +182,11 @@ ROTARY = {
     "FoPE": fourier_rotaries(),
     "MixedRotary": mixed_rotaries(),
 }
-SCORING = {
-    "Alibi": st.builds(
-        Alibi,
-        num_heads=HEADS,
-        slopes=st.sampled_from(["press", "geometric"]),
-        max_bias=st.floats(1, 16),
-        sides=SIDES,
-    ),
+SCORING = each(Scoring) | {
     "T5Bias": t5_biases(),
-    "Kerple": st.builds(Kerple, num_heads=HEADS, variant=st.sampled_from(["logarithmic", "power"]), sides=SIDES),
-    "Fire": st.builds(
-        Fire, num_heads=HEADS, hidden=st.integers(1, 8), rate=st.floats(0.01, 1), threshold=st.floats(1, 9)
-    ),
-    "Sandwich": st.builds(
-        Sandwich, num_heads=HEADS, max_distance=st.integers(1, 40), dim=WIDTHS, base=st.floats(2, 1e5)
-    ),
-    "SwinBias": st.builds(SwinBias, num_heads=HEADS, window=WINDOWS, prefix_tokens=st.integers(0, 1), std=FRACTIONS),
-    "ShawBias": st.builds(
-        ShawBias,
-        num_heads=HEADS,
-        head_dim=WIDTHS,
-        max_distance=st.integers(1, 6),
-        applies_to=st.sampled_from(["both", "keys"]),
-        std=FRACTIONS,
-    ),
-    "TransformerXLBias": st.builds(
-        TransformerXLBias,
-        num_heads=HEADS,
-        head_dim=WIDTHS,
-        max_distance=st.integers(1, 6),
-        dim=st.none() | WIDTHS,
-        std=FRACTIONS,
-    ),
-    "ForgettingBias": st.builds(
-        ForgettingBias, num_heads=HEADS, head_dim=WIDTHS, gate_bias=st.floats(-4, 4), std=FRACTIONS
-    ),
-    "SwinV2Bias": st.builds(SwinV2Bias, num_heads=HEADS, window=WINDOWS, hidden=st.integers(1, 5), std=FRACTIONS),
-    "DynamicPositionBias": st.builds(
-        DynamicPositionBias,
-        num_heads=HEADS,
-        hidden=st.integers(1, 5),
-        depth=st.integers(1, 3),
-        log_distance=st.just(True),
-    ),
-    "DecomposedBias": st.builds(
-        DecomposedBias,
-        num_heads=HEADS,
-        head_dim=WIDTHS,
-        window=WINDOWS,
-        prefix_tokens=st.integers(0, 1),
-        std=FRACTIONS,
-    ),
-    "DebertaBias": st.builds(
-        DebertaBias,
-        num_heads=HEADS,
-        head_dim=WIDTHS,
-        max_distance=st.integers(4, 9),
-        num_buckets=st.sampled_from([None, 4]),
-        terms=st.sampled_from(["both", "c2p", "p2c"]),
-        std=FRACTIONS,
-    ),
-    "RelativeLogits": st.builds(
-        RelativeLogits,
-        num_heads=HEADS,
-        head_dim=WIDTHS,
-        max_distance=st.integers(1, 6),
-        num_curves=st.integers(1, 3),
-        std=FRACTIONS,
-    ),
-    "Cope": st.builds(Cope, num_heads=HEADS, head_dim=WIDTHS, max_position=st.integers(1, 9)),
+    "Sandwich": drawn(Sandwich, max_distance=st.integers(1, 40), dim=WIDTHS, base=st.floats(2, 1e5)),
+    "TransformerXLBias": drawn(TransformerXLBias, dim=st.none() | WIDTHS),
+    "DynamicPositionBias": drawn(DynamicPositionBias, log_distance=st.just(True)),
+    "DebertaBias": drawn(DebertaBias, max_distance=st.integers(4, 9), num_buckets=st.sampled_from([None, 4])),
 }
 IN_ATTENTION = ROTARY | SCORING

@@ -9,37 +9,12 @@ from hypothesis import strategies as st
 
 from posenc_core import attend, from_cu_seqlens, from_mask
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import (
-    Alibi,
-    AxialRotary,
-    Cope,
-    DebertaBias,
-    DecomposedBias,
-    DynamicPositionBias,
-    Fire,
-    ForgettingBias,
-    Kerple,
-    LearnedRotary,
-    MixedRotary,
-    MultimodalRotary,
-    Placed,
-    RelativeLogits,
-    Rotary,
-    RotaryEncoding,
-    Sandwich,
-    Scoring,
-    ShawBias,
-    SwinBias,
-    SwinV2Bias,
-    T5Bias,
-    TransformerXLBias,
-    XPos,
-)
+from posenc_core.encodings import Placed, RotaryEncoding, Scoring
+from posenc_core.encodings.examples import example, examples
 
-from ...catalogue import ENCODINGS
 from .numbers import DISTANCES, RNGS
 from .random_attention import causal_mask, close, tokens, weights_of
-from .strategies import IN_ATTENTION
+from .strategies import IN_ATTENTION, SCORING
 
 LENGTHS = st.integers(2, 9)
 
@@ -119,7 +94,12 @@ def test_masked_tokens_do_not_change_results(kind, data, rng, length):
     close(after[:, :, : hidden.start], before[:, :, : hidden.start], encoding)
 
 
-@pytest.mark.parametrize("kind", sorted(IN_ATTENTION.keys() - {"Cope", "ForgettingBias"}))  # which count by index
+def needs_all_keys(name):
+    """Return whether an encoding counts keys by their index."""
+    return name in SCORING and example(name).needs_all_keys
+
+
+@pytest.mark.parametrize("kind", [name for name in IN_ATTENTION if not needs_all_keys(name)])
 @few
 @given(st.data(), RNGS, LENGTHS)
 def test_tokens_may_be_permuted_with_their_positions(kind, data, rng, length):
@@ -137,7 +117,7 @@ def test_tokens_may_be_permuted_with_their_positions(kind, data, rng, length):
 @given(st.data(), RNGS, st.integers(1, 6), st.integers(1, 6))
 def test_ranges_and_arrays_of_the_same_positions_give_equal_results(kind, data, rng, queries, keys):
     encoding = data.draw(IN_ATTENTION[kind])
-    start = data.draw(st.integers(0 if isinstance(encoding, IN_WINDOW) else -20, 20))
+    start = data.draw(st.integers(0 if hasattr(encoding, "window") else -20, 20))
     (q, k, v), weights = tokens(rng, encoding, queries, keys), weights_of(encoding, rng)
     ranges = range(start, start + queries), range(keys)
     arrays = map(np.array, ranges)
@@ -151,29 +131,7 @@ def test_attention_without_positions_is_permutation_equivariant(rng, length):
     close(attend(x[order], x[order], x[order]), attend(x, x, x)[order])
 
 
-ORDERED = [
-    Rotary(head_dim=4, layout="half"),
-    MultimodalRotary(head_dim=6, layout="interleaved", sections=(1, 1, 1)),
-    AxialRotary(head_dim=4, layout="half", axes_dims=(2, 2)),
-    XPos(head_dim=2, layout="half"),
-    LearnedRotary(head_dim=4, layout="half"),
-    MixedRotary(head_dim=4, layout="half", num_heads=2),
-    Alibi(num_heads=3),
-    T5Bias(num_heads=2, num_buckets=8, max_distance=16),
-    Kerple(num_heads=2),
-    Fire(num_heads=2),
-    Sandwich(num_heads=2, max_distance=9, dim=4, base=4),
-    SwinBias(num_heads=2, window=(3, 3)),
-    ShawBias(num_heads=2, head_dim=4, max_distance=2),
-    TransformerXLBias(num_heads=2, head_dim=4, max_distance=8),
-    Cope(num_heads=2, head_dim=4, max_position=3),
-    ForgettingBias(num_heads=2, head_dim=4),
-    SwinV2Bias(num_heads=2, window=(3, 3), hidden=4, std=1),
-    DynamicPositionBias(num_heads=2, hidden=4),
-    DecomposedBias(num_heads=2, head_dim=4, window=(3, 3)),
-    DebertaBias(num_heads=2, head_dim=4, max_distance=3),
-    RelativeLogits(num_heads=2, head_dim=4, max_distance=3, num_curves=2),
-]
+ORDERED = [*examples(RotaryEncoding, head_dim=4), *examples(Scoring, head_dim=4, window=(3, 3), std=1)]
 
 
 @pytest.mark.parametrize("encoding", ORDERED, ids=str)
@@ -195,11 +153,13 @@ def test_heads_of_a_group_share_their_keys(rng, shared, groups, length):
     close(attend(q, k, v), attend(q, *repeated))
 
 
-IN_WINDOW = (DecomposedBias, SwinBias, SwinV2Bias)
-RELATIVE = (
-    "Alibi", "T5Bias", "Kerple", "Sandwich", "ShawBias", "TransformerXLBias",
-    "ForgettingBias", "DynamicPositionBias", "DebertaBias", "RelativeLogits",
-)  # fmt: skip
+# those that look at content say nothing of it; of these, a window and a count of keys are not relative
+NOT_RELATIVE = ("Cope", "DecomposedBias")
+RELATIVE = [
+    name
+    for name in SCORING
+    if name not in NOT_RELATIVE and getattr(example(name), "is_relative", example(name).uses_content)
+]
 
 
 @pytest.mark.parametrize("kind", RELATIVE)
@@ -242,8 +202,3 @@ def test_contextual_positions_count_back_from_the_query(encoding, rng, length, d
     others = np.concatenate([scores[..., :before] + 3, scores[..., before:]], axis=-1)
     here, there = (encoding.scores(weights, every, every, AttentionInputs(q, k, seen)) for seen in (scores, others))
     close(here[..., before:], there[..., before:])
-
-
-def test_every_encoding_in_attention_is_tested():
-    inside = {name for name, kind in ENCODINGS.items() if issubclass(kind, RotaryEncoding | Scoring)}
-    assert inside == IN_ATTENTION.keys() - {"Proportional"}

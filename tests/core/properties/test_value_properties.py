@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from posenc_core import (
     DualChunk,
     LeakyReRoPE,
-    LearnedQueryScale,
-    PoPE,
     QueryScale,
     ReRoPE,
     SelfExtend,
@@ -21,17 +19,8 @@ from posenc_core.encodings.notation import parse
 
 from ...catalogue import VALUES
 from .rotary_strategies import FLOAT32, SCALINGS
-from .strategies import ADDITIVE, IN_ATTENTION
+from .strategies import ADDITIVE, IN_ATTENTION, drawn, each
 
-QUERY_SCALES = st.builds(
-    QueryScale,
-    length=st.integers(2, 2**20),
-    scale=st.floats(2.0**-10, 0.5),
-    growth=st.sampled_from(["steps", "log", "power"]),
-    start=st.sampled_from([0, 1]),
-)
-FACTORS = {"QueryScale": QUERY_SCALES, "LearnedQueryScale": st.builds(LearnedQueryScale, num_heads=st.integers(1, 64))}
-POLAR = {"PoPE": st.builds(PoPE, head_dim=st.integers(1, 64), num_heads=st.integers(1, 64))}
 COUNTS = st.integers(1, 2**20)
 REMAPPED = {
     "SelfExtend": st.builds(SelfExtend, rotary=FLOAT32, window=COUNTS, group_size=COUNTS),
@@ -39,7 +28,9 @@ REMAPPED = {
     "LeakyReRoPE": st.builds(LeakyReRoPE, rotary=FLOAT32, window=COUNTS, factor=st.floats(1, 2**10)),
     "DualChunk": st.builds(DualChunk, rotary=FLOAT32, chunk_size=COUNTS.map(lambda n: n + 2**20), local_size=COUNTS),
 }
-KINDS = ADDITIVE | IN_ATTENTION | SCALINGS | REMAPPED | POLAR | {"Rotary of float32": FLOAT32} | FACTORS
+FACTORS = drawn(QueryScale, length=st.integers(2, 2**20), scale=st.floats(2.0**-10, 0.5), start=st.sampled_from([0, 1]))
+KINDS = each(Encoding) | ADDITIVE | IN_ATTENTION | SCALINGS | REMAPPED | {"QueryScale": FACTORS}
+KINDS["Rotary of float32"] = FLOAT32
 
 
 @pytest.mark.parametrize("kind", KINDS)
