@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
-from ..encodings import Additive, Alibi, Encoding, LearnedQueryScale, QueryEncoding, QueryScale, Sandwich
+from ..encodings import Additive, Encoding, LearnedQueryScale, PositionScoring, QueryEncoding, QueryScale
 from ..encodings.remapping import RemappedRotary
 from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
@@ -60,8 +60,7 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
 
     Args:
         encoding: an additive encoding with a fixed table, a rotary encoding or `PoPE` (what is learned, as `cos_sin`
-            has it), `SelfExtend`, `ReRoPE`, `LeakyReRoPE`, `DualChunk`, `QueryScale`, `LearnedQueryScale`, `Alibi` or
-            `Sandwich`.
+            has it), one of remapped positions, a factor of queries, or a bias by position that learns nothing.
         length: number of positions, at most as many as the encoding has. For an encoding of several axes: about as many
             cells of a square or cube, row by row. Coordinates of Fourier features, and those in turns, go from -1 to 1.
     Returns:
@@ -83,7 +82,7 @@ def plot(encoding: Encoding, *, length: int = 60) -> Figure:
         draw(figure.subplots(1, 2), encoding, length)
         return figure
     panels = figure.subplots(2, 2).ravel()
-    if isinstance(encoding, Alibi | Sandwich):
+    if isinstance(encoding, PositionScoring) and not encoding.parameters():
         _plot_bias(panels, encoding, length)
     else:
         _plot_table(panels, rows(encoding, length))
@@ -193,7 +192,7 @@ def _plot_square(axes: Axes, table: npt.NDArray[np.float32]) -> None:
     axes.set_title(f"dot product with row {middle}, in the middle")
 
 
-def _plot_bias(panels: Any, encoding: Alibi | Sandwich, length: int) -> None:
+def _plot_bias(panels: Any, encoding: PositionScoring, length: int) -> None:
     heat, curves, slopes, middle = panels
     bias = encoding.bias(np.arange(length), np.arange(length))
     _heat_map(heat, bias[0], "key", "query")
@@ -203,9 +202,11 @@ def _plot_bias(panels: Any, encoding: Alibi | Sandwich, length: int) -> None:
         middle.plot(bias[head, length // 2], label=f"head {head}")
     curves.set(title="bias by distance", xlabel="distance", ylabel="bias")
     curves.legend(loc="lower left")
-    by_head = "slope" if isinstance(encoding, Alibi) else "factor"
-    slopes.semilogy(encoding.constants(length)[f"{by_head}s"], "o-")
-    slopes.set(title=f"{by_head}s", xlabel="head", ylabel=by_head)
+    for name, numbers in encoding.constants(length).items():  # ALiBi's slopes, Sandwich's factors
+        if numbers.shape == (encoding.num_heads,):
+            slopes.semilogy(numbers, "o-")
+            slopes.set(title=name, xlabel="head", ylabel=name.removesuffix("s"))
+    slopes.set_visible(slopes.has_data())
     middle.set(title=f"bias of query {length // 2}", xlabel="key", ylabel="bias")
 
 

@@ -151,7 +151,7 @@ def test_two_encodings_share_a_link():
 @pytest.mark.parametrize(
     ("encoding", "sentence"),
     [
-        (posenc_core.ShawBias(num_heads=2, head_dim=4, max_distance=8), "`encoding` must be one of Integer"),
+        (posenc_core.ShawBias(num_heads=2, head_dim=4, max_distance=8), "`encoding` must be one of Binary"),
         (Learned(dim=4096, length=8), "`dim` must be a whole number from 1 to 1536, got '4096'."),
         (Rotary(head_dim=4, layout="half", frequencies=[1.0, 0.5]), "`encoding` has a field without a control"),
     ],

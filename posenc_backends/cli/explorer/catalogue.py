@@ -1,86 +1,77 @@
-"""The encodings and scalings that the explorer offers, and the usual values of fields that follow from others."""
+"""The encodings and scalings that the explorer offers, and the first values of their fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from posenc_core.encodings import (
-    Alibi,
-    AxialRotary,
-    Binary,
-    DualChunk,
-    DynamicPositionBias,
-    Encoding,
-    Fire,
-    FoPE,
-    FourierFeatures,
-    GridSinusoidal,
-    Integer,
-    Kerple,
-    LeakyReRoPE,
-    Learned,
-    LearnedQueryScale,
-    LearnedRotary,
-    LearnedSinusoidal,
-    MixedRotary,
-    MultimodalRotary,
-    Normalized,
-    PoPE,
-    QueryScale,
-    RandomFourierFeatures,
-    ReRoPE,
-    Rotary,
-    Sandwich,
-    SelfExtend,
-    Sine,
-    Sinusoidal,
-    SwinBias,
-    SwinV2Bias,
-    T5Bias,
-    Timestep,
-    XPos,
-)
-from posenc_core.scaling import (
-    NTK,
-    AttentionFactor,
-    DynamicNTK,
-    Linear,
-    Llama3,
-    LongRoPE,
-    NTKAlpha,
-    Proportional,
-    Scaling,
-    YaRN,
-)
+from posenc_core import encodings, scaling
+from posenc_core.analysis.curves import plain_rope
+from posenc_core.encodings import Encoding, FourierFeatures, Rotary
+from posenc_core.encodings.examples import FIELDS, example
+from posenc_core.scaling import Scaling
 
-# Without subclasses of `ContentScoring`, which add to the scores what depends on queries and keys.
-GROUPS: dict[str, tuple[type[Encoding], ...]] = {
-    "added to embeddings": (
-        Integer, Normalized, Binary, Sine, Sinusoidal, Timestep, FourierFeatures, RandomFourierFeatures,
-    ),
-    "rotary": (Rotary, XPos),
-    "rotary, at remapped positions": (SelfExtend, ReRoPE, LeakyReRoPE, DualChunk),
-    "images and video": (GridSinusoidal, AxialRotary, MultimodalRotary),
-    "added to scores": (Alibi, Sandwich),
-    "factors of queries": (QueryScale, LearnedQueryScale),
-    "learned, with initial parameters": (
-        Learned, LearnedSinusoidal, LearnedRotary, FoPE, PoPE, MixedRotary, T5Bias, Kerple, Fire, DynamicPositionBias,
-        SwinBias, SwinV2Bias,
-    ),
+SIZES = {  # of the encodings that are drawn first
+    "dim": 64, "head_dim": 64, "num_heads": 8, "hidden": 32, "max_distance": 1024, "chunk_size": 48, "local_size": 16,
 }  # fmt: skip
-KINDS: dict[str, type[Encoding]] = {cls.__name__: cls for group in GROUPS.values() for cls in group}
+GROUPS = (
+    "added to embeddings", "rotary", "rotary, at remapped positions", "images, video and points", "added to scores",
+    "factors of queries", "learned, with initial parameters",
+)  # fmt: skip
+
+
+def first_of(name: str, **fields: Any) -> Encoding:
+    """Return the encoding of this name that is drawn first, with these fields."""
+    window = 32 if callable(FIELDS.get(name, {}).get("rotary")) else (7, 7)
+    return example(name, **SIZES | {"window": window} | fields)
+
+
+def group_of(encoding: Encoding) -> str:
+    """Return the group that an encoding is offered in."""
+    if encoding.layer_name == "QueryScaling":
+        return "factors of queries"
+    if getattr(encoding, "needs_attention", False):
+        return "rotary, at remapped positions"
+    if encoding.parameters():
+        return "learned, with initial parameters"
+    if is_image(encoding):
+        return "images, video and points"
+    groups = {"PositionalEncoding": "added to embeddings", "RotaryEmbedding": "rotary"}
+    return groups.get(encoding.layer_name, "added to scores")
+
+
+def is_image(encoding: Encoding) -> bool:
+    """Return whether an encoding is drawn for the cells of an image."""
+    return encoding.num_axes > 1 or isinstance(getattr(encoding, "window", None), tuple)
+
+
+def has_heads(encoding: Encoding) -> bool:
+    """Return whether the heads of an encoding differ, so that one is drawn."""
+    return encoding.layer_name == "AttentionBias" or getattr(encoding, "table_heads", None) is not None
+
+
+def drawn_rope(encoding: Encoding) -> Rotary | None:
+    """Return the RoPE with the frequencies of an encoding; None without one, or where positions are no integers."""
+    return None if isinstance(encoding, FourierFeatures) else plain_rope(encoding)
+
+
+# Without encodings that add to the scores what depends on queries and keys.
+_FIRST = [first_of(name) for name in encodings.NAMES if not getattr(getattr(encodings, name), "uses_content", False)]
+FIRST: dict[str, Encoding] = {
+    type(encoding).__name__: encoding
+    for encoding in sorted(_FIRST, key=lambda encoding: GROUPS.index(group_of(encoding)))
+}
+KINDS: dict[str, type[Encoding]] = {name: type(encoding) for name, encoding in FIRST.items()}
 SCALINGS: dict[str, type[Scaling]] = {
-    cls.__name__: cls
-    for cls in (Linear, NTK, NTKAlpha, DynamicNTK, YaRN, Llama3, LongRoPE, Proportional, AttentionFactor)
+    name: getattr(scaling, name) for name in scaling.__all__ if name != Scaling.__name__
 }
 
 
-def is_image(cls: type[Encoding], num_axes: int = 1) -> bool:
-    """Return whether an encoding is drawn for the cells of an image."""
-    return cls in (GridSinusoidal, AxialRotary, MixedRotary, MultimodalRotary, SwinBias, SwinV2Bias) or num_axes > 1
+def has_as_many_positions_as_its_length(name: str) -> bool:
+    """Return whether the field `length` of an encoding is the number of its positions."""
+    first = FIRST.get(name)
+    return first is not None and first.limit == getattr(first, "length", None)
 
 
 def initial_parameters(encoding: Encoding) -> dict[str, Any]:
@@ -92,11 +83,6 @@ def initial_parameters(encoding: Encoding) -> dict[str, Any]:
     }
 
 
-def usual(cls: type[Encoding], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of those fields that are empty and follow from others."""
-    return {name: make(fields) for name, make in USUAL.get(cls, {}).items() if fields[name] is None}
-
-
 def divisors(given: tuple[float, ...], pairs: int) -> tuple[float, ...]:
     """Return a divisor for each frequency; one or two numbers stand for the first and the last, in equal ratios.
 
@@ -106,27 +92,3 @@ def divisors(given: tuple[float, ...], pairs: int) -> tuple[float, ...]:
     if len(given) > 2 or len(given) == pairs:
         return given
     return tuple(np.geomspace(given[0], given[-1], pairs).tolist())
-
-
-def _equal_shares(fields: Mapping[str, Any]) -> tuple[int, ...]:
-    half = 2 * (fields["head_dim"] // 4)
-    return fields["head_dim"] - half, half  # both even, so that each even width makes an encoding
-
-
-def _sections(fields: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return sections in the proportions of Qwen2-VL, Qwen3-VL and Ernie 4.5 VL."""
-    pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
-    arrangement = fields["arrangement"]
-    axis = pairs * {"chunked": 24, "interleaved": 20, "ernie": 22}[arrangement] // 64
-    time = pairs - 2 * axis
-    return (axis, axis, time) if arrangement == "ernie" else (time, axis, axis)
-
-
-USUAL: dict[type[Encoding], dict[str, Callable[[Mapping[str, Any]], Any]]] = {
-    AxialRotary: {"axes_dims": _equal_shares},
-    FoPE: {"num_terms": lambda fields: None if fields["length"] else max(fields["head_dim"] // 4, 1)},
-    MixedRotary: {"rotary_dim": lambda fields: fields["head_dim"] - fields["head_dim"] % (2 * fields["num_axes"])},
-    MultimodalRotary: {"sections": _sections},
-    QueryScale: {"scale": lambda fields: None if fields["growth"] == "log" else 0.1},
-    GridSinusoidal: {"num_axes": lambda fields: 3 if fields["convention"] == "diffusers" else 2},
-}

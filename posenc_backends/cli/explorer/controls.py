@@ -7,32 +7,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import Parameter, signature
-from types import MappingProxyType
+from types import MappingProxyType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from posenc_core._values import Value
-from posenc_core.encodings import (
-    Binary,
-    Encoding,
-    FoPE,
-    FourierFeatures,
-    Learned,
-    MixedRotary,
-    Normalized,
-    PoPE,
-    PositionScoring,
-    QueryEncoding,
-    QueryScale,
-    Rotary,
-    Sine,
-    Sinusoidal,
-    SwinBias,
-    SwinV2Bias,
-    Timestep,
-)
-from posenc_core.encodings.remapping import RemappedRotary
+from posenc_core.encodings import Encoding, Rotary
+from posenc_core.encodings.examples import FIELDS as USUAL
 
-from .catalogue import KINDS, SCALINGS, is_image
+from .catalogue import (
+    FIRST,
+    KINDS,
+    SCALINGS,
+    SIZES,
+    drawn_rope,
+    first_of,
+    has_as_many_positions_as_its_length,
+    has_heads,
+    is_image,
+)
 from .help import help_of
 
 NONE = "none"
@@ -163,81 +155,48 @@ _far = partial(Number, lowest=32, highest=2**20, step=None)
 _real = partial(Number, whole=False)
 _divisors = partial(Numbers, lowest=0.01, highest=10**6, counts=(1, 256), whole=False)
 NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyType({
-    "dim": partial(Number, lowest=1, highest=1536, default=64),
-    "head_dim": partial(_even, default=64),
+    "dim": partial(Number, lowest=1, highest=1536),
+    "head_dim": _even,
     "rotary_dim": _even,
-    "num_heads": partial(Number, lowest=1, highest=64, default=8),
+    "num_heads": partial(Number, lowest=1, highest=64),
     "base": partial(_real, lowest=2, highest=10**8, step=None),
     "scale_base": partial(_real, lowest=32, highest=4096, step=None),
     "center": partial(_real, lowest=0, highest=1024),
-    "max_bias": partial(_real, lowest=1, highest=16, step=0.5),
     "start": partial(Number, lowest=0, highest=255),
     "shift": partial(_real, lowest=0, highest=1, step=0.25),
-    "scale": partial(_real, lowest=0.001, highest=1000, step=None),
     "factor": partial(_real, lowest=1, highest=64, step=0.5, default=8),
     "alpha": partial(_real, lowest=1, highest=10000, step=None, default=1000),
     "original_max_position_embeddings": partial(_far, default=4096),
     "seq_len": partial(_far, default=32768),
-    "beta_fast": partial(_real, lowest=1, highest=64, step=0.5),
-    "beta_slow": partial(_real, lowest=0.5, highest=64, step=0.5),
-    "mscale": partial(_real, lowest=0, highest=2, step=0.1),
-    "mscale_all_dim": partial(_real, lowest=0, highest=2, step=0.1),
     "attention_factor": partial(_real, lowest=0.25, highest=4, step=0.05, default=1.25),
     "low_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=1),
     "high_freq_factor": partial(_real, lowest=0.5, highest=64, step=0.5, default=4),
     "partial_rotary_factor": partial(_real, lowest=0.05, highest=1, step=0.05),
     "short_factor": partial(_divisors, default=(1.0,)),
     "long_factor": partial(_divisors, default=(1.0, 32.0)),
-    "short_mscale": partial(_real, lowest=0.25, highest=4, step=0.05),
-    "long_mscale": partial(_real, lowest=0.25, highest=4, step=0.05),
-    "num_axes": partial(Number, lowest=1, highest=3, default=1),
-    "seed": partial(Number, lowest=0, highest=1000, default=0),
+    "num_axes": partial(Number, lowest=1, highest=3),
     "axes_dims": partial(Numbers, lowest=2, highest=512, counts=(1, 3), optional=True),
     "sections": partial(Numbers, lowest=0, highest=256, counts=(3, 3), optional=True),
-    "window": partial(Numbers, lowest=1, highest=16, counts=(2, 2), default=(7, 7)),
+    "window": partial(Numbers, lowest=1, highest=16, counts=(2, 2)),
     "prefix_tokens": partial(Number, lowest=0, highest=1),
     "std": partial(_real, lowest=0, highest=2, step=0.01),
-    "offset": partial(Number, lowest=0, highest=16),
     "num_buckets": partial(Number, lowest=2, highest=128, step=2),
-    "max_distance": partial(Number, lowest=2, highest=4096, step=None),
-    "hidden": partial(Number, lowest=1, highest=512, default=32),
-    "depth": partial(Number, lowest=1, highest=8),
     "trained_window": partial(Numbers, lowest=1, highest=16, counts=(2, 2), optional=True),
-    "group_size": partial(Number, lowest=1, highest=4096, step=None, default=4),
-    "chunk_size": partial(Number, lowest=2, highest=2**20, step=None, default=48),
-    "local_size": partial(Number, lowest=1, highest=2**20, step=None, default=16),
     "trained_length": partial(_far, default=8192),
-    "rate": partial(_real, lowest=0.01, highest=10, step=None),
-    "num_terms": partial(Number, lowest=1, highest=256),
     "floor_sine": partial(Number, lowest=0, highest=1),
-    "threshold": partial(_real, lowest=1, highest=4096, step=None),
 })  # fmt: skip
-WINDOW = partial(Number, name="window", lowest=1, highest=2**20, step=None, default=32)  # of a remapping
-DEFAULTS = {
+WITHOUT = ("frequencies", "max_len", "rotary")  # arrays, and what changes no number
+WINDOW = partial(Number, name="window", lowest=1, highest=2**20, step=None)  # of a remapping
+DEFAULTS = {  # other than those of the class
     ("Binary", "dim"): 8,
-    ("Rotary", "layout"): "half",
-    ("XPos", "layout"): "half",
-    ("Proportional", "factor"): 8,
-    ("Proportional", "partial_rotary_factor"): 0.5,
-    ("YaRN", "attention_factor"): None,
-    ("LongRoPE", "attention_factor"): None,
-    ("LongRoPE", "factor"): 8,
-    ("LearnedRotary", "layout"): "half",
+    ("FoPE", "std"): 0.1,
+    ("FourierFeatures", "dim"): 20,
     ("LearnedRotary", "std"): 0.1,
     ("LearnedSinusoidal", "std"): 0.1,
-    ("FoPE", "layout"): "half",
-    ("FoPE", "std"): 0.1,
-    ("MixedRotary", "layout"): "interleaved",
-    ("AxialRotary", "layout"): "half",
-    ("LeakyReRoPE", "factor"): 4,
-    ("MultimodalRotary", "layout"): "half",
-    ("MultimodalRotary", "sections"): None,
-    ("GridSinusoidal", "num_axes"): None,
-    ("FourierFeatures", "dim"): 20,
-    ("RandomFourierFeatures", "scale"): 1,
+    ("LongRoPE", "factor"): 8,
+    ("Proportional", "factor"): 8,
+    ("Proportional", "partial_rotary_factor"): 0.5,
     ("RandomFourierFeatures", "num_axes"): 2,
-    ("Sandwich", "dim"): 128,
-    ("Sandwich", "max_distance"): 1024,
 }
 LENGTH = Number(name="length", lowest=2, highest=1024, default=128, help="the number of positions that are drawn")
 PAIR = Number(name="pair", lowest=0, highest=255, default=4, help="the pair of channels that is marked and rotated")
@@ -248,9 +207,6 @@ CELL = Number(
     name="cell", lowest=0, highest=575, default=78, help="the patch that others are compared with, counted row by row"
 )
 VIEWS = {control.name: control for control in (LENGTH, SIDE, PAIR, HEAD, CELL, POSITION)}
-
-
-DRAWN = (Normalized, Learned)  # their length is the number of positions that are drawn
 
 
 def kind_control(prefix: str = "") -> Words:
@@ -264,39 +220,54 @@ def kind_control(prefix: str = "") -> Words:
 def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
     """Yield a control for each field of an encoding or a scaling that is a number or a word."""
     hints = get_type_hints(cls)
-    if issubclass(cls, RemappedRotary):
+    if is_remapped(cls):
         yield from (control for control in fields_of(Rotary, prefix) if control.name.removeprefix(prefix) in OF_ROTARY)
+    has_length = not has_as_many_positions_as_its_length(cls.__name__)
     for name, field in signature(cls).parameters.items():
-        if cls in DRAWN and name == LENGTH.name:
+        if name == LENGTH.name and not has_length:
             continue  # it is the number of positions that are drawn
-        is_trained_length = cls in (QueryScale, FoPE) and name == LENGTH.name
-        control = _control("trained_length" if is_trained_length else name, hints.get(name))
+        default = _default(cls, name, field)
+        control = _control("trained_length" if name == LENGTH.name else name, hints.get(name), default)
         if control is None:
             continue
-        default = DEFAULTS.get(
-            (cls.__name__, name), control.default if field.default is Parameter.empty else field.default
-        )
-        default = control.default if default is None and name == "seq_len" else default
+        default = control.default if default is ... or (default is None and name == "seq_len") else default
         line = help_of(cls, name, whole=isinstance(control, Words))
         control = replace(_with_default(control, default), name=prefix + control.name, help=line)
-        few = (cls in (Binary, FourierFeatures) and name == "dim") or name == "window"  # others have more, or two sizes
+        few = (name == "dim" and default != SIZES["dim"]) or name == "window"  # others have more, or two sizes
         yield replace(control, carried=control.default is not None and not few)
 
 
-def views_of(cls: type[Encoding], num_axes: int = 1) -> tuple[Number, ...]:
+def is_remapped(cls: type[Value]) -> bool:
+    """Return whether an encoding rotates as another one, at remapped positions."""
+    return bool(getattr(cls, "needs_attention", False))
+
+
+def _default(cls: type[Value], name: str, field: Parameter) -> Any:
+    """Return the first value of a field; None where it follows from others, `...` where a scaling must be given it."""
+    if (cls.__name__, name) in DEFAULTS:
+        return DEFAULTS[cls.__name__, name]
+    if callable(USUAL.get(cls.__name__, {}).get(name)):
+        return None
+    if isinstance(field.default, int | float | str | tuple | None):
+        return field.default
+    return getattr(FIRST[cls.__name__], name) if cls.__name__ in FIRST and name not in WITHOUT else ...
+
+
+def views_of(cls: type[Encoding], num_axes: int | None = None) -> tuple[Number, ...]:
     """Return the controls of the pictures of an encoding with so many axes."""
-    size = SIDE if is_image(cls, num_axes) else LENGTH
-    size = HEAD if cls in (SwinBias, SwinV2Bias) else size
-    more = [CELL] if is_image(cls, num_axes) else []
-    if issubclass(cls, QueryEncoding):
+    encoding = FIRST[cls.__name__] if num_axes is None else first_of(cls.__name__, num_axes=num_axes)
+    if encoding.layer_name == "QueryScaling":
         return ()
-    if issubclass(cls, PositionScoring | MixedRotary):
-        return tuple(dict.fromkeys([size, HEAD, *more]))
-    if cls is FoPE:
-        return size, PAIR, HEAD, POSITION
-    if issubclass(cls, Rotary | PoPE):
-        return size, PAIR, *more, POSITION
-    return (size, PAIR, POSITION) if issubclass(cls, Sine | Sinusoidal | Timestep) else (size, *more)
+    image, window = is_image(encoding), isinstance(getattr(encoding, "window", None), tuple)
+    asked = {
+        LENGTH: not image,
+        SIDE: image and not window,
+        PAIR: drawn_rope(encoding) is not None,
+        HEAD: has_heads(encoding),
+        CELL: image,
+        POSITION: drawn_rope(encoding) is not None,
+    }
+    return tuple(control for control, wanted in asked.items() if wanted)
 
 
 def number_of(name: str) -> Number:
@@ -306,27 +277,32 @@ def number_of(name: str) -> Number:
         ValueError: if there is none.
     """
     plain = name.removeprefix(WITH).removeprefix(INNER)
-    if plain == "window":  # lists of two have no slider
-        return WINDOW(name=name)
-    control = VIEWS.get(name) or (NUMBERS[plain](name=name) if plain in NUMBERS else None)
-    if not isinstance(control, Number):
-        raise ValueError(f"`name` must be that of a number, got {name!r}.")  # noqa: TRY004 - the name is wrong
-    return control
+    kinds = (*SCALINGS.values(), *KINDS.values()) if INNER in name else KINDS.values()
+    controls = [VIEWS[name]] if name in VIEWS else (each for kind in kinds for each in fields_of(kind))
+    found = next((each for each in controls if each.name == plain and isinstance(each, Number)), None)
+    if found is None:
+        raise ValueError(f"`name` must be that of a number, got {name!r}.")
+    return replace(found, name=name)
 
 
-def _control(name: str, hint: Any) -> Control | None:
-    words = tuple(_literals(hint))
+def _control(name: str, hint: Any, default: Any) -> Control | None:
+    types = {get_origin(part) or part for part in (get_args(hint) if isinstance(hint, UnionType) else (hint,))}
+    words = (NONE, *SCALINGS) if name == "scaling" else ("yes", "no") if bool in types else tuple(_literals(hint))
     if words:
         return Words(name=name, words=words, default=words[0])
-    if hint is bool:
-        return Words(name=name, words=("yes", "no"))
-    if name == "scaling":
-        return Words(name=name, words=(NONE, *SCALINGS))
-    if name == "window" and hint is int:
+    if name == "window" and int in types:
         return WINDOW()
-    if name not in NUMBERS:
-        return None
-    return NUMBERS[name](name=name)
+    if name in NUMBERS:
+        return NUMBERS[name](name=name)
+    return None if name in WITHOUT else _control_of_type(name, types, default)
+
+
+def _control_of_type(name: str, types: set[Any], default: Any) -> Control | None:
+    if tuple in types:
+        return Numbers(name=name, lowest=0, highest=4096, counts=(1, 256), whole=False, optional=default is None)
+    if int in types:
+        return Number(name=name, lowest=0 if default == 0 else 1, highest=4096, step=1 if default == 0 else None)
+    return Number(name=name, lowest=0.001, highest=10**4, step=None, whole=False) if float in types else None
 
 
 def _literals(hint: Any) -> Iterator[str]:

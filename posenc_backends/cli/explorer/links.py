@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl, urlencode
 
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
-from posenc_core.encodings.remapping import RemappedRotary
+from posenc_core.encodings.examples import example
+from posenc_core.scaling import Scaling
 
-from .catalogue import KINDS, SCALINGS, divisors, usual
+from .catalogue import KINDS, SCALINGS, divisors, has_as_many_positions_as_its_length
 from .controls import (
-    DRAWN,
     FIELDS,
     INNER,
     LENGTH,
@@ -23,6 +23,7 @@ from .controls import (
     WITH,
     Control,
     fields_of,
+    is_remapped,
     kind_control,
     views_of,
 )
@@ -112,8 +113,7 @@ def controls_of(texts: Mapping[str, str]) -> tuple[Control, ...]:
             values = {field.name: _value(field, texts, []) for field in fields}
             scaling = SCALINGS.get(values.get(prefix + "scaling") or NONE)
             controls += [*fields, *(fields_of(scaling, prefix + INNER) if scaling else ())]
-            num_axes = values.get(prefix + "num_axes")
-            views |= set(views_of(cls, 1 if num_axes is None else num_axes))
+            views |= set(views_of(cls, values.get(prefix + "num_axes")))
     return *controls, *(control for control in VIEWS.values() if control in views)
 
 
@@ -156,7 +156,6 @@ def views_in(values: Mapping[str, Any]) -> tuple[View, ...]:
 def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
     cls = KINDS[values[prefix + "encoding"]]
     fields = _fields(cls, values, prefix)
-    fields |= usual(cls, fields)
     scaling = SCALINGS.get(fields.get("scaling", NONE))
     if "scaling" in fields:
         fields["scaling"] = None
@@ -164,12 +163,10 @@ def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
         inner = _fields(scaling, values, prefix + INNER)
         pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
         lists = {name: divisors(value, pairs) for name, value in inner.items() if isinstance(value, tuple)}
-        fields["scaling"] = {"kind": scaling.__name__} | inner | lists
-    if cls in DRAWN:
+        fields["scaling"] = Scaling.from_dict({"kind": scaling.__name__} | inner | lists)
+    if has_as_many_positions_as_its_length(cls.__name__):
         fields[LENGTH.name] = values[LENGTH.name]
-    if issubclass(cls, RemappedRotary):
-        fields["rotary"] = {"kind": "Rotary"} | {name: fields.pop(name) for name in OF_ROTARY}
-    return Encoding.from_dict({"kind": cls.__name__} | fields)
+    return example(cls.__name__, **{name: value for name, value in fields.items() if value is not None})
 
 
 def _fields(cls: type[Value], values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -189,15 +186,15 @@ def _values_of(value: Value) -> dict[str, Any]:
     """Return the values of the controls that make an encoding or a scaling; those of its scaling are left out."""
     values: dict[str, Any] = {}
     for control in fields_of(type(value)):
-        owner = value.rotary if isinstance(value, RemappedRotary) and control.name in OF_ROTARY else value
+        owner = vars(value)["rotary"] if is_remapped(type(value)) and control.name in OF_ROTARY else value
         field = getattr(owner, FIELDS.get(control.name, control.name))
         if control.name == "scaling":
             field = NONE if field is None else type(field).__name__
         elif control.name == "seq_len" and field is None:
             field = vars(value)["original_max_position_embeddings"]
         values[control.name] = {True: "yes", False: "no"}[field] if isinstance(field, bool) else field
-    if isinstance(value, DRAWN):
-        values[LENGTH.name] = value.length
+    if has_as_many_positions_as_its_length(type(value).__name__):
+        values[LENGTH.name] = vars(value)[LENGTH.name]
     return values
 
 

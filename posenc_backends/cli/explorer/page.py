@@ -10,7 +10,7 @@ from dash import dcc, html
 
 from posenc_core import __version__
 
-from .catalogue import GROUPS
+from .catalogue import FIRST, GROUPS, group_of
 from .controls import INNER, NONE, POSITION, VIEWS, WITH, Control, Number, Numbers, Words
 from .figures import PICTURES
 from .links import text_of
@@ -123,9 +123,9 @@ def _options(control: Words) -> list[Any]:
     if control.name.removeprefix(WITH) != "encoding":
         return list(control.words)
     options: list[Any] = [NONE] if NONE in control.words else []
-    for group, kinds in GROUPS.items():
+    for group in GROUPS:
         options.append({"label": group, "value": group, "disabled": True})
-        options += [kind.__name__ for kind in kinds]
+        options += [name for name, encoding in FIRST.items() if group_of(encoding) == group]
     return options
 
 

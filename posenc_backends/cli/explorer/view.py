@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core import grid, normalized_grid
-from posenc_core.analysis.curves import plain_rope
 from posenc_core.encodings import (
     Additive,
     AxialRotary,
@@ -24,11 +23,10 @@ from posenc_core.encodings import (
     RandomFourierFeatures,
     Rotary,
     RotaryEncoding,
-    SwinBias,
 )
 from posenc_core.encodings.remapping import RemappedRotary
 
-from .catalogue import initial_parameters, is_image
+from .catalogue import drawn_rope, has_heads, initial_parameters, is_image
 
 MOST_IN_MAP = 144  # rows and columns of a map of scores; more would only be slow
 
@@ -68,29 +66,28 @@ class View:
     @property
     def has_heads(self) -> bool:
         """Whether heads differ, so that one is drawn."""
-        of_heads = isinstance(self.encoding, RotaryEncoding) and self.encoding.table_heads is not None
-        return isinstance(self.encoding, PositionScoring) or of_heads
+        return has_heads(self.encoding)
 
     @property
     def rotary(self) -> Rotary | None:
         """The RoPE with its frequencies; None where it has none, or positions are not whole numbers."""
-        return None if isinstance(self.encoding, FourierFeatures) else plain_rope(self.encoding)
+        return drawn_rope(self.encoding)
 
     @property
     def num_axes(self) -> int:
         """The number of axes of its positions."""
-        return int(getattr(self.encoding, "num_axes", 1))
+        return self.encoding.num_axes
 
     @property
     def is_image(self) -> bool:
         """Whether the tokens are the patches of an image."""
-        return is_image(type(self.encoding), self.num_axes)
+        return is_image(self.encoding)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Height and width of the image; one row if the encoding has a single axis."""
-        if isinstance(self.encoding, SwinBias):
-            return self.encoding.window
+        if isinstance(window := getattr(self.encoding, "window", None), tuple):
+            return window
         return (self.side, self.side) if self.num_axes > 1 else (1, self.side)
 
     def positions(self) -> npt.NDArray[Any]:
