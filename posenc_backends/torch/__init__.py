@@ -11,9 +11,6 @@ from .huggingface.rotation import apply_rotary_transformers, rotary_kernel
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 from .rotation import kernel
 from .rotation.apply_rotary import apply_rotary
-from .rotation.on_import import import_after
-
-import_after("torch._dynamo", f"{__name__}.rotation.dynamo")  # loading the compiler takes a second
 
 __all__ = [
     "AttentionBias",

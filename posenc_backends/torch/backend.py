@@ -18,7 +18,7 @@ from posenc_core.layers import Backend
 
 from . import namespace, onnx
 from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
-from .rotation import gpu
+from .rotation import dynamo, gpu
 from .rotation.spec import RotationSpec, Rows
 
 register_namespace(Tensor, namespace)
@@ -82,9 +82,7 @@ class TorchBackend(Backend):
         """Return `function(*arguments)`; no compiler gets through the arithmetic of exact frequencies."""
         if not torch.compiler.is_compiling():
             return function(*arguments)
-        from . import marked
-
-        return marked.uncompiled(function, *arguments)
+        return dynamo.uncompiled(function, *arguments)
 
     def beside(self, rows: tuple[Any, ...], x: Any, /) -> tuple[Any, ...]:
         """Return rows that are replicated where the tokens are distributed."""

@@ -44,7 +44,8 @@ from torch.compiler import is_exporting
 from torch.utils.checkpoint import checkpoint
 
 from .distributed import PLAIN
-from .rotation.compiled import JoinWords, SplitWords, are_words_best, is_specialized  # noqa: F401
+from .rotation.compiled import is_specialized  # noqa: F401
+from .rotation.words import JoinWords, SplitWords, are_words_best
 
 
 def concat(arrays: Sequence[torch.Tensor], /, *, axis: int) -> torch.Tensor:

@@ -15,6 +15,7 @@ from posenc_core.rotation import Layout, rotate
 
 from ..backend import is_traced
 from ..rotation.apply_rotary import apply_rotary
+from ..rotation.dynamo import after_compiler
 
 Columns: TypeAlias = Literal["half", "interleaved", "pairs"]
 COLUMNS: tuple[Columns, ...] = ("half", "interleaved", "pairs")
@@ -123,11 +124,11 @@ class _RotaryPosEmb(nn.Module):
 
 
 def _form_of(layer: Any) -> Form | None:
-    if not torch.compiler.is_compiling():
-        return form_of(layer)
-    from .. import marked
+    """Return the form, found once while code is traced."""
+    return form_of(layer)
 
-    return marked.form_of(layer)
+
+after_compiler(lambda: torch.compiler.assume_constant_result(_form_of))
 
 
 @cache

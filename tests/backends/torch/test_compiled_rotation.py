@@ -6,7 +6,7 @@ import torch
 from torch.autograd import forward_ad
 
 from posenc_backends.torch import RotaryEmbedding
-from posenc_backends.torch.rotation import compiled, custom_op
+from posenc_backends.torch.rotation import compiled, custom_op, words
 from posenc_core import LearnedRotary, Rotary, rotate
 from posenc_core.rotation import pairing_of, rotate_pairs
 
@@ -36,10 +36,10 @@ def numbers(*shape, dtype=torch.float32, seed=0):
 @pytest.mark.parametrize("dtype", HALF)
 def test_every_number_of_half_precision_is_read_exactly(dtype):
     x = torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype).reshape(-1, 64)
-    first, second = compiled.SplitWords.apply(x)
+    first, second = words.SplitWords.apply(x)
     assert torch.equal(bits(first), bits(x[:, ::2].float()))
     assert torch.equal(bits(second), bits(x[:, 1::2].float()))
-    assert torch.equal(bits(compiled.JoinWords.apply(first, second, dtype)), bits(x))
+    assert torch.equal(bits(words.JoinWords.apply(first, second, dtype)), bits(x))
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -52,7 +52,7 @@ def test_numbers_are_rounded_once_to_nearest_even(dtype):
     for pairs in (some, midpoints):
         first, second = pairs.view(torch.float32)
         expected = torch.stack([first.to(dtype), second.to(dtype)], dim=-1).flatten(-2)
-        assert torch.equal(bits(compiled.JoinWords.apply(first, second, dtype)), bits(expected))
+        assert torch.equal(bits(words.JoinWords.apply(first, second, dtype)), bits(expected))
 
 
 @pytest.mark.parametrize("dtype", HALF)

@@ -38,6 +38,14 @@ def test_import_and_eager_calls_load_no_compiler():
 
 
 @pytest.mark.parametrize("first", ["torch._dynamo", "posenc_backends.torch"])
-def test_code_that_is_compiled_has_our_substitutes_whichever_is_imported_first(first):
-    modules = modules_after(f"import torch, {first}, torch._dynamo, posenc_backends.torch")
-    assert "posenc_backends.torch.rotation.dynamo" in modules
+def test_the_compiler_knows_our_marks_and_substitutes_whichever_is_imported_first(first):
+    code = f"""if True:
+        import torch, {first}, torch._dynamo, posenc_backends.torch
+        from posenc_backends.torch.rotation import compiled, dynamo
+        from posenc_core import rotate
+
+        assert compiled.is_transformed._dynamo_marked_constant
+        assert dynamo.uncompiled._torchdynamo_disable
+        from torch._dynamo.trace_rules import lookup
+        assert "Polyfilled" in lookup(rotate).__name__"""
+    assert "torch._dynamo" in modules_after(code)
