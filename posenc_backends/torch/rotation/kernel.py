@@ -11,8 +11,9 @@ from torch.compiler import is_compiling
 from posenc_backends._kernels import DTYPES, CpuKernel, Memory, library
 from posenc_core._array_api.checks import check_alike, write
 from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
-from posenc_core.rotation import Pairing, check_sizes, rotate_checked
+from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_reference
 
+from ..distributed import PLAIN
 from . import gpu, without_kernel
 from .compiled import is_eager, rotate_few_by_rows
 from .custom_op import rotate_large
@@ -21,7 +22,13 @@ CONTIGUOUS = torch.contiguous_format
 
 
 def _memory(x: Any) -> Memory | None:
-    at = without_kernel.address(x)
+    """Return where the numbers of a plain tensor lie in CPU memory; None for other tensors, and for empty ones."""
+    if type(x) not in PLAIN or not x.is_cpu or x.is_neg():
+        return None
+    try:  # `vmap` and derivatives wrap tensors in others, of the same class, that have no storage; nor have sparse ones
+        at = x.data_ptr()  # those of `functionalize` have 0
+    except RuntimeError:
+        return None
     return (at, (x.shape, x.stride())) if at else None
 
 
@@ -102,42 +109,40 @@ cpu: CpuKernel = CpuKernel(
 )
 
 
-def _rotate_by_operators(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
-    """Rotate where the library is missing; return None for what the formula does."""
-    at = without_kernel.address(cos), without_kernel.address(sin)
-    if not (without_kernel.address(x) and at[0] and at[1]):
+def _rotate_by_parts(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None) -> Any:
+    """Rotate many tokens where the library is missing; return None for what the formula does."""
+    if x.numel() <= without_kernel.PART or x.ndim < 2:
         return None
-    if (x.requires_grad or cos.requires_grad or sin.requires_grad) and torch.is_grad_enabled():
+    if not all(type(one) in PLAIN and one.is_cpu and one.dtype in cpu.dtypes for one in (x, cos, sin)):
+        return None
+    if _is_followed(x, cos, sin):
         return cpu.with_gradient(x, cos, sin, pairing, out)
+    check_sizes(x.shape, cos.shape, sin.shape, pairing)
     if out is not None:
         check_alike("out", out, x)
-    rotated = without_kernel.rotate(x, cos, sin, at, pairing)
-    return rotated if out is None or rotated is None else write("out", out, rotated)
+    rotated = without_kernel.rotate(x, cos, sin, pairing)
+    return rotated if out is None else write("out", out, rotated)
 
 
-def _rotate_rows_by_operators(
-    q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
-) -> Any:
-    """Rotate queries, or queries and keys, by rows of tables, where the library is missing."""
-    at = without_kernel.address(cos), without_kernel.address(sin)
-    if not (without_kernel.address(q) and (k is None or without_kernel.address(k)) and at[0] and at[1]):
+def _rotate_rows_by_parts(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
+    """Rotate by consecutive rows of tables where the library is missing; return None where `rotate` has to do it."""
+    tokens, (start, length) = (q,) if k is None else (q, k), rows
+    if not all(type(one) in PLAIN and one.is_cpu and one.dtype in cpu.in_float32 for one in (*tokens, cos, sin)):
         return None
-    tokens = (q,) if k is None else (q, k)
-    if not 0 <= rows[0] <= cos.shape[0] - rows[1]:
+    if not cos.dtype is sin.dtype is torch.float32 or not 0 <= start <= len(cos) - length:
         return None
-    if not _is_followed(*tokens, cos, sin):
-        return without_kernel.rotate_rows(tokens, cos, sin, at, rows, pairing)
-    fit = cos.dtype is sin.dtype is torch.float32 and q.dtype in cpu.in_float32 and tokens[-1].dtype in cpu.in_float32
-    if not fit or not cpu.is_differentiable(q, k, cos, sin):
+    if torch.is_grad_enabled() and any(one.requires_grad for one in (*tokens, cos, sin)):
         return None
-    return _RotateRowsFunction.apply(q, k, cos, sin, rows, pairing)
+    cos, sin, part = cos[start : start + length], sin[start : start + length], without_kernel.PART
+    rotated = [(without_kernel.rotate if x.numel() > part else rotate_reference)(x, cos, sin, pairing) for x in tokens]
+    return tuple(rotated)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Any:
     if x.is_cuda or gpu.IS_INTERPRETED:
         return gpu.rotate(x, cos, sin, pairing, out)
     if not is_compiling():
-        return (_rotate_by_operators if library.LIBRARY is None else cpu.rotate)(x, cos, sin, pairing, out)
+        return (_rotate_by_parts if library.LIBRARY is None else cpu.rotate)(x, cos, sin, pairing, out)
     if out is not None or not all(isinstance(each, Tensor) and each.is_floating_point() for each in (x, cos, sin)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
@@ -149,7 +154,7 @@ def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, i
         return None
     if is_compiling():
         return rotate_few_by_rows(q, k, cos, sin, rows, pairing)
-    return (_rotate_rows_by_operators if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
+    return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
 
 
 KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows)
