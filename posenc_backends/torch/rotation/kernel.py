@@ -132,7 +132,8 @@ def _rotate_rows_by_parts(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tup
     if not cos.dtype is sin.dtype is torch.float32 or not 0 <= start <= len(cos) - length:
         return None
     if torch.is_grad_enabled() and any(one.requires_grad for one in (*tokens, cos, sin)):
-        return None
+        is_differentiable = cpu.is_differentiable(q, k, cos, sin)
+        return _RotateRowsFunction.apply(q, k, cos, sin, rows, pairing) if is_differentiable else None
     cos, sin, part = cos[start : start + length], sin[start : start + length], without_kernel.PART
     rotated = [(without_kernel.rotate if x.numel() > part else rotate_reference)(x, cos, sin, pairing) for x in tokens]
     return tuple(rotated)
