@@ -269,9 +269,9 @@ def apply_tables(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Fl
 def _exact_tables(
     encoding: Encoding, positions: npt.NDArray[Any], dtype: type[np.floating[Any]] = np.float32
 ) -> tuple[Any, ...]:
-    if isinstance(encoding, XPos):
-        return tuple(encoding.rows(positions).values())
     if isinstance(encoding, RotaryEncoding):
+        if encoding.keys_differ:
+            return tuple(encoding.rows(positions).values())
         return encoding.cos_sin(positions, dtype=dtype)
     if isinstance(encoding, Additive):
         return (encoding.table(positions, dtype),)

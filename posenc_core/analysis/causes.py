@@ -77,7 +77,7 @@ def causes(
     check_type("layer_type", layer_type, str | None, "a string or None")
     check_type("is_same", is_same, Callable, "a function")
     ours, theirs = _fields(a, b), _fields(b, a)
-    if isinstance(a, AxialRotary) != isinstance(b, AxialRotary):
+    if ours.keys() != theirs.keys():
         return ()
     differing = [key for key in ours if ours[key] != theirs[key]]
     for size in range(1, len(differing) + 1):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import DualChunk, FoPE, Rotary
+from ..encodings import FoPE, Rotary
+from ..encodings.remapping import inner_rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, read, values_of
 from ..huggingface.facts.models import MODELS, model_type
@@ -105,9 +106,9 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
 
 def _layers(config: Any, layer_type: str | None) -> Layers:
     loaded, text_config = load_rope(config, layer_type=layer_type), read(config)
-    rotary = loaded.rotary if isinstance(loaded, DualChunk) else loaded
-    if rotary is None:
+    if loaded is None:
         return Layers(layer_type=layer_type)
+    rotary = inner_rotary(loaded)
     if not isinstance(rotary, Rotary | FoPE):
         raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")  # noqa: TRY004  # its content
     original, longest = _lengths(rotary, text_config)
@@ -155,18 +156,19 @@ def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None,
 
 
 def _softmax_factor(rotary: Rotary | FoPE, config: dict[str, Any]) -> float:
-    if isinstance(rotary, FoPE) or not isinstance(rotary.scaling, YaRN) or model_type(config) not in SQUARED:
+    scaling = getattr(rotary, "scaling", None)
+    if not isinstance(scaling, YaRN) or model_type(config) not in SQUARED:
         return 1.0
-    return float(rotary.scaling.growth(rotary.scaling.mscale_all_dim or 0)) ** 2
+    return float(scaling.growth(scaling.mscale_all_dim or 0)) ** 2
 
 
 def _seq_lens(rotary: Rotary | FoPE, longest: int | None) -> Iterator[tuple[int | None, str]]:
     """Yield for each regime a length, and the range of lengths in words."""
-    if isinstance(rotary, FoPE) or rotary.max_seq_len is None:
+    if rotary.max_seq_len is None:
         yield None, "any length"
         return
     yield None, f"up to {rotary.max_seq_len:,} positions"
-    if isinstance(rotary.scaling, DynamicNTK):
+    if isinstance(getattr(rotary, "scaling", None), DynamicNTK):
         beyond = max(longest or 0, rotary.max_seq_len + 1)
         yield beyond, f"e.g. {beyond:,} positions"
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from .._array_api.checks import check_integer, check_items, check_type
-from ..encodings import FoPE, MultimodalRotary, Rotary
+from ..encodings import FoPE, Rotary
 from ..rotation import channel_pairs
 from ..scaling import Linear, Llama3, Proportional, YaRN
 
@@ -66,7 +66,7 @@ def pairs_of(rotary: Rotary | FoPE, *, original: int | None = None, longest: int
     plain, scaled = unscaled.frequencies().tolist(), rotary.frequencies().tolist()
     first, second = channel_pairs(rotary.head_dim, len(scaled), rotary.pairing, rotary.pairing.split).tolist()
     names = AXES if rotary.num_axes == len(AXES) else [f"axis {axis}" for axis in range(rotary.num_axes)]
-    axes = [names[axis] for axis in rotary.axes] if isinstance(rotary, MultimodalRotary) else [None] * len(scaled)
+    axes = [names[axis] for axis in rotary.axes] if rotary.num_axes > 1 else [None] * len(scaled)
     return tuple(
         Pair(
             index=i,
@@ -102,14 +102,15 @@ def describe_scaling(rotary: Rotary | FoPE, pairs: tuple[Pair, ...]) -> str:
 
 def _treatment(rotary: Rotary | FoPE, pair: Pair) -> str:
     """Return in words what the scaling, or the mixing, did to a pair."""
-    if isinstance(rotary, FoPE):
+    if rotary.mixes_rows:
         return "mixed" if pair.frequency else "constant"
     if pair.slowed_by is None:
         return "not rotated"
     if math.isclose(pair.slowed_by, 1, rel_tol=1e-12):
         return "kept"
-    if isinstance(rotary.scaling, Linear | Llama3 | Proportional | YaRN):
-        factor = rotary.scaling.factor
+    scaling = getattr(rotary, "scaling", None)
+    if isinstance(scaling, Linear | Llama3 | Proportional | YaRN):
+        factor = scaling.factor
         return f"divided by {factor:g}" if math.isclose(pair.slowed_by, factor, rel_tol=1e-12) else "blended, "
     return ""
 

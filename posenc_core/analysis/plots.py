@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
-from ..encodings import Additive, Encoding, LearnedQueryScale, PositionScoring, QueryEncoding, QueryScale
+from ..encodings import Additive, Encoding, PositionScoring, QueryEncoding
 from ..encodings.remapping import RemappedRotary
 from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
@@ -212,13 +212,12 @@ def _plot_bias(panels: Any, encoding: PositionScoring, length: int) -> None:
 
 def _plot_factors(panels: Any, encoding: QueryEncoding, length: int) -> None:
     near, far = panels
-    is_learned = isinstance(encoding, LearnedQueryScale)
-    name = "ln(position + 1), times slope plus intercept" if is_learned else "factor of queries"
+    name = "ln(position + 1), times slope plus intercept" if encoding.parameters() else "factor of queries"
     near.plot(*encoding.rows(np.arange(length)).values())
     near.set(title=f"the first {length:,} positions", xlabel="position", ylabel=name)
     positions = np.unique(np.geomspace(1, MOST_POSITIONS - 1, 2000).round().astype(np.int64))
     far.semilogx(positions, *encoding.rows(positions).values())
-    if isinstance(encoding, QueryScale):
+    if hasattr(encoding, "length"):
         far.axvline(encoding.length, color="gray", linewidth=0.5)
     far.set(title=f"to {MOST_POSITIONS:,} positions", xlabel="position", ylabel=name)
 

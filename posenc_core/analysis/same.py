@@ -9,6 +9,7 @@ from typing import Any
 
 from .._array_api.checks import check_flag, check_integer, check_type, shown
 from ..encodings import DualChunk
+from ..encodings.remapping import inner_rotary
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import FLAGS, LENGTHS, read, values_of
@@ -217,7 +218,7 @@ def _layers(
         return SameLayers(layer_type=name, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
     if _chunks(a) != _chunks(b):
         return SameLayers(layer_type=name, same=False, rotates_a=True, rotates_b=True, causes=_given((CHUNKS,), texts))
-    a, b = (one.rotary if isinstance(one, DualChunk) else one for one in (a, b))
+    a, b = inner_rotary(a), inner_rotary(b)
     options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
     at_lengths: list[dict[str, Any]] = [
         {"positions": length or positions, "seq_len": length} for length in _lengths(a, b, positions)

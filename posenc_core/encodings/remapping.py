@@ -212,6 +212,11 @@ def whole(positions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
     return positions.astype(np.int64) if (positions % 1 == 0).all() else positions
 
 
+def inner_rotary(encoding: RotaryEncoding | RemappedRotary) -> RotaryEncoding:
+    """Return the rotary encoding whose positions are remapped; `encoding` itself where none are."""
+    return encoding.rotary if isinstance(encoding, RemappedRotary) else encoding
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SelfExtend(RemappedRotary):
     """`rotary` with positions in groups beyond a window (Self-Extend).

@@ -15,22 +15,23 @@ from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 
 from ..candidates import Candidate, Float64s, Outcome, SinesAndCosines, Tables
 from .base import BASES, Mistake, with_fields, with_tables
+from .own import own_mistakes
 
 
 def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
     """Yield the mistakes in tables of this encoding, and in how they are added."""
-    if isinstance(encoding, Sinusoidal):
-        yield from _sinusoidal_mistakes(encoding)
-    if isinstance(encoding, Timestep):
-        yield from _timestep_mistakes(encoding)
+    yield from own_mistakes(encoding)
     yield from _base_mistakes(encoding)
     if (encoding.angular_frequencies() != 0).any():
         yield Mistake("sign flipped", "sines have the opposite sign", _negate_positions)
-    if isinstance(encoding, Learned):
-        for step, words in ((2, "larger"), (-2, "smaller")):
-            description = f"rows are those of positions {words} by 2, as with rows for padding"
-            yield Mistake("wrong offset", description, partial(_move, step=step))
     yield from _mistakes_of_adding(encoding)
+
+
+@own_mistakes.register
+def _learned_mistakes(encoding: Learned) -> Iterator[Mistake]:
+    for step, words in ((2, "larger"), (-2, "smaller")):
+        description = f"rows are those of positions {words} by 2, as with rows for padding"
+        yield Mistake("wrong offset", description, partial(_move, step=step))
 
 
 def grid_mistakes(encoding: GridSinusoidal) -> Iterator[Mistake]:
@@ -51,6 +52,7 @@ def _base_mistakes(encoding: Additive) -> Iterator[Mistake]:
             yield Mistake(name, f"the base is {base:g}", with_fields(base=base))
 
 
+@own_mistakes.register
 def _timestep_mistakes(encoding: Timestep) -> Iterator[Mistake]:
     order = "cos_first" if encoding.order == "sin_first" else "sin_first"
     yield Mistake("layout swapped", f"the order of the columns is {order!r}", with_fields(order=order))
@@ -63,6 +65,7 @@ def _timestep_mistakes(encoding: Timestep) -> Iterator[Mistake]:
             yield Mistake("wrong scale", f"times are multiplied by {scale:g}", with_fields(scale=scale))
 
 
+@own_mistakes.register
 def _sinusoidal_mistakes(encoding: Sinusoidal) -> Iterator[Mistake]:
     sines_first = ("concatenated", "tensor2tensor")
     for convention in CONVENTIONS:

@@ -15,6 +15,7 @@ from posenc_core.encodings import Alibi, Encoding, T5Bias
 
 from ..candidates import Candidate, Tables
 from .base import Mistake, round_tables, with_fields, with_tables
+from .own import own_mistakes
 from .positions import FIRST_ROW
 
 
@@ -25,23 +26,30 @@ def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
     description = "heads and pairs are mixed up by a reshape that should be a transpose"
     yield Mistake("axes mixed up by a reshape", description, with_tables(_reshape))
     yield Mistake("sign of offsets flipped", "offsets are query minus key, not key minus query", _negate_positions)
-    if isinstance(encoding, T5Bias):
-        for sides in SIDES:
-            yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
-    if isinstance(encoding, Alibi):
-        description = "keys after a query have a bias of the opposite sign: distances keep their sign"
-        yield Mistake("signed distances", description, _sign_distances)
-        for order in SLOPE_ORDERS:
-            yield Mistake("slopes of another order", f"the slopes are those of {order!r}", with_fields(slopes=order))
-        yield Mistake("max_bias ignored", "the slope of the last head is 2 ** -8", with_fields(max_bias=8))
-        for sides in SIDES:
-            yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
+    yield from own_mistakes(encoding)
     yield from mistakes_of_two_positions()
     yield Mistake("not relative", "the bias of a key depends on its own position alone", _ignore_queries)
     for dtype in ("bfloat16", "float16"):
         round_positions = partial(_round_positions, dtype=dtype)
         yield Mistake(f"{dtype} positions", f"positions are rounded to {dtype}", round_positions)
         yield Mistake(f"{dtype} tables", f"the bias is rounded to {dtype}", with_tables(round_tables(dtype)))
+
+
+@own_mistakes.register
+def _t5_mistakes(encoding: T5Bias) -> Iterator[Mistake]:
+    for sides in SIDES:
+        yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
+
+
+@own_mistakes.register
+def _alibi_mistakes(encoding: Alibi) -> Iterator[Mistake]:
+    description = "keys after a query have a bias of the opposite sign: distances keep their sign"
+    yield Mistake("signed distances", description, _sign_distances)
+    for order in SLOPE_ORDERS:
+        yield Mistake("slopes of another order", f"the slopes are those of {order!r}", with_fields(slopes=order))
+    yield Mistake("max_bias ignored", "the slope of the last head is 2 ** -8", with_fields(max_bias=8))
+    for sides in SIDES:
+        yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
 
 
 def mistakes_of_two_positions() -> Iterator[Mistake]:

@@ -17,6 +17,7 @@ from posenc_core.positions.sequences import LIMIT
 from ..candidates import Candidate, Tables
 from .base import Mistake, of_rotary, with_fields, with_tables
 from .bias import mistakes_of_two_positions
+from .own import own_mistakes
 from .positions import at_positions
 from .rotary import rotary_mistakes
 
@@ -37,10 +38,7 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
         for step in (1, -1):
             size = getattr(encoding, name) + step
             yield Mistake(f"{name} off by one", f"`{name}` is {size}", with_fields(**{name: size}))
-    if isinstance(encoding, DualChunk):
-        smaller = {name: getattr(encoding, name) - 1 for name in ("chunk_size", "local_size")}
-        description = f"no distance is greater than {encoding.chunk_size - 1}; chunks have {encoding.chunk_len} tokens"
-        yield Mistake("largest distance off by one", description, with_fields(**smaller))
+    yield from own_mistakes(encoding)
     for step in (1, -1):
         description = f"all positions are {'larger' if step > 0 else 'smaller'} by 1"
         yield Mistake("positions off by one", description, partial(_move, step=step))
@@ -52,6 +50,13 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
     scale = encoding.head_dim**-0.25
     description = "products are divided by the square root of the width"
     yield of_rotary(Mistake("products scaled", description, with_tables(lambda *tables: _scaled(tables, scale))))
+
+
+@own_mistakes.register
+def _chunk_mistakes(encoding: DualChunk) -> Iterator[Mistake]:
+    smaller = {name: getattr(encoding, name) - 1 for name in ("chunk_size", "local_size")}
+    description = f"no distance is greater than {encoding.chunk_size - 1}; chunks have {encoding.chunk_len} tokens"
+    yield Mistake("largest distance off by one", description, with_fields(**smaller))
 
 
 def _move(candidate: Candidate, step: int) -> list[Candidate]:

@@ -13,6 +13,7 @@ from posenc_core.encodings import Rotary, RotaryEncoding
 from ..candidates import Tables
 from .application import application_mistakes
 from .base import BASES, Mistake, with_fields, with_frequencies, with_tables
+from .own import own_mistakes
 from .scaling import scaling_mistakes
 
 
@@ -29,10 +30,10 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     yield from application_mistakes(encoding.layout)
     if encoding.table_heads is not None:
         yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
-    if isinstance(encoding, Rotary):
-        yield from _frequency_mistakes(encoding)
+    yield from own_mistakes(encoding)
 
 
+@own_mistakes.register
 def _frequency_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     if encoding.own is None:
         yield from _denominator_mistakes(encoding)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Encoding, Rotary
+from posenc_core.encodings import Encoding, Rotary, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
 from ..candidates import EXACT, Arithmetic, Candidate, arithmetic_within, has_angles
@@ -71,7 +71,8 @@ def _rounding_of(name: str, description: str, arithmetic: Arithmetic, *, with_po
     """
 
     def change(candidate: Candidate) -> Iterator[Candidate]:
-        exact = candidate.with_fields(precision="exact") if isinstance(candidate.encoding, Rotary) else candidate
+        is_rotary = isinstance(candidate.encoding, RotaryEncoding)
+        exact = candidate.with_fields(precision="exact") if is_rotary else candidate
         if candidate.arithmetic != EXACT:
             dtypes = {name: getattr(arithmetic, name) or getattr(candidate.arithmetic, name) for name in ROUNDED_PARTS}
             yield replace(exact, arithmetic=candidate.arithmetic._replace(**dtypes))

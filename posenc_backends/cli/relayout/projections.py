@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core._array_api.checks import shown
-from posenc_core.encodings import DualChunk, RotaryEncoding
+from posenc_core.encodings import RotaryEncoding
+from posenc_core.encodings.remapping import inner_rotary
 from posenc_core.formats.safetensors import ITEM_SIZES
 from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.huggingface.config import SIZES, read
@@ -253,7 +254,7 @@ def _width(config: Any) -> tuple[int, int, Any]:
 def _ropes(config: Any) -> list[RotaryEncoding]:
     """Return the encodings of the layers that rotate."""
     ropes = [load_rope(config, layer_type=layer_type) for layer_type in layer_types(config) or (None,)]
-    found = [rope.rotary if isinstance(rope, DualChunk) else rope for rope in ropes if rope is not None]
+    found = [inner_rotary(rope) for rope in ropes if rope is not None]
     if not found:
         raise ValueError("`config` must describe a model with RoPE; without it, weights have no layout.")
     return found
