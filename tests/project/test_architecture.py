@@ -9,7 +9,7 @@ from posenc_core import sequence
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # The most that there may be: what was counted last. Lower a number with the commit that makes it smaller.
-MOST_CODE = 29_570  # lines of both packages without docstrings, comments and blank lines
+MOST_CODE = 29_750  # lines of both packages without docstrings, comments and blank lines
 MOST_TESTS = 43_800  # likewise
 MOST_CHECKS = 103  # of concrete encodings outside of `posenc_core/encodings`
 MOST_ANY = 2.7  # in `posenc_core/layers`, for each function
