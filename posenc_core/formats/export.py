@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,9 @@ def to_gguf(rotary: Rotary, *, architecture: str) -> dict[str, Any]:
         "rope.dimension_count": rotary.rotary_channels,
         "rope.freq_base": _float32("base", rotary.base),
     }
-    if isinstance(rotary, MultimodalRotary):
-        found["rope.dimension_sections"] = [*rotary.sections, 0]
-    found |= _gguf_scaling(rotary, architecture)
+    if axes := _multimodal(rotary):
+        found["rope.dimension_sections"] = [*axes.sections, 0]
+    found |= _gguf_scaling(rotary.scaling, rotary, architecture)
     named = {key if key in (FREQS, SHORT, LONG) else f"{architecture}.{key}": value for key, value in found.items()}
     return {ARCHITECTURE: architecture} | named
 
@@ -84,15 +85,11 @@ def to_megatron(rotary: Rotary) -> list[str]:
     if rotary.layout == "interleaved":
         options["rotary-interleaved"] = None
     kind: dict[str, Any] = {"position-embedding-type": "rope"}
-    if isinstance(rotary, MultimodalRotary):
-        kind = {"position-embedding-type": "mrope", "mrope-section": " ".join(map(str, rotary.sections))}
-        if rotary.layout != "half" or rotary.arrangement != "chunked" or len(rotary.sections) != 3:
+    if axes := _multimodal(rotary):
+        kind = {"position-embedding-type": "mrope", "mrope-section": " ".join(map(str, axes.sections))}
+        if axes.layout != "half" or axes.arrangement != "chunked" or len(axes.sections) != 3:
             raise ValueError(f"`sections` must be three in chunks of halves for Megatron-LM, got {shown(rotary)}.")
-    if isinstance(rotary.scaling, YaRN):
-        kind = {"position-embedding-type": "yarn"} | _megatron_yarn(rotary)
-    elif rotary.scaling is not None:
-        kind |= _megatron_scaling(rotary)
-    return _words(kind | options)
+    return _words(kind | _megatron_scaling(rotary.scaling, rotary) | options)
 
 
 def to_params(rotary: Rotary) -> dict[str, Any]:
@@ -113,22 +110,9 @@ def to_params(rotary: Rotary) -> dict[str, Any]:
     _check_fields(rotary, "params.json")
     if rotary.layout != "interleaved":
         raise ValueError(f"`layout` must be 'interleaved' in params.json, got {shown(rotary.layout)}.")
-    if isinstance(rotary, MultimodalRotary) or rotary.rotary_channels != rotary.head_dim:
+    if _multimodal(rotary) or rotary.rotary_channels != rotary.head_dim:
         raise ValueError(f"`rotary` must rotate all channels by one position in params.json, got {shown(rotary)}.")
-    scaling, keys = rotary.scaling, {"head_dim": rotary.head_dim, "rope_theta": rotary.base}
-    if scaling is None:
-        return keys | {"use_scaled_rope": False}
-    if isinstance(scaling, Llama3) and (scaling.low_freq_factor, scaling.original_max_position_embeddings) == (
-        1,
-        LENGTH,
-    ):
-        numbers = {"rope_scaling_factor": scaling.factor, "rope_high_freq_factor": scaling.high_freq_factor}
-        return keys | {"use_scaled_rope": True} | numbers
-    if isinstance(scaling, YaRN) and scaling.truncate and rotary.attention_factor in (1, float(scaling.growth(1))):
-        yarn = {"factor": scaling.factor, ORIGINAL: scaling.original_max_position_embeddings}
-        applies = {"apply_scale": rotary.attention_factor != 1 or scaling.factor == 1}
-        return keys | {"yarn": yarn | {"beta": scaling.beta_fast, "alpha": scaling.beta_slow} | applies}
-    raise _cannot("params.json", scaling)
+    return {"head_dim": rotary.head_dim, "rope_theta": rotary.base} | _params_scaling(rotary.scaling, rotary)
 
 
 def partial(rotary: Rotary, *, name: str = "partial_rotary_factor") -> dict[str, float]:
@@ -151,7 +135,7 @@ def _check_fields(rotary: Rotary, target: str) -> None:
 
 def _check_layout(rotary: Rotary, architecture: str) -> None:
     """Raise unless llama.cpp rotates pairs of this layout and these axes for the architecture."""
-    kind, axes = facts.KINDS[architecture], isinstance(rotary, MultimodalRotary)
+    kind, axes = facts.KINDS[architecture], _multimodal(rotary)
     layout: Layout = "interleaved" if kind == "norm" and not axes else "half"
     if rotary.layout != layout:
         hint = "relayout the weights, or name another architecture"
@@ -159,12 +143,12 @@ def _check_layout(rotary: Rotary, architecture: str) -> None:
             f"`layout` must be {shown(layout)} for the architecture {shown(architecture)}, "
             f"got {shown(rotary.layout)}: {hint}."
         )
-    if axes != (kind in ("mrope", "imrope") or (axes and architecture in facts.BY_SECTIONS)):
+    if bool(axes) != (kind in ("mrope", "imrope") or (bool(axes) and architecture in facts.BY_SECTIONS)):
         raise ValueError(f"`architecture` must have {'three axes' if axes else 'one axis'}, got {shown(architecture)}.")
-    if isinstance(rotary, MultimodalRotary):
-        check_known("arrangement", rotary.arrangement, ("interleaved",) if kind == "imrope" else ("chunked",))
-        if len(rotary.sections) != 3 or not all(rotary.sections[:2]):
-            raise ValueError(f"`sections` must be three numbers above 0 for GGUF, got {shown(rotary.sections)}.")
+    if axes:
+        check_known("arrangement", axes.arrangement, ("interleaved",) if kind == "imrope" else ("chunked",))
+        if len(axes.sections) != 3 or not all(axes.sections[:2]):
+            raise ValueError(f"`sections` must be three numbers above 0 for GGUF, got {shown(axes.sections)}.")
     if rotary.rotary_channels != rotary.head_dim and architecture in facts.WHOLE:
         raise ValueError(
             f"`rotary_dim` must be left out for the architecture {shown(architecture)}, got {rotary.rotary_dim}."
@@ -178,34 +162,48 @@ def _float32(name: str, value: float) -> float:
     return float(value)
 
 
-def _gguf_scaling(rotary: Rotary, architecture: str) -> dict[str, Any]:
-    """Return the keys and tensors of the scaling."""
-    scaling = rotary.scaling
+@singledispatch
+def _gguf_scaling(scaling: Scaling | None, rotary: Rotary, architecture: str) -> dict[str, Any]:
+    """Return the keys and tensors of the scaling, of which llama.cpp has others for each kind."""
     if scaling is None:
         return {}
-    if isinstance(scaling, Linear):
-        return {"rope.scaling.type": "linear", "rope.scaling.factor": _float32("factor", scaling.factor)}
-    if isinstance(scaling, YaRN):
-        return {"rope.scaling.type": "yarn"} | _gguf_yarn(scaling, rotary.attention_factor, architecture)
-    if isinstance(scaling, LongRoPE) and not scaling.is_long and scaling.short_mscale == scaling.long_mscale:
-        _check_reads(scaling, architecture, facts.TWO_LISTS)
-        longest = scaling.original_max_position_embeddings * (scaling.factor or 1)
-        return {
-            "rope.scaling.type": "longrope",
-            "rope.scaling.attn_factor": rotary.attention_factor,
-            "rope.scaling.original_context_length": scaling.original_max_position_embeddings,
-            SHORT: _float32s(scaling.short_factor),
-            LONG: _float32s(scaling.long_factor),
-        } | ({"context_length": int(longest)} if longest == int(longest) else {})
-    if isinstance(scaling, Llama3):
-        _check_reads(scaling, architecture, facts.DIVISORS)
-        divisors = divisors_of(scaling, rotary.rotary_channels, rotary.base)
-        original = {"rope.scaling.original_context_length": scaling.original_max_position_embeddings}
-        return original | {FREQS: _float32s(divisors)}
-    if isinstance(scaling, Proportional) and scaling.factor == 1:
-        _check_reads(scaling, architecture, facts.DIVISORS)
-        return {FREQS: [1.0] * rotary.pairs + [1e30] * (rotary.head_dim // 2 - rotary.pairs)}
     raise _cannot("GGUF", scaling)
+
+
+@_gguf_scaling.register
+def _(scaling: Linear, rotary: Rotary, architecture: str) -> dict[str, Any]:
+    return {"rope.scaling.type": "linear", "rope.scaling.factor": _float32("factor", scaling.factor)}
+
+
+@_gguf_scaling.register
+def _(scaling: LongRoPE, rotary: Rotary, architecture: str) -> dict[str, Any]:
+    if scaling.is_long or scaling.short_mscale != scaling.long_mscale:
+        raise _cannot("GGUF", scaling)
+    _check_reads(scaling, architecture, facts.TWO_LISTS)
+    longest = scaling.original_max_position_embeddings * (scaling.factor or 1)
+    return {
+        "rope.scaling.type": "longrope",
+        "rope.scaling.attn_factor": rotary.attention_factor,
+        "rope.scaling.original_context_length": scaling.original_max_position_embeddings,
+        SHORT: _float32s(scaling.short_factor),
+        LONG: _float32s(scaling.long_factor),
+    } | ({"context_length": int(longest)} if longest == int(longest) else {})
+
+
+@_gguf_scaling.register
+def _(scaling: Llama3, rotary: Rotary, architecture: str) -> dict[str, Any]:
+    _check_reads(scaling, architecture, facts.DIVISORS)
+    divisors = divisors_of(scaling, rotary.rotary_channels, rotary.base)
+    original = {"rope.scaling.original_context_length": scaling.original_max_position_embeddings}
+    return original | {FREQS: _float32s(divisors)}
+
+
+@_gguf_scaling.register
+def _(scaling: Proportional, rotary: Rotary, architecture: str) -> dict[str, Any]:
+    if scaling.factor != 1:
+        raise _cannot("GGUF", scaling)
+    _check_reads(scaling, architecture, facts.DIVISORS)
+    return {FREQS: [1.0] * rotary.pairs + [1e30] * (rotary.head_dim // 2 - rotary.pairs)}
 
 
 def _float32s(numbers: Any) -> list[float]:
@@ -221,11 +219,13 @@ def _check_reads(scaling: Scaling, architecture: str, readers: set[str]) -> None
         )
 
 
-def _gguf_yarn(scaling: YaRN, attention: float, architecture: str) -> dict[str, Any]:
+@_gguf_scaling.register
+def _(scaling: YaRN, rotary: Rotary, architecture: str) -> dict[str, Any]:
     """Return the keys of YaRN; llama.cpp multiplies the usual attention factor by `attn_factor`."""
     if not scaling.truncate:
         raise ValueError("`truncate` must be True for GGUF, as llama.cpp widens the ramp to whole indices, got False.")
     keys: dict[str, Any] = {
+        "rope.scaling.type": "yarn",
         "rope.scaling.factor": _float32("factor", scaling.factor),
         "rope.scaling.original_context_length": scaling.original_max_position_embeddings,
     }
@@ -236,16 +236,16 @@ def _gguf_yarn(scaling: YaRN, attention: float, architecture: str) -> dict[str, 
                     f"`{name}` must be {default} for the architecture {shown(architecture)}, got {shown(value)}."
                 )
             keys[f"rope.scaling.yarn_{name}"] = _float32(name, value)
-    usual = float(scaling.growth(1))
+    attention, usual = rotary.attention_factor, float(scaling.growth(1))
     return keys if attention == usual else keys | {"rope.scaling.attn_factor": attention / usual}
 
 
 def _latent(rotary: Rotary) -> dict[str, Any]:
     """Return the options of multi-head latent attention."""
-    scaling = rotary.scaling
-    if scaling is None and not isinstance(rotary, MultimodalRotary):
+    scaling, axes = rotary.scaling, _multimodal(rotary)
+    if scaling is None and not axes:
         return {"multi-latent-attention": None, "rope-type": "rope"}
-    if not isinstance(scaling, YaRN) or isinstance(rotary, MultimodalRotary):
+    if not isinstance(scaling, YaRN) or axes:
         raise _cannot("Megatron-LM's latent attention", scaling)
     fixed = {ORIGINAL: 4096, "beta_fast": 32, "beta_slow": 1, "truncate": True}
     for name, value in fixed.items():
@@ -265,20 +265,6 @@ def _check_whole(rotary: Rotary) -> None:
         raise ValueError(f"`rotary_dim` must be left out for YaRN in Megatron-LM, got {rotary.rotary_dim}.")
 
 
-def _megatron_yarn(rotary: Rotary) -> dict[str, Any]:
-    scaling: Any = rotary.scaling
-    _check_whole(rotary)
-    if rotary.layout != "half" or isinstance(rotary, MultimodalRotary):
-        raise ValueError(f"`layout` must be 'half', with one axis, for YaRN in Megatron-LM, got {shown(rotary)}.")
-    options = {
-        "rotary-scaling-factor": scaling.factor,
-        "yarn-original-max-position-embeddings": scaling.original_max_position_embeddings,
-        "yarn-beta-fast": scaling.beta_fast,
-        "yarn-beta-slow": scaling.beta_slow,
-    }
-    return options | ({} if scaling.truncate else {"no-yarn-correction-range-round-to-int": None}) | _mscales(scaling)
-
-
 def _mscales(scaling: YaRN) -> dict[str, float]:
     """Return the two numbers that the attention factor follows from."""
     if scaling.attention_factor is None:
@@ -291,20 +277,76 @@ def _mscales(scaling: YaRN) -> dict[str, float]:
     return {"mscale": 1.0, "mscale-all-dim": 1.0}
 
 
-def _megatron_scaling(rotary: Rotary) -> dict[str, Any]:
-    scaling = rotary.scaling
-    if isinstance(scaling, Linear):
-        if scaling.factor != int(scaling.factor):
-            raise ValueError(f"`factor` must be an integer for Megatron-LM, got {shown(scaling.factor)}.")
-        return {"rotary-seq-len-interpolation-factor": int(scaling.factor)}
-    if isinstance(scaling, Llama3) and not isinstance(rotary, MultimodalRotary):
-        fixed = {"low_freq_factor": 1, "high_freq_factor": 4, ORIGINAL: LENGTH}
-        for name, value in fixed.items():
-            if getattr(scaling, name) != value:
-                has = f"`{name}` must be {value} for Megatron-LM, which has it in its code"
-                raise ValueError(f"{has}, got {shown(getattr(scaling, name))}.")
-        return {"use-rope-scaling": None, "rope-scaling-factor": scaling.factor}
+@singledispatch
+def _megatron_scaling(scaling: Scaling | None, rotary: Rotary) -> dict[str, Any]:
+    """Return the options of the scaling, of which Megatron-LM has others for each kind."""
+    if scaling is None:
+        return {}
     raise _cannot("Megatron-LM", scaling)
+
+
+@_megatron_scaling.register
+def _(scaling: Linear, rotary: Rotary) -> dict[str, Any]:
+    if scaling.factor != int(scaling.factor):
+        raise ValueError(f"`factor` must be an integer for Megatron-LM, got {shown(scaling.factor)}.")
+    return {"rotary-seq-len-interpolation-factor": int(scaling.factor)}
+
+
+@_megatron_scaling.register
+def _(scaling: Llama3, rotary: Rotary) -> dict[str, Any]:
+    if _multimodal(rotary):
+        raise _cannot("Megatron-LM", scaling)
+    fixed = {"low_freq_factor": 1, "high_freq_factor": 4, ORIGINAL: LENGTH}
+    for name, value in fixed.items():
+        if getattr(scaling, name) != value:
+            has = f"`{name}` must be {value} for Megatron-LM, which has it in its code"
+            raise ValueError(f"{has}, got {shown(getattr(scaling, name))}.")
+    return {"use-rope-scaling": None, "rope-scaling-factor": scaling.factor}
+
+
+@_megatron_scaling.register
+def _(scaling: YaRN, rotary: Rotary) -> dict[str, Any]:
+    _check_whole(rotary)
+    if rotary.layout != "half" or _multimodal(rotary):
+        raise ValueError(f"`layout` must be 'half', with one axis, for YaRN in Megatron-LM, got {shown(rotary)}.")
+    options = {
+        "position-embedding-type": "yarn",
+        "rotary-scaling-factor": scaling.factor,
+        "yarn-original-max-position-embeddings": scaling.original_max_position_embeddings,
+        "yarn-beta-fast": scaling.beta_fast,
+        "yarn-beta-slow": scaling.beta_slow,
+    }
+    return options | ({} if scaling.truncate else {"no-yarn-correction-range-round-to-int": None}) | _mscales(scaling)
+
+
+@singledispatch
+def _params_scaling(scaling: Scaling | None, rotary: Rotary) -> dict[str, Any]:
+    """Return the keys of the scaling: Meta's file has one kind, Mistral's has another."""
+    if scaling is None:
+        return {"use_scaled_rope": False}
+    raise _cannot("params.json", scaling)
+
+
+@_params_scaling.register
+def _(scaling: Llama3, rotary: Rotary) -> dict[str, Any]:
+    if (scaling.low_freq_factor, scaling.original_max_position_embeddings) != (1, LENGTH):
+        raise _cannot("params.json", scaling)
+    numbers = {"rope_scaling_factor": scaling.factor, "rope_high_freq_factor": scaling.high_freq_factor}
+    return {"use_scaled_rope": True} | numbers
+
+
+@_params_scaling.register
+def _(scaling: YaRN, rotary: Rotary) -> dict[str, Any]:
+    if not scaling.truncate or rotary.attention_factor not in (1, float(scaling.growth(1))):
+        raise _cannot("params.json", scaling)
+    yarn = {"factor": scaling.factor, ORIGINAL: scaling.original_max_position_embeddings}
+    scale = {"apply_scale": rotary.attention_factor != 1 or scaling.factor == 1}
+    return {"yarn": yarn | {"beta": scaling.beta_fast, "alpha": scaling.beta_slow} | scale}
+
+
+def _multimodal(rotary: Rotary) -> MultimodalRotary | None:
+    """Return the encoding if its pairs have sections, which formats write and other classes of `Rotary` lack."""
+    return rotary if isinstance(rotary, MultimodalRotary) else None
 
 
 def _cannot(target: str, scaling: Scaling | None) -> ValueError:

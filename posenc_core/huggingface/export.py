@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import singledispatch
 from typing import Any
 
 from .._array_api.checks import check_known, shown
@@ -43,12 +44,17 @@ def to_config(rotary: Rotary | FoPE | DualChunk) -> dict[str, Any]:
     >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16))["rope_parameters"]
     {'rope_type': 'default', 'rope_theta': 10000, 'partial_rotary_factor': 0.25}
     """
-    if isinstance(rotary, FoPE):
-        return _of_fope(rotary)
-    if isinstance(rotary, DualChunk):
-        return _of_chunks(rotary)
-    if not isinstance(rotary, Rotary):
-        raise TypeError(f"`rotary` must be a Rotary, FoPE or DualChunk, got {type(rotary).__name__}.")
+    return _config(rotary)
+
+
+@singledispatch
+def _config(rotary: object) -> dict[str, Any]:
+    """Return the config of an encoding; each class has keys of its own."""
+    raise TypeError(f"`rotary` must be a Rotary, FoPE or DualChunk, got {type(rotary).__name__}.")
+
+
+@_config.register
+def _(rotary: Rotary) -> dict[str, Any]:
     _check_expressible(rotary)
     parameters = {
         "rope_type": "default" if rotary.scaling is None else TYPES[type(rotary.scaling)],
@@ -58,21 +64,23 @@ def to_config(rotary: Rotary | FoPE | DualChunk) -> dict[str, Any]:
     return {"head_dim": rotary.head_dim, **_length(rotary), "rope_parameters": parameters}
 
 
-def _of_fope(rotary: FoPE) -> dict[str, Any]:
+@_config.register
+def _(rotary: FoPE) -> dict[str, Any]:
     for name, default in (("direction", "forward"), ("floor_sine", 1)):
         if getattr(rotary, name) != default:
             raise ValueError(f"`{name}` must be {shown(default)} in a config, got {shown(getattr(rotary, name))}.")
     values = (rotary.std / unit_std(rotary), rotary.num_heads is not None, rotary.num_terms)
-    parameters = {"rope_type": "default", "rope_theta": rotary.base, **_set(zip(FOPE, values, strict=True))}
-    sizes = _set([(LENGTH, rotary.length), ("num_key_value_heads", rotary.num_heads)])
+    parameters = {"rope_type": "default", "rope_theta": rotary.base, **_drop_none(zip(FOPE, values, strict=True))}
+    sizes = _drop_none([(LENGTH, rotary.length), ("num_key_value_heads", rotary.num_heads)])
     return {"head_dim": rotary.head_dim, **sizes, "rope_parameters": parameters}
 
 
-def _set(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_none(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in items if value is not None}
 
 
-def _of_chunks(remapped: DualChunk) -> dict[str, Any]:
+@_config.register
+def _(remapped: DualChunk) -> dict[str, Any]:
     rotary = remapped.rotary
     if type(rotary) is not Rotary or rotary.scaling is not None:
         raise ValueError(f"`rotary` must be in chunks of plain RoPE in a config, got chunks of {shown(rotary)}.")
@@ -97,15 +105,14 @@ def _check_expressible(rotary: Rotary) -> None:
         raise ValueError(f"`scaling` must be None or one of {names} in a config, got {shown(rotary.scaling)}.")
     if getattr(rotary.scaling, "seq_len", None) is not None:
         raise ValueError(f"`seq_len` of `scaling` must be None in a config, got {shown(rotary.scaling)}.")
-    if isinstance(rotary, MultimodalRotary):
-        check_known("arrangement", rotary.arrangement, ("chunked", "interleaved"))
-        if len(rotary.sections) != 3:
-            raise ValueError(f"`sections` must be three numbers in a config, got {shown(rotary.sections)}.")
 
 
 def _sections(rotary: Rotary) -> dict[str, Any]:
     if not isinstance(rotary, MultimodalRotary):
         return {}
+    check_known("arrangement", rotary.arrangement, ("chunked", "interleaved"))
+    if len(rotary.sections) != 3:
+        raise ValueError(f"`sections` must be three numbers in a config, got {shown(rotary.sections)}.")
     interleaved = {"mrope_interleaved": True} if rotary.arrangement == "interleaved" else {}
     return {"mrope_section": list(rotary.sections), **interleaved}
 
