@@ -10,7 +10,7 @@ from .._array_api.checks import check_integer
 from ..encodings import FoPE, Rotary
 from ..encodings.remapping import inner_rotary
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import LENGTHS, read, values_of
+from ..huggingface.config import LENGTHS, get_values, read
 from ..huggingface.facts.models import MODELS, model_type
 from ..scaling import DynamicNTK, YaRN
 from .pairs import Pair, describe_scaling, pairs_of
@@ -139,14 +139,14 @@ def _layout_from(config: dict[str, Any]) -> str | None:
     if "layout_from" in config:  # another format's
         return str(config["layout_from"])
     known = ("model_type",) if model_type(config) in MODELS else ()
-    return next(iter((*values_of(config, LAYOUT_KEYS), *known)), None)
+    return next(iter((*get_values(config, LAYOUT_KEYS), *known)), None)
 
 
 def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None, int | None]:
     """Return the original length and the longest length; None where the config does not determine it."""
     scaling = getattr(rotary, "scaling", None)
     original = getattr(scaling, "original_max_position_embeddings", None)
-    name, longest = next(iter(values_of(config, LENGTHS).items()), ("", None))
+    name, longest = next(iter(get_values(config, LENGTHS).items()), ("", None))
     if longest is not None:
         check_integer(name, longest)
     factor = getattr(scaling, "factor", None)

@@ -12,7 +12,7 @@ from ..encodings import DualChunk
 from ..encodings.remapping import inner_rotary
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import FLAGS, LENGTHS, read, values_of
+from ..huggingface.config import FLAGS, LENGTHS, get_values, read
 from ..huggingface.dual_chunk import KEY as CHUNKS
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
@@ -269,7 +269,7 @@ def _longest(
     a: RotaryEncoding | DualChunk | None, b: RotaryEncoding | DualChunk | None, texts: tuple[Mapping[str, Any], ...]
 ) -> int:
     """Return the longest length that either config says; without one, that its scaling stretches to."""
-    stated = [length for text in texts for length in values_of(text, LENGTHS).values() if isinstance(length, int)]
+    stated = [length for text in texts for length in get_values(text, LENGTHS).values() if isinstance(length, int)]
     limits = [one.max_seq_len + 1 for one in (a, b) if one is not None and one.max_seq_len is not None]
     stretched = [0]
     for scaling in (getattr(one, "scaling", None) for one in (a, b)):

@@ -12,8 +12,8 @@ from ..encodings import MultimodalRotary, Rotary
 from ..rotation import Layout
 from ..scaling import Linear, Llama3, LongRoPE, Proportional, Scaling, YaRN
 from . import gguf_architectures as facts
-from .gguf import ARCHITECTURE, FREQS, LONG, ORIGINAL, SHORT, divisors_of
-from .values import share_of
+from .gguf import ARCHITECTURE, FREQS, LONG, ORIGINAL, SHORT, find_divisors
+from .values import find_share
 
 LENGTH = 8192  # the original length of Llama 3, which Megatron-LM and Meta have in their code
 
@@ -118,7 +118,7 @@ def to_params(rotary: Rotary) -> dict[str, Any]:
 def partial(rotary: Rotary, *, name: str = "partial_rotary_factor") -> dict[str, float]:
     """Return the share of rotated channels, under its name; nothing if all are."""
     channels, head = rotary.rotary_channels, rotary.head_dim
-    return {} if channels == head else {name: share_of(channels, head)}
+    return {} if channels == head else {name: find_share(channels, head)}
 
 
 def _check_fields(rotary: Rotary, target: str) -> None:
@@ -193,7 +193,7 @@ def _(scaling: LongRoPE, rotary: Rotary, architecture: str) -> dict[str, Any]:
 @_gguf_scaling.register
 def _(scaling: Llama3, rotary: Rotary, architecture: str) -> dict[str, Any]:
     _check_reads(scaling, architecture, facts.DIVISORS)
-    divisors = divisors_of(scaling, rotary.rotary_channels, rotary.base)
+    divisors = find_divisors(scaling, rotary.rotary_channels, rotary.base)
     original = {"rope.scaling.original_context_length": scaling.original_max_position_embeddings}
     return original | {FREQS: _float32s(divisors)}
 

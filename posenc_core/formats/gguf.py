@@ -17,7 +17,7 @@ from .._array_api.checks import shown
 from ..encodings import Rotary
 from ..scaling import Llama3
 from . import gguf_architectures as facts
-from .values import choice, flag, integer, named, number, numbers, refuse, share_of, warn
+from .values import choice, find_share, flag, integer, number, numbers, quote, refuse, warn
 
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
 ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
@@ -50,7 +50,7 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
     kept = {name: metadata[key] for key, name in names.items() if name != key}
     for name, value in kept.items():
         if "rope" in name and name not in USED and value is not None:
-            raise ValueError(f"{named(name)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
+            raise ValueError(f"{quote(name)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     kept |= {key: metadata[key] for key in (FREQS, SHORT, LONG) if metadata.get(key) is not None}
     return _Model(architecture, kept).config()
 
@@ -194,7 +194,7 @@ class _Model:
         if alpha := number(self.metadata, "rope.scaling.alpha", minimum=0):
             return self.alpha(alpha, factor)
         if any(key in self.metadata for key in (FREQS, SHORT, LONG)) or kind == "longrope":
-            return self.divided(kind, factor, width, base)
+            return self.read_divisors(kind, factor, width, base)
         if kind == "yarn":
             return self.yarn(factor)
         refuse(self.metadata, {"rope.scaling.attn_factor": 1}, f"belongs to yarn and longrope, not to {shown(kind)}")
@@ -245,7 +245,7 @@ class _Model:
         both = round(multiplier / facts.LOGS[self.name], 7)
         return {"mscale": both if self.name == "deepseek2" else 1, "mscale_all_dim": both}
 
-    def divided(self, kind: str, factor: float, width: int, base: float) -> dict[str, Any]:
+    def read_divisors(self, kind: str, factor: float, width: int, base: float) -> dict[str, Any]:
         """Return the parameters of frequencies that tensors divide."""
         if factor != 1 or kind == "yarn":
             raise ValueError(
@@ -262,7 +262,7 @@ class _Model:
             return {"rope_type": "longrope", **found, ORIGINAL: length} | self.growth(attention, length)
         size = None if self.name == "step35" else pairs  # its tensor is as long as the widest layer needs
         divisors = (numbers(self.metadata, FREQS, length=size, above=0) or [])[:pairs]
-        if attention == 1 and (known := self.recognized(divisors, width, base)) is not None:
+        if attention == 1 and (known := self.recognize_scaling(divisors, width, base)) is not None:
             return known
         lists = {"short_factor": divisors, "long_factor": divisors}
         return {"rope_type": "longrope", **lists, ORIGINAL: self.original(), "attention_factor": attention}
@@ -275,25 +275,25 @@ class _Model:
             return {"factor": factor}
         return {"attention_factor": attention}
 
-    def recognized(self, divisors: list[float], width: int, base: float) -> dict[str, Any] | None:
+    def recognize_scaling(self, divisors: list[float], width: int, base: float) -> dict[str, Any] | None:
         """Return the parameters of the published scaling that has these divisors, if there is one."""
         largest = max(divisors)
         if largest <= 1:
             return {"rope_type": "default"} if min(divisors) == 1 else None
         still = [divisor > STILL for divisor in divisors]
         if still == sorted(still) and all(one == 1 or one > STILL for one in divisors) and not all(still):
-            return {"rope_type": "proportional", "partial_rotary_factor": share_of(2 * still.count(False), width)}
+            return {"rope_type": "proportional", "partial_rotary_factor": find_share(2 * still.count(False), width)}
         usual = 8192
         originals = {usual, integer(self.metadata, "rope.scaling.original_context_length", usual, minimum=2)}
         for original in originals:
             for low, high in LLAMA3:
                 names = {"factor": largest, "low_freq_factor": low, "high_freq_factor": high, ORIGINAL: original}
-                if np.allclose(divisors_of(Llama3(**names), width, base), divisors, rtol=ROUNDING, atol=0):
+                if np.allclose(find_divisors(Llama3(**names), width, base), divisors, rtol=ROUNDING, atol=0):
                     return {"rope_type": "llama3", **names}
         return None
 
 
-def divisors_of(scaling: Any, width: int, base: float) -> Any:
+def find_divisors(scaling: Any, width: int, base: float) -> Any:
     """Return what a scaling divides each of the frequencies by."""
     plain = Rotary(head_dim=width, layout="half", base=base)
     scaled = Rotary(head_dim=width, layout="half", base=base, scaling=scaling)

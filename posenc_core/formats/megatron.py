@@ -60,7 +60,7 @@ def from_megatron(arguments: Any) -> dict[str, Any]:
     """
     given = vars(arguments) if isinstance(arguments, Namespace) else arguments
     given = _words(given) if isinstance(given, str) else given
-    given = _parsed(given) if isinstance(given, list | tuple) else given
+    given = _parse(given) if isinstance(given, list | tuple) else given
     return _config({_name(key): value for key, value in given.items()})
 
 
@@ -76,7 +76,7 @@ def _words(text: str) -> list[str]:
         raise ValueError(f"`config` must be a command line with closed quotes: {str(error).rstrip('.')}.") from None
 
 
-def _parsed(words: Sequence[Any]) -> dict[str, Any]:
+def _parse(words: Sequence[Any]) -> dict[str, Any]:
     """Return the arguments by their names; other options are passed over."""
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"`config` must be a list of words, got {shown(words)}.")
@@ -123,7 +123,7 @@ def _config(given: Config) -> dict[str, Any]:
             raise ValueError(f"`{key}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
     latent = flag(given, "multi_latent_attention")
     kind = _kind(given, latent=latent)
-    if kind is None or _without_rope(given):
+    if kind is None or _has_no_rope(given):
         return {"use_rope": False}
     rope = {"rope_theta": number(given, "rotary_base", 10000, above=1)}
     rope |= {"yarn": _yarn, "mrope": _sections, "rope": _rope}[kind](given, latent)
@@ -150,7 +150,7 @@ def _kind(given: Config, *, latent: bool) -> str | None:
     return None
 
 
-def _without_rope(given: Config) -> bool:
+def _has_no_rope(given: Config) -> bool:
     """Return whether `no_rope_freq` leaves no layer with RoPE; otherwise the encoding is that of the other layers."""
     value = layers = given.get("no_rope_freq")
     if isinstance(value, str):  # an expression of lists, such as ([0]*3+[1]*1)*2: the numbers that it repeats

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import Config, flag, integer, named, number, warn
+from .values import Config, flag, integer, number, quote, warn
 
 ORIGINAL = "original_max_position_embeddings"
 SIZES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads"}
@@ -93,7 +93,7 @@ def _yarn(params: Config) -> dict[str, Any]:
         raise ValueError(f"`yarn` must be left out beside `use_scaled_rope`, got {shown(yarn)}.")
     for key in yarn.keys() - {*YARN, "apply_scale"}:
         raise ValueError(
-            f"{named(f'yarn.{key}')} is unknown, got {shown(yarn[key])}: leave it out if it changes no angle."
+            f"{quote(f'yarn.{key}')} is unknown, got {shown(yarn[key])}: leave it out if it changes no angle."
         )
     for key in {*YARN, "apply_scale"} - yarn.keys():
         raise ValueError(f"`yarn.{key}` is missing: add it.")

@@ -14,7 +14,7 @@ SHOWN = 60  # characters of a name or a number that is text
 LARGEST = 2**31
 
 
-def named(key: object) -> str:
+def quote(key: object) -> str:
     """Return a key for a message, between backticks: one line, shortened."""
     return f"`{shown(str(key))[1:-1]}`"
 
@@ -105,7 +105,7 @@ def warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=2)
 
 
-def share_of(part: int, whole: int) -> float:
+def find_share(part: int, whole: int) -> float:
     """Return the share whose product with the whole, rounded down, is exactly the part."""
     share = part / whole
     return math.nextafter(share, 1) if int(whole * share) < part else share

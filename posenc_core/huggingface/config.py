@@ -14,8 +14,8 @@ from typing import Any
 
 from .._array_api.checks import check_integer, check_number, shown
 from ..formats import DamagedError, is_command_line, read_file, translate
-from ..formats.values import named
-from .facts.models import model_of
+from ..formats.values import quote
+from .facts.models import find_model
 from .facts.records import Model
 
 ROPES = ("rope_parameters", "rope_scaling")
@@ -68,7 +68,7 @@ def read(config: Any) -> dict[str, Any]:
         ValueError: if a file is not JSON, or parts contradict each other.
         FileNotFoundError: if there is no such file.
     """
-    return text_of(contents(config))
+    return find_text(contents(config))
 
 
 def contents(config: Any) -> dict[str, Any]:
@@ -92,11 +92,11 @@ def contents(config: Any) -> dict[str, Any]:
     return dict(content)
 
 
-def text_of(content: dict[str, Any]) -> dict[str, Any]:
+def find_text(content: dict[str, Any]) -> dict[str, Any]:
     """Return the config of the text model in a whole config; one of diffusers or timm whole."""
     if is_foreign(content):
         return content
-    return _text_part(content)
+    return _find_text_part(content)
 
 
 def is_foreign(config: Mapping[str, Any]) -> bool:
@@ -120,16 +120,16 @@ def common_value(candidates: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: if two of the values differ.
     """
-    (first, common), *rest = values_of(candidates, candidates).items() or [("", None)]
+    (first, common), *rest = get_values(candidates, candidates).items() or [("", None)]
     for key, value in rest:
         if value != common:
             raise ValueError(
-                f"`{first}` is {shown(common)}, but {named(key)} is {shown(value)}: leave one of the two out."
+                f"`{first}` is {shown(common)}, but {quote(key)} is {shown(value)}: leave one of the two out."
             )
     return common
 
 
-def values_of(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+def get_values(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return the values of the keys, without those that are missing or None."""
     return {key: config[key] for key in keys if config.get(key) is not None}
 
@@ -156,18 +156,18 @@ def _from_file(path: Path) -> Any:
             raise
         raise FileNotFoundError(
             f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file "
-            f"{_end(path)}, and nothing is downloaded from the Hub."
+            f"{_shorten_path(path)}, and nothing is downloaded from the Hub."
         ) from error
     except DamagedError as error:
         raise ValueError(f"`config` must be {error}.") from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"`config` must be a file of JSON, but {_end(path)} is not: {error}.") from error
+        raise ValueError(f"`config` must be a file of JSON, but {_shorten_path(path)} is not: {error}.") from error
     if not isinstance(content, dict | str):
-        raise TypeError(f"`config` must hold a JSON object, but {_end(path)} holds {type(content).__name__}.")
+        raise TypeError(f"`config` must hold a JSON object, but {_shorten_path(path)} holds {type(content).__name__}.")
     return content
 
 
-def _end(path: Path) -> str:
+def _shorten_path(path: Path) -> str:
     """Return a path for a message, whose last part says most."""
     text = repr(str(path))[1:-1]
     return text if len(text) <= 150 else f"…{text[-149:]}"
@@ -184,7 +184,7 @@ def _check_bounded(config: Mapping[Any, Any]) -> None:
     level: list[Any] = [config]
     try:
         for _ in range(DEEPEST):
-            level = list(islice(chain.from_iterable(map(_inner, level)), MOST_VALUES))
+            level = list(islice(chain.from_iterable(map(_children, level)), MOST_VALUES))
             if not level or len(level) == MOST_VALUES:
                 break
         if not level:
@@ -197,13 +197,13 @@ def _check_bounded(config: Mapping[Any, Any]) -> None:
         raise ValueError(f"`config` must be nested less deeply, at most {DEEPEST} times, and have fewer values.")
 
 
-def _inner(part: Any) -> Iterable[Any]:
+def _children(part: Any) -> Iterable[Any]:
     if isinstance(part, Mapping):
         return [value for _, value in part.items()]
     return part if isinstance(part, list | tuple) else ()
 
 
-def _text_part(config: dict[str, Any]) -> dict[str, Any]:
+def _find_text_part(config: dict[str, Any]) -> dict[str, Any]:
     """Return the innermost text config, with the RoPE keys that only the outer configs have."""
     _check_nested(config)
     _check_spelling(config)
@@ -212,38 +212,38 @@ def _text_part(config: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(part, Mapping | None):
             raise TypeError(f"`{name}` must be a dict or None, got {shown(part)}.")
         if part is not None:
-            outer = values_of(config, ("model_type", *filter(is_rotary_key, config)))
+            outer = get_values(config, ("model_type", *filter(is_rotary_key, config)))
             for key in {*BASES, *SHARES} & outer.keys():
                 common_value({key: outer[key], f"{name}.{key}": part.get(key)})
-            return _text_part(
+            return _find_text_part(
                 outer | {key: value for key, value in part.items() if value is not None or key not in outer}
             )
-    return _with_attention(config)
+    return _add_attention_keys(config)
 
 
 def _check_spelling(config: Mapping[str, Any]) -> None:
     """Raise if a key is one letter off another, which the encoding would silently be without."""
     for key, value in config.items():
-        if key not in SPELLED and is_set(value) and (meant := _meant(key)):
-            raise ValueError(f"{named(key)} is unknown, got {shown(value)}: write `{meant}`, or leave it out.")
+        if key not in SPELLED and is_set(value) and (meant := _find_near_key(key)):
+            raise ValueError(f"{quote(key)} is unknown, got {shown(value)}: write `{meant}`, or leave it out.")
 
 
-def _meant(key: object) -> str | None:
+def _find_near_key(key: object) -> str | None:
     """Return the key with one letter more, less, changed or exchanged, if there is one."""
     if not isinstance(key, str) or len(key) > len(max(SPELLED, key=len)) + 1:
         return None
-    return next((_NEAR[near] for near in (key, *_shortened(key)) if near in _NEAR), None)
+    return next((_NEAR[near] for near in (key, *_drop_one_letter(key)) if near in _NEAR), None)
 
 
-def _shortened(key: str) -> Iterator[str]:
+def _drop_one_letter(key: str) -> Iterator[str]:
     """Yield the key without each of its letters."""
     return (key[:place] + key[place + 1 :] for place in range(len(key)))
 
 
-_NEAR = {near: key for key in SPELLED for near in (key, *_shortened(key))}
+_NEAR = {near: key for key in SPELLED for near in (key, *_drop_one_letter(key))}
 
 
-def _with_attention(config: dict[str, Any]) -> dict[str, Any]:
+def _add_attention_keys(config: dict[str, Any]) -> dict[str, Any]:
     """Return the config with the position keys of `attn_config`, where DBRX and MPT have them."""
     attention = config.get("attn_config")
     if not isinstance(attention, Mapping):
@@ -259,7 +259,7 @@ def _check_nested(config: Mapping[str, Any]) -> None:
         if isinstance(part, Mapping) and name not in (*TEXTS, *ROPES, "attn_config"):
             for path, value in _rotary_paths(str(name), part):
                 raise ValueError(
-                    f"{named(path)} is not read there, got {shown(value)}: move it to the top level, or leave it out."
+                    f"{quote(path)} is not read there, got {shown(value)}: move it to the top level, or leave it out."
                 )
 
 
@@ -287,7 +287,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
     for key, value in config.items():
         known = key in USED | HARMLESS or _scales_all(config, key) or _is_plain(config, key)
         if is_rotary_key(key) and is_set(value) and not known:
-            raise ValueError(f"{named(key)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
+            raise ValueError(f"{quote(key)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     for key in ("model_type", *POSITIONS):
         if not isinstance(config.get(key), str | None):
             raise TypeError(f"`{key}` must be a string or None, got {shown(config[key])}.")
@@ -296,13 +296,13 @@ def check_keys(config: Mapping[str, Any]) -> None:
 
 def check_values(config: Mapping[str, Any]) -> None:
     """Raise unless every base, share and width is a number in its range."""
-    for key, base in values_of(config, (*BASES, *LOCAL_BASES)).items():
+    for key, base in get_values(config, (*BASES, *LOCAL_BASES)).items():
         check_number(key, base, above=1)
-    for key, share in values_of(config, SHARES).items():
+    for key, share in get_values(config, SHARES).items():
         check_number(key, share, minimum=0)
         if share > 1:
             raise ValueError(f"`{key}` must be at most 1, got {shown(share)}.")
-    for key, width in values_of(config, (*WIDTHS, "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")).items():
+    for key, width in get_values(config, (*WIDTHS, "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")).items():
         check_size(key, width, minimum=0)
     check_flag("mrope_interleaved", config.get("mrope_interleaved"))
 
@@ -326,19 +326,19 @@ def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
         return False
     if False in (config.get(key) for key in ROTARY_FLAGS):
         return False
-    name = next(iter(values_of(config, POSITIONS).values()), None)
+    name = next(iter(get_values(config, POSITIONS).values()), None)
     if model.position_embedding_type is not None:
         return name == model.position_embedding_type
     if name in (None, "", "rope", "rotary"):
         return True
     if name in ("nope", "alibi"):
         return False
-    return bool(values_of(config, (*ROPES, *BASES, *SHARES, *WIDTHS)))  # "absolute" is left over in some RoPE models
+    return bool(get_values(config, (*ROPES, *BASES, *SHARES, *WIDTHS)))  # "absolute" is left over in some RoPE models
 
 
 def _is_plain(config: Mapping[str, Any], key: str) -> bool:
     """Return whether the key is a rope type beside the parameters that says what the code of the model assumes."""
-    return key == "rope_type" and config[key] in model_of(config).plain_types
+    return key == "rope_type" and config[key] in find_model(config).plain_types
 
 
 def _scales_all(config: Mapping[str, Any], key: str) -> bool:

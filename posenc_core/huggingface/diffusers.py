@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_number, shown
 from ..encodings import AxialRotary
-from ..formats.values import named
+from ..formats.values import quote
 from ..positions import grid
 from ..positions.sequences import LIMIT
 from ..rotation import Layout
@@ -124,7 +124,7 @@ def diffusers_positions(
         raise ValueError(f"`frames` must be 1, as {content['_class_name']} has two axes, got {frames}.")
     cells = rule.cells(values, tokens)
     if fps is not None:
-        cells = _at_rate(cells, fps, content)
+        cells = _set_rate(cells, fps, content)
     if text and rule.text is None:
         raise ValueError(f"`text` must be 0, as {content['_class_name']} does not rotate text, got {text}.")
     positions = cells if rule.text is None or not text else np.concatenate([rule.text(tokens, cells), cells], axis=1)
@@ -154,7 +154,7 @@ def _rule(content: Config) -> tuple[Rule | None, dict[str, Any]]:
     rule = RULES[name]
     for key, value in content.items():
         if is_rotary_key(key) and is_set(value) and key not in rule.defaults and key not in OTHERS:
-            raise ValueError(f"{named(key)} is not a key of {name}, got {shown(value)}: leave it out.")
+            raise ValueError(f"{quote(key)} is not a key of {name}, got {shown(value)}: leave it out.")
     values = {key: default if content.get(key) is None else content[key] for key, default in rule.defaults.items()}
     axes = len(values["patch_size"]) if name == BY_PATCH and isinstance(values["patch_size"], list | tuple) else None
     for key, value in values.items():
@@ -191,7 +191,7 @@ def _head_dim(rule: Rule, values: Config) -> int:
     return int(size // counts[0] if counts else size)
 
 
-def _at_rate(cells: Positions, fps: float, content: Config) -> Positions:
+def _set_rate(cells: Positions, fps: float, content: Config) -> Positions:
     """Return positions whose frames are counted as 24 per second."""
     check_number("fps", fps, above=0)
     if content["_class_name"] != "CosmosTransformer3DModel":
@@ -211,12 +211,12 @@ def _by_patch(config: Config, tokens: Tokens) -> Positions:
     return _plane(config, tokens) if len(config["patch_size"]) == 2 else _cells(config, tokens)
 
 
-def _with_last(config: Config, tokens: Tokens) -> Positions:
+def _add_text_axis(config: Config, tokens: Tokens) -> Positions:
     """Return positions with a fourth axis, on which only text counts."""
     return grid(tokens.frames, tokens.height, tokens.width, 1)
 
 
-def _centered(config: Config, tokens: Tokens) -> Positions:
+def _center_cells(config: Config, tokens: Tokens) -> Positions:
     """Return positions that are centered, unless the config has them relative to layers."""
     if config["use_layer3d_rope"]:
         raise ValueError("`use_layer3d_rope` must be False for positions, as they depend on the layers of the image.")
@@ -224,12 +224,12 @@ def _centered(config: Config, tokens: Tokens) -> Positions:
     return grid(tokens.frames, tokens.height, tokens.width, start=start)
 
 
-def _after_text(first: int) -> Callable[[Config, Tokens], Positions]:
+def _start_after_text(first: int) -> Callable[[Config, Tokens], Positions]:
     """Return the builder for images that stand on the first axis where the text, counted from `first`, has ended."""
     return lambda _, tokens: grid(tokens.frames, tokens.height, tokens.width, start=(tokens.text + first, 0, 0))
 
 
-def _stretched(config: Config, tokens: Tokens) -> Positions:
+def _stretch_cells(config: Config, tokens: Tokens) -> Positions:
     """Return rows and columns scaled to the size of the training, rounded down."""
     rows, columns = grid(tokens.height, tokens.width)
     height, width = config["rope_axes_dim"]
@@ -241,13 +241,13 @@ def _cog_video(config: Config, tokens: Tokens) -> Positions:
     if config["patch_size_t"] is not None:
         return _cells(config, tokens)
     sizes = _patches(config, (config["sample_height"], config["sample_width"]))
-    return _meshed(np.arange(tokens.frames), *_cropped((tokens.height, tokens.width), sizes))
+    return _mesh(np.arange(tokens.frames), *_crop((tokens.height, tokens.width), sizes))
 
 
 def _hunyuan_dit(config: Config, tokens: Tokens) -> Positions:
     """Return columns, then rows, of a crop of the training's size."""
     size = 512 // 8
-    return _meshed(*_cropped((tokens.height, tokens.width), _patches(config, (size, size))))[::-1]
+    return _mesh(*_crop((tokens.height, tokens.width), _patches(config, (size, size))))[::-1]
 
 
 def _allegro(config: Config, tokens: Tokens) -> Positions:
@@ -264,7 +264,7 @@ def _patches(config: Config, sizes: tuple[int, int]) -> tuple[int, int]:
     return height // patch, width // patch
 
 
-def _cropped(sizes: tuple[int, int], trained: Any) -> list[Positions]:
+def _crop(sizes: tuple[int, int], trained: Any) -> list[Positions]:
     """Return the positions of rows and of columns: those of the training, cut to the shape of the image."""
     (height, width), (rows, columns) = sizes, trained
     if height / width > rows / columns:
@@ -278,28 +278,28 @@ def _cropped(sizes: tuple[int, int], trained: Any) -> list[Positions]:
     ]
 
 
-def _meshed(*axes: Positions) -> Positions:
+def _mesh(*axes: Positions) -> Positions:
     return np.stack(np.meshgrid(*axes, indexing="ij")).reshape(len(axes), -1)
 
 
-def _at_zero(tokens: Tokens, cells: Positions) -> Positions:
+def _place_at_zero(tokens: Tokens, cells: Positions) -> Positions:
     return np.zeros((len(cells), tokens.text), np.int64)
 
 
-def _on_axis(axis: int, *, first: int = 0) -> Callable[[Tokens, Positions], Positions]:
+def _count_on_axis(axis: int, *, first: int = 0) -> Callable[[Tokens, Positions], Positions]:
     """Return the builder for text that counts on one axis."""
     return lambda tokens, cells: (
         np.arange(first, tokens.text + first) * (np.arange(len(cells)) == axis % len(cells))[:, None]
     )
 
 
-def _beyond(tokens: Tokens, cells: Positions) -> Positions:
+def _count_beyond(tokens: Tokens, cells: Positions) -> Positions:
     """Return the positions of text that counts on all axes from half the longer side of the image."""
     start = max(tokens.height // 2, tokens.width // 2)
     return np.tile(np.arange(start, start + tokens.text), (len(cells), 1))
 
 
-def _scaled_bases(config: Config) -> tuple[float, ...]:
+def _scale_bases(config: Config) -> tuple[float, ...]:
     """Return the base of each axis of Cosmos, by NTK-aware scaling."""
     dims, scales = _thirds_by_two(config["attention_head_dim"]), config["rope_scale"]
     if min(dims) < 4:
@@ -329,7 +329,7 @@ def _theta(config: Config) -> Any:
 
 
 _HEAD: Config = {"attention_head_dim": 128}
-_FLUX = Rule(_HEAD | {"axes_dims_rope": (16, 56, 56)}, "axes_dims_rope", _cells, text=_at_zero)
+_FLUX = Rule(_HEAD | {"axes_dims_rope": (16, 56, 56)}, "axes_dims_rope", _cells, text=_place_at_zero)
 _WAN = Rule(_HEAD | {"rope_max_seq_len": 1024}, _thirds_by_two, _cells, limit="rope_max_seq_len")
 _HUNYUAN = Rule(_HEAD | {"rope_axes_dim": (16, 56, 56), "rope_theta": 256.0}, "rope_axes_dim", _cells, base=_theta)
 RULES = {
@@ -345,14 +345,14 @@ RULES = {
         _quarter_and_rest, _cog_video, needs="use_rotary_positional_embeddings",
     ),
     "CogView4Transformer2DModel": Rule(
-        {"attention_head_dim": 40, "rope_axes_dim": (256, 256)}, _halves, _stretched, layout="half"
+        {"attention_head_dim": 40, "rope_axes_dim": (256, 256)}, _halves, _stretch_cells, layout="half"
     ),
     "CosmosTransformer3DModel": Rule(
-        _HEAD | {"rope_scale": (2.0, 1.0, 1.0)}, _thirds_by_two, _cells, base=_scaled_bases, layout="half"
+        _HEAD | {"rope_scale": (2.0, 1.0, 1.0)}, _thirds_by_two, _cells, base=_scale_bases, layout="half"
     ),
     "Flux2Transformer2DModel": Rule(
-        _HEAD | {"axes_dims_rope": (32, 32, 32, 32), "rope_theta": 2000}, "axes_dims_rope", _with_last, base=_theta,
-        text=_on_axis(3),
+        _HEAD | {"axes_dims_rope": (32, 32, 32, 32), "rope_theta": 2000}, "axes_dims_rope", _add_text_axis, base=_theta,
+        text=_count_on_axis(3),
     ),
     "FluxTransformer2DModel": _FLUX,
     "HunyuanDiT2DModel": Rule({"attention_head_dim": 88, "patch_size": 2}, _halves, _hunyuan_dit),
@@ -366,19 +366,20 @@ RULES = {
     ),
     "Lumina2Transformer2DModel": Rule(
         {"hidden_size": 2304, "num_attention_heads": 24, "axes_dim_rope": (32, 32, 32), "axes_lens": (300, 512, 512)},
-        "axes_dim_rope", _after_text(0), width=("hidden_size", "num_attention_heads"),
-        text=_on_axis(0), limit="axes_lens",
+        "axes_dim_rope", _start_after_text(0), width=("hidden_size", "num_attention_heads"),
+        text=_count_on_axis(0), limit="axes_lens",
     ),
     "QwenImageTransformer2DModel": Rule(
-        _HEAD | {"axes_dims_rope": (16, 56, 56), "use_layer3d_rope": False}, "axes_dims_rope", _centered, text=_beyond
+        _HEAD | {"axes_dims_rope": (16, 56, 56), "use_layer3d_rope": False}, "axes_dims_rope", _center_cells,
+        text=_count_beyond,
     ),
     "SkyReelsV2Transformer3DModel": _WAN,
     "WanTransformer3DModel": _WAN,
     "WanVACETransformer3DModel": _WAN,
     "ZImageTransformer2DModel": Rule(
         {"dim": 3840, "n_heads": 30, "axes_dims": (32, 48, 48), "axes_lens": (1024, 512, 512), "rope_theta": 256.0},
-        "axes_dims", _after_text(1), base=_theta, width=("dim", "n_heads"),
-        text=_on_axis(0, first=1), limit="axes_lens",
+        "axes_dims", _start_after_text(1), base=_theta, width=("dim", "n_heads"),
+        text=_count_on_axis(0, first=1), limit="axes_lens",
     ),
 }  # fmt: skip
 BY_PATCH = "HunyuanImageTransformer2DModel"  # has as many axes as its patches

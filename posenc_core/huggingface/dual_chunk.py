@@ -16,7 +16,7 @@ ORIGINAL = "original_max_position_embeddings"
 SPARSE = "sparse_attention"  # how the keys begin that choose which scores are computed
 
 
-def in_chunks(
+def add_chunks(
     rotary: Rotary | AxialRotary | FoPE, config: Mapping[str, Any]
 ) -> Rotary | AxialRotary | FoPE | DualChunk:
     """Return the encoding, in chunks if the config has their sizes.

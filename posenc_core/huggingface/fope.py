@@ -9,7 +9,7 @@ from typing import Any
 
 from .._array_api.checks import check_number, shown
 from ..encodings import FoPE
-from .config import check_flag, check_size, values_of
+from .config import check_flag, check_size, get_values
 from .rope_types import FOPE, LENGTH
 from .sections import KEYS
 
@@ -33,7 +33,7 @@ def load_fope(fields: Mapping[str, Any], parameters: Mapping[str, Any], config: 
         raise ValueError(f"`partial_rotary_factor` must be 1 beside `{FOPE[0]}`, got {fields['rotary_dim']} channels.")
     heads = None
     if separate:
-        heads = next(iter(values_of(config, ("num_key_value_heads", "num_attention_heads")).values()), None)
+        heads = next(iter(get_values(config, ("num_key_value_heads", "num_attention_heads")).values()), None)
         if heads is None:
             raise ValueError(f"`num_key_value_heads` is missing: FoPE needs it beside `{FOPE[1]}`.")
         check_size("num_key_value_heads", heads)

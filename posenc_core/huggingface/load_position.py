@@ -19,13 +19,13 @@ from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
 from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, size
-from .facts.models import MODELS, OTHERS, model_of
+from .facts.models import MODELS, OTHERS, find_model
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
-from .load_query_scale import layers_with_factor, query_scale_of
-from .load_rope import load_rope, load_text, more_than
-from .parameters import layer_types, types_of
+from .load_query_scale import find_query_scale, layers_with_factor
+from .load_rope import find_note, load_rope, load_text
+from .parameters import layer_types, list_types
 from .sections import is_xdrope
 
 FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | WHOLES
@@ -125,15 +125,15 @@ def _find(config: dict[str, Any], whole: Config | None = None) -> Found:
         raise TypeError(f"`model_type` must be a string or None, got {shown(name)}.")
     facts = FACTS.get(name or "")
     if facts is None:
-        facts = _assumed(name, config, whole)
+        facts = _assume_facts(name, config, whole)
     own = _read_all(facts, (whole or config) if facts == (Rope(),) else config)
-    parts = (_part(name or "", key, config) for key in _keys_of_parts(name or "", config))
+    parts = (_part(name or "", key, config) for key in _part_keys(name or "", config))
     left_out = [key for key in PARTS.get(name or "", {}) if key not in config and key not in TEXTS]
     notes = tuple(f"the config leaves `{key}` out, and so the encodings of that part" for key in left_out)
     return _merge((own, {"notes": notes}, *parts))
 
 
-def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
+def _assume_facts(name: str | None, config: Config, whole: Config | None) -> Facts:
     """Return the facts about a model that the tables do not have: it is rotary, or consists of others.
 
     Raises:
@@ -152,7 +152,7 @@ def _assumed(name: str | None, config: Config, whole: Config | None) -> Facts:
     raise ValueError(f"`model_type` must be one that is known, because it determines the encoding, got {shown(name)}.")
 
 
-def _keys_of_parts(name: str, config: Config) -> Iterator[str]:
+def _part_keys(name: str, config: Config) -> Iterator[str]:
     """Yield the keys of the configs inside of a config."""
     for key, value in config.items():
         if isinstance(value, Mapping) and (key in PARTS.get(name, {}) or value.get("model_type")):
@@ -219,15 +219,15 @@ def _(fact: Rope, config: Config) -> Found:
     if rotary == ((None, None),):
         return _merge((factor, {"notes": ("no RoPE: queries and keys are not rotated",)}))
     unrotated = {name for name, encoding in rotary if encoding is None}
-    layers = {index for index, name in enumerate(types_of(text_config)) if name in unrotated}
+    layers = {index for index, name in enumerate(list_types(text_config)) if name in unrotated}
     found = {"rotary": rotary, "layers_without": tuple(sorted(layers | set(_layers_by_index(text_config))))}
-    notes = {more_than(text_config, encoding) for _, encoding in rotary} - {None}
+    notes = {find_note(text_config, encoding) for _, encoding in rotary} - {None}
     return _merge((found, factor or {"notes": tuple(notes)}))
 
 
 @_read.register
 def _(fact: Factor, config: Config) -> Found:
-    scale, layers = query_scale_of(config), layers_with_factor(config)
+    scale, layers = find_query_scale(config), layers_with_factor(config)
     if scale is None:
         return {}
     notes = (f"queries are multiplied by `query_scale` in layers {layers} alone",) if layers else ()
@@ -258,7 +258,7 @@ def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
         if not isinstance(rotated, list | tuple) or not all(one in (0, 1) for one in rotated):
             raise TypeError(f"`no_rope_layers` must be a list of 0 and 1, got {shown(rotated)}.")
         return tuple(index for index, one in enumerate(rotated) if not one)
-    usual = model_of(config).no_rope_interval
+    usual = find_model(config).no_rope_interval
     if usual is None:
         return ()
     interval, count = size(config, ("no_rope_layer_interval", usual)), size(config, "num_hidden_layers")

@@ -8,9 +8,9 @@ from typing import Any
 from .._array_api.checks import check_integer, check_type, shown
 from ..encodings import LearnedQueryScale, QueryEncoding, QueryScale
 from .config import ROPES, is_foreign, join_names, read
-from .facts.models import model_of
+from .facts.models import find_model
 from .facts.records import QueryFactor
-from .parameters import layer_types, parameters_of, types_of
+from .parameters import find_parameters, layer_types, list_types
 
 
 def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEncoding | None:
@@ -37,15 +37,15 @@ def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEnco
     text_config = read(config)
     if is_foreign(text_config):
         return None
-    known = {*layer_types(text_config), *types_of(text_config)}
+    known = {*layer_types(text_config), *list_types(text_config)}
     if layer_type is not None and layer_type not in known:
         raise ValueError(f"`layer_type` must be one of {join_names(known)}, got {shown(layer_type)}.")
-    return query_scale_of(text_config) if layer_type is None or _is_scaled(text_config, layer_type) else None
+    return find_query_scale(text_config) if layer_type is None or _is_scaled(text_config, layer_type) else None
 
 
-def query_scale_of(config: Mapping[str, Any]) -> QueryEncoding | None:
+def find_query_scale(config: Mapping[str, Any]) -> QueryEncoding | None:
     """Return the factor of queries in those layers of a text model that have one."""
-    factor = model_of(config).query_factor
+    factor = find_model(config).query_factor
     if factor is None:
         ropes = [rope for key in ROPES if isinstance(rope := config.get(key), Mapping)]
         rope = next((rope for rope in ropes if rope.get("llama_4_scaling_beta")), None)
@@ -63,12 +63,12 @@ def _is_scaled(config: dict[str, Any], layer_type: str) -> bool:
     layers = layers_with_factor(config)
     if layers == "of type 'hybrid'":
         return layer_type == "hybrid"
-    return layers is None or parameters_of(config, layer_type)[0] is None
+    return layers is None or find_parameters(config, layer_type)[0] is None
 
 
 def layers_with_factor(config: Mapping[str, Any]) -> str | None:
     """Return the layers that multiply queries, in words; None if all do."""
-    factor = model_of(config).query_factor
+    factor = find_model(config).query_factor
     return factor and factor.layers
 
 

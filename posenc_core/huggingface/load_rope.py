@@ -10,21 +10,21 @@ from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
-from .config import ROPES, check_keys, contents, is_foreign, is_rotary, join_names, text_of, values_of
+from .config import ROPES, check_keys, contents, find_text, get_values, is_foreign, is_rotary, join_names
 from .diffusers import load_diffusers
 from .dual_chunk import KEY as CHUNKS
-from .dual_chunk import in_chunks
-from .facts.models import MODELS, model_of, model_type
+from .dual_chunk import add_chunks
+from .facts.models import MODELS, find_model, model_type
 from .facts.records import Model
 from .facts.towers import REFUSED, TOWERS, WITHOUT_ROPE
 from .fope import load_fope
-from .parameters import attention_types, complete_parameters, head_width, parameters_of, rotary_channels_of
-from .parts import part_of
-from .posenc_type import written
-from .rope_types import FOPE, LENGTH, rope_type_of, warn
+from .parameters import attention_types, complete_parameters, count_rotary_channels, find_parameters, head_width
+from .parts import find_part
+from .posenc_type import load_encoding
+from .rope_types import FOPE, LENGTH, find_rope_type, warn
 from .sections import AXES_KEYS, AXES_TYPES, alternate_axes, divide_axes, is_xdrope
 from .timm import load_timm
-from .transformers_quirks import warn_of_differences
+from .transformers_quirks import warn_of_quirks
 from .vision import load_tower
 
 
@@ -74,7 +74,7 @@ def load_rope(
         check_known("layout", layout, LAYOUTS)
     content = contents(config)
     if part is not None:
-        content = part_of(content, part)
+        content = find_part(content, part)
     name = content.get("model_type")
     if isinstance(name, str):
         if name in TOWERS:
@@ -87,11 +87,11 @@ def load_rope(
         raise ValueError(
             f"`part` {shown(part)} has the `model_type` {shown(name)}, of which it is not known how it rotates."
         )
-    text_config = text_of(content)
+    text_config = find_text(content)
     if is_foreign(text_config):
         return _load_foreign(text_config, layer_type, layout)
     rotary = load_text(text_config, layer_type, layout)
-    if sentence := more_than(text_config, rotary):
+    if sentence := find_note(text_config, rotary):
         warn(f"`model_type` {shown(model_type(text_config))} does more than this encoding says: {sentence}")
     return rotary
 
@@ -101,10 +101,10 @@ def load_text(
 ) -> Rotary | AxialRotary | FoPE | DualChunk | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
-    name, model = model_type(config), model_of(config)
+    name, model = model_type(config), find_model(config)
     if model.refused and not is_xdrope(config):
         raise ValueError(f"`model_type` {shown(name)} cannot be loaded: {model.refused}.")
-    if model.needs_parameters and not values_of(config, ROPES):
+    if model.needs_parameters and not get_values(config, ROPES):
         raise ValueError(
             f"`rope_parameters` is missing, but the `model_type` {shown(name)} has a scaling "
             "or different layers: add it."
@@ -112,25 +112,25 @@ def load_text(
     if not is_rotary(config, model):
         return None
     layer_type = layer_type or _one_type(config, model)
-    given, by_layer_type = parameters_of(config, layer_type)
+    given, by_layer_type = find_parameters(config, layer_type)
     if given is None:
         return None
     parameters = complete_parameters(given, config, by_layer_type=by_layer_type, layer_type=layer_type)
     rotary = _build(parameters, config, layer_type, layout or _layout(config, model))
     if rotary is not None and parameters.get("encoding") is not None:
-        rotary = written(parameters["encoding"], rotary)
-    warn_of_differences(config, given, parameters, layer_type, rotary)
+        rotary = load_encoding(parameters["encoding"], rotary)
+    warn_of_quirks(config, given, parameters, layer_type, rotary)
     if rotary is not None and layout is None and name and name not in MODELS:
         warn(
             f"`model_type` {shown(name)} is unknown: one axis and `layout` {shown(rotary.layout)} are assumed; "
             "pass `layout` to confirm."
         )
-    return in_chunks(rotary, config) if rotary is not None and config.get(CHUNKS) else rotary
+    return add_chunks(rotary, config) if rotary is not None and config.get(CHUNKS) else rotary
 
 
-def more_than(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
+def find_note(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
     """Return other uses of positions in the model, besides or instead of a rotation of queries and keys."""
-    note = model_of(config).note
+    note = find_model(config).note
     if note and note.instead is (rotary is None) and not (note.flag and config.get(note.flag) is False):
         return note.sentence
     return None
@@ -155,7 +155,7 @@ def _one_type(config: dict[str, Any], model: Model) -> str | None:
     types = attention_types(config)
     if len(types) < 2:
         return next(iter(types), None)
-    parameters = [parameters_of(config, name)[0] for name in types]
+    parameters = [find_parameters(config, name)[0] for name in types]
     widths = {head_width(config, model, name) for name, one in zip(types, parameters, strict=True) if one is not None}
     if any(one != parameters[0] for one in parameters) or len(widths) > 1:
         raise ValueError(f"`layer_type` must be one of {join_names(types)}, got None: they have different RoPE.")
@@ -166,8 +166,8 @@ def _build(
     parameters: dict[str, Any], config: dict[str, Any], layer_type: str | None, layout: Layout
 ) -> Rotary | AxialRotary | FoPE | None:
     """Return the encoding of layers with these parameters; None if no channel is rotated."""
-    model = model_of(config)
-    scaling = rope_type_of(parameters).scaling(parameters)
+    model = find_model(config)
+    scaling = find_rope_type(parameters).scaling(parameters)
     types = {parameters.get("rope_type"), parameters.get("type")}
     if "custom" in types and model.axes == 1:
         raise ValueError(
@@ -176,7 +176,7 @@ def _build(
         )
     head_dim = head_width(config, model, layer_type)
     is_whole = isinstance(scaling, Proportional)
-    rotary_dim = head_dim if is_whole else rotary_channels_of(config, parameters, model, head_dim)
+    rotary_dim = head_dim if is_whole else count_rotary_channels(config, parameters, model, head_dim)
     if parameters.get("llama_4_scaling_beta"):
         warn("`llama_4_scaling_beta` is not a rotation: multiply queries by the factors of `load_query_scale`.")
     if rotary_dim == 0:
@@ -192,11 +192,11 @@ def _build(
         "scaling": scaling,
         "max_len": None if length is None or length < 1 else min(int(length), LIMIT),
     }
-    if values_of(parameters, FOPE):
+    if get_values(parameters, FOPE):
         return load_fope(fields, parameters, config)
     if model.axes > 1:
         return alternate_axes(fields, model.axes)
-    has_axes = model.sections or values_of(parameters, AXES_KEYS) or types & AXES_TYPES
+    has_axes = model.sections or get_values(parameters, AXES_KEYS) or types & AXES_TYPES
     return divide_axes(fields, parameters, model) if has_axes else Rotary(**fields)
 
 

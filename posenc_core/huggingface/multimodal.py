@@ -12,13 +12,13 @@ from .._array_api.checks import check_known, check_number, shown
 from ..positions import After, Block, Multimodal, Segment, centered, indexed, multimodal, with_audio
 from ..positions.grids import cells_of, grid
 from ..positions.mixed import alternating
-from .config import ROPES, contents, text_of, values_of
+from .config import ROPES, contents, find_text, get_values
 from .facts.models import MODELS, OTHERS
 from .facts.records import Model, Prompt
 from .facts.towers import TOWERS
-from .parts import is_tower, part_of
+from .parts import find_part, is_tower
 from .sections import KEYS as SECTIONS
-from .sizes import array_of, grids_of, integers_of, size_of
+from .sizes import read_grids, read_size, to_array, to_integers
 
 Vision: TypeAlias = tuple[int, int, int] | tuple[int, int, int, tuple[int, ...]]
 
@@ -76,8 +76,8 @@ def multimodal_positions(
     if after is not None:
         check_known("after", after, ("largest", "spatial"))
     content = contents(config)
-    content = part_of(content, "thinker") if "thinker_config" in content else content
-    content = part_of(content, "llm") if "llm_config" in content else content
+    content = find_part(content, "thinker") if "thinker_config" in content else content
+    content = find_part(content, "llm") if "llm_config" in content else content
     name = content.get("model_type")
     family = (MODELS.get(name) or OTHERS.get(name, Model())).prompt if isinstance(name, str) else None
     if family is None:
@@ -86,21 +86,21 @@ def multimodal_positions(
         )
     if family.diagonal:
         _check_video_rope(content)
-    ids = integers_of("input_ids", input_ids)
+    ids = to_integers("input_ids", input_ids)
     if ids.ndim not in (1, 2):
         raise ValueError(f"`input_ids` must have shape (length,) or (batch, length), got {ids.shape}.")
-    is_real = np.ones_like(ids, bool) if attention_mask is None else array_of("attention_mask", attention_mask)
+    is_real = np.ones_like(ids, bool) if attention_mask is None else to_array("attention_mask", attention_mask)
     if is_real.dtype.kind not in "biu":
         raise TypeError(f"`attention_mask` must be booleans or integers, got {is_real.dtype}.")
     is_real = is_real.astype(bool)
     if is_real.shape != ids.shape:
         raise ValueError(f"`attention_mask` must have the shape {ids.shape} of `input_ids`, got {is_real.shape}.")
-    images = grids_of("image_grid_thw", [] if image_grid_thw is None else image_grid_thw)
-    vision: dict[str, Any] = {"spatial_merge_size": family.merge} if family.merge else part_of(content, "vision")
-    vision = TOWERS[vision["model_type"]].completed(vision) if is_tower(vision) else vision
-    merge = size_of(vision, "spatial_merge_size")
+    images = read_grids("image_grid_thw", [] if image_grid_thw is None else image_grid_thw)
+    vision: dict[str, Any] = {"spatial_merge_size": family.merge} if family.merge else find_part(content, "vision")
+    vision = TOWERS[vision["model_type"]].fill_in(vision) if is_tower(vision) else vision
+    merge = read_size(vision, "spatial_merge_size")
     grids = {
-        IMAGE: iter([_merged("image_grid_thw", grid, 1, merge) for grid in images]),
+        IMAGE: iter([_merge_grid("image_grid_thw", grid, 1, merge) for grid in images]),
         VIDEO: iter(_videos(content | vision, family, video_grid_thw, second_per_grid_ts)),
     }
     kinds = _kinds(content, family, ids)
@@ -119,7 +119,7 @@ def multimodal_positions(
 
 def _check_video_rope(config: dict[str, Any]) -> None:
     """Raise unless Ming has the rope type whose positions are known."""
-    ropes = [rope for rope in values_of(config, ROPES).values() if isinstance(rope, Mapping)]
+    ropes = [rope for rope in get_values(config, ROPES).values() if isinstance(rope, Mapping)]
     types = [rope.get("rope_type", rope.get("type")) for rope in ropes]
     if "video_rope" not in types:
         raise ValueError(f"`rope_type` must be 'video_rope' for the positions of this model, got {shown(types)}.")
@@ -136,11 +136,11 @@ def _row(
     """Return the positions of one row, whose padding has position 0."""
     real = kinds[is_real].tolist()
     if family.newlines:
-        found = indexed(_with_newlines(real, grids[IMAGE]), num_axes=_num_axes(config))
+        found = indexed(_newline_segments(real, grids[IMAGE]), num_axes=_num_axes(config))
     elif family.centered:
-        found = centered(_of_images(real, grids))
+        found = centered(_image_segments(real, grids))
     elif family.diagonal:
-        found = _on_diagonals(_segments(real, grids, 1))
+        found = _diagonal_positions(_segments(real, grids, 1))
     else:
         found = multimodal(_segments(real, grids, _chunk(config, family)), after=after or family.after)
     positions = np.zeros((len(found.positions), kinds.size), np.int64)
@@ -152,24 +152,24 @@ def _segments(kinds: list[int], grids: Mapping[int, Iterator[Vision]], chunk: in
     """Yield the segments of one prompt: the lengths of its text and audio, and the grids between them."""
     at = 0
     while at < len(kinds):
-        length = _run(kinds, at, (TEXT, AUDIO))
+        length = _count_run(kinds, at, (TEXT, AUDIO))
         if length:
-            before_sound = AUDIO in kinds[at + length : at + length + _run(kinds, at + length, (VIDEO, AUDIO))]
+            before_sound = AUDIO in kinds[at + length : at + length + _count_run(kinds, at + length, (VIDEO, AUDIO))]
             yield from (length - 2, _SHARED) if before_sound and length > 1 else (length,)
         else:
-            grid = _next(grids, kinds[at])
-            length = _run(kinds, at, (kinds[at], AUDIO))
+            grid = _next_grid(grids, kinds[at])
+            length = _count_run(kinds, at, (kinds[at], AUDIO))
             if kinds[at] == VIDEO and AUDIO in kinds[at : at + length]:
-                yield from _sounding(kinds[at : at + length], grid, chunk)
+                yield from _audio_segments(kinds[at : at + length], grid, chunk)
                 length += 2
             else:
                 length = int(np.prod(grid[:3]))
-                _check_alike(kinds[at : at + length], [kinds[at]] * length)
+                _check_tokens(kinds[at : at + length], [kinds[at]] * length)
                 yield grid
         at += length
 
 
-def _on_diagonals(segments: Iterator[Any]) -> Multimodal:
+def _diagonal_positions(segments: Iterator[Any]) -> Multimodal:
     """Return the positions of `diagonal` as Ming computes them: in float32, cut off to integers at the end.
 
     Args:
@@ -193,62 +193,62 @@ def _on_diagonals(segments: Iterator[Any]) -> Multimodal:
 _SHARED = Block(np.zeros((3, 2), np.int64), 1)  # two tokens that begin or end a video with audio have one position
 
 
-def _sounding(kinds: list[int], grid: Vision, chunk: int) -> Iterator[Block]:
+def _audio_segments(kinds: list[int], grid: Vision, chunk: int) -> Iterator[Block]:
     """Yield the segments of a video with its audio, and of the two tokens after it."""
     audio = kinds.count(AUDIO)
     block = with_audio(*grid[:3], interval=grid[-1] if len(grid) == 4 else 1, audio=audio, chunk=chunk)
     parts = alternating(cells_of(grid), cells_of(audio), chunk)
-    _check_alike(kinds, [AUDIO if is_audio else VIDEO for is_audio, part in parts for _ in range(part.shape[1])])
+    _check_tokens(kinds, [AUDIO if is_audio else VIDEO for is_audio, part in parts for _ in range(part.shape[1])])
     yield block
     yield _SHARED
 
 
-def _with_newlines(kinds: list[int], grids: Iterator[Vision]) -> Iterator[int | tuple[int, int]]:
+def _newline_segments(kinds: list[int], grids: Iterator[Vision]) -> Iterator[int | tuple[int, int]]:
     """Yield the segments of one prompt of HunYuan-VL, where two tokens around an image may be of its kind."""
     at = 0
     while at < len(kinds):
-        length = _run(kinds, at, (kinds[at],))
+        length = _count_run(kinds, at, (kinds[at],))
         if kinds[at] == IMAGE:
-            _, height, width = _next({IMAGE: grids}, IMAGE)[:3]
+            _, height, width = _next_grid({IMAGE: grids}, IMAGE)[:3]
             around = length - height * (width + 1)
             if around not in (0, 2):
-                _check_alike([], [IMAGE] * (length - around))
+                _check_tokens([], [IMAGE] * (length - around))
             yield from ((height, width),) if not around else (1, (height, width), 1)
         else:
             yield length
         at += length
 
 
-def _of_images(kinds: list[int], grids: Mapping[int, Iterator[Vision]]) -> Iterator[int | tuple[int, int]]:
+def _image_segments(kinds: list[int], grids: Mapping[int, Iterator[Vision]]) -> Iterator[int | tuple[int, int]]:
     """Yield the segments of one prompt of HunyuanImage-3: the lengths of texts, the height and width of images."""
     at = 0
     while at < len(kinds):
-        length = _run(kinds, at, (TEXT,))
+        length = _count_run(kinds, at, (TEXT,))
         if length:
             yield length
         else:
-            frames, height, width = _next(grids, IMAGE)[:3]
+            frames, height, width = _next_grid(grids, IMAGE)[:3]
             if frames > 1:
                 raise ValueError(f"`image_grid_thw` must have one frame for each image of this model, got {frames}.")
             length = height * width
-            _check_alike(kinds[at : at + length], [IMAGE] * length)
+            _check_tokens(kinds[at : at + length], [IMAGE] * length)
             yield height, width
         at += length
 
 
-def _run(kinds: list[int], at: int, alike: tuple[int, ...]) -> int:
+def _count_run(kinds: list[int], at: int, alike: tuple[int, ...]) -> int:
     """Return the number of tokens of these kinds in a row."""
     return next((index for index, kind in enumerate(kinds[at:]) if kind not in alike), len(kinds) - at)
 
 
-def _next(grids: Mapping[int, Iterator[Vision]], kind: int) -> Vision:
+def _next_grid(grids: Mapping[int, Iterator[Vision]], kind: int) -> Vision:
     grid = next(grids[kind], None)
     if grid is None:
         raise ValueError(f"`{_KEYS[kind]}` must have one grid for each image or video in `input_ids`, got fewer.")
     return grid
 
 
-def _check_alike(found: list[int], wanted: list[int]) -> None:
+def _check_tokens(found: list[int], wanted: list[int]) -> None:
     """Raise unless the tokens are those of the grid."""
     if found != wanted:
         key, sound = _KEYS[wanted[0]], " with audio between its chunks of time" if AUDIO in wanted else ""
@@ -266,12 +266,12 @@ def _chunk(config: Mapping[str, Any], family: Prompt) -> int:
         return 1
     seconds = config.get(family.audio, 2)
     check_number(family.audio, seconds, above=0)
-    return max(int(size_of(config, family.rate) * seconds), 1)
+    return max(int(read_size(config, family.rate) * seconds), 1)
 
 
 def _num_axes(config: Mapping[str, Any]) -> int:
     """Return the number of axes of HunYuan-VL: that of the sections."""
-    ropes = [rope for rope in values_of(text_of(dict(config)), ROPES).values() if isinstance(rope, Mapping)]
+    ropes = [rope for rope in get_values(find_text(dict(config)), ROPES).values() if isinstance(rope, Mapping)]
     sections = [rope[key] for rope in ropes for key in SECTIONS if isinstance(rope.get(key), list | tuple)]
     return len(sections[0]) if sections else 4
 
@@ -291,24 +291,24 @@ def _kinds(config: Mapping[str, Any], family: Prompt, ids: npt.NDArray[np.int64]
 def _token(config: Mapping[str, Any], kind: str) -> int:
     for key in (f"{kind}_token_id", f"{kind}_token_index", f"{kind}_patch_token"):
         if config.get(key) is not None:
-            return size_of(config, key, minimum=0)
+            return read_size(config, key, minimum=0)
     raise ValueError(f"`{kind}_token_id` is missing: add it to the config.")
 
 
 def _videos(config: Mapping[str, Any], family: Prompt, grid_thw: Any, seconds: Any) -> Sequence[Vision]:
     """Return the segments of all videos: one, or one for each frame."""
-    merge = size_of(config, "spatial_merge_size")
-    frames = size_of(config, family.merged) if family.merged else 1
-    videos = grids_of("video_grid_thw", [] if grid_thw is None else grid_thw)
-    grids = [_merged("video_grid_thw", grid, frames, merge) for grid in videos]
+    merge = read_size(config, "spatial_merge_size")
+    frames = read_size(config, family.merged) if family.merged else 1
+    videos = read_grids("video_grid_thw", [] if grid_thw is None else grid_thw)
+    grids = [_merge_grid("video_grid_thw", grid, frames, merge) for grid in videos]
     if seconds is not None and family.rate is None:
         raise ValueError(f"`second_per_grid_ts` must be None for this model, got {shown(seconds)}.")
     if family.split:
         return [(1, *grid[1:]) for grid in grids for _ in range(grid[0])]
     if family.rate is None or (seconds is None and not grids):
         return grids
-    rate = family.rate if isinstance(family.rate, int) else size_of(config, family.rate)
-    times = np.ones(len(grids)) if seconds is None else array_of("second_per_grid_ts", seconds)
+    rate = family.rate if isinstance(family.rate, int) else read_size(config, family.rate)
+    times = np.ones(len(grids)) if seconds is None else to_array("second_per_grid_ts", seconds)
     if times.shape != (len(grids),):
         raise ValueError(
             f"`second_per_grid_ts` must be one number for each of {len(grids)} videos, got {shown(seconds)}."
@@ -328,7 +328,7 @@ def _times(family: Prompt, frames: int, rate: int, seconds: Any) -> tuple[Any, .
     return tuple((times if family.diagonal else np.floor(times).astype(np.int64)).tolist())
 
 
-def _merged(name: str, grid: tuple[int, int, int], frames: int, merge: int) -> tuple[int, int, int]:
+def _merge_grid(name: str, grid: tuple[int, int, int], frames: int, merge: int) -> tuple[int, int, int]:
     if grid[0] % frames or grid[1] % merge or grid[2] % merge:
         raise ValueError(f"`{name}` must be multiples of ({frames}, {merge}, {merge}), got {grid}.")
     return grid[0] // frames, grid[1] // merge, grid[2] // merge

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._array_api.checks import check_number, shown
-from ..formats.values import named
+from ..formats.values import quote
 from .config import (
     BASES,
     COUNTS,
@@ -20,11 +20,11 @@ from .config import (
     check_size,
     check_values,
     common_value,
+    get_values,
     join_names,
     read,
-    values_of,
 )
-from .facts.models import MODELS, model_of, model_type
+from .facts.models import MODELS, find_model, model_type
 from .facts.records import SCHEMES, LayerBase, Model
 from .rope_types import KEYS, L0, LENGTH, changes_nothing, warn
 
@@ -46,7 +46,7 @@ def layer_types(config: Any) -> tuple[str, ...]:
     ('full_attention', 'sliding_attention')
     """
     text_config = read(config)
-    return tuple(_by_layer_type(text_config, _rope(text_config))) or _partly_rotated(text_config)
+    return tuple(_parameters_by_type(text_config, _rope(text_config))) or _mixed_types(text_config)
 
 
 def attention_types(config: dict[str, Any]) -> tuple[str, ...]:
@@ -55,27 +55,27 @@ def attention_types(config: dict[str, Any]) -> tuple[str, ...]:
     Raises:
         ValueError: if the RoPE parameters are given by layer type, and a layer has another type.
     """
-    by_type = _by_layer_type(config, _rope(config))
-    names = [name for name in dict.fromkeys(types_of(config)) if name not in NOT_ATTENTION]
+    by_type = _parameters_by_type(config, _rope(config))
+    names = [name for name in dict.fromkeys(list_types(config)) if name not in NOT_ATTENTION]
     if by_type and not by_type.keys() >= set(names):
         raise ValueError(
             f"`layer_type` must be one of {join_names(by_type)} as other layers have other types, got None."
         )
-    return tuple(by_type or names) or _partly_rotated(config)
+    return tuple(by_type or names) or _mixed_types(config)
 
 
-def types_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+def list_types(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the type of each layer, or nothing if the config does not list them."""
     names = config.get("layer_types")
     if names is None:
         return ()
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"`layer_types` must be a list of strings or None, got {shown(names)}.")
-    _check_few(names)
+    _check_type_count(names)
     return tuple(names)
 
 
-def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Parameters | None, bool]:
+def find_parameters(config: dict[str, Any], layer_type: str | None) -> tuple[Parameters | None, bool]:
     """Return the RoPE parameters of one layer type, and whether the config has others for other layer types.
 
     The parameters are None if these layers have no RoPE.
@@ -83,9 +83,9 @@ def parameters_of(config: dict[str, Any], layer_type: str | None) -> tuple[Param
     Raises:
         ValueError: if the config does not have the layer type, or has several and `layer_type` is None.
     """
-    rope, rotated = _rope(config), _rotated_types(config)
-    by_type = _by_layer_type(config, rope)
-    known = {*by_type, *types_of(config), *_partly_rotated(config)}
+    rope, rotated = _rope(config), _rotary_types(config)
+    by_type = _parameters_by_type(config, rope)
+    known = {*by_type, *list_types(config), *_mixed_types(config)}
     if layer_type is not None and not known:
         raise ValueError(
             f"`layer_type` must be left out, as all layers of this config are alike, got {shown(layer_type)}."
@@ -117,17 +117,17 @@ def _rope(config: Mapping[str, Any]) -> Parameters:
     return rope
 
 
-def _by_layer_type(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
+def _parameters_by_type(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
     """Return the parameters of each layer type; empty if all layers have the same ones."""
-    local = values_of(config, LOCAL_BASES)
-    if any(_is_layer(key, value, types_of(config)) for key, value in rope.items()):
-        nested = _nested(rope)
+    local = get_values(config, LOCAL_BASES)
+    if any(_is_layer(key, value, list_types(config)) for key, value in rope.items()):
+        nested = _split_by_type(rope)
         bases = [(parameters or {}).get("rope_theta") for parameters in nested.values()]
         _check_used({key: base in bases for key, base in local.items()})
         return nested
-    scheme = SCHEMES.get(model_of(config).scheme or next(iter(local), ""), {})
+    scheme = SCHEMES.get(find_model(config).scheme or next(iter(local), ""), {})
     _check_used({key: key in [base.key for base in scheme.values()] for key in local})
-    return {layer_type: _from_base_keys(config, rope, base) for layer_type, base in scheme.items()}
+    return {layer_type: _read_base_keys(config, rope, base) for layer_type, base in scheme.items()}
 
 
 def _is_layer(key: str, value: Any, names: tuple[str, ...]) -> bool:
@@ -141,14 +141,14 @@ def _check_used(used: Mapping[str, bool]) -> None:
             raise ValueError(f"`{key}` is the base of no layer type of this config: leave it out.")
 
 
-def _nested(rope: Parameters) -> dict[str, Parameters | None]:
+def _split_by_type(rope: Parameters) -> dict[str, Parameters | None]:
     """Return the dicts of `rope_parameters` by layer type."""
     by_type = {key: value for key, value in rope.items() if key not in KEYS}
-    _check_few(by_type)
+    _check_type_count(by_type)
     for key, layer in by_type.items():
         if not isinstance(layer, Mapping | None):
             raise TypeError(
-                f"{named(key)} must be a dict or None beside {join_names(by_type.keys() - {key})}, got {shown(layer)}."
+                f"{quote(key)} must be a dict or None beside {join_names(by_type.keys() - {key})}, got {shown(layer)}."
             )
     for key in rope.keys() & KEYS:  # a key that each layer type has itself may be left over
         if not changes_nothing(key, rope[key]) and not all(layer is None or key in layer for layer in by_type.values()):
@@ -158,30 +158,30 @@ def _nested(rope: Parameters) -> dict[str, Parameters | None]:
     return {key: None if layer is None else dict(layer) for key, layer in by_type.items()}
 
 
-def _check_few(names: Iterable[str]) -> None:
+def _check_type_count(names: Iterable[str]) -> None:
     """Raise if there are more layer types than models have, whose comparison would take minutes."""
     if (count := len(set(names))) > MOST_TYPES:
         raise ValueError(f"`layer_types` must have at most {MOST_TYPES} different types, got {count}.")
 
 
-def _from_base_keys(config: Mapping[str, Any], rope: Parameters, layer: LayerBase) -> Parameters:
+def _read_base_keys(config: Mapping[str, Any], rope: Parameters, layer: LayerBase) -> Parameters:
     """Return the parameters of one layer type, as in `rope_parameters`, from a config with a key for each base."""
     names = (layer.key,) if layer.key else BASES
     inner = None if layer.key else rope.get("rope_theta")
     base = common_value({"rope_parameters.rope_theta": inner} | {name: config.get(name) for name in names})
-    kept = rope if layer.scaled else values_of(rope, ("partial_rotary_factor",))
+    kept = rope if layer.scaled else get_values(rope, ("partial_rotary_factor",))
     attention = {} if layer.attention_factor is None else {"attention_factor": layer.attention_factor}
     return attention | kept | {"rope_theta": layer.base if base is None else base}
 
 
-def _rotated_types(config: dict[str, Any]) -> tuple[str, ...]:
+def _rotary_types(config: dict[str, Any]) -> tuple[str, ...]:
     """Return the layer types with RoPE, if the model has others without; none if there is no sliding window."""
-    return model_of(config).rotary_layers if config.get("sliding_window", 1) is not None else ()
+    return find_model(config).rotary_layers if config.get("sliding_window", 1) is not None else ()
 
 
-def _partly_rotated(config: dict[str, Any]) -> tuple[str, ...]:
+def _mixed_types(config: dict[str, Any]) -> tuple[str, ...]:
     """Return the layer types with and without RoPE, if the model has both."""
-    rotated = _rotated_types(config)
+    rotated = _rotary_types(config)
     return (*rotated, "full_attention") if rotated else ()
 
 
@@ -200,7 +200,7 @@ def complete_parameters(
         TypeError, ValueError: if a value is not a number, or values contradict each other.
     """
     check_values(given)
-    parameters = dict(given) | {"rotary_dim": common_value(values_of(given, ("rotary_dim", "rope_dim")))}
+    parameters = dict(given) | {"rotary_dim": common_value(get_values(given, ("rotary_dim", "rope_dim")))}
     if not by_layer_type and None not in (original := given.get(L0), outer := config.get(L0)) and original != outer:
         warn(
             f"`{L0}` is {shown(original)} in the rotary parameters, but {shown(outer)} outside of them, which is used."
@@ -209,9 +209,9 @@ def complete_parameters(
     for key, names in NAMES.items():
         if not by_layer_type or parameters.get(key) is None:
             inner = {f"rope_parameters.{key}": parameters.get(key)}
-            parameters[key] = common_value(inner | values_of(config, names) | _derived(key, config))
-    parameters[LENGTH] = _longest(parameters, config)
-    model = model_of(config)
+            parameters[key] = common_value(inner | get_values(config, names) | _derive(key, config))
+    parameters[LENGTH] = _longest_length(parameters, config)
+    model = find_model(config)
     for key, default in model.layer_defaults.get(layer_type or "", {}).items():
         parameters[key] = default if parameters[key] is None else parameters[key]
     lacks_base = parameters["rope_theta"] is None and parameters.get("encoding") is None
@@ -226,9 +226,9 @@ def complete_parameters(
     return parameters
 
 
-def _longest(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
+def _longest_length(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     """Return the longest length, which has several names."""
-    lengths = values_of(config, LENGTHS)
+    lengths = get_values(config, LENGTHS)
     for name, length in lengths.items():
         check_size(name, length, minimum=-1)  # -1: no limit
     inner, outer = parameters.get(LENGTH), next(iter(lengths.values()), None)
@@ -239,13 +239,13 @@ def _longest(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     return inner if outer is None else outer
 
 
-def _derived(key: str, config: Mapping[str, Any]) -> dict[str, float]:
+def _derive(key: str, config: Mapping[str, Any]) -> dict[str, float]:
     """Return the value that another key stands for: ChatGLM's `rope_ratio`, and `projection_dim` in CLVP."""
     if key == "rope_theta" and config.get("rope_ratio") is not None:
         check_number("rope_ratio", config["rope_ratio"], above=0)
         return {"rope_ratio": 10000 * config["rope_ratio"]}
     if key == "rotary_dim" and config.get("use_rotary_embedding"):
-        for size in (sizes := values_of(config, ("projection_dim", "num_attention_heads"))):
+        for size in (sizes := get_values(config, ("projection_dim", "num_attention_heads"))):
             check_size(size, sizes[size])
         if len(sizes) == 2:
             return {"projection_dim": max(sizes["projection_dim"] // (2 * sizes["num_attention_heads"]), 32)}
@@ -272,12 +272,12 @@ def _usual_base(config: dict[str, Any], layer_type: str | None) -> float:
     """
     name = model_type(config)
     if name and name not in MODELS:
-        if not values_of(config, (*ROPES, *SHARES, *WIDTHS)):
+        if not get_values(config, (*ROPES, *SHARES, *WIDTHS)):
             raise ValueError(
                 f"`rope_theta` is missing, and `model_type` {shown(name)} is not known to use RoPE: add it if it does."
             )
         warn(f"`rope_theta` is missing, and its default for `model_type` {shown(name)} is unknown: 10000 is used.")
-    model = model_of(config)
+    model = find_model(config)
     own = SCHEMES.get(model.scheme or "", {}).get(layer_type or "")
     return model.base if own is None else own.base
 
@@ -310,7 +310,7 @@ def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | N
     name = BY_LAYER.get(layer_type or "", "")
     if config.get(name) is not None:
         return {name: config[name]}
-    widths, types = _by_index(config), types_of(config)
+    widths, types = _widths_by_index(config), list_types(config)
     for index, one in enumerate(types):
         if one == layer_type and index in widths:
             return widths[index]
@@ -320,7 +320,7 @@ def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | N
     return {"head_dim": default} if default else {}
 
 
-def _by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+def _widths_by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """Return the keys for the width of a head that single layers have, by the index of the layer."""
     layers = config.get("per_layer_config")
     if not isinstance(layers, Mapping | None):
@@ -330,19 +330,19 @@ def _by_index(config: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
             raise TypeError(
                 f"`per_layer_config` must have a dict for the index of a layer, got {shown(index)}: {shown(one)}."
             )
-    widths = {int(index): values_of(one or {}, ("head_dim",)) for index, one in (layers or {}).items()}
+    widths = {int(index): get_values(one or {}, ("head_dim",)) for index, one in (layers or {}).items()}
     return {index: one for index, one in widths.items() if one}
 
 
 def _width_of_all(config: Mapping[str, Any], model: Model) -> dict[str, Any]:
     if model.head_key and config.get(model.head_key) is None and config.get("head_dim") is None:
         raise ValueError(f"`{model.head_key}` is missing: add it to the config.")
-    widths = values_of(config, HEADS if model.head_key is None else ("head_dim", model.head_key))
+    widths = get_values(config, HEADS if model.head_key is None else ("head_dim", model.head_key))
     return {"head_dim": model.head_dim} if model.head_dim and not config.keys() & set(HEADS) else widths
 
 
 def _from_hidden_size(config: Mapping[str, Any]) -> dict[str, Any]:
-    sizes, counts = (values_of(config, names) for names in (SIZES, COUNTS))
+    sizes, counts = (get_values(config, names) for names in (SIZES, COUNTS))
     for name, value in (sizes | counts).items():
         check_size(name, value)
     size, count = common_value(sizes), common_value(counts)
@@ -355,7 +355,7 @@ def _from_hidden_size(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"head_dim": size // count}
 
 
-def rotary_channels_of(config: Mapping[str, Any], parameters: Mapping[str, Any], model: Model, head: int) -> int:
+def count_rotary_channels(config: Mapping[str, Any], parameters: Mapping[str, Any], model: Model, head: int) -> int:
     """Return the number of rotated channels of a head: a share of the head is rounded down.
 
     Raises:

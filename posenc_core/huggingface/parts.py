@@ -10,7 +10,7 @@ from .config import ROPES, TEXTS, join_names
 from .facts.towers import SUFFIXES, TOWERS
 
 
-def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
+def find_part(config: dict[str, Any], part: str | None) -> dict[str, Any]:
     """Return the nested config that `part` names, with the full `model_type` of a tower; the config itself for None.
 
     Args:
@@ -25,9 +25,9 @@ def part_of(config: dict[str, Any], part: str | None) -> dict[str, Any]:
         return config
     if not isinstance(part, str):
         raise TypeError(f"`part` must be the name of a nested config such as 'vision', or None, got {shown(part)}.")
-    nested = dict(_nested(config, config.get("model_type")))
+    nested = dict(_walk_parts(config, config.get("model_type")))
     found = {path: one for path, one in nested.items() if part in _names(path)}
-    own = _with_full_type(config, None) if "patch_size" in config else config
+    own = _add_full_type(config, None) if "patch_size" in config else config
     if part == "vision" and is_tower(own) and not any(map(is_tower, found.values())):
         return own
     different = [one for index, one in enumerate(found.values()) if one not in list(found.values())[:index]]
@@ -50,21 +50,21 @@ def _names(path: str) -> tuple[str, ...]:
     return path, name, name.removesuffix("_config")
 
 
-def _nested(config: Mapping[str, Any], outer_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def _walk_parts(config: Mapping[str, Any], outer_type: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path and the content of each nested config; that of a backbone alone stands for its tower."""
     for key, value in config.items():
         if isinstance(value, Mapping) and key not in ROPES:
             name = str(key)
-            own = _with_full_type(value, outer_type) if "vision" in name else dict(value)
+            own = _add_full_type(value, outer_type) if "vision" in name else dict(value)
             if name in TEXTS:
                 own = {"model_type": outer_type} | own
             backbone = None if is_tower(own) else value.get("backbone_config")
             if name.endswith("_config") or "model_type" in value:
                 yield f"{path}{name}", dict(backbone) if isinstance(backbone, Mapping) else own
-            yield from _nested(value, own.get("model_type"), f"{path}{name}.")
+            yield from _walk_parts(value, own.get("model_type"), f"{path}{name}.")
 
 
-def _with_full_type(config: Mapping[str, Any], outer_type: Any) -> dict[str, Any]:
+def _add_full_type(config: Mapping[str, Any], outer_type: Any) -> dict[str, Any]:
     """Return the config with the `model_type` of its tower; older configs have that of the whole model, or none."""
     name = config.get("model_type") or outer_type
     names = [f"{name}{suffix}" for suffix in SUFFIXES]

@@ -13,7 +13,7 @@ from ..encodings.notation import parse
 KEY = "encoding"
 
 
-def written(text: Any, own: Rotary | AxialRotary | FoPE) -> Rotary:
+def load_encoding(text: Any, own: Rotary | AxialRotary | FoPE) -> Rotary:
     """Return the encoding that the key `encoding` of RoPE parameters contains.
 
     Args:
@@ -23,7 +23,7 @@ def written(text: Any, own: Rotary | AxialRotary | FoPE) -> Rotary:
         TypeError: if it is not text.
         ValueError: if the text is not an encoding, or the encoding rotates other channels than the model does.
     """
-    encoding = _parsed(text)
+    encoding = _parse(text)
     if not isinstance(encoding, Rotary) or not isinstance(own, Rotary):
         raise ValueError(f"`{KEY}` must be a Rotary for a model with {shown(own)}, got {shown(encoding)}.")  # noqa: TRY004
     for name in ("head_dim", "layout", "direction", "rotary_channels", "axes"):
@@ -35,7 +35,7 @@ def written(text: Any, own: Rotary | AxialRotary | FoPE) -> Rotary:
     return replace(encoding, max_len=own.max_len) if encoding.max_len is None else encoding
 
 
-def _parsed(text: Any) -> Encoding:
+def _parse(text: Any) -> Encoding:
     if not isinstance(text, str) or not text.lstrip().startswith("{"):
         return parse(text)
     try:

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from .._array_api.checks import check_known, check_number, shown
-from ..formats.values import SHOWN, named
+from ..formats.values import SHOWN, quote
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
-from .config import check_flag, check_size, common_value, values_of
+from .config import check_flag, check_size, common_value, get_values
 
 L0 = "original_max_position_embeddings"
 LENGTH = "max_position_embeddings"
@@ -46,13 +46,13 @@ class RopeType(NamedTuple):
     optional: tuple[str, ...] = ()
 
 
-def rope_type_of(parameters: Parameters) -> RopeType:
+def find_rope_type(parameters: Parameters) -> RopeType:
     """Return the rope type of the parameters.
 
     Raises:
         ValueError: if the type is unknown, or the parameters lack one of its keys or have a key of another type.
     """
-    names = values_of(parameters, ("rope_type", "type"))
+    names = get_values(parameters, ("rope_type", "type"))
     name = common_value({key: ALIASES.get(str(name), name) for key, name in names.items()})
     name = "default" if name is None else name
     if str(name) in REFUSED:
@@ -82,12 +82,12 @@ def _check_keys(parameters: Parameters, name: str) -> None:
         hint = (
             f"it belongs to {' and '.join(owners)}"
             if owners
-            else f"write {' or '.join(map(named, near))}"
+            else f"write {' or '.join(map(quote, near))}"
             if near
             else "leave it out"
         )
         if not changes_nothing(key, value):
-            raise ValueError(f"{named(key)} is not a key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
+            raise ValueError(f"{quote(key)} is not a key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
 
 
 def warn(message: str) -> None:
@@ -124,11 +124,11 @@ def _llama3(parameters: Parameters) -> Llama3:
 
 
 def _proportional(parameters: Parameters) -> Proportional:
-    return Proportional(**values_of(parameters, ("partial_rotary_factor", "factor")))
+    return Proportional(**get_values(parameters, ("partial_rotary_factor", "factor")))
 
 
 def _longrope(parameters: Parameters) -> LongRoPE:
-    fields = values_of(
+    fields = get_values(
         parameters, ("short_factor", "long_factor", L0, "attention_factor", "short_mscale", "long_mscale")
     )
     for key in ("short_factor", "long_factor"):
@@ -140,7 +140,7 @@ def _longrope(parameters: Parameters) -> LongRoPE:
 
 
 def _yarn(parameters: Parameters) -> YaRN:
-    fields = _yarn_fields(parameters) | values_of(parameters, MSCALES)
+    fields = _yarn_fields(parameters) | get_values(parameters, MSCALES)
     given = fields.keys() & {*MSCALES, "attention_factor"}
     if parameters.get("attn_factor") not in (None, 1):  # it multiplies the default attention factor
         check_number("attn_factor", parameters["attn_factor"], above=0)
@@ -157,7 +157,7 @@ def _yarn(parameters: Parameters) -> YaRN:
 def _deepseek_yarn(parameters: Parameters) -> YaRN:
     """Return YaRN in which one `mscale` has an effect without the other."""
     fields = _yarn_fields(parameters)
-    mscales = {"mscale": 1, "mscale_all_dim": 0} | values_of(parameters, MSCALES)
+    mscales = {"mscale": 1, "mscale_all_dim": 0} | get_values(parameters, MSCALES)
     for key, value in mscales.items():
         check_number(key, value, minimum=0)
     if all(mscales.values()):
@@ -176,7 +176,7 @@ def _yarn_fields(parameters: Parameters) -> dict[str, Any]:
     """Return the fields that all YaRN types have."""
     if parameters.get("extrapolation_factor") not in (None, 1):
         raise ValueError(f"`extrapolation_factor` must be 1, got {shown(parameters['extrapolation_factor'])}.")
-    fields = values_of(parameters, (L0, "beta_fast", "beta_slow", "attention_factor", "truncate"))
+    fields = get_values(parameters, (L0, "beta_fast", "beta_slow", "attention_factor", "truncate"))
     check_flag("truncate", fields.get("truncate"))
     fields["factor"] = _factor(parameters)
     return fields

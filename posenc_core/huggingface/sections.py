@@ -7,7 +7,7 @@ from typing import Any
 
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
-from .config import ROPES, check_size, common_value, values_of
+from .config import ROPES, check_size, common_value, get_values
 from .facts.records import Model
 from .rope_types import warn
 
@@ -124,7 +124,7 @@ def _check_no_axes(parameters: Mapping[str, Any], arrangement: str) -> None:
 
 def is_xdrope(config: Mapping[str, Any]) -> bool:
     """Return whether the config has the keys of the model's authors, and not those of transformers."""
-    ropes = [rope for rope in values_of(config, ROPES).values() if isinstance(rope, Mapping)]
+    ropes = [rope for rope in get_values(config, ROPES).values() if isinstance(rope, Mapping)]
     names = [rope.get(key) for rope in ropes for key in ("rope_type", "type")]
     return "xdrope" in names or any(rope.get("xdrope_section") is not None for rope in ropes)
 

@@ -13,7 +13,7 @@ from .._array_api.checks import shown
 from .config import LARGEST, check_size
 
 
-def size_of(config: Mapping[str, Any], key: str, *, minimum: int = 1) -> int:
+def read_size(config: Mapping[str, Any], key: str, *, minimum: int = 1) -> int:
     """Return the value of a key, which must be a size.
 
     Raises:
@@ -26,7 +26,7 @@ def size_of(config: Mapping[str, Any], key: str, *, minimum: int = 1) -> int:
     return size
 
 
-def array_of(name: str, values: Any) -> npt.NDArray[Any]:
+def to_array(name: str, values: Any) -> npt.NDArray[Any]:
     """Return an array.
 
     Raises:
@@ -38,25 +38,25 @@ def array_of(name: str, values: Any) -> npt.NDArray[Any]:
         raise ValueError(f"`{name}` must be rows of the same length, got {shown(values)}.") from error
 
 
-def integers_of(name: str, values: Any) -> npt.NDArray[np.int64]:
+def to_integers(name: str, values: Any) -> npt.NDArray[np.int64]:
     """Return an array of integers.
 
     Raises:
         TypeError, ValueError: if the values are not integers, or rows of different lengths.
     """
-    array = array_of(name, values)
+    array = to_array(name, values)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"`{name}` must be made of integers, got {array.dtype}.")
     return array.astype(np.int64)
 
 
-def grids_of(name: str, grid_thw: Any) -> list[tuple[int, int, int]]:
+def read_grids(name: str, grid_thw: Any) -> list[tuple[int, int, int]]:
     """Return the frames, the height and the width of each grid; frames may be left out, and so may the list of one.
 
     Raises:
         TypeError, ValueError: if they are not grids.
     """
-    grids = integers_of(name, grid_thw)
+    grids = to_integers(name, grid_thw)
     if not grids.size:
         return []
     rows = np.atleast_2d(grids)

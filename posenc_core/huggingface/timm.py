@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, check_number, check_type, shown
 from ..encodings import AxialRotary, MixedRotary, MultimodalRotary
-from ..formats.values import named
+from ..formats.values import quote
 from ..positions import grid
 from ..positions.sequences import LIMIT
 from .config import check_flag, check_size, common_value, is_rotary_key, is_set, read
@@ -159,7 +159,7 @@ def _arguments(content: Config) -> dict[str, Any] | None:
     for key, value in given.items():
         if is_rotary_key(key) and is_set(value) and key not in {*DEFAULTS, *IN_TRAINING, "rope_ref_feat_shape"}:
             raise ValueError(
-                f"{named(key)} is not an argument of timm's vision transformers, got {shown(value)}: leave it out."
+                f"{quote(key)} is not an argument of timm's vision transformers, got {shown(value)}: leave it out."
             )
     arguments = DEFAULTS | facts | {key: given[key] for key in DEFAULTS if key in given and key != "head_dim"}
     shapes = {key: given[key] for key in ("ref_feat_shape", "rope_ref_feat_shape") if key in given}

@@ -7,14 +7,14 @@ from typing import Any
 
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, FoPE, Rotary
-from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, values_of
-from .facts.models import MODELS, model_of, model_type
+from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, get_values
+from .facts.models import MODELS, find_model, model_type
 from .facts.records import SCHEMES, Model
 from .parameters import latent_width
 from .rope_types import L0, changes_nothing, warn
 
 
-def warn_of_differences(
+def warn_of_quirks(
     config: Mapping[str, Any],
     given: Mapping[str, Any],
     parameters: Mapping[str, Any],
@@ -31,7 +31,7 @@ def warn_of_differences(
         rotary: the encoding that they gave.
     """
     _warn_of_two_dicts(config)
-    name, model = model_type(config), model_of(config)
+    name, model = model_type(config), find_model(config)
     from_other_format = "layout_from" in config  # transformers does not read such configs
     if name not in MODELS or model.quirks.elsewhere or rotary is None or from_other_format:
         return
@@ -53,12 +53,12 @@ def _warn_of_bases(
     if fixed not in (None, base) and not any(layer_type in (config.get(key) or {}) for key in ROPES):
         warn(f"The base {shown(base)} is used; transformers takes {fixed} for {shown(layer_type)} of {shown(name)}.")
     is_missing = given.get("rope_theta", config.get("rope_theta")) is None
-    if model.quirks.needs_base and is_missing and values_of(config, ROPES):
+    if model.quirks.needs_base and is_missing and get_values(config, ROPES):
         warn(
             f"The base {shown(base)} is used; transformers takes 10000 for {shown(name)} if `rope_parameters` has none."
         )
     of_layers = [layer.key for layer in SCHEMES.get(model.scheme or "", {}).values()]
-    for key, value in values_of(config, (*BASES[1:], *LOCAL_BASES)).items():
+    for key, value in get_values(config, (*BASES[1:], *LOCAL_BASES)).items():
         if base == value != model.base and key not in (*model.quirks.reads, *of_layers):
             warn(f"`{key}` {shown(value)} is used; transformers does not read it for {shown(name)}.")
 
@@ -66,7 +66,7 @@ def _warn_of_bases(
 def _warn_of_dicts(name: str, model: Model, config: Mapping[str, Any]) -> None:
     """Warn of keys that transformers reads only inside, or only outside, of `rope_parameters`."""
     quirks, has_dict = model.quirks, any(config.get(key) for key in ROPES)
-    outside = values_of(config, ("rope_theta", "partial_rotary_factor"))
+    outside = get_values(config, ("rope_theta", "partial_rotary_factor"))
     if quirks.whole_dict and outside and not has_dict:
         warn(f"`{min(outside)}` is used; for {shown(name)}, transformers reads it only beside `rope_parameters`.")
     within = [key for rope in ROPES for key in config.get(rope) or ()]
@@ -96,16 +96,16 @@ def _warn_of_channels(
     if rotary.rotary_channels == int(rotary.head_dim * model.share):
         return
     together = {**config, **given}
-    for key, value in values_of(together, (*SHARES, *WIDTHS)).items():
+    for key, value in get_values(together, (*SHARES, *WIDTHS)).items():
         if key not in reads:
             warn(f"`{key}` {shown(value)} is used; transformers does not read it for {shown(name)}.")
-    if model.quirks.needs_share and not values_of(together, SHARES):
+    if model.quirks.needs_share and not get_values(together, SHARES):
         warn(f"`rotary_dim` {shown(config['rotary_dim'])} is used; transformers reads `partial_rotary_factor` alone.")
 
 
 def _warn_of_two_dicts(config: Mapping[str, Any]) -> None:
     """Warn if `rope_parameters` and `rope_scaling` differ, which are used together."""
-    one, other = (_spelled(config.get(name) or {}) for name in ROPES)
+    one, other = (_effective_keys(config.get(name) or {}) for name in ROPES)
     alone = sorted(key for key in {**one, **other} if one.get(key) != other.get(key))
     if all(config.get(name) for name in ROPES) and alone:
         names = ", ".join(f"`{key}`" for key in alone)
@@ -114,7 +114,7 @@ def _warn_of_two_dicts(config: Mapping[str, Any]) -> None:
         )
 
 
-def _spelled(rope: Mapping[str, Any]) -> dict[str, Any]:
+def _effective_keys(rope: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys that have an effect, with `type` as `rope_type`."""
     kept = {str(key): value for key, value in rope.items() if not changes_nothing(key, value)}
     return kept if "type" not in kept else {"rope_type": kept.pop("type")} | kept

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_known, check_number, check_type, shown
 from ..encodings import AxialRotary
-from ..formats.values import named
+from ..formats.values import quote
 from ..positions import grid, normalized_grid
 from ..rotation import Layout
-from .config import ROPES, SHARES, common_value, contents, is_rotary_key, is_set, values_of
+from .config import ROPES, SHARES, common_value, contents, get_values, is_rotary_key, is_set
 from .facts.towers import HARMLESS, TOWERS, Tower
-from .parts import is_tower, part_of
+from .parts import find_part, is_tower
 from .rope_types import warn
-from .sizes import grids_of, integers_of, size_of
+from .sizes import read_grids, read_size, to_integers
 
 LAYERS = ("full_attention", "window_attention")
 
@@ -60,11 +60,11 @@ def vision_positions(
            [1, 1, 2, 2, 0]])
     """
     check_type("layer_type", layer_type, str | None, "a string or None")
-    content = part_of(contents(config), part)
+    content = find_part(contents(config), part)
     if not is_tower(content):
         raise ValueError(f"`config` must have a tower with RoPE, got `model_type` {shown(content.get('model_type'))}.")
     tower = TOWERS[content["model_type"]]
-    content = tower.completed(content)
+    content = tower.fill_in(content)
     grids = _grids(content, tower, grid_thw, layer_type)
     merges = _merges(content, tower, len(grids), merge_sizes)
     window = _window(content, tower)
@@ -77,7 +77,7 @@ def vision_positions(
             cells = grid(*sizes, merge=merge, window=window)
         cells = cells[["thw".index(axis) for axis in tower.axes]] + tower.start
         cells = cells if span is None else cells * (span / sizes[-1])
-        before = tower.prefix + (size_of(content, tower.registers, minimum=0) if tower.registers else 0)
+        before = tower.prefix + (read_size(content, tower.registers, minimum=0) if tower.registers else 0)
         columns.append(np.pad(cells, ((0, 0), (before, tower.suffix))))
     return np.concatenate(columns, axis=1)
 
@@ -89,7 +89,7 @@ def load_tower(config: Mapping[str, Any], layer_type: str | None, layout: Layout
         TypeError, ValueError: if a key is missing, unknown, out of range or contradicts another.
     """
     tower = TOWERS[config["model_type"]]
-    config = tower.completed(config)
+    config = tower.fill_in(config)
     if layer_type not in (None, *LAYERS):
         raise ValueError(f"`layer_type` must be None where all layers are alike, got {shown(layer_type)}.")
     head_dim, axes = _head_dim(config, tower), len(tower.axes)
@@ -114,15 +114,15 @@ def _base(config: Mapping[str, Any], tower: Tower) -> float:
         known = key in (*ROPES, "rope_theta") or key in HARMLESS or (key in SHARES and value == 1)
         if is_rotary_key(key) and is_set(value) and not known:
             raise ValueError(
-                f"{named(key)} is unknown in a tower, got {shown(value)}: leave it out if it changes no angle."
+                f"{quote(key)} is unknown in a tower, got {shown(value)}: leave it out if it changes no angle."
             )
-    bases = values_of(config, ("rope_theta",))
-    for name, given in values_of(config, ROPES).items():
+    bases = get_values(config, ("rope_theta",))
+    for name, given in get_values(config, ROPES).items():
         if not isinstance(given, Mapping):
             raise TypeError(f"`{name}` must be a dict or None, got {shown(given)}.")
         for key, value in given.items():
             _check_parameter(key, value)
-        bases |= {f"{name}.{key}": base for key, base in values_of(given, ("rope_theta",)).items()}
+        bases |= {f"{name}.{key}": base for key, base in get_values(given, ("rope_theta",)).items()}
     for name, one in bases.items():
         check_number(name, one, above=1)
     base: float | None = common_value(bases)
@@ -137,39 +137,39 @@ def _check_parameter(key: str, value: Any) -> None:
         raise ValueError(f"`partial_rotary_factor` must be 1 in a vision tower, got {shown(value)}.")
     if key not in ("rope_type", "type", "rope_theta", "partial_rotary_factor") and is_set(value):
         raise ValueError(
-            f"{named(key)} is not a key of the rotary parameters of a vision tower, got {shown(value)}: leave it out."
+            f"{quote(key)} is not a key of the rotary parameters of a vision tower, got {shown(value)}: leave it out."
         )
 
 
 def _head_dim(config: Mapping[str, Any], tower: Tower) -> int:
     """Return the width of a head."""
     if tower.own_width:
-        return size_of(config, "head_dim")
-    counts = values_of(config, tower.heads)
+        return read_size(config, "head_dim")
+    counts = get_values(config, tower.heads)
     for name in counts:
-        size_of(counts, name)
-    size, heads = size_of(config, tower.size), common_value(counts)
-    heads *= size_of(config, tower.divisor) if tower.divisor else 1
+        read_size(counts, name)
+    size, heads = read_size(config, tower.size), common_value(counts)
+    heads *= read_size(config, tower.divisor) if tower.divisor else 1
     if size % heads:
         raise ValueError(f"`{tower.size}` must be a multiple of the {heads} heads, got {size}.")
-    width: int = common_value({f"{tower.size} / {min(counts)}": size // heads} | values_of(config, ("head_dim",)))
+    width: int = common_value({f"{tower.size} / {min(counts)}": size // heads} | get_values(config, ("head_dim",)))
     return width
 
 
 def _grids(config: Mapping[str, Any], tower: Tower, grid_thw: Any, layer_type: str | None) -> list[tuple[int, ...]]:
     """Return the frames, the height and the width of each grid, in patches."""
     if layer_type == "window_attention" and tower.scaled and grid_thw is None:
-        grid_thw = (size_of(config, "window_size"),) * 2
+        grid_thw = (read_size(config, "window_size"),) * 2
     if grid_thw is None and tower.only_grid is not None:
-        grid_thw = integers_of(tower.only_grid, config.get(tower.only_grid))[::-1]
+        grid_thw = to_integers(tower.only_grid, config.get(tower.only_grid))[::-1]
     if grid_thw is None:
-        grid_thw = (size_of(config, "image_size") // size_of(config, "patch_size"),) * 2
-    grids = grids_of("grid_thw", grid_thw)
+        grid_thw = (read_size(config, "image_size") // read_size(config, "patch_size"),) * 2
+    grids = read_grids("grid_thw", grid_thw)
     if not grids:
         raise ValueError(f"`grid_thw` must have at least one grid, got {shown(grid_thw)}.")
     if not tower.frames and max(frames for frames, _, _ in grids) > 1:
         raise ValueError(f"`grid_thw` must have one frame in this tower, got {grids}: pass each as an image.")
-    whole = size_of(config, tower.merge) if tower.whole and tower.merge else 1
+    whole = read_size(config, tower.merge) if tower.whole and tower.merge else 1
     return [(frames, height * whole, width * whole) for frames, height, width in grids]
 
 
@@ -179,8 +179,8 @@ def _merges(config: Mapping[str, Any], tower: Tower, count: int, merge_sizes: An
         state = "given" if merge_sizes is None else "left out"
         raise ValueError(f"`merge_sizes` must be {state} for {shown(config['model_type'])}, got {shown(merge_sizes)}.")
     if merge_sizes is None:
-        return [size_of(config, tower.merge) if tower.merge else 1] * count
-    merges = integers_of("merge_sizes", merge_sizes)
+        return [read_size(config, tower.merge) if tower.merge else 1] * count
+    merges = to_integers("merge_sizes", merge_sizes)
     if merges.shape != (count,):
         raise ValueError(f"`merge_sizes` must be one number for each of the {count} grids, got {shown(merge_sizes)}.")
     sizes: list[int] = merges.tolist()
@@ -191,11 +191,11 @@ def _window(config: Mapping[str, Any], tower: Tower) -> int | None:
     """Return the size of the windows in which patches are ordered, in patches."""
     if tower.window is None:
         return None
-    size = size_of(config, tower.window)
+    size = read_size(config, tower.window)
     if tower.window != "window_size":
         return size
-    merge = size_of(config, tower.merge) if tower.merge else 1
-    window = size // merge // size_of(config, "patch_size") * merge
+    merge = read_size(config, tower.merge) if tower.merge else 1
+    window = size // merge // read_size(config, "patch_size") * merge
     if not window:
         raise ValueError(f"`window_size` must be that of a block of patches or more, got {size}.")
     return window
@@ -207,5 +207,5 @@ def _span(config: Mapping[str, Any], tower: Tower, layer_type: str | None) -> in
         raise ValueError(f"`layer_type` must be None where all layers are alike, got {shown(layer_type)}.")
     if tower.scaled:
         check_known("layer_type", layer_type, LAYERS)
-        return size_of(config, "window_size")
+        return read_size(config, "window_size")
     return None

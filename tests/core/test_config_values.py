@@ -11,8 +11,8 @@ from posenc_core.formats import values
 from posenc_core.formats.megatron import _value
 from posenc_core.huggingface import config as keys
 from posenc_core.huggingface import layer_types, load_rope
-from posenc_core.huggingface.config import SPELLED, text_of
-from posenc_core.huggingface.sizes import grids_of, size_of
+from posenc_core.huggingface.config import SPELLED, find_text
+from posenc_core.huggingface.sizes import read_grids, read_size
 
 from ..errors import rejects
 
@@ -37,15 +37,15 @@ def test_numbers_that_are_none_or_too_large(value):
 @pytest.mark.parametrize(("value", "minimum"), [(1, 1), (0, 0), (2, 2), (LIMIT - 1, 1)])
 def test_integers_within_their_limits(value, minimum):
     assert values.integer({"x": value}, "x", minimum=minimum) == value
-    assert size_of({"x": value}, "x", minimum=minimum) == value
+    assert read_size({"x": value}, "x", minimum=minimum) == value
     keys.check_size("x", value, minimum=minimum)
     with rejects(ValueError, "x", minimum - 1):
         values.integer({"x": minimum - 1}, "x", minimum=minimum)
     with rejects(ValueError, "x", minimum - 1):
-        size_of({"x": minimum - 1}, "x", minimum=minimum)
+        read_size({"x": minimum - 1}, "x", minimum=minimum)
 
 
-@pytest.mark.parametrize("read", [values.integer, size_of, lambda config, key: keys.check_size(key, config[key])])
+@pytest.mark.parametrize("read", [values.integer, read_size, lambda config, key: keys.check_size(key, config[key])])
 def test_integers_are_from_1_to_below_the_limit(read):
     for value in (LIMIT, LIMIT + 1, 0):
         with rejects(ValueError, "x", value):
@@ -81,13 +81,13 @@ def test_what_is_refused_has_another_value_than_the_neutral_one():
 
 
 def test_grids_have_two_or_three_sizes_and_fewer_patches_than_the_limit():
-    assert grids_of("x", [2, 3]) == [(1, 2, 3)]
-    assert grids_of("x", [[4, 2, 3], [1, 1, 5]]) == [(4, 2, 3), (1, 1, 5)]
-    assert grids_of("x", []) == []
-    assert grids_of("x", [[1, 2, LIMIT // 2 - 1], [1, 1, 1]]) == [(1, 2, LIMIT // 2 - 1), (1, 1, 1)]
+    assert read_grids("x", [2, 3]) == [(1, 2, 3)]
+    assert read_grids("x", [[4, 2, 3], [1, 1, 5]]) == [(4, 2, 3), (1, 1, 5)]
+    assert read_grids("x", []) == []
+    assert read_grids("x", [[1, 2, LIMIT // 2 - 1], [1, 1, 1]]) == [(1, 2, LIMIT // 2 - 1), (1, 1, 1)]
     for grids in ([[1, 2, LIMIT // 2 - 1], [1, 1, 2]], [0, 3], [[3]], [[1, 1, 1, 1]], [[[1, 2, 3]]]):
         with rejects(ValueError, "x"):
-            grids_of("x", grids)
+            read_grids("x", grids)
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_a_parameter_that_is_none_is_no_layer_type():
 def test_a_key_with_a_letter_too_many_or_too_few_is_told_from_one_that_is_unknown(key):
     for wrong in (f"{key}x", f"x{key}", key[1:], key[:-1]):
         with rejects(ValueError, wrong, f"`{key}`") if wrong not in SPELLED else nullcontext():
-            text_of({wrong: 1})
+            find_text({wrong: 1})
     for other in (f"{key}xyz", f"xyz{key}"):
-        assert text_of({other: 1}) == {other: 1}
+        assert find_text({other: 1}) == {other: 1}
 
 
 @pytest.mark.parametrize("separate", [True, False])

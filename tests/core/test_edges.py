@@ -38,7 +38,7 @@ from posenc_core.analysis.same import _longest
 from posenc_core.encodings.base import Parameter
 from posenc_core.encodings.remapping import whole
 from posenc_core.encodings.scoring.base import Scoring
-from posenc_core.huggingface.parts import _nested
+from posenc_core.huggingface.parts import _walk_parts
 from posenc_core.rotation import _rotate_block
 from posenc_core.tables._angle_addition import are_consecutive, block_length
 from posenc_core.tables._fixed_point import turns_of
@@ -272,7 +272,7 @@ def test_tables_of_heads_fit_tokens_with_axes_between():
 
 def test_nested_configs_have_a_model_type_or_the_usual_name():
     config = {"decoder": {"model_type": "llama"}, "sampling": {"top_k": 3}, "audio_config": {"width": 8}}
-    assert [name for name, _ in _nested(config, "any")] == ["decoder", "audio_config"]
+    assert [name for name, _ in _walk_parts(config, "any")] == ["decoder", "audio_config"]
 
 
 def test_a_mask_of_keys_hides_them_from_all_heads_and_queries_of_their_row():

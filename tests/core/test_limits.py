@@ -32,7 +32,7 @@ from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
 from posenc_core.formats.params import from_params
 from posenc_core.huggingface import load_rope
-from posenc_core.huggingface.config import _end
+from posenc_core.huggingface.config import _shorten_path
 from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.facts.kinds import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
@@ -270,9 +270,9 @@ def test_a_length_of_1_is_a_length(length, max_len):
 @pytest.mark.parametrize(("length", "shown"), [(149, 149), (150, 150), (151, 150), (400, 150)])
 def test_a_message_has_the_last_150_characters_of_a_path(length, shown):
     path = Path("x" * (length - 5) + "/last")
-    assert _end(path).endswith("/last")
-    assert len(_end(path)) == shown
-    assert _end(path).startswith("…") == (length > 150)
+    assert _shorten_path(path).endswith("/last")
+    assert len(_shorten_path(path)) == shown
+    assert _shorten_path(path).startswith("…") == (length > 150)
 
 
 @pytest.mark.parametrize("factor", [2.0**-126, 2.0**126 * 1.5, np.nextafter(2.0**127, 0)])

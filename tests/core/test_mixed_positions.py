@@ -9,7 +9,7 @@ import pytest
 
 from posenc_core import MultimodalRotary
 from posenc_core.huggingface import multimodal_positions
-from posenc_core.huggingface.multimodal import _on_diagonals
+from posenc_core.huggingface.multimodal import _diagonal_positions
 from posenc_core.positions import Block, centered, diagonal, indexed, multimodal, with_audio
 
 from ..errors import rejects
@@ -187,7 +187,7 @@ def test_bad_input(name):
 def test_prompts_of_ming_whose_frames_are_a_position_apart(segments):
     """Its arithmetic counts the text before an image as that of VideoRoPE does, also if there is none."""
     timed = [(*one, range(one[0])) if isinstance(one, tuple) else one for one in segments]
-    found, expected = _on_diagonals(iter(merged_texts(timed))), diagonal(segments, spacing=1)
+    found, expected = _diagonal_positions(iter(merged_texts(timed))), diagonal(segments, spacing=1)
     np.testing.assert_array_equal(found.positions, expected.positions)
     assert found.delta == expected.delta
 

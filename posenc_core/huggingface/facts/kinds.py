@@ -136,7 +136,7 @@ def _value(config: Config, path: str) -> Any:
     return value
 
 
-def patches_of(config: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:
+def count_patches(config: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:
     """Return the number of patches from top to bottom of an image, and from left to right.
 
     Raises:
@@ -215,7 +215,7 @@ class Patches(NamedTuple):
     last: bool = False
 
     def read(self, config: Config) -> Found:
-        height, width = patches_of(config, self.image, self.patch)
+        height, width = count_patches(config, self.image, self.patch)
         prefix = size(config, self.prefix) if self.prefix else 0
         length = height * width + prefix
         others = f"{prefix} other token{'s' * (prefix > 1)}"

@@ -342,7 +342,7 @@ def model_type(config: Mapping[str, Any]) -> str:
     return name if name in MODELS else name.removesuffix("_text_model").removesuffix("_text")
 
 
-def model_of(config: Mapping[str, Any]) -> Model:
+def find_model(config: Mapping[str, Any]) -> Model:
     """Return the record of the model of a config."""
     name = model_type(config)
     return MODELS.get(name) or OTHERS.get(name, Model())

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from ...attention.bias import Sides
 from ...encodings import Alibi, ShawBias, SwinBias, T5Bias, TransformerXLBias
-from .kinds import Config, Found, Size, patches_of, size, sizes
+from .kinds import Config, Found, Size, count_patches, size, sizes
 
 UNLIMITED = 8192  # stands for the largest distance where the model has none
 
 
-def heads_of(config: Config, heads: Size, dim: Size) -> tuple[int, int]:
+def split_heads(config: Config, heads: Size, dim: Size) -> tuple[int, int]:
     """Return the number of heads, and the width of each.
 
     Raises:
@@ -69,7 +69,7 @@ class Offsets(NamedTuple):
     values: bool = False
 
     def read(self, config: Config) -> Found:
-        width = heads_of(config, self.heads, self.dim)[1] if self.width is None else size(config, self.width)
+        width = split_heads(config, self.heads, self.dim)[1] if self.width is None else size(config, self.width)
         bias = ShawBias(
             num_heads=size(config, self.heads),
             head_dim=width,
@@ -93,7 +93,7 @@ class Shifted(NamedTuple):
     interleaved: bool = True
 
     def read(self, config: Config) -> Found:
-        heads, width = heads_of(config, self.heads, self.dim)
+        heads, width = split_heads(config, self.heads, self.dim)
         distance = UNLIMITED if self.distance is None else size(config, self.distance)
         bias = TransformerXLBias(num_heads=heads, head_dim=width, max_distance=distance)
         order = "R alternates between sine and cosine: exchange the rows of W_r when it is loaded"
@@ -125,5 +125,5 @@ class PatchWindow(NamedTuple):
 
     def read(self, config: Config) -> Found:
         heads = size(config, "num_attention_heads")
-        bias = SwinBias(num_heads=heads, window=patches_of(config), prefix_tokens=1)
+        bias = SwinBias(num_heads=heads, window=count_patches(config), prefix_tokens=1)
         return {"scoring": (("self-attention", bias),), "notes": (self.note,)}

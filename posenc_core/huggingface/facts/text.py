@@ -65,11 +65,11 @@ _T5: Facts = (
 )
 
 
-def _learned(dim: str, length: str = "max_position_embeddings") -> Facts:
+def _learned_rows(dim: str, length: str = "max_position_embeddings") -> Facts:
     return (Rows(length, dim),)
 
 
-def _both_learned(*, offset: int = 0, more: int = 0) -> Facts:
+def _learned_parts(*, offset: int = 0, more: int = 0) -> Facts:
     return both_parts(Rows(dim="d_model", offset=offset, more=more))
 
 
@@ -90,13 +90,13 @@ _TABLE: dict[str, Facts] = {
         megatron-bert mobilebert owlvit_text_model owlv2_text_model aimv2_text_model clip_text_model clipseg_text_model
         groupvit_text_model metaclip_2_text_model siglip_text_model siglip2_text_model xclip_text_model roc_bert
         sam3_lite_text_text_model splinter
-    """: _learned("hidden_size"),
-    "albert electra squeezebert": _learned("embedding_size"),
-    "rembert": _learned("input_embedding_size"),
-    "gpt2 gpt-sw3 gpt_bigcode imagegpt openai-gpt": _learned("n_embd", "n_positions"),
-    "coarse_acoustics fine_acoustics semantic": _learned("hidden_size", "block_size"),
+    """: _learned_rows("hidden_size"),
+    "albert electra squeezebert": _learned_rows("embedding_size"),
+    "rembert": _learned_rows("input_embedding_size"),
+    "gpt2 gpt-sw3 gpt_bigcode imagegpt openai-gpt": _learned_rows("n_embd", "n_positions"),
+    "coarse_acoustics fine_acoustics semantic": _learned_rows("hidden_size", "block_size"),
     "distilbert": (Rows(dim="dim"),),
-    "flaubert xlm": (If("sinusoidal_embeddings", (True,), (_SINUSOIDAL,), _learned("emb_dim")),),
+    "flaubert xlm": (If("sinusoidal_embeddings", (True,), (_SINUSOIDAL,), _learned_rows("emb_dim")),),
     "tapas": (
         Rows(),
         Note("positions start again in each cell of a table unless `reset_position_index_per_cell` is False"),
@@ -145,8 +145,8 @@ _TABLE: dict[str, Facts] = {
         Lack("rows of boxes, x, y, height and width, side by side and projected, in a second stream of layers"),
     ),
     # Learned rows in an encoder and a decoder.
-    "bigbird_pegasus blenderbot blenderbot-small": _both_learned(),
-    "bart mbart mvp plbart": _both_learned(offset=2, more=2),
+    "bigbird_pegasus blenderbot blenderbot-small": _learned_parts(),
+    "bart mbart mvp plbart": _learned_parts(offset=2, more=2),
     "led": (
         Part("encoder", (Rows("max_encoder_position_embeddings", "d_model"),)),
         Part("decoder", (Rows("max_decoder_position_embeddings", "d_model"),)),

@@ -59,7 +59,7 @@ class Tower(NamedTuple):
     scaled: bool = False
     note: str | None = None
 
-    def completed(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def fill_in(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the config with the keys that it leaves out."""
         given = {key: value for key, value in config.items() if value is not None}
         counted = any(key in given for key in self.heads)
