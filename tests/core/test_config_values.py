@@ -66,7 +66,7 @@ def test_lists_have_their_length(length):
 @pytest.mark.parametrize("whole", [1, 2, 7, 64, 96, 128, 1000])
 def test_a_share_rounds_down_to_its_part(whole):
     for part in range(whole + 1):
-        share = values.share_of(part, whole)
+        share = values.find_share(part, whole)
         assert int(whole * share) == part
         assert abs(share - part / whole) < 1e-15
 
