@@ -88,10 +88,10 @@ def test_hunyuan_has_an_axis_for_each_section_and_four_without():
 
 
 def test_grids_are_merged_whole():
-    assert multimodal._merged("x", (4, 6, 9), 2, 3) == (2, 2, 3)
+    assert multimodal._merge_grid("x", (4, 6, 9), 2, 3) == (2, 2, 3)
     for grid in ((3, 6, 9), (4, 5, 9), (4, 6, 8)):
         with rejects(ValueError, "x", "(2, 3, 3)"):
-            multimodal._merged("x", grid, 2, 3)
+            multimodal._merge_grid("x", grid, 2, 3)
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 0.1, 1 / 3, 2.7])

@@ -85,7 +85,7 @@ def test_positions_of_the_patches_of_each_tower(name):
 
 @pytest.mark.parametrize("name", TOWERS)
 def test_numbers_that_a_tower_lacks_are_those_of_its_default_config(name):
-    completed = TOWER_FACTS[name].completed({})
+    completed = TOWER_FACTS[name].fill_in({})
     assert {key: completed[key] for key in TOWERS[name]["defaults"]} == TOWERS[name]["defaults"]
 
 
