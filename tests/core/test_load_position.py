@@ -19,7 +19,8 @@ from posenc_core import (
     TransformerXLBias,
 )
 from posenc_core.huggingface import PositionEncodings, load_position, load_rope
-from posenc_core.huggingface.facts.kinds import Note, by_model_type
+from posenc_core.huggingface.facts.kinds import Note
+from posenc_core.huggingface.facts.records import by_model_type
 
 from ..catalogue import VALUES
 from ..errors import is_one_sentence, rejects

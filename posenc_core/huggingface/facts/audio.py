@@ -5,7 +5,8 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CONVOLUTIONAL, Facts, If, Lack, Note, Part, Rope, Rows, Sines, by_model_type
+from .kinds import CONVOLUTIONAL, Facts, If, Lack, Note, Part, Rope, Rows, Sines
+from .records import by_model_type
 from .scores import Buckets, Offsets, Shifted, Windows
 
 _CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)

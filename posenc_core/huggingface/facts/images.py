@@ -18,8 +18,8 @@ from .kinds import (
     SineGrid,
     Sines,
     Size,
-    by_model_type,
 )
+from .records import by_model_type
 from .scores import PatchWindow, Windows
 
 _NO_ORDER: Facts = (Note("no positional encoding of its own"),)

@@ -311,14 +311,3 @@ class Lack(NamedTuple):
 
     def read(self, config: Config) -> Found:
         return {"lacks": (self.text,)}
-
-
-def by_model_type(table: Mapping[str, Facts]) -> dict[str, Facts]:
-    """Return the facts by `model_type`, from a table by types that have the same facts, separated by spaces."""
-    by_type: dict[str, Facts] = {}
-    for names, facts in table.items():
-        for name in names.split():
-            if name in by_type:
-                raise ValueError(f"`table` must have {shown(name)} once.")
-            by_type[name] = facts
-    return by_type

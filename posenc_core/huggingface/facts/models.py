@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .records import Model, Note, Prompt, QueryFactor, Quirks
+from .records import Model, Note, Prompt, QueryFactor, Quirks, by_model_type
 
 _QWEN2: dict[str, Any] = {"sections": (16, 24, 24)}
 _QWEN3: dict[str, Any] = {"arrangement": "interleaved", "sections": (24, 20, 20)}
@@ -59,16 +59,14 @@ _MODERN = Quirks(reads=("global_rope_theta",), key_for={"rope_theta": "global_ro
 _CONFORMER = Quirks(reads=("rotary_embedding_base",))
 _BY_LAYER = Quirks(needs_layer_types=True)
 
-MODELS = {
+_TABLE = {
     # Adjacent channels form a pair.
-    "blt": Model(layout="interleaved", base=500_000),
-    "blt_global_transformer": Model(layout="interleaved", base=500_000),
-    "blt_local_decoder": Model(layout="interleaved", base=500_000),
-    "blt_local_encoder": Model(layout="interleaved", base=500_000),
-    "blt_patcher": Model(layout="interleaved"),
+    """
+        blt blt_global_transformer blt_local_decoder blt_local_encoder cohere ernie4_5_moe
+    """: Model(layout="interleaved", base=500_000),
+    "blt_patcher roformer": Model(layout="interleaved"),
     "chatglm": Model(layout="interleaved", share=0.5, quirks=_ELSEWHERE),
-    "codegen": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
-    "cohere": Model(layout="interleaved", base=500_000),
+    "codegen gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
     "cohere2": Model(layout="interleaved", rotary_layers=_SLIDING),
     "cohere2_moe": Model(layout="interleaved", head_dim=128, rotary_layers=_SLIDING),
     "deepseek_v2": Model(layout="interleaved", quirks=_READS_LATENT),
@@ -81,7 +79,6 @@ MODELS = {
         quirks=_READS_BOTH,
     ),
     "ernie4_5": Model(layout="interleaved", base=500_000, head_dim=128),
-    "ernie4_5_moe": Model(layout="interleaved", base=500_000),
     "ernie4_5_vl_moe": Model(
         layout="interleaved",
         base=500_000,
@@ -89,11 +86,8 @@ MODELS = {
         sections=(22, 22, 20),
         prompt=Prompt(merged="temporal_merge_size"),
     ),
-    "glm": Model(layout="interleaved", share=0.5, head_dim=128, quirks=_READS_SHARE),
-    "glm4": Model(layout="interleaved", share=0.5, head_dim=128, quirks=_READS_SHARE),
-    "glm4v": Model(**_GLM4V, layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
-    "glm_ocr": Model(**_GLM4V, layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
-    "gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
+    "glm glm4": Model(layout="interleaved", share=0.5, head_dim=128, quirks=_READS_SHARE),
+    "glm4v glm_ocr": Model(**_GLM4V, layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
     "helium": Model(layout="interleaved", base=100_000, head_dim=128),
     "llama4": Model(
         layout="interleaved",
@@ -107,21 +101,14 @@ MODELS = {
     "moonshine": Model(layout="interleaved", share=0.9, quirks=_READS_SHARE),
     "moonshine_streaming": Model(layout="interleaved", share=0.8, quirks=_STREAMING),
     "openai_privacy_filter": Model(layout="interleaved", base=150_000, head_dim=64, needs_parameters=True),
-    "pe_audio_encoder": Model(layout="interleaved", base=20000, head_dim=128),
-    "pe_audio_video_encoder": Model(layout="interleaved", base=20000, head_dim=128),
-    "pe_video_encoder": Model(layout="interleaved", base=20000, head_dim=128),
-    "roformer": Model(layout="interleaved"),
+    "pe_audio_encoder pe_audio_video_encoder pe_video_encoder": Model(layout="interleaved", base=20000, head_dim=128),
     # Adjacent channels form a pair on input; the output has the pairs in halves. `rope_interleave` overrides this.
-    "axk1": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
-    "axk2": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
+    "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
     "bailing_hybrid": Model(
         layout="interleaved_to_half", base=6_000_000, quirks=Quirks(reads=(_LATENT,), needs_base=True)
     ),
-    "deepseek_v3": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
-    "deepseek_v32": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
     "dots3_note": Model(layout="interleaved_to_half", base=80_000_000, needs_parameters=True, quirks=_READS_BOTH),
     "glm4_moe_lite": Model(layout="interleaved_to_half", quirks=_READS_BOTH),
-    "glm_moe_dsa": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
     "kimi_k2": Model(layout="interleaved_to_half", quirks=Quirks(elsewhere=True, reads=(_LATENT,))),
     "longcat_flash": Model(layout="interleaved_to_half", base=10_000_000, quirks=_READS_LATENT),
     "mistral4": Model(layout="interleaved_to_half", needs_parameters=True, quirks=_READS_LATENT),
@@ -135,7 +122,6 @@ MODELS = {
         quirks=_READS_LATENT,
     ),
     "qwen2_5_omni_dit": Model(layout="interleaved_to_half", head_dim=64, note=Note("it rotates the first head only.")),
-    "youtu": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
     # Inverse rotation.
     "nanochat": Model(direction="inverse"),
     # Three axes: time, height and width.
@@ -143,21 +129,19 @@ MODELS = {
     "cosmos3_edge": Model(**_QWEN3, base=100_000_000, head_dim=128, prompt=_SPLIT, quirks=Quirks(whole_dict=True)),
     "glm4v_moe": Model(**_GLM4V, share=0.5, prompt=_GLM, quirks=_READS_SHARE),
     "glm_image": Model(**_GLM4V, quirks=_READS_SHARE),
+    "openpangu_vl": Model(arrangement="openpangu", prompt=Prompt(split=True, after="largest"), quirks=_ELSEWHERE),
     "paddleocr_vl": Model(**_QWEN2, base=500_000, head_dim=128, prompt=Prompt()),
     "qwen2_5_omni": Model(**_QWEN2, base=1_000_000, prompt=_OMNI),
     "qwen2_5_omni_talker": Model(**_QWEN2, base=1_000_000, head_dim=128),
     "qwen2_5_vl": Model(**_QWEN2, base=1_000_000, prompt=Prompt(rate="tokens_per_second")),
     "qwen2_vl": Model(**_QWEN2, base=1_000_000, prompt=Prompt()),
-    "qwen3_5": Model(**_QWEN3_5, share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
-    "qwen3_5_moe": Model(**_QWEN3_5, share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
+    "qwen3_5 qwen3_5_moe": Model(**_QWEN3_5, share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
     "qwen3_omni_moe": Model(**_QWEN3, base=1_000_000),
     "qwen3_omni_moe_talker": Model(**_QWEN3),
     "qwen3_vl": Model(**_QWEN3, base=500_000, head_dim=128, prompt=_SPLIT),
     "qwen3_vl_moe": Model(**_QWEN3, base=500_000, prompt=_SPLIT),
     "qwen4_exp": Model(**_QWEN3_5, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
-    "openpangu_vl": Model(arrangement="openpangu", prompt=Prompt(split=True, after="largest"), quirks=_ELSEWHERE),
-    # Two axes: rows and columns.
-    # Of a scaling, which it calls 'custom', its `HunyuanImage3SDPAttention._init_rope` and `CachedRoPE` read no key.
+    # Two axes: rows and columns. `HunyuanImage3SDPAttention` reads no key of its scaling, which it calls 'custom'.
     "hunyuan_image_3_moe": Model(
         axes=2, plain_types=("2d", "default"), prompt=Prompt(merge=1, centered=True), quirks=_ELSEWHERE
     ),
@@ -172,8 +156,7 @@ MODELS = {
         quirks=_READS_SHARE,
     ),
     # A base for each layer type.
-    "gemma3": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
-    "gemma3n": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
+    "gemma3 gemma3n t5gemma2 t5gemma2_decoder": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
     "mimo_v2": Model(head_dim=192, share=0.334, scheme="swa_rope_theta", quirks=_ELSEWHERE),
     "mimo_v2_flash": Model(
         head_dim=192,
@@ -183,104 +166,70 @@ MODELS = {
             reads=(_SHARE,), needs_layer_types=True, bases={"full_attention": 5000000, "sliding_attention": 10000}
         ),
     ),
-    "modernbert": Model(scheme="local_rope_theta", quirks=_MODERN),
-    "modernbert-decoder": Model(scheme="local_rope_theta", quirks=_MODERN),
+    "modernbert modernbert-decoder": Model(scheme="local_rope_theta", quirks=_MODERN),
     "olmo3": Model(scheme="olmo3", quirks=Quirks(needs_layer_types=True, bases={"sliding_attention": 500000})),
-    "t5gemma2": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
-    "t5gemma2_decoder": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
     # Some layers have no RoPE.
-    "afmoe": Model(head_dim=128, rotary_layers=_SLIDING),
+    "afmoe kolibri1": Model(head_dim=128, rotary_layers=_SLIDING),
     "beam": Model(
         head_dim=128,
         rotary_layers=_SLIDING,
         query_factor=QueryFactor(2048, 0.1, "power", layers="without RoPE"),
         note=Note(_QUERY_SCALE, instead=True),
     ),
-    "exaone4": Model(rotary_layers=_SLIDING),
-    "exaone_moe": Model(rotary_layers=_SLIDING),
-    "kolibri1": Model(head_dim=128, rotary_layers=_SLIDING),
+    "exaone4 exaone_moe": Model(rotary_layers=_SLIDING),
     # Another partial rotary factor, base or width of a head.
     "apertus": Model(base=12_000_000, needs_parameters=True),
     "bailing_moe_v2": Model(
         share=0.5, prompt=Prompt(rate=2, seconds_first=True, merge=2, diagonal=True), quirks=_ELSEWHERE
     ),
     "bamba": Model(share=0.5, quirks=Quirks(reads=(_SHARE, "attn_rotary_emb"))),
-    "bitnet": Model(base=500_000),
-    "csm": Model(base=500_000),
-    "csm_depth_decoder_model": Model(base=500_000),
-    "cwm": Model(base=1_000_000, head_dim=128, needs_parameters=True),
-    "dia_decoder": Model(head_dim=128),
-    "dia_encoder": Model(head_dim=128),
+    "bitnet csm csm_depth_decoder_model evolla flex_olmo mllama": Model(base=500_000),
+    "cwm lfm3": Model(base=1_000_000, head_dim=128, needs_parameters=True),
+    """
+        dia_decoder dia_encoder flint hrm_text internlm3 iquestcoder jetmoe molmo2 muse_glimmer qwen3
+        qwen3_omni_moe_talker_code_predictor seed_oss
+    """: Model(head_dim=128),
     "diffusion_gemma": Model(
         head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True, quirks=_READS_SHARE
     ),
-    "dots3_note_audio_encoder": Model(share=0.5, quirks=_READS_SHARE),
-    "embedding_gemma2": Model(head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True),
-    "emu3": Model(base=1_000_000),
+    """
+        dots3_note_audio_encoder glm4_moe glmasr_encoder nemotron persimmon phi recurrent_gemma
+    """: Model(share=0.5, quirks=_READS_SHARE),
+    "embedding_gemma2 gemma4 gemma4_unified": Model(
+        head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True
+    ),
+    "emu3 lfm2 lfm2_moe minimax mixtral phimoe": Model(base=1_000_000),
     "esm": Model(position_embedding_type="rotary"),
-    "evolla": Model(base=500_000),
-    "flex_olmo": Model(base=500_000),
-    "flint": Model(head_dim=128),
     "fuyu": Model(base=25000, share=0.5, quirks=_ELSEWHERE),
-    "gemma": Model(head_dim=256),
-    "gemma2": Model(head_dim=256),
-    "gemma4": Model(head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True),
-    "gemma4_unified": Model(head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True),
-    "glm4_moe": Model(share=0.5, quirks=_READS_SHARE),
-    "glmasr_encoder": Model(share=0.5, quirks=_READS_SHARE),
+    "gemma gemma2 t5_gemma_module vaultgemma": Model(head_dim=256),
     "gpt_neox": Model(share=0.25, quirks=_GPT_NEOX),
     "gpt_oss": Model(base=150_000, head_dim=64, needs_parameters=True),
     "granitemoehybrid": Model(position_embedding_type="rope"),
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
-    "hrm_text": Model(head_dim=128),
     "hy_v3": Model(base=11_158_840, head_dim=128),
     "hy_v4": Model(head_dim=64, quirks=_READS_LATENT),
-    "internlm3": Model(head_dim=128),
     "interns1_pro": Model(base=5_000_000, quirks=_ELSEWHERE),
-    "iquestcoder": Model(head_dim=128),
-    "jetmoe": Model(head_dim=128),
     "jina_embeddings_v3": Model(base=20000),
-    "laguna": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
-    "lfm2": Model(base=1_000_000),
-    "lfm2_moe": Model(base=1_000_000),
-    "lfm3": Model(base=1_000_000, head_dim=128, needs_parameters=True),
-    "mellum": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
-    "minimax": Model(base=1_000_000),
+    "laguna mellum": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
     "minimax_m2": Model(base=5_000_000, head_dim=128, quirks=Quirks(reads=(_SHARE, "rotary_dim"))),
     "minimax_m3_vl": Model(base=5_000_000, head_dim=128, quirks=Quirks(reads=(_SHARE, "rotary_dim"), needs_share=True)),
     "ministral3": Model(base=1_000_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
-    "mixtral": Model(base=1_000_000),
-    "mllama": Model(base=500_000),
-    "molmo2": Model(head_dim=128),
-    "muse_glimmer": Model(head_dim=128),
     "muse_glimmer_assistant": Model(base=500_000, head_dim=128),
     "muse_spark": Model(base=500_000, head_dim=64, quirks=Quirks(whole_dict=True, needs_base=True)),
-    "nemotron": Model(share=0.5, quirks=_READS_SHARE),
-    "nemotron3_5_transcribe_asr_audio": Model(share=0.5, quirks=_STREAMING),
-    "nemotron3_5_transcribe_word_timestamp": Model(share=0.5, quirks=_STREAMING),
-    "neucodec": Model(head_dim=64, note=Note(_HEADS)),
+    "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp": Model(share=0.5, quirks=_STREAMING),
+    "neucodec xcodec2": Model(head_dim=64, note=Note(_HEADS)),
     "nomic_bert": Model(base=1000, quirks=Quirks(reads=("rotary_emb_fraction", "rotary_emb_base"))),
-    "persimmon": Model(share=0.5, quirks=_READS_SHARE),
-    "phi": Model(share=0.5, quirks=_READS_SHARE),
-    "phimoe": Model(base=1_000_000),
-    "qwen3": Model(head_dim=128),
     "qwen3_next": Model(share=0.25, head_dim=256, quirks=_READS_SHARE),
-    "qwen3_omni_moe_talker_code_predictor": Model(head_dim=128),
-    "recurrent_gemma": Model(share=0.5, quirks=_READS_SHARE),
-    "seamless_m4t": Model(position_embedding_type="rotary", note=Note(_HIDDEN), quirks=_CONFORMER),
-    "seed_oss": Model(head_dim=128),
+    "seamless_m4t wav2vec2-bert wav2vec2-conformer": Model(
+        position_embedding_type="rotary", note=Note(_HIDDEN), quirks=_CONFORMER
+    ),
     "smollm3": Model(base=2_000_000, no_rope_interval=4),
     "solar_open": Model(base=1_000_000, head_dim=128, quirks=_READS_SHARE),
     "stablelm": Model(share=0.25, quirks=_READS_SHARE),
     "step3p5": Model(head_dim=128, needs_parameters=True, quirks=_READS_SHARE),
-    "t5_gemma_module": Model(head_dim=256),
     "timesfm2_5": Model(head_dim=80),
-    "vaultgemma": Model(head_dim=256),
     "voxtral_realtime_encoder": Model(head_dim=64),
-    "wav2vec2-bert": Model(position_embedding_type="rotary", note=Note(_HIDDEN), quirks=_CONFORMER),
-    "wav2vec2-conformer": Model(position_embedding_type="rotary", note=Note(_HIDDEN), quirks=_CONFORMER),
-    "xcodec2": Model(head_dim=64, note=Note(_HEADS)),
     "zamba2": Model(head_key="attention_head_dim"),
     "zaya": Model(head_dim=128, share=0.5, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
     # Other facts.
@@ -290,22 +239,19 @@ MODELS = {
     "hunyuan_vl": Model(refused=_MIXED_PAIRS, prompt=Prompt(newlines=True)),
     "minicpm3": Model(quirks=_READS_LATENT),
     "nemotron3_diarization_audio": Model(quirks=_READS_SHARE),
-    "phi3": Model(quirks=Quirks(reads=(_SHARE,), original_length=4096)),
-    "phi4_multimodal": Model(quirks=Quirks(reads=(_SHARE,), original_length=4096)),
-    "ultrabert": Model(needs_parameters=True),
+    "phi3 phi4_multimodal": Model(quirks=Quirks(reads=(_SHARE,), original_length=4096)),
     "step3p7": Model(head_dim=128, needs_parameters=True),
+    "ultrabert": Model(needs_parameters=True),
+    # The usual facts.
+    """
+        arcee aria chameleon dbrx deepseek_ocr2 deepseek_ocr2_encoder diffllama doge dots1 esmc eurobert falcon
+        falcon_h1 gradium_phonon_tts granite granite4_vision granite_docling granite_swa granitemoe granitemoe_swa
+        granitemoeshared hunyuan_v1_dense hunyuan_v1_moe hyperclovax idefics jais2 kyutai_speech_to_text lasr_encoder
+        llama mimi mimi_decoder mimi_encoder ministral mistral moshi olmo olmo2 olmo_hybrid olmoe pocket_tts
+        pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen2
+        qwen2_moe qwen3_moe starcoder2 unlimited_ocr voxtral_realtime
+    """: Model(),
 }
-_USUAL = (
-    "arcee", "aria", "chameleon", "dbrx", "deepseek_ocr2", "deepseek_ocr2_encoder", "diffllama", "doge", "dots1",
-    "esmc", "eurobert", "falcon", "falcon_h1", "gradium_phonon_tts", "granite", "granite4_vision",
-    "granite_docling", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared", "hunyuan_v1_dense",
-    "hunyuan_v1_moe", "hyperclovax", "idefics", "jais2", "kyutai_speech_to_text", "lasr_encoder", "llama", "mimi",
-    "mimi_decoder", "mimi_encoder", "ministral", "mistral", "moshi", "olmo", "olmo2", "olmo_hybrid", "olmoe",
-    "pocket_tts", "pocket_tts_audio_tokenizer", "pocket_tts_audio_tokenizer_decoder",
-    "pocket_tts_audio_tokenizer_encoder", "qwen2", "qwen2_moe", "qwen3_moe", "starcoder2", "unlimited_ocr",
-    "voxtral_realtime",
-)  # fmt: skip
-MODELS |= dict.fromkeys(_USUAL, Model())
 _WITHIN = {  # models of several parts: the type of their text model, for configs that leave it out
     "dia": "dia_encoder",
     "exaone4_5": "exaone4",
@@ -317,6 +263,7 @@ _WITHIN = {  # models of several parts: the type of their text model, for config
     "ultravbert": "ultrabert",
     "video_llama_3": "qwen2",
 }
+MODELS = by_model_type(_TABLE)
 MODELS |= {name: MODELS[text] for name, text in _WITHIN.items()}
 
 OTHERS = {  # without RoPE, or with one that is not known, but for other facts

@@ -6,7 +6,8 @@ Source: the configs and the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .images import RANDOM, SCALED
-from .kinds import Axial, Facts, Lack, Note, Part, Rope, Rows, SineGrid, Sines, by_model_type
+from .kinds import Axial, Facts, Lack, Note, Part, Rope, Rows, SineGrid, Sines
+from .records import by_model_type
 
 _MEMORY: Facts = (
     Lack("learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time"),

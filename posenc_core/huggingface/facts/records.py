@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from ..._array_api.checks import shown
 from ...encodings.rotary.base import Direction
 from ...encodings.rotary.multimodal import Sections
 from ...positions import After
 from ...rotation import Layout, Placement
 from ...tables.query_factors import Growth
+
+T = TypeVar("T")
 
 
 class LayerBase(NamedTuple):
@@ -204,3 +207,14 @@ class Model(NamedTuple):
     query_factor: QueryFactor | None = None
     note: Note | None = None
     quirks: Quirks = Quirks()
+
+
+def by_model_type(table: Mapping[str, T]) -> dict[str, T]:
+    """Return the facts by `model_type`, from a table by types that have the same facts, separated by spaces."""
+    by_type: dict[str, T] = {}
+    for names, facts in table.items():
+        for name in names.split():
+            if name in by_type:
+                raise ValueError(f"`table` must have {shown(name)} once.")
+            by_type[name] = facts
+    return by_type

@@ -18,8 +18,8 @@ from .kinds import (
     Rows,
     Sines,
     both_parts,
-    by_model_type,
 )
+from .records import by_model_type
 from .scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
