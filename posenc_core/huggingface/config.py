@@ -48,8 +48,10 @@ FLAGS = (
     *ROTARY_FLAGS, *NO_ROTARY_FLAGS, "use_mla", "rope_interleave", "rotary_emb_interleaved", "original_rope",
     "use_dynamic_ntk",
 )  # fmt: skip
-USED = {*ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, *FLAGS, "rope_ratio", "qk_rope_head_dim", "layer_rope_theta"}
-HARMLESS = {"no_rope_layers", "no_rope_layer_interval"}  # they select the layers with RoPE
+KNOWN = {
+    *ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, *FLAGS, "rope_ratio", "qk_rope_head_dim", "layer_rope_theta",
+    "no_rope_layers", "no_rope_layer_interval",  # these two select the layers with RoPE
+}  # fmt: skip
 REFUSED = {
     "use_dynamic_ntk": "(a scaling of Qwen)",
     "position_encoding_2d": "(separate positions for each half of a head)",
@@ -148,7 +150,9 @@ def _from_object(config: Any) -> Any:
 
 def _from_file(path: Path) -> Any:
     try:
-        path = _config_in(path) if path.is_dir() else path
+        if path.is_dir():
+            found = (path / name for name in ("config.json", "params.json") if (path / name).exists())
+            path = next(found, path / "config.json")
         content = read_file(path)
         content = json.loads(content) if isinstance(content, str) and not is_command_line(content) else content
     except OSError as error:
@@ -171,12 +175,6 @@ def _shorten_path(path: Path) -> str:
     """Return a path for a message, whose last part says most."""
     text = repr(str(path))[1:-1]
     return text if len(text) <= 150 else f"…{text[-149:]}"
-
-
-def _config_in(folder: Path) -> Path:
-    """Return the file of a folder that describes the model."""
-    found = (folder / name for name in ("config.json", "params.json") if (folder / name).exists())
-    return next(found, folder / "config.json")
 
 
 def _check_bounded(config: Mapping[Any, Any]) -> None:
@@ -284,10 +282,10 @@ def check_keys(config: Mapping[str, Any]) -> None:
     for key, reason in REFUSED.items():
         if is_set(config.get(key)):
             raise ValueError(f"`{key}` {reason} is not supported, got {shown(config[key])}: leave it out.")
-    for key, value in config.items():
-        known = key in USED | HARMLESS or _scales_all(config, key) or _is_plain(config, key)
-        if is_rotary_key(key) and is_set(value) and not known:
-            raise ValueError(f"{quote(key)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
+    plain_types = find_model(config).plain_types
+    for key in (key for key, value in config.items() if key not in KNOWN and is_rotary_key(key) and is_set(value)):
+        if not _scales_all(config, key) and not (key == "rope_type" and config[key] in plain_types):
+            raise ValueError(f"{quote(key)} is unknown, got {shown(config[key])}: leave it out if it changes no angle.")
     for key in ("model_type", *POSITIONS):
         if not isinstance(config.get(key), str | None):
             raise TypeError(f"`{key}` must be a string or None, got {shown(config[key])}.")
@@ -334,11 +332,6 @@ def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
     if name in ("nope", "alibi"):
         return False
     return bool(get_values(config, (*ROPES, *BASES, *SHARES, *WIDTHS)))  # "absolute" is left over in some RoPE models
-
-
-def _is_plain(config: Mapping[str, Any], key: str) -> bool:
-    """Return whether the key is a rope type beside the parameters that says what the code of the model assumes."""
-    return key == "rope_type" and config[key] in find_model(config).plain_types
 
 
 def _scales_all(config: Mapping[str, Any], key: str) -> bool:

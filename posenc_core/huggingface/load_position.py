@@ -127,8 +127,9 @@ def _find(config: dict[str, Any], whole: Config | None = None) -> Found:
     if facts is None:
         facts = _assume_facts(name, config, whole)
     own = _read_all(facts, (whole or config) if facts == (Rope(),) else config)
-    parts = (_part(name or "", key, config) for key in _part_keys(name or "", config))
-    left_out = [key for key in PARTS.get(name or "", {}) if key not in config and key not in TEXTS]
+    usual, nested = PARTS.get(name or "", {}), {key: one for key, one in config.items() if isinstance(one, Mapping)}
+    parts = (_part(name or "", key, config) for key, one in nested.items() if key in usual or one.get("model_type"))
+    left_out = [key for key in usual if key not in config and key not in TEXTS]
     notes = tuple(f"the config leaves `{key}` out, and so the encodings of that part" for key in left_out)
     return _merge((own, {"notes": notes}, *parts))
 
@@ -150,13 +151,6 @@ def _assume_facts(name: str | None, config: Config, whole: Config | None) -> Fac
     if name in PARTS or known:
         return ()
     raise ValueError(f"`model_type` must be one that is known, because it determines the encoding, got {shown(name)}.")
-
-
-def _part_keys(name: str, config: Config) -> Iterator[str]:
-    """Yield the keys of the configs inside of a config."""
-    for key, value in config.items():
-        if isinstance(value, Mapping) and (key in PARTS.get(name, {}) or value.get("model_type")):
-            yield key
 
 
 def _part(name: str, key: str, config: dict[str, Any]) -> Found:

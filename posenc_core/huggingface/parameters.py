@@ -120,7 +120,10 @@ def _rope(config: Mapping[str, Any]) -> Parameters:
 def _parameters_by_type(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
     """Return the parameters of each layer type; empty if all layers have the same ones."""
     local = get_values(config, LOCAL_BASES)
-    if any(_is_layer(key, value, list_types(config)) for key, value in rope.items()):
+    if any(
+        isinstance(value, Mapping) or key in list_types(config) or (value is None and str(key).endswith("_attention"))
+        for key, value in rope.items()
+    ):
         nested = _split_by_type(rope)
         bases = [(parameters or {}).get("rope_theta") for parameters in nested.values()]
         _check_used({key: base in bases for key, base in local.items()})
@@ -128,11 +131,6 @@ def _parameters_by_type(config: dict[str, Any], rope: Parameters) -> dict[str, P
     scheme = SCHEMES.get(find_model(config).scheme or next(iter(local), ""), {})
     _check_used({key: key in [base.key for base in scheme.values()] for key in local})
     return {layer_type: _read_base_keys(config, rope, base) for layer_type, base in scheme.items()}
-
-
-def _is_layer(key: str, value: Any, names: tuple[str, ...]) -> bool:
-    """Return whether a key of the RoPE parameters is a layer type."""
-    return isinstance(value, Mapping) or key in names or (value is None and str(key).endswith("_attention"))
 
 
 def _check_used(used: Mapping[str, bool]) -> None:

@@ -5,20 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import (
-    CONVOLUTIONAL,
-    Axial,
-    Facts,
-    If,
-    Lack,
-    Note,
-    Part,
-    Patches,
-    Rows,
-    SineGrid,
-    Sines,
-    Size,
-)
+from .kinds import CONVOLUTIONAL, Axial, Facts, If, Lack, Note, Part, Patches, Rows, SineGrid, Sines, Size
 from .records import by_model_type
 from .scores import PatchWindow, Windows
 

@@ -7,12 +7,7 @@ from math import prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..._array_api.checks import shown
-from ...encodings import (
-    GridSinusoidal,
-    Learned,
-    Sinusoidal,
-    Timestep,
-)
+from ...encodings import GridSinusoidal, Learned, Sinusoidal, Timestep
 from ..config import check_flag, check_size
 
 Config: TypeAlias = Mapping[str, Any]

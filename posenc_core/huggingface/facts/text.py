@@ -5,20 +5,7 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import (
-    CosinesFirst,
-    Factor,
-    Facts,
-    FourAxes,
-    If,
-    Lack,
-    Note,
-    Part,
-    Rope,
-    Rows,
-    Sines,
-    both_parts,
-)
+from .kinds import CosinesFirst, Factor, Facts, FourAxes, If, Lack, Note, Part, Rope, Rows, Sines, both_parts
 from .records import by_model_type
 from .scores import Buckets, Shifted, Slopes
 
