@@ -55,10 +55,13 @@ def test_numbers_are_rounded_once_to_nearest_even(dtype):
         assert torch.equal(bits(words.JoinWords.apply(first, second, dtype)), bits(expected))
 
 
-@pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize(
-    ("layout", "placement", "blocks"),
-    [("interleaved", "lead", 1), ("interleaved", "trail", 2), ("interleaved_to_half", "lead", 1)],
+    ("layout", "placement", "blocks", "dtype"),
+    [
+        ("interleaved", "lead", 1, torch.bfloat16),
+        ("interleaved", "trail", 2, torch.float16),
+        ("interleaved_to_half", "lead", 1, torch.float16),
+    ],
 )
 def test_bits_are_those_of_eager_code(dtype, layout, placement, blocks, monkeypatch):
     monkeypatch.setattr(compiled, "HAS_AVX512", False)  # which reads words
@@ -74,7 +77,7 @@ def test_bits_are_those_of_eager_code(dtype, layout, placement, blocks, monkeypa
             assert torch.equal(bits(found), bits(expected))
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_bits_are_those_of_eager_code_where_words_are_slower(dtype, monkeypatch):
     monkeypatch.setattr(compiled, "HAS_AVX512", True)
     monkeypatch.setattr(compiled, "FEW_OF_HALF_PRECISION", 1 << 24)
@@ -91,7 +94,7 @@ def test_bits_are_those_of_eager_code_where_words_are_slower(dtype, monkeypatch)
         assert torch.equal(bits(gradient), bits(rotate(weights, cos, -sin, layout="interleaved")))
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", [pytest.param(torch.bfloat16, marks=pytest.mark.slow), torch.float16])
 def test_tensors_may_begin_at_odd_places_and_have_any_strides(dtype):
     cos, sin = numbers(2, 9, 16)
 
