@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .encodings.rotary import *
     from .encodings.scoring import *
     from .encodings.write import write_tables as write_tables
-    from .layers.base import Backend as Backend
+    from .layers.backend import Backend as Backend
     from .positions.augmentation import Augmentation as Augmentation
     from .positions.augmentation import augment as augment
     from .positions.augmentation import draw_augmentation as draw_augmentation
@@ -72,7 +72,7 @@ else:  # importing all of them takes longer than importing NumPy
             "attention.masks": ["causal", "padding", "same_sequence", "valid_lengths"],
             "encodings": [*encodings.NAMES, "Encoding", "Placed"],
             "encodings.write": ["write_tables"],
-            "layers.base": ["Backend"],
+            "layers.backend": ["Backend"],
             "positions.augmentation": ["Augmentation", "augment", "draw_augmentation"],
             "positions.grids": ["Multimodal", "grid", "left_padded", "multimodal", "normalized_grid"],
             "positions.sequences": [

@@ -14,6 +14,7 @@ from jax import numpy as jnp
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
+from posenc_core.layers import Backend
 
 from . import module
 from .backend import BACKEND, from_numpy
@@ -59,7 +60,7 @@ class Module(Prepared, module.Module):
         key: the random key for initial parameters, by default `jax.random.key(0)`: layers without one start alike.
     """
 
-    backend = BACKEND
+    backend: Backend = BACKEND
     dropout: float
 
     def __init__(self, *, key: Any = None) -> None:

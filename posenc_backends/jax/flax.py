@@ -32,6 +32,7 @@ from jax import numpy as jnp
 
 from posenc_core import layers
 from posenc_core.encodings import Encoding
+from posenc_core.layers import Backend
 
 from . import base
 from .backend import JaxBackend
@@ -62,7 +63,7 @@ class Module(base.Prepared, nnx.Module):
             the numbers to drop, without it each call in training must have `rngs`.
     """
 
-    backend = FlaxBackend()
+    backend: Backend = FlaxBackend()
     dropout: nnx.Dropout
 
     def __init__(self, *, rngs: nnx.Rngs | None = None) -> None:

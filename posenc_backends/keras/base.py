@@ -12,6 +12,7 @@ import keras
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
+from posenc_core.layers import Backend
 from posenc_core.layers.encoding_bytes import to_bytes
 
 from .backend import BACKEND, from_numpy
@@ -30,7 +31,7 @@ class Module(keras.layers.Layer):
         options: those of every Keras layer: `name`, `dtype`, `trainable`.
     """
 
-    backend = BACKEND
+    backend: Backend = BACKEND
     dropout: keras.layers.Dropout
 
     def __init__(self, **options: Any) -> None:

@@ -10,6 +10,7 @@ from mlx import nn
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
+from posenc_core.layers import Backend
 
 from .backend import BACKEND, from_numpy
 
@@ -24,7 +25,7 @@ class Constants:
 class Module(nn.Module):
     """The base of every layer, attention included. It has no options."""
 
-    backend = BACKEND
+    backend: Backend = BACKEND
     dropout: nn.Dropout
 
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from mxnet.gluon import nn
 from posenc_core._array_api.namespace import in_float32
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
+from posenc_core.layers import Backend
 
 from .backend import BACKEND, adopted
 from .state import EncodingTag
@@ -134,7 +135,7 @@ class Block(gluon.HybridBlock):
         RuntimeError: unless `mxnet.npx.set_np()` was called.
     """
 
-    backend = BACKEND
+    backend: Backend = BACKEND
     dtype = "float32"
     dropout: nn.Dropout
     method: ClassVar[str]  # the name of the core's, which a call runs

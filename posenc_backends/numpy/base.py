@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc_core.attention import Dropout
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
 from posenc_core.layers import Backend
@@ -22,7 +23,7 @@ class Module:
         """Return the tokens as they are."""
         return x
 
-    def active_dropout(self) -> None:
+    def active_dropout(self) -> Dropout | None:
         """Return None: nothing is dropped."""
 
     def part_options(self) -> dict[str, dict[str, Any]]:

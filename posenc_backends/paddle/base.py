@@ -11,6 +11,7 @@ from paddle.utils import unique_name
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
+from posenc_core.layers import Backend
 from posenc_core.layers.inputs import learned_by
 
 from .backend import BACKEND, adopted, sized
@@ -37,7 +38,7 @@ class Module(nn.Layer):
     It refuses a whole state with a parameter of another encoding; the name of a parameter contains its encoding.
     """
 
-    backend = BACKEND
+    backend: Backend = BACKEND
     dropout: nn.Dropout
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
+from posenc_core.layers import Backend
 
 from . import state
 from .backend import BACKEND, from_numpy, unwrapped
@@ -24,7 +25,7 @@ class Module(nn.Module):
             lost.
     """
 
-    backend = BACKEND
+    backend: Backend = BACKEND
     dropout: nn.Dropout
 
     def __init__(self, *, persistent: bool = False) -> None:

@@ -1,7 +1,8 @@
 """The layers, written once for every framework; each adapter derives its own from them."""
 
 from .attention_bias import AttentionBias
-from .base import Backend, BaseLayer
+from .backend import Backend
+from .base import BaseLayer
 from .multi_head_attention import AttentionOutput, MultiHeadAttention
 from .positional_encoding import PositionalEncoding
 from .query_scaling import QueryScaling

@@ -16,6 +16,7 @@ from .._array_api.checks import (
 from .._array_api.namespace import in_float32, namespace_of, shape_of
 from ..attention import AttentionInputs
 from ..encodings import Placed, Scoring
+from .backend import Given, Size, Tensor
 from .base import BaseLayer, check_encoding
 from .inputs import host_values
 
@@ -48,13 +49,13 @@ class AttentionBias(BaseLayer):
 
     def bias(
         self,
-        scores: Any,
-        start: Any = 0,
-        query_positions: Any = None,
-        key_positions: Any = None,
-        q: Any = None,
-        k: Any = None,
-    ) -> Any:
+        scores: Tensor,
+        start: Given = 0,
+        query_positions: Given = None,
+        key_positions: Given = None,
+        q: Tensor = None,
+        k: Tensor = None,
+    ) -> Tensor:
         """Return `scores` plus the bias.
 
         Args:
@@ -75,7 +76,7 @@ class AttentionBias(BaseLayer):
         with self.backend.call_context(scores):
             at_positions = self._at_scores(scores, start, query_positions, key_positions)
 
-            def add(wide: Any, q: Any, k: Any) -> Any:
+            def add(wide: Any, q: Tensor, k: Tensor) -> Tensor:
                 bias = at_positions.scores(AttentionInputs(q, k, wide))
                 return wide + namespace_of(wide).astype(bias, wide.dtype)
 
@@ -88,7 +89,9 @@ class AttentionBias(BaseLayer):
         @called_like(bias)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
-    def values(self, attention: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
+    def values(
+        self, attention: Tensor, start: Given = 0, query_positions: Given = None, key_positions: Given = None
+    ) -> Tensor:
         """Return the term that the encoding adds to the result of attention; None if there is none.
 
         Args:
@@ -102,25 +105,25 @@ class AttentionBias(BaseLayer):
             return None
         return in_float32(self._at_scores(attention, start, query_positions, key_positions).values, attention)
 
-    def _at_scores(self, scores: Any, start: Any, query_positions: Any, key_positions: Any) -> Placed:
+    def _at_scores(self, scores: Tensor, start: Given, query_positions: Given, key_positions: Given) -> Placed:
         *_, queries, keys = sizes = shape_of(scores)
         return self.at(queries, keys, sizes[0] if len(sizes) > 3 else None, start, query_positions, key_positions)
 
     def at(
         self,
-        queries: Any,
-        keys: Any,
-        batch: Any,
-        start: Any = 0,
-        query_positions: Any = None,
-        key_positions: Any = None,
+        queries: Tensor,
+        keys: Tensor,
+        batch: Size,
+        start: Given = 0,
+        query_positions: Given = None,
+        key_positions: Given = None,
     ) -> Placed:
         """Return the encoding with the layer's arrays at the positions given, or counted from `start`, keys from 0."""
         at_queries = self._positions("query_positions", query_positions, queries, start, batch)
         at_keys = self._positions("key_positions", key_positions, keys, 0, batch)
         return Placed(self.encoding, at_queries, at_keys, self.arrays)
 
-    def _positions(self, name: str, given: Any, length: Any, start: Any, batch: Any) -> Any:
+    def _positions(self, name: str, given: Given, length: Size, start: Given, batch: Size) -> Tensor:
         """Return positions, checked: a range if they are consecutive, for which less has to be computed."""
         positions = self.positions(name, given, length, start, batch)
         like = self._any_array
@@ -132,7 +135,7 @@ class AttentionBias(BaseLayer):
             self.encoding.check_positions(name, host)
         return positions
 
-    def _check_scores(self, name: str, scores: Any) -> Any:
+    def _check_scores(self, name: str, scores: Tensor) -> Tensor:
         """Return scores prepared; raise unless they are scores of as many heads as the encoding has."""
         scores = self.prepare(scores, None)
         if not isinstance(scores, self.backend.array_types):
@@ -143,7 +146,7 @@ class AttentionBias(BaseLayer):
             raise ValueError(f"`{name}` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
         return scores
 
-    def _check_content(self, scores: Any, q: Any, k: Any) -> tuple[Any, Any]:
+    def _check_content(self, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return queries and keys prepared, if the encoding uses them; raise unless they fit the scores."""
         encoding = self.encoding
         if not encoding.uses_content:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .._array_api.checks import (
     check_not_masked,
@@ -22,11 +21,10 @@ from .._array_api.checks import (
 from .._array_api.namespace import Array, dtype_name, is_floating, shape_of
 from ..encodings import Encoding
 from ..positions.sequences import LIMIT, from_array
+from .backend import Backend, Given, Host, Size
 
-Host = npt.NDArray[Any]
 
-
-def host_values(given: Any, backend: Any) -> Host | None:
+def host_values(given: Given, backend: Backend) -> Host | None:
     """Return a number, a list or an array as a NumPy array; None if it is traced, so that its values are unknown.
 
     Raises:
@@ -48,7 +46,7 @@ def host_values(given: Any, backend: Any) -> Host | None:
     return None
 
 
-def _as_numbers(given: Any) -> Host:
+def _as_numbers(given: Given) -> Host:
     try:
         host = np.asarray(given)
     except ValueError as error:
@@ -58,7 +56,7 @@ def _as_numbers(given: Any) -> Host:
     return host
 
 
-def is_real(given: Any) -> bool:
+def is_real(given: Given) -> bool:
     """Return whether `given` is a floating-point array of a framework, which may have a gradient; NumPy's has none."""
     is_array = hasattr(given, "shape") and hasattr(type(given), "__getitem__")
     return is_array and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
@@ -70,7 +68,7 @@ def as_integers(array: Host) -> Host:
     return array.astype(np.int64) if is_whole else array
 
 
-def parse_start(start: Any, batch: Any, backend: Any) -> Any:
+def parse_start(start: Given, batch: Size, backend: Backend) -> Given:
     """Return the start as an int, as a NumPy array of one integer per batch row, or as it is if it is traced.
 
     Raises:
@@ -91,7 +89,7 @@ def parse_start(start: Any, batch: Any, backend: Any) -> Any:
     return start
 
 
-def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, backend: Any) -> Any:
+def parse_positions(name: str, given: Given, sizes: tuple[Size, Size], axes: int, backend: Backend) -> Given:
     """Return checked positions of attention: a NumPy array, or as they are if traced, or real and so with a gradient.
 
     Args:
@@ -115,7 +113,7 @@ def parse_positions(name: str, given: Any, sizes: tuple[Any, Any], axes: int, ba
     return positions
 
 
-def check_positions(name: str, given: Any, tail: tuple[Any, ...], batch: Any) -> None:
+def check_positions(name: str, given: Given, tail: tuple[Size, ...], batch: Size) -> None:
     """Raise unless `given` has shape `tail`, or that once for each row of a batch (None: there are no rows)."""
     _check_not_half(given)
     sizes = given.shape if isinstance(given, np.ndarray) else shape_of(given)
@@ -138,12 +136,12 @@ def sequence_axis(x: Array, seq_axis: int, *, name: str = "x") -> int:
     return seq_axis % rank
 
 
-def batch_size(x: Array, sequence: int) -> Any:
+def batch_size(x: Array, sequence: int) -> Size:
     """Return the size of the first axis of `x` that is neither its sequence nor its last; None if it has none."""
     return shape_of(x)[0 if sequence else 1] if len(x.shape) > 2 else None
 
 
-def cached_length(cache: Any, start: Any, keys: Any, widening: int = 1) -> int:
+def cached_length(cache: object, start: Given, keys: Array, widening: int = 1) -> int:
     """Return the number of tokens in a cache, after checking that it is `start` and that new `keys` fit behind them.
 
     Args:
@@ -176,7 +174,7 @@ def cached_length(cache: Any, start: Any, keys: Any, widening: int = 1) -> int:
     return start
 
 
-def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]) -> None:
+def check_valid_lens(shape: tuple[Size, ...], values: Host | None, sizes: tuple[Size, ...]) -> None:
     """Raise unless lengths of this shape and these values (None: unknown) fit `(batch, queries, keys)`."""
     batch, queries, keys = sizes
     if all(map(is_static, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
@@ -190,7 +188,7 @@ def check_valid_lens(shape: tuple[Any, ...], values: Any, sizes: tuple[Any, ...]
         raise ValueError(f"`valid_lens` must lie from 0 to the number of keys {keys}, got {wrong}.")
 
 
-def end_of(given: Any, start: Any, length: Any) -> int:
+def end_of(given: Given, start: Given, length: Size) -> int:
     """Return one more than the last position, or 0 if it is not known: given positions, or `length` from `start` on."""
     if isinstance(given, np.ndarray):
         return math.ceil(given.max(initial=-1) + 1)
@@ -205,7 +203,7 @@ def learned_by(encoding: Encoding) -> str:
     return re.sub(", (max_len|std)=[^,)]*", "", repr(encoding))
 
 
-def traced_limit(rows: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
+def traced_limit(rows: int, encoding: Encoding) -> tuple[int, Callable[[Size], str]]:
     """Return the number of positions that traced code has, and a function that makes the message for code past them."""
     max_seq_len = getattr(encoding, "max_seq_len", None)
     if max_seq_len is None or rows < max_seq_len:
@@ -213,7 +211,7 @@ def traced_limit(rows: int, encoding: Any) -> tuple[int, Callable[[Any], str]]:
     return max_seq_len, lambda stop: past_frequencies(encoding, stop - 1)
 
 
-def past_tables(rows: int, stop: Any) -> str:
+def past_tables(rows: int, stop: Size) -> str:
     """Return the message for traced code that goes past tables of so many rows."""
     return (
         f"`max_len` is {rows}, but position {stop - 1} is asked for while the layer is traced; "
@@ -221,7 +219,7 @@ def past_tables(rows: int, stop: Any) -> str:
     )
 
 
-def past_frequencies(encoding: Any, last: Any) -> str:
+def past_frequencies(encoding: Any, last: Size) -> str:
     """Return the message for traced code that goes past the length that frequencies are for."""
     return (
         f"Position {last} lies past the {encoding.max_seq_len} that these frequencies of {shown(encoding)} are for; "
@@ -234,7 +232,7 @@ def other_tables(encoding: Encoding) -> str:
     return f"`seq_len` asks for other tables than a traced layer holds; make the layer with {shown(encoding)}."
 
 
-def _check_not_half(given: Any) -> None:
+def _check_not_half(given: Given) -> None:
     """Raise for numbers in half precision, which mixed policies make of all floats: 1001 is 1000 in bfloat16."""
     if hasattr(given, "shape") and "float16" in str(getattr(given, "dtype", None)):
         raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,7 @@ from .._array_api.checks import (
     shown,
 )
 from .._array_api.namespace import namespace_of, shape_of
-from ..attention import Position, check_mask, merge_heads, split_heads
+from ..attention import Dropout, Position, check_mask, merge_heads, split_heads
 from ..attention.attend import attend_checked, weights_checked
 from ..attention.masks import all_of, causal_checked, valid_lengths_checked
 from ..encodings import Encoding, QueryEncoding
@@ -28,9 +29,11 @@ from ..encodings.attention_encoding import AttentionEncoding, QueryKeyEncoding
 from ..encodings.placed import AtRows
 from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
+from .backend import Backend, Given, Tensor
 from .base import Documented
 from .inputs import as_integers, check_valid_lens, host_values
 from .positional_encoding import check_dropout
+from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding
 from .token_positions import TokenPositions, array_like, token_positions
 
@@ -85,24 +88,24 @@ class MultiHeadAttention(Documented):
     num_hiddens: int
     num_heads: int
     num_kv_heads: int
-    position: Any  # Encoding | None
+    position: AttentionEncoding | None
     dropout: Any
-    # from the adapter, as in every layer, and: of the native options, those of each part, by its name
-    backend: Any
-    prepare: Any
-    active_dropout: Any
-    part_options: Any
-    rotary_layer: Any
-    scoring_layer: Any
-    scaling_layer: Any
-    W_q: Any
-    W_k: Any
-    W_v: Any
-    W_o: Any
-    rotary: Any
+    W_q: Callable[[Tensor], Tensor]
+    W_k: Callable[[Tensor], Tensor]
+    W_v: Callable[[Tensor], Tensor]
+    W_o: Callable[[Tensor], Tensor]
+    rotary: Any  # RotaryEmbedding | None, likewise the two below
     scoring: Any
     scaling: Any
-    query_scale: Any
+    query_scale: QueryEncoding | None
+    # from the adapter, as in every layer (`AdapterLayer`), and its classes of the parts
+    backend: Backend
+    prepare: Callable[[Tensor, int | None], Tensor]
+    active_dropout: Callable[..., Dropout | None]
+    part_options: Callable[..., dict[str, dict[str, Any]]]  # of the native options, those of each part, by its name
+    rotary_layer: Callable[..., RotaryEmbedding]
+    scoring_layer: Callable[..., AttentionBias]
+    scaling_layer: Callable[..., QueryScaling]
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,
@@ -152,20 +155,20 @@ class MultiHeadAttention(Documented):
 
     def attend(  # noqa: PLR0913 - all that can be said of a call
         self,
-        queries: Any,
-        keys: Any,
-        values: Any,
-        valid_lens: Any = None,
-        start: Any = 0,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Given = None,
+        start: Given = 0,
         *,
-        positions: Any = None,
-        key_positions: Any = None,
-        mask: Any = None,
+        positions: Given = None,
+        key_positions: Given = None,
+        mask: Tensor = None,
         causal: bool = False,
         cache: Any = None,
         weights: bool = False,
         **native: Any,
-    ) -> Any:
+    ) -> Tensor:
         """Return multi-head attention, `(batch, queries, num_hiddens)`.
 
         Args:
@@ -219,7 +222,7 @@ class MultiHeadAttention(Documented):
         @called_like(attend)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
-    def _prepare_tokens(self, queries: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
+    def _prepare_tokens(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the tokens as the layer uses them; those that are given twice are prepared once."""
         q = self.prepare(queries, self.num_hiddens)
         k = q if keys is queries else self.prepare(keys, self.num_hiddens)
@@ -227,7 +230,7 @@ class MultiHeadAttention(Documented):
             return q, k, k
         return q, k, q if values is queries else self.prepare(values, self.num_hiddens)
 
-    def check_tokens(self, queries: Any, keys: Any, values: Any) -> None:
+    def check_tokens(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
         """Raise unless all are tokens of one batch, with a value for every key."""
         self._check_tokens("queries", queries, queries)
         if keys is not queries:
@@ -238,7 +241,7 @@ class MultiHeadAttention(Documented):
         if is_static(keys.shape[1]) and is_static(values.shape[1]) and keys.shape[1] != values.shape[1]:
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
-    def _check_tokens(self, name: str, tokens: Any, queries: Any) -> None:
+    def _check_tokens(self, name: str, tokens: Tensor, queries: Tensor) -> None:
         """Raise unless they are tokens, of as many rows as the queries; usual ones are asked for little."""
         check_not_masked(name, tokens)
         if isinstance(tokens, self.backend.array_types) and len(tokens.shape) == 3:
@@ -251,21 +254,21 @@ class MultiHeadAttention(Documented):
         check_width(name, tokens, self.num_hiddens)
         check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
 
-    def _heads(self, name: str, tokens: Any, heads: int) -> Any:
+    def _heads(self, name: str, tokens: Tensor, heads: int) -> Tensor:
         """Return projected tokens by head; a projection that returns one process's share of them is refused."""
         projected, width = getattr(self, name)(tokens), heads * self.num_hiddens // self.num_heads
         if projected.shape[-1] != width:
             check_width(f"{name}(…)", projected, width)
         return split_heads(projected, heads)
 
-    def _rotate(self, q: Any, k: Any, at: TokenPositions) -> tuple[Any, Any]:
+    def _rotate(self, q: Tensor, k: Tensor, at: TokenPositions) -> tuple[Tensor, Tensor]:
         """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
         if self.rotary is None or self.rotary.encoding.needs_attention:
             return q, k
         limit = self.rotary.encoding.max_seq_len
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
         if at.is_shared:
-            rotated: tuple[Any, Any] = self.rotary(q, k, start=at.start, positions=at.positions, **options)
+            rotated: tuple[Tensor, Tensor] = self.rotary(q, k, start=at.start, positions=at.positions, **options)
             return rotated
         new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
         of_keys = {"start": at.cached, "positions": new_positions, **options}
@@ -281,7 +284,7 @@ class MultiHeadAttention(Documented):
                 f"`causal` must be True for {shown(self.position)}, which is for causal attention, got False."
             )
 
-    def _position(self, q: Any, k: Any, at: TokenPositions) -> Any:
+    def _position(self, q: Tensor, k: Tensor, at: TokenPositions) -> Tensor:
         """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
         batch, length, count = at.sizes
         if self.scoring is not None:
@@ -298,7 +301,9 @@ class MultiHeadAttention(Documented):
         rotate_by = partial(layer.rotate_by, seq_axis=-2)
         return AtRows(encoding, *rows, {}, rotate_by, *at.arrays(q, self.backend))
 
-    def _visible(self, q: Any, at: TokenPositions, valid_lens: Any, mask: Any, is_causal: bool, keys_mask: Any) -> Any:
+    def _visible(
+        self, q: Tensor, at: TokenPositions, valid_lens: Given, mask: Tensor, is_causal: bool, keys_mask: Tensor
+    ) -> Tensor:
         """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None."""
         batch, queries, keys = at.sizes
         masks: list[Any] = []

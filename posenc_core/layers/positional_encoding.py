@@ -11,6 +11,7 @@ from .._array_api.namespace import shape_of
 from ..addition import COMBINES, Combine, combine_checked
 from ..encodings import Additive, Encoding, Sinusoidal
 from ..positions.sequences import from_array
+from .backend import Given, Tensor
 from .inputs import batch_size, check_axes, check_positions, is_real
 from .tables import TableLayer
 
@@ -60,7 +61,7 @@ class PositionalEncoding(TableLayer):
         self.dropout = self.backend.dropout(dropout)
 
     @property
-    def P(self) -> Any:  # noqa: N802
+    def P(self) -> Tensor:  # noqa: N802
         """The table, `(1, max_len, num_hiddens)`, read-only."""
         if not self.tables:
             raise TypeError(
@@ -68,7 +69,7 @@ class PositionalEncoding(TableLayer):
             )
         return self.tables[0][None, ...]
 
-    def add(self, x: Any, start: Any = 0, positions: Any = None, **native: Any) -> Any:
+    def add(self, x: Tensor, start: Given = 0, positions: Given = None, **native: Any) -> Tensor:
         """Return tokens with the encoding of their positions.
 
         Args:
@@ -105,7 +106,7 @@ class PositionalEncoding(TableLayer):
         @called_like(add)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
-    def _rows_of_mixed_axes(self, x: Any, positions: Any) -> tuple[Any, ...]:
+    def _rows_of_mixed_axes(self, x: Tensor, positions: Given) -> tuple[Tensor, ...]:
         """Return rows whose columns change with all axes at once, which no table can have."""
         length, batch, axes = shape_of(x)[-2], batch_size(x, len(x.shape) - 2), self.encoding.num_axes
         given = positions if hasattr(positions, "shape") else np.asarray(positions)
@@ -113,7 +114,7 @@ class PositionalEncoding(TableLayer):
         by_axis = [given[axis, ...] for axis in range(axes)]
         check_positions("positions", by_axis[0], (length,), batch)
         if not isinstance(given, np.ndarray) and self.backend.is_unread(given):
-            rows: tuple[Any, ...] = self.backend.eager(self.encoding.traced_rows, *by_axis)
+            rows: tuple[Tensor, ...] = self.backend.eager(self.encoding.traced_rows, *by_axis)
             return rows
         host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))
         dtype = np.float64 if self._is_float64(x) else np.float32

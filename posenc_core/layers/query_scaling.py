@@ -8,6 +8,7 @@ from .._array_api.checks import check_integer
 from .._array_api.namespace import aligned, in_float32
 from ..encodings import QueryEncoding
 from ..positions.sequences import LIMIT
+from .backend import Given, Tensor
 from .base import check_encoding
 from .rotary_embedding import MOST, USUAL
 from .tables import TableLayer
@@ -47,7 +48,7 @@ class QueryScaling(TableLayer):
         rows = usual if max_len is None else max_len
         super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
 
-    def scale(self, q: Any, start: Any = 0, positions: Any = None) -> Any:
+    def scale(self, q: Tensor, start: Given = 0, positions: Given = None) -> Tensor:
         """Return queries times the factors of their positions.
 
         Args:

@@ -15,6 +15,7 @@ from ..encodings.attention_encoding import QueryKeyEncoding
 from ..encodings.base import TokenRows
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
+from .backend import Given, Tensor
 from .base import check_encoding
 from .inputs import check_axes, host_values, past_frequencies, sequence_axis
 from .tables import TableLayer
@@ -57,13 +58,13 @@ class RotaryEmbedding(TableLayer):
 
     def rotate(
         self,
-        q: Any,
-        k: Any = None,
-        start: Any = 0,
-        positions: Any = None,
+        q: Tensor,
+        k: Tensor = None,
+        start: Given = 0,
+        positions: Given = None,
         seq_axis: int = -2,
         seq_len: int | None = None,
-    ) -> Any:
+    ) -> Tensor:
         """Return `q`, or `q` and `k`, rotated by the angles of their positions.
 
         Args:
@@ -113,7 +114,7 @@ class RotaryEmbedding(TableLayer):
         rotated = self.apply_rows(q, rows, seq_axis, keys=False)
         return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True))
 
-    def apply_rows(self, x: Any, rows: tuple[Any, ...], seq_axis: int, *, keys: bool) -> Any:
+    def apply_rows(self, x: Tensor, rows: tuple[Tensor, ...], seq_axis: int, *, keys: bool) -> Tensor:
         """Return queries or keys at the positions of these rows."""
         encoding, rotate_by = self.encoding, partial(self.rotate_by, seq_axis=seq_axis)
         names = encoding.parameters() if keys and encoding.keys_differ else ()
@@ -127,8 +128,8 @@ class RotaryEmbedding(TableLayer):
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def cos_sin(
-        self, positions: Any, dtype: Any = "float32", columns: Columns = "pairs", seq_len: int | None = None
-    ) -> tuple[Any, ...]:
+        self, positions: Given, dtype: Any = "float32", columns: Columns = "pairs", seq_len: int | None = None
+    ) -> tuple[Tensor, ...]:
         """Return cosine and sine of the angles of positions, as models compute them once for all their layers.
 
         They contain the attention factor of the encoding, as those of transformers do. Positions past the tables are
@@ -176,7 +177,7 @@ class RotaryEmbedding(TableLayer):
             rows = tuple([per_channel(row, encoding.pairing, encoding.head_dim, still) for row, still in each])
         return tuple([row if row.dtype == wanted else namespace_of(row).astype(row, wanted) for row in rows])
 
-    def _floating(self, dtype: Any) -> Any:
+    def _floating(self, dtype: Any) -> Tensor:
         """Return the framework's dtype of this name."""
         name = dtype if isinstance(dtype, str) else name_of_dtype(dtype)
         check_known("dtype", name, DTYPES)
@@ -185,7 +186,7 @@ class RotaryEmbedding(TableLayer):
             raise ValueError(f"`dtype` must be one that the framework has, got {name!r}; use 'float32'.")
         return found
 
-    def _as_tokens(self, positions: Any) -> Any:
+    def _as_tokens(self, positions: Given) -> Tensor:
         """Return an array of the framework on the device of the positions, and of their sizes: `(..., length, 1)`."""
         x, axes = positions, self.encoding.num_axes
         if not isinstance(x, self.backend.array_types):
@@ -197,7 +198,7 @@ class RotaryEmbedding(TableLayer):
             x = x[0, ...]
         return self.prepare(namespace_of(x).expand_dims(x, axis=-1), None)
 
-    def _check_keys(self, k: Any, q: Any, seq_axis: int, is_usual: bool) -> None:
+    def _check_keys(self, k: Tensor, q: Tensor, seq_axis: int, is_usual: bool) -> None:
         """Raise unless keys have the width of the encoding and the length of queries, which were checked."""
         self.check_prepared("k", k, self.encoding.head_dim)
         if not is_usual:
@@ -208,7 +209,7 @@ class RotaryEmbedding(TableLayer):
                 "rotate them in two calls, each with its own `start`."
             )
 
-    def _rotate_by_tables(self, q: Any, k: Any, start: Any) -> tuple[Any, ...] | None:
+    def _rotate_by_tables(self, q: Tensor, k: Tensor, start: Given) -> tuple[Tensor, ...] | None:
         """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
 
         All that it takes is right; what it refuses is checked.
@@ -236,7 +237,7 @@ class RotaryEmbedding(TableLayer):
         tables = self.arrays
         return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
 
-    def rotate_by(self, x: Any, cos: Any, sin: Any, seq_axis: int) -> Any:
+    def rotate_by(self, x: Tensor, cos: Tensor, sin: Tensor, seq_axis: int) -> Tensor:
         """Return tokens rotated by rows of tables."""
         if self.encoding.table_heads is not None:
             cos, sin = (aligned_by_head(table, x, seq_axis=seq_axis) for table in (cos, sin))
@@ -244,24 +245,26 @@ class RotaryEmbedding(TableLayer):
             cos, sin = aligned(cos, x, seq_axis=seq_axis), aligned(sin, x, seq_axis=seq_axis)
         return self.backend.rotate(x, cos, sin, self.encoding.pairing)
 
-    def rows(self, x: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
+    def rows(self, x: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any) -> tuple[Tensor, ...]:
         """Return the rows of the tokens in `x`: of the tables, mixed, or computed from learned frequencies."""
         look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
         rows = look_up(x, start, positions, seq_axis, encoding)
         if not encoding.mixes_rows:
             return rows
         with self.backend.call_context(x):
-            mixed: tuple[Any, ...] = self.backend.beside(encoding.mixed(self.arrays, rows), x)
+            mixed: tuple[Tensor, ...] = self.backend.beside(encoding.mixed(self.arrays, rows), x)
             return mixed
 
-    def _rows_of_parameters(self, q: Any, start: Any, positions: Any, seq_axis: int, encoding: Any) -> tuple[Any, ...]:
+    def _rows_of_parameters(
+        self, q: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any
+    ) -> tuple[Tensor, ...]:
         """Return rows that the framework computes from learned frequencies."""
         if encoding is not self.encoding and encoding != self.encoding:
             raise ValueError(f"`seq_len` asks for other frequencies than are learned; use {shown(encoding)}.")
-        rows: tuple[Any, ...] = encoding.rows_of(self.arrays, self.traced_positions(q, start, positions, seq_axis))
+        rows: tuple[Tensor, ...] = encoding.rows_of(self.arrays, self.traced_positions(q, start, positions, seq_axis))
         return self.backend.beside(rows, q)
 
-    def warn_past_limit(self, x: Any, last: float, encoding: Any) -> None:
+    def warn_past_limit(self, x: Tensor, last: float, encoding: Any) -> None:
         if encoding.max_seq_len is None or last < encoding.max_seq_len:
             return
         if self.backend.is_recorded(x):

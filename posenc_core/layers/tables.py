@@ -9,9 +9,9 @@ import numpy as np
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
+from .backend import Given, Host, Size, Tensor
 from .base import BaseLayer
 from .inputs import (
-    Host,
     as_integers,
     batch_size,
     check_axes,
@@ -33,18 +33,18 @@ class TableLayer(BaseLayer):
     encoding: Any  # Tabular
 
     @property
-    def tables(self) -> tuple[Any, ...]:
+    def tables(self) -> tuple[Tensor, ...]:
         """The tables, each `(positions, columns)`."""
         return self._select_tables(self.arrays)
 
-    def _select_tables(self, arrays: Any) -> tuple[Any, ...]:
+    def _select_tables(self, arrays: Any) -> tuple[Tensor, ...]:
         tables = tuple([arrays[name] for name in self.encoding.table_names])
         first = self.encoding.offset
         return tuple([table[first:, ...] for table in tables]) if first else tables
 
     def lookup(
-        self, x: Any, start: Any = 0, positions: Any = None, seq_axis: int = -2, encoding: Tabular | None = None
-    ) -> tuple[Any, ...]:
+        self, x: Tensor, start: Given = 0, positions: Given = None, seq_axis: int = -2, encoding: Tabular | None = None
+    ) -> tuple[Tensor, ...]:
         """Return the rows of the tokens in `x` from each table: `(length, columns)` or `(batch, length, columns)`.
 
         | positions | start | length | rows |
@@ -82,7 +82,7 @@ class TableLayer(BaseLayer):
             rows = self._rows_of(x, seq_axis, 0, positions, other)
         return self.backend.beside(rows, x)
 
-    def _rows_from(self, x: Any, start: int, length: int, other: Tabular | None) -> tuple[Any, ...]:
+    def _rows_from(self, x: Tensor, start: int, length: int, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of `length` positions from `start` on."""
         stop, in_table = start + length, other is None and start >= 0 and not self._is_float64(x)
         if in_table:
@@ -98,7 +98,7 @@ class TableLayer(BaseLayer):
             else self.backend.slices(grown, start, stop)
         )
 
-    def _rows_by_axis(self, x: Any, axis: int, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
+    def _rows_by_axis(self, x: Tensor, axis: int, positions: Given, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of positions on several axes, `(axes, ..., length)`: each column by those on its own axis."""
         given = positions if hasattr(positions, "shape") else np.asarray(positions)
         if len(given.shape) == 1:  # the same on all axes
@@ -108,7 +108,7 @@ class TableLayer(BaseLayer):
         by_axis = [self._rows_of(x, axis, 0, given[a, ...], other) for a in range(axes)]
         return tuple([self._select_by_axis(rows) for rows in zip(*by_axis, strict=True)])
 
-    def _select_by_axis(self, rows: tuple[Any, ...]) -> Any:
+    def _select_by_axis(self, rows: tuple[Tensor, ...]) -> Tensor:
         """Return from the rows of each axis the columns that it rotates."""
         selected, *of_others = rows
         xp, axis_mask = namespace_of(selected), self.arrays["turns_by"]
@@ -116,11 +116,13 @@ class TableLayer(BaseLayer):
             selected = xp.where(axis_mask[axis, ...] > 0, others, selected)
         return selected
 
-    def _rows_of(self, x: Any, axis: int, start: Any, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
+    def _rows_of(
+        self, x: Tensor, axis: int, start: Given, positions: Given, other: Tabular | None
+    ) -> tuple[Tensor, ...]:
         """Return the rows of positions on one axis, given, or counted from any kind of start."""
         sizes = shape_of(x)
         sequence = len(sizes) - 2 if type(axis) is int and axis == -2 else sequence_axis(x, axis)
-        length: Any = sizes[sequence]
+        length: Size = sizes[sequence]
         batch = sizes[0 if sequence else 1] if len(sizes) > 2 else None
         if positions is None:
             start = parse_start(start, batch, self.backend)
@@ -136,7 +138,7 @@ class TableLayer(BaseLayer):
         may_follow = is_real(positions)
         if may_follow and self.backend.is_unread(positions):
             check_positions("positions", positions, (length,), batch)
-            rows: tuple[Any, ...] = self.backend.eager((other or self.encoding).traced_rows, positions)
+            rows: tuple[Tensor, ...] = self.backend.eager((other or self.encoding).traced_rows, positions)
             return rows
         host = host_values(positions, self.backend)
         if host is None or host.shape != (length,):
@@ -146,7 +148,7 @@ class TableLayer(BaseLayer):
         rows = self._rows_at(x, host, other)
         return self._with_gradient(rows, positions, host, other or self.encoding) if may_follow else rows
 
-    def _rows_at(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
+    def _rows_at(self, x: Tensor, positions: Host, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of known positions."""
         positions = from_array(positions)
         positions = as_integers(positions) if positions.dtype.kind == "f" else positions
@@ -158,16 +160,16 @@ class TableLayer(BaseLayer):
         if tables is None:
             return self._computed(x, positions, other)
         indices = self.backend.from_numpy(positions.astype(np.int32), like=tables[0])
-        taken: tuple[Any, ...] = self.backend.hoist(_take, indices, *tables)
+        taken: tuple[Tensor, ...] = self.backend.hoist(_take, indices, *tables)
         return taken
 
-    def _rows_at_traced(self, positions: Any, other: Tabular | None) -> tuple[Any, ...]:
+    def _rows_at_traced(self, positions: Given, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of traced positions; NaN where the table has none."""
         if other is not None:
             raise ValueError(other_tables(other))
         return _take_or_nan(positions, *self._select_tables(self.initial_arrays))
 
-    def _computed(self, x: Any, positions: Host, other: Tabular | None) -> tuple[Any, ...]:
+    def _computed(self, x: Tensor, positions: Host, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return rows for this call alone: exact for any position that the encoding has."""
         if other is not None and self.backend.is_recorded(x):
             raise ValueError(other_tables(other))
@@ -175,11 +177,11 @@ class TableLayer(BaseLayer):
         rows = self.backend.eager((other or self.encoding).rows, positions, *dtypes)
         return tuple([self.to_backend(table) for table in rows.values()])
 
-    def _is_float64(self, x: Any) -> bool:
+    def _is_float64(self, x: Tensor) -> bool:
         """Return whether the rows of `x` are of float64: not where they are learned, nor in recorded programs."""
         return self.backend.is_float64(x) and not self.backend.is_recorded(x) and not self.encoding.parameters()
 
-    def _reserve(self, x: Any, stop: int, count: int) -> tuple[Any, ...] | None:
+    def _reserve(self, x: Tensor, stop: int, count: int) -> tuple[Tensor, ...] | None:
         """Return tables with the positions below `stop`, after growing in proportion; None if that would waste memory.
 
         Tables double, or follow a call that fills at least half of them; a lone far position is not worth a table. The
@@ -199,10 +201,10 @@ class TableLayer(BaseLayer):
         tables = self.tables
         return tables if stop <= _num_rows(tables) else None
 
-    def warn_past_limit(self, x: Any, last: float, encoding: Any) -> None:
+    def warn_past_limit(self, x: Tensor, last: float, encoding: Any) -> None:
         """Warn, or raise where code is traced, of a position that the encoding is not for."""
 
-    def traced_positions(self, x: Any, start: Any, positions: Any, seq_axis: int = -2) -> Any:
+    def traced_positions(self, x: Tensor, start: Given, positions: Given, seq_axis: int = -2) -> Tensor:
         """Return the positions of the tokens in `x` as an array of the framework, for rows that are computed there."""
         sequence = sequence_axis(x, seq_axis)
         length, batch = shape_of(x)[sequence], batch_size(x, sequence)
@@ -220,7 +222,9 @@ class TableLayer(BaseLayer):
             from_array(self.backend.to_numpy(positions))
         return positions
 
-    def _with_gradient(self, rows: tuple[Any, ...], positions: Any, host: Host, encoding: Tabular) -> tuple[Any, ...]:
+    def _with_gradient(
+        self, rows: tuple[Tensor, ...], positions: Given, host: Host, encoding: Tabular
+    ) -> tuple[Tensor, ...]:
         """Return rows through which the gradient reaches their real positions, if these have one."""
         if self.backend.stop_gradient(positions) is positions:
             return rows
@@ -228,7 +232,7 @@ class TableLayer(BaseLayer):
         pairs = zip(rows, derivatives, strict=False)  # rows that are not smooth have no derivatives
         return tuple([self.follow_positions(row, [positions], own[None], speeds) for row, own in pairs]) or rows
 
-    def follow_positions(self, row: Any, positions: list[Any], derivatives: Host, speeds: Host) -> Any:
+    def follow_positions(self, row: Tensor, positions: list[Any], derivatives: Host, speeds: Host) -> Tensor:
         """Return rows of the same numbers, whose derivatives of all orders with respect to the positions are right.
 
         The rows R of an angle that moves by the distance a, its own derivative being P, are R·cos(a) + P·sin(a). All
@@ -252,13 +256,13 @@ class TableLayer(BaseLayer):
         by_angle = self.to_backend(_by_angle(derivatives, speeds).astype(dtype))
         return moved + row * (xp.cos(angle) - 1) + by_angle * (xp.sin(angle) - angle)
 
-    def _zero(self, positions: Any, row: Any) -> Any:
+    def _zero(self, positions: Given, row: Tensor) -> Tensor:
         """Return 0 for each position, through which its gradient flows, in the dtype of `row`."""
         xp = namespace_of(positions)
         return xp.expand_dims(xp.astype(positions - self.backend.stop_gradient(positions), row.dtype), axis=-1)
 
 
-def _num_rows(tables: tuple[Any, ...]) -> int:
+def _num_rows(tables: tuple[Tensor, ...]) -> int:
     return min([int(table.shape[0]) for table in tables])
 
 

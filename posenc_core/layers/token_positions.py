@@ -10,7 +10,7 @@ from .._array_api.checks import host_array, is_specialized
 from .._array_api.namespace import Array, shape_of
 from ..encodings.attention_encoding import QueryKeyEncoding
 from ..positions.sequences import LIMIT, arange_like, counted_from
-from .base import Backend
+from .backend import Backend, Given, Tensor
 from .inputs import cached_length, end_of, parse_positions, parse_start
 
 
@@ -28,11 +28,11 @@ class TokenPositions(NamedTuple):
         is_one_sequence: whether queries and new keys are known to be as many.
     """
 
-    sizes: tuple[Any, Any, Any]
-    start: Any
+    sizes: tuple[Tensor, Tensor, Tensor]
+    start: Given
     cached: int
-    positions: Any
-    key_positions: Any
+    positions: Given
+    key_positions: Given
     axes: int
     is_one_sequence: bool = False
 
@@ -42,7 +42,7 @@ class TokenPositions(NamedTuple):
         are_points = self.axes > 1 and any(len(x.shape) > 1 for x in given)
         return self._replace(positions=None, key_positions=None) if are_points else self
 
-    def arrays(self, like: Any, backend: Backend) -> tuple[Array, Array]:
+    def arrays(self, like: Tensor, backend: Backend) -> tuple[Array, Array]:
         """Return the positions of queries and keys as arrays of the framework, beside `like`; counted where None."""
         _, queries, keys = self.sizes
         if self.positions is not None:
@@ -55,7 +55,7 @@ class TokenPositions(NamedTuple):
             return at_queries, arange_like(keys, like=like)
         return at_queries, array_like("key_positions", self.key_positions, like, backend)
 
-    def is_one_length(self, like: Any) -> bool:
+    def is_one_length(self, like: Tensor) -> bool:
         """Return whether there are as many new keys as queries, where a program has both numbers as constants."""
         _, queries, keys = self.sizes
         keys = keys - self.cached
@@ -89,10 +89,10 @@ class TokenPositions(NamedTuple):
 
 
 def token_positions(
-    q: Any,
-    k: Any,
-    start: Any,
-    positions: tuple[Any, Any],
+    q: Tensor,
+    k: Tensor,
+    start: Given,
+    positions: tuple[Tensor, Tensor],
     cache: Any,
     encoding: QueryKeyEncoding | None,
     backend: Backend,
@@ -124,7 +124,7 @@ def token_positions(
     return TokenPositions(sizes, start, cached, at_queries, at_keys, axes)
 
 
-def array_like(name: str, given: Any, like: Any, backend: Backend) -> Any:
+def array_like(name: str, given: Given, like: Tensor, backend: Backend) -> Tensor:
     """Return a list or a NumPy array as an array of the framework beside `like`; others as they are."""
     is_host = isinstance(given, (list, tuple, np.ndarray, np.generic))
     return backend.from_numpy(host_array(name, given), like=like) if is_host else given
