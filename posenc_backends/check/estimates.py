@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Alibi, Rotary, RotaryEncoding, T5Bias, XPos
+from posenc_core.encodings import Alibi, Encoding, Rotary, RotaryEncoding, T5Bias, XPos
 from posenc_core.rotation import channel_pairs
 
 from .candidates import AtFrequencies, Float64s
@@ -56,23 +56,26 @@ def _factor(signature: Signature, encoding: Any, got: Float64s, right: Float64s)
 
 def wrong_biases(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> Iterator[Mistake]:
     """Yield the mistakes of other slopes of ALiBi, and of other buckets of T5, which the results give."""
-    encoding = call.expected.encoding
-    if not isinstance(signature, Bias) or not isinstance(encoding, Alibi | T5Bias):
+    find = OF_BIASES.get(type(call.expected.encoding))
+    if not isinstance(signature, Bias) or find is None:
         return
     (right,) = signature.results(call.expected, call.tokens, 0)
-    got = results[0].reshape(right.shape)
+    yield from find(call, results[0].reshape(right.shape), right)
+
+
+def _wrong_slopes(call: TestCall, got: Float64s, right: Float64s) -> Iterator[Mistake]:
+    """Yield the mistake of the slopes that the results give, one for each head."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratios = (got * right).sum(axis=(-2, -1)) / (right * right).sum(axis=(-2, -1))
-    if isinstance(encoding, Alibi) and (ratios > 0).all() and np.ptp(ratios) > SAME:
-        slopes = ", ".join(f"{one:.5g}" for one in (encoding.constants(0)["slopes"] * ratios)[:SHOWN])
+    if (ratios > 0).all() and np.ptp(ratios) > SAME:
+        slopes = ", ".join(f"{one:.5g}" for one in (call.expected.encoding.constants(0)["slopes"] * ratios)[:SHOWN])
         description = f"the slopes are {slopes}{', …' if len(ratios) > SHOWN else ''}"
         yield Mistake("wrong slopes", description, with_tables(lambda bias: (bias * ratios[:, None, None],)))
-    if isinstance(encoding, T5Bias):
-        yield from _wrong_buckets(call, np.moveaxis(got, 0, -1), np.moveaxis(right, 0, -1))
 
 
 def _wrong_buckets(call: TestCall, got: Float64s, right: Float64s) -> Iterator[Mistake]:
     """Yield the mistake of the buckets whose rows of the table are nearest to the results."""
+    got, right = np.moveaxis(got, 0, -1), np.moveaxis(right, 0, -1)
     table = np.asarray(call.expected.weights["table"])
     queries, keys = call.position_arguments
     offsets, place = np.unique(keys[None, :] - queries[:, None], return_inverse=True)
@@ -85,6 +88,12 @@ def _wrong_buckets(call: TestCall, got: Float64s, right: Float64s) -> Iterator[M
         description = f"a key at offset {offsets[at]} has bucket {buckets[at]}, not {usual[at]}"
         bias = np.moveaxis(table[buckets][place.reshape(got.shape[:-1])], -1, 0)
         yield Mistake("wrong buckets", description, with_tables(lambda _: (bias,)))
+
+
+OF_BIASES: dict[type[Encoding], Callable[[TestCall, Float64s, Float64s], Iterator[Mistake]]] = {
+    Alibi: _wrong_slopes,
+    T5Bias: _wrong_buckets,
+}
 
 
 def wrong_frequencies(

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, ContentScoring, Encoding, PoPE, QueryEncoding, Rotary
-from posenc_core.encodings.remapping import RemappedRotary
+from posenc_core.encodings import Additive, ContentScoring, Encoding, QueryEncoding, Rotary
+from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.formats.safetensors import read_header
 
 from .frameworks import Framework
@@ -183,12 +183,10 @@ class Program:
 
 def default_form(encoding: Encoding) -> str:
     """Return the form of a program for this encoding: it cannot be asked for the number of its arguments."""
-    if isinstance(encoding, Rotary | PoPE):
-        return "rotation"
+    if isinstance(encoding, QueryKeyEncoding):
+        return "products" if encoding.needs_attention else "rotation"
     if isinstance(encoding, QueryEncoding):
         return "scale"
-    if isinstance(encoding, RemappedRotary):
-        return "products"
     if isinstance(encoding, ContentScoring):
         return "scores"
     return "table" if isinstance(encoding, Additive) else "bias"
