@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from posenc_backends import HOST_NAMES, NAMES, load
-from posenc_backends.check import budget
 from posenc_backends.conformance.cases import backend_under_test
 from posenc_backends.conformance.errors import BackendUnderTest
 
@@ -55,12 +54,6 @@ def pytest_collection_modifyitems(config, items):
     for number, item in enumerate(shared, start=1):
         if number % parts != part % parts:
             item.add_marker(pytest.mark.slow)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def budgets_without_time():
-    """Let `check` count tries alone, so that what it finds does not depend on the speed of the machine."""
-    budget.TIMED = False
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from posenc_backends.conformance.errors import ulp_of
 from .budget import Budget
 from .candidates import Candidate, Float64s
 from .estimates import in_float32, wrong_biases, wrong_factors, wrong_frequencies
-from .mistakes import IMPOSSIBLE, Mistake
+from .mistakes import IMPOSSIBLE, Mistake, possible
 from .precision_classes import EXACT, UNKNOWN, class_of_call
 from .sample_calls import TestCall
 from .search import SearchOptions, mistakes_to_try
@@ -141,18 +141,17 @@ class Diagnosis:
         options = SearchOptions(
             with_rounding=call.dtype not in self._unexplained,
             with_pairs=not self._unexplained,
-            measured=(*wrong_factors(*measured), *wrong_biases(*measured)),
-            refined=wrong_frequencies(*measured, self._estimates, first=False),
+            measured=(*possible(wrong_factors, *measured), *possible(wrong_biases, *measured)),
+            refined=possible(wrong_frequencies, *measured, self._estimates, False),
         )
-        last = wrong_frequencies(*measured, self._estimates, first=True)
+        last = possible(wrong_frequencies, *measured, self._estimates, True)
         earlier = [one.call for one in self._earlier]
         explained = zip(self._earlier, self.causes, strict=True)
         right = [one.call for one, causes in explained if all(cause and not cause.is_of_the_end for cause, _ in causes)]
-        with self.budget:
-            mistakes = mistakes_to_try(call, earlier, right, known, options)
-            tried = chain(_within(self.budget, mistakes), last)
-            causes = list(_causes(self.signature, result, tried))
-            causes = [(_refined(self.signature, result, cause, outputs), outputs) for cause, outputs in causes]
+        mistakes = mistakes_to_try(call, earlier, right, known, options)
+        tried = chain(takewhile(lambda _: self.budget.take(), mistakes), last)
+        causes = list(_causes(self.signature, result, tried))
+        causes = [(_refined(self.signature, result, cause, outputs), outputs) for cause, outputs in causes]
         for cause, outputs in causes:
             mistake = _or_stale_cache(cause, call, self._earlier, self._always)
             one = _found(self.signature, result, mistake, outputs)
@@ -206,14 +205,6 @@ def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
     return replace(one, outputs=outputs, calls=calls, error=max(one.error, other.error))
 
 
-def _within(budget: Budget, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
-    """Yield the mistakes until the budget is over."""
-    for mistake in mistakes:
-        if budget.is_over():
-            return
-        yield mistake
-
-
 def _causes(
     signature: Signature, result: CallResult, mistakes: Iterable[Mistake]
 ) -> Iterator[tuple[Mistake | None, tuple[str, ...]]]:
@@ -243,7 +234,7 @@ def _refined(
         _by_column(errors_of(signature, candidate, result.call, result.results)[numbers[0]])
         for candidate in cause.candidates(result.call.expected)
     ]
-    more = (one for one in cause.refine(errors) if _reproduced(signature, one, result, numbers) == numbers)
+    more = (one for one in possible(cause.refine, errors) if _reproduced(signature, one, result, numbers) == numbers)
     return next(more, cause)
 
 

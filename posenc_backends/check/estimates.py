@@ -97,7 +97,7 @@ OF_BIASES: dict[type[Encoding], Callable[[TestCall, Float64s, Float64s], Iterato
 
 
 def wrong_frequencies(
-    signature: Signature, call: TestCall, results: tuple[Float64s, ...], estimates: dict[int, Float64s], *, first: bool
+    signature: Signature, call: TestCall, results: tuple[Float64s, ...], estimates: dict[int, Float64s], first: bool
 ) -> Iterator[Mistake]:
     """Yield the mistakes of other frequencies, which the angles of results give; `estimates` by output are refined.
 
@@ -134,7 +134,7 @@ def _can_be_measured(encoding: Any) -> bool:
 def _channels(encoding: Any, side: str) -> tuple[Any, Any]:
     """Return the first and the second channels of pairs, before (`"split"`) or after (`"join"`) the rotation."""
     pairing = encoding.pairing
-    first, second = channel_pairs(encoding.head_dim, encoding.pairs, pairing, getattr(pairing, side))
+    first, second = channel_pairs(encoding.head_dim, len(encoding.frequencies()), pairing, getattr(pairing, side))
     return first, second
 
 
@@ -143,9 +143,9 @@ def _rotations(signature: Signature, call: TestCall, results: tuple[Float64s, ..
     encoding: Any = call.expected.encoding
     if isinstance(signature, CosSin):
         cos, sin = results
-        columns = slice(None)
-        if cos.shape[-1] == 2 * encoding.pairs:
-            columns = slice(None, None, 2) if encoding.layout == "interleaved" else slice(encoding.pairs)
+        columns, pairs = slice(None), len(encoding.frequencies())
+        if cos.shape[-1] == 2 * pairs:
+            columns = slice(None, None, 2) if encoding.layout == "interleaved" else slice(pairs)
         return np.asarray((cos + 1j * sin)[..., columns]).reshape(*call.positions.shape[-1:], -1)
     x, y = (
         tokens[..., first] + 1j * tokens[..., second]

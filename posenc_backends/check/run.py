@@ -46,7 +46,7 @@ from .signatures import signature_of
 DEFAULT = Rotary(head_dim=64, layout="half")
 FEW_SHAPES = 3  # of random calls in frameworks that compile for each shape
 MIN_POSITIONS = 20  # that test calls need
-SEARCH_SECONDS, MOST_HYPOTHESES = 30.0, 50_000  # for the names of mistakes; 4,000 are usually all
+MOST_HYPOTHESES = 10_000  # for the names of mistakes; 4,000 are usually all, and take 10 to 30 seconds
 
 
 def check(  # noqa: PLR0913 - all that a check depends on
@@ -120,7 +120,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     optional, takes = HALVES if takes is None else (), _checked_takes(chosen, takes)
     calls = tuple(calls_of(caller, end=end, takes=takes, optional=optional))
     _check_positions_exist(calls)
-    session = Session(function, chosen, caller, Budget(SEARCH_SECONDS, MOST_HYPOTHESES, progress))
+    session = Session(function, chosen, caller, Budget(MOST_HYPOTHESES, progress))
     if failure is None:
         failure = session.run(calls)
     if failure is None and session.has_precision_only:
@@ -130,8 +130,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
         _check_gradients(session, failure)
     if failure is None and session.has_precision_only:
         session.check_surroundings(end)
-    if session.diagnosis.budget.ended:
-        session.remarks.append(f"the search for the mistake ended after {session.diagnosis.budget.ended}")
+    if session.diagnosis.budget.is_spent:
+        session.remarks.append(f"the search for the mistake ended after {MOST_HYPOTHESES:,} hypotheses")
     found = [*session.diagnosis.mistakes, *session.mistakes]
     precision = worst_class((one.precision for one in session.answers), names_of(found))
     first_off = None

@@ -17,6 +17,7 @@ from .mistakes import (
     mistakes_of_rounding,
     mistakes_of_state,
     mistakes_of_views,
+    possible,
 )
 from .sample_calls import TestCall
 
@@ -74,15 +75,15 @@ def mistakes_to_try(
     yield from known
     yield from options.refined
     yield from (combine(POSITIONS_IN_FLOAT32, one) for one in known if POSITIONS_IN_FLOAT32.name not in one.name)
-    of_the_end = list(mistakes_at_the_end(call, right))
+    of_the_end = list(possible(mistakes_at_the_end, call, right))
     encoding = call.expected.encoding
-    single = [*mistakes_of_encoding(encoding), *options.measured]
+    single = [*possible(mistakes_of_encoding, encoding), *options.measured]
     if not isinstance(encoding, QueryEncoding):  # whose first factors may be 1, so that a missing one shows far away
         yield from of_the_end
-    rounding = list(mistakes_of_rounding(call.expected.encoding)) if options.with_rounding else []
+    rounding = list(possible(mistakes_of_rounding, encoding)) if options.with_rounding else []
     state = [
-        *mistakes_of_state(call, earlier),
-        *mistakes_of_growing(call, earlier),
+        *possible(mistakes_of_state, call, earlier),
+        *possible(mistakes_of_growing, call, earlier),
         *(mistakes_of_views() if call.is_strided else ()),
     ]
     yield from (*single, *rounding, *state)

@@ -11,12 +11,11 @@ from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, measure
 from .frameworks import CallError, Framework, NotFiniteError, call, check_results
 from .gradients import gradient_mistakes
 from .precision_classes import MISTAKES_OF, names_of
+from .program import FRAMEWORK
 from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
-from .sample_calls import RANDOM_CALLS, Caller, TestCall
-from .shrink import program_of, shrink
+from .sample_calls import Caller, TestCall
+from .shrink import FEW_CALLS, MOST_CALLS, program_of, shrink
 from .signatures import OfPairs
-
-RANDOM_SECONDS = 6.0  # after which no more random calls are made
 
 
 class Session:
@@ -78,17 +77,9 @@ class Session:
         return None
 
     def run_random(self, calls: Iterable[TestCall]) -> None:
-        """Make these calls until the time is over or one of them fails."""
-        refused, budget = {remark.partition(":")[0] for remark in self.remarks}, Budget(RANDOM_SECONDS, RANDOM_CALLS)
-        with budget:
-            self._run_random(calls, refused, budget)
-        if budget.ended:
-            self.remarks.append(f"random calls ended after {budget.ended}")
-
-    def _run_random(self, calls: Iterable[TestCall], refused: set[str], budget: Budget) -> None:
+        """Make these calls until one of them fails."""
+        refused = {remark.partition(":")[0] for remark in self.remarks}
         for test_call in calls:
-            if budget.is_over():
-                return
             if f"not checked, {test_call.name}" in refused:
                 continue
             before = len(self.remarks)
@@ -170,4 +161,6 @@ class Session:
                 return False
 
         name = getattr(self.function, "__name__", "function")
-        return program_of(shrink(answer.call, self.caller, fails), name if name.isidentifier() else "function")
+        is_slow = self.framework.compiles_each_shape or self.framework is FRAMEWORK
+        smallest = shrink(answer.call, self.caller, fails, most=FEW_CALLS if is_slow else MOST_CALLS)
+        return program_of(smallest, name if name.isidentifier() else "function")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -10,28 +11,25 @@ import numpy as np
 from .budget import Budget
 from .sample_calls import Caller, TestCall
 
-MOST_CALLS, SECONDS = 60, 3.0
+MOST_CALLS = 60
+FEW_CALLS = 12  # where a call takes long: that of a program, and one that compiles for its shape
 SMALLEST: dict[str, Any] = {"batch": 1, "heads": (1, 1), "is_strided": False}
 
 
-def shrink(failing: TestCall, caller: Caller, fails: Callable[[TestCall], bool]) -> TestCall:
+def shrink(failing: TestCall, caller: Caller, fails: Callable[[TestCall], bool], *, most: int = MOST_CALLS) -> TestCall:
     """Return a smaller call that fails, the smallest that is found; the call itself if no smaller one fails.
 
     Args:
         failing: a call that fails.
         caller: what all calls have in common.
         fails: whether a call fails.
+        most: how many calls to try.
     """
-    smallest, found, budget = failing, True, Budget(SECONDS, MOST_CALLS)
-    with budget:
-        while found:
-            found = False
-            for smaller in _smaller(smallest, caller):
-                if budget.is_over():
-                    return smallest
-                if fails(smaller):
-                    smallest, found = smaller, True
-                    break
+    smallest, found, budget = failing, True, Budget(most)
+    while found:
+        candidates = takewhile(lambda _: budget.take(), _smaller(smallest, caller))
+        smaller = next(filter(fails, candidates), None)
+        smallest, found = smaller or smallest, smaller is not None
     return smallest
 
 

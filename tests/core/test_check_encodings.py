@@ -503,8 +503,7 @@ def test_another_arrangement_of_an_image_is_named():
     assert "(0, 1, 0, 1, 0, 1)" in str(result)
 
 
-def test_axes_of_another_frequency_are_no_arrangement(monkeypatch):
-    monkeypatch.setattr("posenc_backends.check.run.SEARCH_SECONDS", 0.2)
+def test_axes_of_another_frequency_are_no_arrangement():
     spec = MultimodalRotary(head_dim=16, layout="half", sections=(4, 2, 2))
     other = AxialRotary(head_dim=16, layout="half", axes_dims=(8, 4, 4))
     assert check(rotation(other), spec, longest=32, takes=()).names == ("wrong frequencies",)

@@ -16,6 +16,7 @@ from posenc_core import (
     Linear,
     Llama3,
     LongRoPE,
+    Proportional,
     Rotary,
     ShawBias,
     Sinusoidal,
@@ -121,6 +122,13 @@ def test_another_share_of_the_channels_is_named(rotary_dim, channels):
     result = check(partial, Rotary(head_dim=16, layout="half", rotary_dim=rotary_dim))
     assert (result.names, result.status) == (("wrong rotary_dim",), 1), result
     assert f"{channels} channels rotate, not {rotary_dim or 16}" in str(result)
+
+
+def test_frequencies_beside_pairs_that_stand_still_are_measured():
+    kept = np.r_[1.1 * FREQUENCIES[:2], np.zeros(6)]
+    result = check(turning(kept), Rotary(head_dim=16, layout="half", scaling=Proportional(partial_rotary_factor=0.25)))
+    assert (result.names, result.status) == (("wrong frequencies",), 1), result
+    assert "2 of 8 frequencies differ, first that of pair 0: 1.1 radians per position, not 1." in str(result)
 
 
 def test_a_measured_base_and_a_measured_factor_are_printed():

@@ -19,7 +19,7 @@ from posenc_core.encodings.remapping import RemappedRotary
 from .additive import additive_mistakes, grid_mistakes
 from .application import mistakes_of_views
 from .axes import arrangement_mistakes
-from .base import IMPOSSIBLE, Mistake, combine
+from .base import IMPOSSIBLE, Mistake, combine, possible
 from .bias import bias_mistakes, mistakes_of_two_positions
 from .polar import polar_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_growing, mistakes_of_state, position_mistakes
@@ -39,6 +39,7 @@ __all__ = [
     "mistakes_of_rounding",
     "mistakes_of_state",
     "mistakes_of_views",
+    "possible",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from ..candidates import Candidate, Float64s, OfPositions, Tables
 
 BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
 
-IMPOSSIBLE = (TypeError, ValueError, IndexError, ArithmeticError)  # what a mistake that an encoding cannot have raises
+# What a mistake raises that an encoding cannot have.
+IMPOSSIBLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeWarning)
 
+Made = TypeVar("Made")
 Change: TypeAlias = Callable[[Candidate], Iterable[Candidate]]
 
 
@@ -47,10 +49,15 @@ class Mistake(NamedTuple):
 
     def candidates(self, right: Candidate) -> Iterator[Candidate]:
         """Yield the wrong candidates; none if the encoding cannot be wrong in this way."""
-        try:
-            yield from self.change(right)
-        except IMPOSSIBLE:
-            return
+        yield from possible(self.change, right)
+
+
+def possible(make: Callable[..., Iterable[Made]], *arguments: Any) -> Iterator[Made]:
+    """Yield what a function makes, up to what an encoding cannot have: a search never raises."""
+    try:
+        yield from make(*arguments)
+    except IMPOSSIBLE:
+        return
 
 
 def combine(one: Mistake, other: Mistake) -> Mistake:
