@@ -90,13 +90,13 @@ def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]
     return _swapped(x), jnp.roll(tangent, x.shape[-1] // 2, -1)
 
 
-def expand_offsets(by_offset: jax.Array, queries: int, keys: int, /) -> jax.Array | None:
+def expand_offsets(by_offset: jax.Array, queries: int, keys: int, first: int, /) -> jax.Array | None:
     """Return overlapping rows, copied once to memory that JAX uses as it is; None if traced, recorded or not on CPU."""
     if isinstance(by_offset, jax.core.Tracer) or is_recorded() or by_offset.dtype != jnp.float32:
         return None
     if getattr(by_offset, "committed", True) or next(iter(by_offset.devices())).platform != "cpu":
         return None
-    rows = rows_that_overlap(np.asarray(by_offset), queries, keys)
+    rows = rows_that_overlap(np.asarray(by_offset)[:, first:], queries, keys)
     copied = _aligned(rows.size).reshape(rows.shape)
     copied[...] = rows
     return jax.device_put(copied)

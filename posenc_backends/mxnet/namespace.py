@@ -63,13 +63,13 @@ def matrix_transpose(x: Array, /) -> Array:
     return mx.np.swapaxes(x, -2, -1)
 
 
-def expand_offsets(by_offset: Array, queries: int, keys: int, /) -> Array | None:
+def expand_offsets(by_offset: Array, queries: int, keys: int, first: int, /) -> Array | None:
     """Return rows that overlap, by one copy of NumPy's; None where a gradient may be recorded, or there are no rows."""
     if by_offset.ctx.device_type != "cpu" or autograd.is_recording():
         return None
     if by_offset.dtype != np.float32 or not queries * keys:
         return None
-    rows = rows_that_overlap(by_offset.asnumpy(), queries, keys)
+    rows = rows_that_overlap(by_offset.asnumpy()[:, first:], queries, keys)
     return mx.nd.from_numpy(np.ascontiguousarray(rows)).as_np_ndarray()
 
 

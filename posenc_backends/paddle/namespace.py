@@ -116,12 +116,12 @@ def shape(x: Tensor, /) -> tuple[Any, ...]:
     )
 
 
-def expand_offsets(by_offset: Tensor, queries: int, keys: int, /) -> Tensor | None:
+def expand_offsets(by_offset: Tensor, queries: int, keys: int, first: int, /) -> Tensor | None:
     """Return the rows as NumPy copies them, at once; None where code is traced or a gradient must reach `by_offset`."""
     here = paddle.in_dynamic_mode() and type(by_offset) is Tensor and by_offset.place.is_cpu_place()
     if not here or by_offset.dtype != float32 or (paddle.is_grad_enabled() and not by_offset.stop_gradient):
         return None
-    return from_dlpack(np.ascontiguousarray(rows_that_overlap(by_offset.numpy(), queries, keys)))
+    return from_dlpack(np.ascontiguousarray(rows_that_overlap(by_offset.numpy()[:, first:], queries, keys)))
 
 
 def sum(x: Tensor, /, *, axis: int, keepdims: bool) -> Tensor:  # noqa: A001

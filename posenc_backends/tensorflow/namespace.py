@@ -62,13 +62,13 @@ def full_like(x: tf.Tensor, value: float, /) -> tf.Tensor:
     return tf.fill(tf.shape(x), tf.cast(value, x.dtype))
 
 
-def expand_offsets(by_offset: tf.Tensor, queries: int, keys: int, /) -> tf.Tensor | None:
+def expand_offsets(by_offset: tf.Tensor, queries: int, keys: int, first: int, /) -> tf.Tensor | None:
     """Return overlapping rows, copied once to new memory; None where code is traced or a gradient must reach them."""
     if not (memory.runs_at_once() and memory.is_here(by_offset)) or memory.is_followed(by_offset):
         return None
     spread = memory.empty((by_offset.shape[0], queries, keys), by_offset.dtype) if by_offset.dtype == float32 else None
     if spread is not None:
-        memory.write(rows_that_overlap(by_offset.numpy(), queries, keys), spread)
+        memory.write(rows_that_overlap(by_offset.numpy()[:, first:], queries, keys), spread)
     return spread
 
 

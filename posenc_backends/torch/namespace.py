@@ -81,9 +81,13 @@ def fused_attention(
     return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
 
 
-def expand_offsets(by_offset: torch.Tensor, queries: int, keys: int, /) -> torch.Tensor | None:
-    """Return overlapping rows, in one copy; None where code is traced."""
-    return by_offset.unfold(1, keys, 1)[:, :queries].flip(1) if _is_plain(by_offset) else None
+def expand_offsets(by_offset: torch.Tensor, queries: int, keys: int, first: int, /) -> torch.Tensor | None:
+    """Return overlapping rows, in one copy, or as a view of one query; None where code is traced."""
+    if not _is_plain(by_offset):
+        return None
+    if queries == 1:
+        return by_offset.narrow(1, first, keys).unsqueeze(1)
+    return by_offset.unfold(1, keys, 1).narrow(1, first, queries).flip(1)
 
 
 def recomputed(function: Callable[..., Any], /, *arrays: torch.Tensor) -> Any:

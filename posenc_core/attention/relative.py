@@ -15,18 +15,19 @@ from .._array_api.namespace import Array, cut_off, difference, dtype_name, is_fl
 Positions: TypeAlias = Array | range
 
 
-def expand_offsets(by_offset: Array, *, queries: Any, keys: Any) -> Array:
+def expand_offsets(by_offset: Array, *, queries: Any, keys: Any, first: int = 0) -> Array:
     """Return a number for each query and key, from one number for each offset: one result in memory.
 
     Where rows of a view may overlap, the result is a copy of such a view; elsewhere an index that heads share gathers
     it.
 
     Args:
-        by_offset: shape `(heads, queries + keys - 1 or more)`; the first column is for the last query and the first
-            key, at offset `-(queries - 1)`.
+        by_offset: a number for each head and offset, shape `(heads, offsets)`.
         queries, keys: their numbers.
+        first: the column for the last query and the first key; the offsets of `queries + keys - 1` columns from it on
+            are used.
     Returns:
-        Array of shape `(heads, queries, keys)`: for query i and key j, column `j - i + queries - 1`.
+        Array of shape `(heads, queries, keys)`: for query i and key j, column `first + j - i + queries - 1`.
 
     >>> import numpy as np
     >>> expand_offsets(np.array([[-1, 0, 1, 2]]), queries=2, keys=3)
@@ -35,13 +36,13 @@ def expand_offsets(by_offset: Array, *, queries: Any, keys: Any) -> Array:
     """
     xp = namespace_of(by_offset)
     if isinstance(by_offset, np.ndarray):
-        return np.array(rows_that_overlap(by_offset, queries, keys), order="C")
+        return np.array(rows_that_overlap(by_offset[:, first:], queries, keys), order="C")
     own = getattr(xp, "expand_offsets", None)
-    copied: Array | None = None if own is None else own(by_offset, queries, keys)
+    copied: Array | None = None if own is None else own(by_offset, queries, keys, first)
     if copied is not None:
         return copied
     columns = xp.arange(queries + keys, device=getattr(by_offset, "device", None))
-    index = xp.expand_dims(columns[:keys] + (queries - 1), axis=0) - xp.expand_dims(columns[:queries], axis=-1)
+    index = xp.expand_dims(columns[:keys] + (first + queries - 1), axis=0) - xp.expand_dims(columns[:queries], axis=-1)
     taken = xp.take(by_offset, xp.reshape(index, (-1,)), axis=1)
     return xp.reshape(taken, (shape_of(by_offset)[0], queries, keys))
 

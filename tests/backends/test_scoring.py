@@ -109,16 +109,16 @@ def test_learned_biases_inside_attention(on, backend, to_backend, encoding):
     assert np.isfinite(result).all()
 
 
+@pytest.mark.parametrize("first", [0, 3])
 @pytest.mark.parametrize(("queries", "keys"), [(3, 5), (5, 3), (1, 7), (6, 1), (0, 4)])
-def test_biases_by_offset_are_expanded_to_queries_and_keys(on, to_backend, queries, keys):
-    """The result does not share memory with its input."""
-    given = np.arange(2.0 * (queries + keys)).reshape(2, -1) ** 2
+def test_biases_by_offset_are_expanded_to_queries_and_keys(on, to_backend, queries, keys, first):
+    given = np.arange(2.0 * (queries + keys + first)).reshape(2, -1) ** 2
     by_offset = to_backend(given)
-    first, second = (expand_offsets(array, queries=queries, keys=keys) for array in (by_offset, by_offset + 1))
-    wanted = [[[row[j - i + queries - 1] for j in range(keys)] for i in range(queries)] for row in given]
+    one, other = (expand_offsets(x, queries=queries, keys=keys, first=first) for x in (by_offset, by_offset + 1))
+    wanted = [[[row[first + j - i + queries - 1] for j in range(keys)] for i in range(queries)] for row in given]
     shape = (2, queries, keys)
-    np.testing.assert_array_equal(on.backend.to_numpy(first), np.reshape(wanted, shape))
-    np.testing.assert_array_equal(on.backend.to_numpy(second), np.reshape(wanted, shape) + 1)
+    np.testing.assert_array_equal(on.backend.to_numpy(one), np.reshape(wanted, shape))
+    np.testing.assert_array_equal(on.backend.to_numpy(other), np.reshape(wanted, shape) + 1)
     np.testing.assert_array_equal(on.backend.to_numpy(by_offset), given)
 
 
