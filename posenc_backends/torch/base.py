@@ -37,7 +37,7 @@ class Module(nn.Module):
 
     def active_dropout(self) -> nn.Dropout | None:
         """Return the dropout if the layer is in training and its rate is not 0."""
-        dropout = self.dropout if self.training else None
+        dropout: Any = self._modules["dropout"] if self.training else None
         return dropout if dropout is not None and dropout.p else None
 
     def part_options(self, *, persistent: bool = False) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,6 @@ import torch
 from array_api_compat.torch import (  # noqa: F401
     arange,
     asarray,
-    astype,
     broadcast_to,
     expand_dims,
     matmul,
@@ -20,7 +19,6 @@ from array_api_compat.torch import (  # noqa: F401
     minimum,
     permute_dims,
     reshape,
-    take,
     where,
 )
 from torch import (  # noqa: F401
@@ -48,6 +46,11 @@ from .rotation.compiled import is_specialized  # noqa: F401
 from .rotation.words import JoinWords, SplitWords, are_words_best
 
 
+def astype(x: torch.Tensor, dtype: torch.dtype, /) -> torch.Tensor:
+    """Return the numbers in a dtype: the tensor itself if it has that."""
+    return x.to(dtype)
+
+
 def concat(arrays: Sequence[torch.Tensor], /, *, axis: int) -> torch.Tensor:
     """Return arrays joined; `torch.concat` has no rule for batched gradients."""
     return torch.cat(tuple(arrays), axis)
@@ -61,6 +64,11 @@ def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
 def sum(x: torch.Tensor, /, *, axis: int, keepdims: bool = False) -> torch.Tensor:  # noqa: A001
     """Return the sums on an axis; that of `array_api_compat` 1.11 has no gradient."""
     return torch.sum(x, axis, keepdim=keepdims)
+
+
+def take(x: torch.Tensor, indices: torch.Tensor, /, *, axis: int) -> torch.Tensor:
+    """Return some of the rows on an axis; `array_api_compat` looks for negative indices, of which we have none."""
+    return torch.index_select(x, axis, indices)
 
 
 def add_to(x: torch.Tensor, rows: torch.Tensor, /) -> bool:
