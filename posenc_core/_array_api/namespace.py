@@ -113,14 +113,14 @@ def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
 
     Where `x` is float64, it is computed in float64.
     """
-    xp = namespace_of(x)
-    wide = x.dtype if x.dtype == xp.float32 or dtype_name(x) == "float64" else xp.float32
-    result = operation(_cast(x, wide, xp), *[_cast(other, wide, xp) for other in others])
-    if x.dtype == wide:
+    xp, dtype = namespace_of(x), x.dtype
+    wide = dtype if dtype == xp.float32 or dtype_name(x) == "float64" else xp.float32
+    result = operation(*[y if y.dtype == wide else xp.astype(y, wide) for y in (x, *others)])
+    if dtype == wide:
         return result
     if isinstance(result, tuple):
-        return tuple(xp.astype(part, x.dtype) for part in result)
-    return xp.astype(result, x.dtype)
+        return tuple(xp.astype(part, dtype) for part in result)
+    return xp.astype(result, dtype)
 
 
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
@@ -161,19 +161,16 @@ def _shared_dtype(*arrays: Array) -> Any:
     return by_name.get("int64", xp.int32)
 
 
-def _cast(x: Array, dtype: Any, xp: Namespace) -> Array:
-    return x if x.dtype == dtype else xp.astype(x, dtype)
-
-
 def aligned(table: Array, x: Array, *, seq_axis: int) -> Array:
     """Return a table `(length, columns)` or `(batch, length, columns)` with axes of size 1 where `x` has others.
 
     The batch of a table is the first axis of `x` that is not its sequence.
     """
-    rank, sizes = len(x.shape), shape_of(table)
+    rank = len(x.shape)
     sequence = seq_axis % rank
-    if len(sizes) == 2 and sequence == rank - 2:
+    if len(table.shape) == 2 and sequence == rank - 2:
         return table
+    sizes = shape_of(table)
     xp = namespace_of(table)
     batch = 0 if sequence else 1
     if len(sizes) == 3 and batch > sequence:

@@ -85,8 +85,9 @@ class PositionalEncoding(TableLayer):
             ValueError: if sizes do not match, or traced code exceeds the table.
         """
         encoding = self.encoding
-        x = self.check_tokens("x", x, encoding.dim if self.combine == "add" else None)
-        if positions is None and encoding.needs_positions:
+        width = encoding.dim if self.combine == "add" else None
+        x = self.check_prepared("x", self.prepare(x, width), width)
+        if positions is None and encoding.num_axes > 1:
             raise ValueError(
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
