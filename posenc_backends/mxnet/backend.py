@@ -44,6 +44,10 @@ class MXNetBackend(Backend):
         """Return the rows from `start` to `stop` of each table; an ellipsis would make it ten times slower."""
         return tuple([table[start:stop] for table in tables])
 
+    def is_beside(self, table: Any, x: Any, /) -> bool:
+        """Return whether a table lies on the device of `x`."""
+        return bool(table.ctx == x.ctx)
+
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Projection:
         """Return a `Dense` block; `parent` is the block that it is a part of."""
         with options["parent"].name_scope():

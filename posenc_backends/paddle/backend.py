@@ -36,6 +36,10 @@ class PaddleBackend(Backend):
         """Return a tensor of the same numbers, on the device of `like` or the default one."""
         return paddle.to_tensor(array, place=like.place if isinstance(like, Tensor) else None)
 
+    def is_beside(self, table: Any, x: Any, /) -> bool:
+        """Return whether a table lies on the device of `x`."""
+        return bool(table.place == x.place)
+
     def to_numpy(self, array: Any, /) -> npt.NDArray[Any]:
         """Return the numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
         return (array.astype("float32") if array.dtype == paddle.bfloat16 else array).numpy()

@@ -88,6 +88,10 @@ class TorchBackend(Backend):
         """Return rows that are replicated where the tokens are distributed."""
         return rows if type(x) in PLAIN else tuple([replicate_beside(row, x) for row in rows])
 
+    def is_beside(self, table: Any, x: Any, /) -> bool:
+        """Return whether a table lies on the device of `x`."""
+        return bool(table.device == x.device)
+
     def check_length(self, stop: Any, limit: Callable[[], tuple[int, Callable[[Any], str]]], /) -> None:
         """Let an exported program carry the check; check the length at which a program is traced."""
         if isinstance(stop, torch.SymInt):

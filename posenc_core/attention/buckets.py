@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, shown
 from .._array_api.namespace import Array, difference, namespace_of, paired, shape_of
+from .relative import Positions
 
 MOST_BUCKETS = 2**12  # whose borders, by powers of integers, take some seconds
 FARTHEST = 2**24  # distance: the index of all offsets has 128 MiB
@@ -211,13 +212,13 @@ def offset_row(query: Array, key: Array, *, reach: int) -> Array:
     return xp.astype(difference(key, query, limit=reach), xp.int32) + reach
 
 
-def index_by_pair(index: Array, query_positions: Array, key_positions: Array, *, tokens: int) -> Array:
+def index_by_pair(index: Array, query_positions: Positions, key_positions: Positions, *, tokens: int) -> Array:
     """Return the entry of an index for each query and key, by their numbers; its border for other numbers.
 
     Args:
         index: integers for the tokens from -1 to `tokens`, queries × keys, flat, shape `((tokens + 2) ** 2,)`.
-        query_positions: shape `(queries,)` or `(batch, queries)`.
-        key_positions: shape `(keys,)` or `(batch, keys)`.
+        query_positions: shape `(queries,)` or `(batch, queries)`, or a range of step 1 of those tokens.
+        key_positions: shape `(keys,)` or `(batch, keys)`, or such a range where queries are one.
     Returns:
         Integers, shape `(queries, keys)`, or `(batch, queries, keys)`.
 
@@ -225,7 +226,13 @@ def index_by_pair(index: Array, query_positions: Array, key_positions: Array, *,
     array([[0],
            [9]])
     """
-    return taken(index, pair_row(*paired(query_positions, key_positions), tokens=tokens), axis=0)
+    if isinstance(query_positions, range) and isinstance(key_positions, range):
+        square: Array = namespace_of(index).reshape(index, (tokens + 2, tokens + 2))
+        queries, keys = (slice(at.start + 1, at.stop + 1) for at in (query_positions, key_positions))
+        between: Array = square[queries, keys]
+        return between
+    both = paired(query_positions, key_positions)  # type: ignore[arg-type] # both are arrays
+    return taken(index, pair_row(*both, tokens=tokens), axis=0)
 
 
 def pair_row(query: Array, key: Array, *, tokens: int) -> Array:

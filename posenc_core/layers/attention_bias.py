@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._array_api.checks import (
     check_broadcasts,
-    check_floating,
     check_rank,
     check_width,
     is_specialized,
@@ -15,10 +15,14 @@ from .._array_api.checks import (
 )
 from .._array_api.namespace import in_float32, namespace_of, shape_of
 from ..attention import AttentionInputs
-from ..encodings import Placed, Scoring
+from ..encodings import Scoring
+from ..encodings.placed import AtPositions
+from ..encodings.scoring.base import OFFSET_TABLE
+from ..positions.sequences import LIMIT
 from .backend import Given, Size, Tensor
 from .base import BaseLayer, check_encoding
 from .inputs import host_values
+from .offset_table import OffsetTable
 
 if TYPE_CHECKING:
     from .base import called_like
@@ -42,10 +46,13 @@ class AttentionBias(BaseLayer):
     """
 
     encoding: Any  # Scoring
+    offset_table: OffsetTable | None = None
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")
         super().__init__(encoding, **native)  # type: ignore[call-arg] # of the adapter's layer
+        if encoding.has_offset_table:
+            self.offset_table = OffsetTable()
 
     def bias(
         self,
@@ -74,15 +81,8 @@ class AttentionBias(BaseLayer):
         scores = self._check_scores("scores", scores)
         q, k = self._check_content(scores, q, k)
         with self.backend.call_context(scores):
-            at_positions = self._at_scores(scores, start, query_positions, key_positions)
-
-            def add(wide: Any, q: Tensor, k: Tensor) -> Tensor:
-                bias = at_positions.scores(AttentionInputs(q, k, wide))
-                return wide + namespace_of(wide).astype(bias, wide.dtype)
-
-            if q is None:  # encodings that do not use them take anything
-                return in_float32(lambda wide: add(wide, wide, wide), scores)
-            return in_float32(add, scores, q, k)
+            add = partial(_add_bias, self._at_scores(scores, start, query_positions, key_positions))
+            return in_float32(add, scores) if q is None else in_float32(add, scores, q, k)
 
     if TYPE_CHECKING:
 
@@ -105,45 +105,72 @@ class AttentionBias(BaseLayer):
             return None
         return in_float32(self._at_scores(attention, start, query_positions, key_positions).values, attention)
 
-    def _at_scores(self, scores: Tensor, start: Given, query_positions: Given, key_positions: Given) -> Placed:
+    def _at_scores(self, scores: Tensor, start: Given, query_positions: Given, key_positions: Given) -> AtPositions:
         *_, queries, keys = sizes = shape_of(scores)
-        return self.at(queries, keys, sizes[0] if len(sizes) > 3 else None, start, query_positions, key_positions)
+        batch = sizes[0] if len(sizes) > 3 else None
+        return self.at(scores, (queries, keys), batch, start, query_positions, key_positions)
 
     def at(
         self,
-        queries: Tensor,
-        keys: Tensor,
+        x: Tensor,
+        lengths: tuple[Size, Size],
         batch: Size,
         start: Given = 0,
         query_positions: Given = None,
         key_positions: Given = None,
-    ) -> Placed:
-        """Return the encoding with the layer's arrays at the positions given, or counted from `start`, keys from 0."""
-        at_queries = self._positions("query_positions", query_positions, queries, start, batch)
-        at_keys = self._positions("key_positions", key_positions, keys, 0, batch)
-        return Placed(self.encoding, at_queries, at_keys, self.arrays)
+    ) -> AtPositions:
+        """Return the encoding with the layer's arrays at the positions given, or counted from `start`, keys from 0.
 
-    def _positions(self, name: str, given: Given, length: Size, start: Given, batch: Size) -> Tensor:
-        """Return positions, checked: a range if they are consecutive, for which less has to be computed."""
-        positions = self.positions(name, given, length, start, batch)
-        like = self._any_array
-        consecutive = given is None and type(start) is int
-        if consecutive and is_specialized(abs(start), like) and is_specialized(length, like):
-            positions = range(start, start + length)
-        host = positions if isinstance(positions, range) else host_values(positions, self.backend)
+        Args:
+            x: scores or queries, prepared.
+            lengths: the numbers of queries and keys.
+            batch: the number of rows, or None.
+            start, query_positions, key_positions: as in a call of the layer.
+        """
+        runs_now, (queries, keys) = not self.backend.is_recorded(x), lengths
+        at_queries = self._positions("query_positions", query_positions, queries, (start, batch), runs_now)
+        at_keys = self._positions("key_positions", key_positions, keys, (0, batch), runs_now)
+        weights = self.arrays
+        if runs_now and self.offset_table and isinstance(at_queries, range) and isinstance(at_keys, range):
+            table = self.offset_table.get(self, x, at_queries, at_keys)
+            weights = weights if table is None else {**weights, OFFSET_TABLE: table}
+        return AtPositions(self.encoding, at_queries, at_keys, weights)
+
+    def _positions(self, name: str, given: Given, length: Size, counted: tuple[Given, Size], runs_now: bool) -> Tensor:
+        """Return positions, checked: a range if they are consecutive, for which less has to be computed.
+
+        Args:
+            name: of the argument.
+            given: positions, or None.
+            length: their number.
+            counted: where to start counting, and the number of rows.
+            runs_now: whether lengths are numbers, as code is not compiled.
+        """
+        start, batch = counted
+        is_known = given is None and type(start) is int
+        is_known = is_known and (runs_now or all(map(self._is_constant, (length, abs(start)))))
+        if is_known and -LIMIT < start <= LIMIT - length:
+            positions: Tensor = range(start, start + length)
+            host: Tensor = positions
+        else:
+            positions = self.positions(name, given, length, start, batch)
+            host = host_values(positions, self.backend)
         if host is not None:
             self.encoding.check_positions(name, host)
         return positions
 
+    def _is_constant(self, size: Size) -> bool:
+        """Return whether a size is the same number in each call of a compiled program."""
+        return is_specialized(size, self._any_array)
+
     def _check_scores(self, name: str, scores: Tensor) -> Tensor:
         """Return scores prepared; raise unless they are scores of as many heads as the encoding has."""
-        scores = self.prepare(scores, None)
-        if not isinstance(scores, self.backend.array_types):
-            raise self._wrong_framework(name, scores)
-        check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
-        check_floating(name, scores)
-        if is_static(scores.shape[-3]) and scores.shape[-3] != self.encoding.num_heads:
-            raise ValueError(f"`{name}` must have {self.encoding.num_heads} heads, got shape {tuple(scores.shape)}.")
+        scores = self.check_tokens(name, scores, None)
+        sizes, heads = scores.shape, self.encoding.num_heads
+        if not 3 <= len(sizes) <= 4:
+            check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
+        if sizes[-3] != heads and is_static(sizes[-3]):
+            raise ValueError(f"`{name}` must have {heads} heads, got shape {tuple(sizes)}.")
         return scores
 
     def _check_content(self, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,3 +194,9 @@ class AttentionBias(BaseLayer):
                 raise ValueError(f"`{name}` must be {length} long, as `scores` say, got shape {tuple(x.shape)}.")
             prepared.append(x)
         return prepared[0], prepared[1]
+
+
+def _add_bias(position: AtPositions, scores: Tensor, q: Tensor = None, k: Tensor = None) -> Tensor:
+    """Return scores plus the bias; encodings that do not use queries and keys take none."""
+    bias: Tensor = position.scores(AttentionInputs(q, k, scores))
+    return scores + (bias if bias.dtype == scores.dtype else namespace_of(scores).astype(bias, scores.dtype))

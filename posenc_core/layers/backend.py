@@ -103,6 +103,10 @@ class Backend(ABC):
         """Return rows of tables that can be combined with `x`, for instance replicated if `x` is distributed."""
         return rows
 
+    def is_beside(self, table: Tensor, x: Tensor, /) -> bool:
+        """Return whether a table of a layer lies on the device of `x`, where the framework does not move it there."""
+        return True
+
     def check_length(self, stop: Size, limit: Callable[[], tuple[int, Callable[[Size], str]]], /) -> None:  # noqa: B027
         """Check a symbolic `stop` against the limit that the function returns, if the tracer can."""
 

@@ -289,7 +289,7 @@ class MultiHeadAttention(Documented):
         batch, length, count = at.sizes
         if self.scoring is not None:
             self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
-            return self.scoring.at(length, count, batch, at.start, at.positions, at.key_positions)
+            return self.scoring.at(q, (length, count), batch, at.start, at.positions, at.key_positions)
         if self.rotary is not None and self.rotary.encoding.widening > 1:
             return RotatedTokens(self.rotary.encoding)
         if self.rotary is None or not self.rotary.encoding.needs_attention:

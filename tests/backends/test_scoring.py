@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import numpy as reference
-from posenc_core import Alibi, Fire, Kerple, SwinBias, T5Bias, from_mask
+from posenc_core import Alibi, Fire, Kerple, Sandwich, SwinBias, T5Bias, from_mask
 from posenc_core.attention.relative import expand_offsets
 
 LEARNING = [
@@ -107,6 +107,23 @@ def test_learned_biases_inside_attention(on, backend, to_backend, encoding):
     result = backend.to_numpy(layer(x, x, x))
     assert result.shape == (2, 6, 4)
     assert np.isfinite(result).all()
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [Alibi(num_heads=2, sides="past"), Sandwich(num_heads=2, max_distance=50, dim=4), *LEARNING[:3], LEARNING[4]],
+    ids=str,
+)
+def test_plain_sequences_are_as_their_positions_given(on, backend, to_backend, encoding):
+    """Tables by offset, which grow with the calls, have the numbers of the formula, which positions are given to."""
+    layer, _ = both(on, encoding)
+    calls = [(0, 3, 4), (6, 1, 7), (200, 1, 201), (70, 64, 134), (10**6, 2, 3), (0, 5, 5)]
+    for start, queries, keys in calls[:2] if isinstance(encoding, SwinBias) else calls:
+        scores = to_backend(np.zeros((1, 2, queries, keys), np.float32))
+        given = {"query_positions": start + np.arange(queries), "key_positions": np.arange(keys)}
+        plain, general = (backend.to_numpy(x) for x in (layer(scores, start=start), layer(scores, **given)))
+        rtol, atol = (2.0**-20, 2.0**-100) if isinstance(encoding, Kerple) else (0, 0)  # it takes logarithms
+        np.testing.assert_allclose(plain, general, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("first", [0, 3])

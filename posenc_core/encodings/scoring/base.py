@@ -18,6 +18,8 @@ from ...attention.relative import Positions, expand_offsets
 from ...positions.sequences import LIMIT, as_array_like, from_array
 from ..attention_encoding import AttentionEncoding, check_head_dim
 
+OFFSET_TABLE = "offset_table"  # among the weights of a layer: the table of the encoding, its middle at offset 0
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Scoring(AttentionEncoding):
@@ -46,22 +48,28 @@ class Scoring(AttentionEncoding):
             raise ValueError(f"`q` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")
 
     @property
+    def has_offset_table(self) -> bool:
+        """Whether it depends on positions through their offset alone, by a table that never changes."""
+        return False
+
+    @property
     def needs_integer_positions(self) -> bool:
         """Whether positions or offsets are indices of a table, so that they must be integers."""
         return False
 
     def check_positions(self, name: str, positions: npt.NDArray[Any] | range) -> None:
         """Raise unless the encoding has all of these positions."""
+        limit = self.limit
         if isinstance(positions, range):
             ends: tuple[Any, ...] = (*positions[:1], *positions[-1:])
         else:
             ends = (positions.min().item(), positions.max().item()) if positions.size else ()
             if self.needs_integer_positions and (positions != np.rint(positions)).any():
                 raise TypeError(f"`{name}` must be integers where offsets are looked up, got {positions.dtype}.")
-        lowest = 0 if self.limit < LIMIT else 1 - LIMIT
+        lowest = 0 if limit < LIMIT else 1 - LIMIT
         for end in ends:
-            if not lowest <= end < self.limit:
-                raise ValueError(f"`{name}` of {shown(self)} must lie from {lowest} to {self.limit - 1}, got {end}.")
+            if not lowest <= end < limit:
+                raise ValueError(f"`{name}` of {shown(self)} must lie from {lowest} to {limit - 1}, got {end}.")
 
     @abstractmethod
     def scores(
@@ -79,9 +87,33 @@ class PositionScoring(Scoring):
 
     needs_scores: ClassVar[bool] = False
 
+    #: Whether `score` takes two ranges of step 1 as they are.
+    takes_ranges: ClassVar[bool] = False
+
     @abstractmethod
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         """Return the term added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
+
+    @property
+    def has_offset_table(self) -> bool:
+        """Whether it has an `offset_table`: by default if it is relative and learns nothing."""
+        return self.is_relative and not self.parameters()
+
+    def offset_table(self, weights: Mapping[str, Array], offsets: npt.NDArray[Any]) -> Array:
+        """Return what is fixed at each offset (key less query), which a layer computes once, on the host.
+
+        Args:
+            weights: the constants, by name.
+            offsets: consecutive integers.
+        Returns:
+            The bias, `(heads, offsets)`; from an encoding that learns, what `by_offset` takes, `(offsets,)`.
+        """
+        bias: Array = self.score(weights, np.zeros(1, offsets.dtype), offsets)[:, 0, :]
+        return bias
+
+    def by_offset(self, weights: Mapping[str, Array], rows: Array) -> Array:
+        """Return the bias at some offsets, given what `offset_table` has for them: `(offsets,) -> (heads, offsets)`."""
+        raise TypeError(f"`by_offset` is for encodings that learn, with an `offset_table`, unlike {shown(self)}.")
 
     def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
         """Return the term added to single scores, elementwise: the formula of `score`, for kernels that need one.
@@ -105,14 +137,25 @@ class PositionScoring(Scoring):
         key_positions: Positions,
         content: AttentionInputs,
     ) -> Array:
-        x = content.scores
-        if not (self.is_relative and isinstance(query_positions, range) and isinstance(key_positions, range)):
-            at_queries, at_keys = as_array_like(query_positions, like=x), as_array_like(key_positions, like=x)
-            return self.score(weights, at_queries, at_keys)
-        first = key_positions.start - query_positions.stop + 1  # once per offset, of which there are far fewer
-        offsets = range(first, first + len(query_positions) + len(key_positions))
-        by_offset = self.score(weights, as_array_like(range(1), like=x), as_array_like(offsets, like=x))[:, 0, :]
-        return expand_offsets(by_offset, queries=len(query_positions), keys=len(key_positions))
+        are_ranges, x = isinstance(query_positions, range) and isinstance(key_positions, range), content.scores
+        if are_ranges and self.is_relative:
+            return self._scores_by_offset(weights, query_positions, key_positions, x)  # type: ignore[arg-type]
+        if not (are_ranges and self.takes_ranges):
+            query_positions, key_positions = (as_array_like(at, like=x) for at in (query_positions, key_positions))
+        return self.score(weights, query_positions, key_positions)  # type: ignore[arg-type]
+
+    def _scores_by_offset(self, weights: Mapping[str, Array], queries: range, keys: range, x: Array) -> Array:
+        """Return the scores of two ranges, looked up or computed once per offset, of which there are far fewer."""
+        first, count = keys.start - queries.stop + 1, len(queries) + len(keys)
+        table, column = weights.get(OFFSET_TABLE), 0
+        if table is None:
+            offsets = as_array_like(range(first, first + count), like=x)
+            table = self.score(weights, as_array_like(range(1), like=x), offsets)[:, 0, :]
+        else:
+            column = first + table.shape[-1] // 2
+            if len(table.shape) == 1:
+                table, column = self.by_offset(weights, table[column : column + count - 1]), 0
+        return expand_offsets(table, queries=len(queries), keys=len(keys), first=column)
 
     @property
     def is_relative(self) -> bool:

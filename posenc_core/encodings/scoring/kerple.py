@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from ..._array_api.checks import check_known
-from ..._array_api.namespace import Array
+from ..._array_api.namespace import Array, namespace_of
 from ...attention.bias import (
     SIDES,
     Sides,
@@ -65,6 +68,17 @@ class Kerple(PositionScoring):
             name: Parameter(shape=shape, std=mean / 5, mean=mean)
             for name, mean in zip(("r1", "r2"), means, strict=True)
         }
+
+    @property
+    def has_offset_table(self) -> bool:
+        return True
+
+    def offset_table(self, weights: Mapping[str, Array], offsets: npt.NDArray[Any]) -> Array:
+        return distance_of(np.zeros_like(offsets), offsets, sides=self.sides)
+
+    def by_offset(self, weights: Mapping[str, Array], rows: Array) -> Array:
+        r1, r2 = (namespace_of(rows).expand_dims(weights[name], axis=-1) for name in ("r1", "r2"))
+        return self._of_distance(r1, r2, rows)
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         far = distances_checked(query_positions, key_positions, self.sides)

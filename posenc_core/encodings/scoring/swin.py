@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, pair_row, window_index_checked
+from ...attention.relative import Positions
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -57,6 +59,8 @@ class SwinBias(PositionScoring):
     def limit(self) -> int:
         return math.prod(self.window) + self.prefix_tokens
 
+    takes_ranges: ClassVar[bool] = True
+
     @property
     def is_relative(self) -> bool:
         return False
@@ -73,10 +77,12 @@ class SwinBias(PositionScoring):
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self._rows, self.num_heads), std=self.std)}
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        xp = namespace_of(query_positions)
+    def score(self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions) -> Array:
+        xp = namespace_of(weights["index"])
         index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
         table = xp.astype(weights["table"], xp.float32)
+        if isinstance(query_positions, range):  # inside of the window, as was checked
+            return gather_by_head(table, index)
         outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
         return gather_by_head(xp.concat([table, outside], axis=0), index)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ..._array_api.namespace import Array, namespace_of
 from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index_checked
 from ...attention.coordinate_mlp import log_coordinates_checked
 from ...attention.forgetting_gates import sigmoid
+from ...attention.relative import Positions
 from ..base import Parameter, Tables
 from .base import PositionScoring
 
@@ -61,6 +63,8 @@ class SwinV2Bias(PositionScoring):
     def limit(self) -> int:
         return math.prod(self.window)
 
+    takes_ranges: ClassVar[bool] = True
+
     @property
     def is_relative(self) -> bool:
         return False
@@ -82,12 +86,14 @@ class SwinV2Bias(PositionScoring):
             "head_weight": Parameter(shape=(self.num_heads, self.hidden), std=self.std),
         }
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
-        xp = namespace_of(query_positions)
+    def score(self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions) -> Array:
+        xp = namespace_of(weights["index"])
         index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
         units = xp.matmul(weights["coordinates"], xp.matrix_transpose(wide["hidden_weight"])) + wide["hidden_bias"]
         units = xp.maximum(units, xp.zeros_like(units))
         table = sigmoid(xp.matmul(units, xp.matrix_transpose(wide["head_weight"]))) * 16
+        if isinstance(query_positions, range):  # inside of the window, as was checked
+            return gather_by_head(table, index)
         outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
         return gather_by_head(xp.concat([table, outside], axis=0), index)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, namespace_of
@@ -52,6 +56,18 @@ class T5Bias(PositionScoring):
 
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self.num_buckets, self.num_heads), std=self.std)}
+
+    @property
+    def has_offset_table(self) -> bool:
+        return True
+
+    def offset_table(self, weights: Mapping[str, Array], offsets: npt.NDArray[Any]) -> Array:
+        return index_by_offset(weights["buckets"], np.zeros(1, offsets.dtype), offsets, reach=self.max_distance)[0]
+
+    def by_offset(self, weights: Mapping[str, Array], rows: Array) -> Array:
+        xp = namespace_of(rows)
+        table: Array = xp.astype(weights["table"], xp.float32)
+        return xp.take(xp.matrix_transpose(table), rows, axis=1)
 
     def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)

@@ -10,14 +10,14 @@ MOST = {
     "rope(q)": (20, 8),
     "rope(q), one token": (20, 8),
     "rope(q, k, positions=tensor)": (63, 17),
-    "PositionalEncoding(64)(x)": (27, 9),
-    "PositionalEncoding(64)(x), one token": (27, 9),
-    "QueryScaling(QueryScale)(q)": (27, 7),
+    "PositionalEncoding(64)(x)": (21, 8),
+    "PositionalEncoding(64)(x), one token": (21, 8),
+    "QueryScaling(QueryScale)(q)": (23, 7),
     "MultiHeadAttention(64, 4)(x, x, x)": (58, 9),
     "MultiHeadAttention(64, 4, position=Rotary)(x, x, x)": (109, 18),
-    "MultiHeadAttention(64, 4, position=Alibi)(x, x, x)": (188, 21),
-    "AttentionBias(Alibi)(scores)": (244, 17),
-    "AttentionBias(T5Bias)(scores)": (181, 17),
+    "MultiHeadAttention(64, 4, position=Alibi)(x, x, x)": (95, 16),
+    "AttentionBias(Alibi)(scores)": (46, 13),
+    "AttentionBias(T5Bias)(scores)": (50, 14),
 }
 
 

@@ -1,5 +1,6 @@
 """Scoring encodings that look at positions alone: what they are made of, and what they cost."""
 
+import copy
 import tracemalloc
 
 import numpy as np
@@ -197,11 +198,11 @@ def test_tokens_of_no_window_that_nobody_can_look_at_give_nan(xp):
     ids=str,
 )
 def test_a_bias_costs_little_more_memory_than_itself(encoding, results):
-    placed = layer_of(encoding).at(LONG, LONG, None)
     content = np.broadcast_to(np.float32(0), (HEADS, LONG, LONG))
+    layer = layer_of(encoding)
     tracemalloc.start()
     try:
-        bias = placed.scores(type("Content", (), {"scores": content}))
+        bias = layer.at(content, (LONG, LONG), None).scores(type("Content", (), {"scores": content}))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -257,3 +258,20 @@ def test_what_is_learned_only_a_layer_has():
         T5Bias(num_heads=2).bias([0], [0])
     with rejects(ValueError, "weights", "'table'"):
         Placed(T5Bias(num_heads=2), range(2), range(2))
+
+
+def test_tables_by_offset_double_and_leave_lone_far_positions_out():
+    layer, ends = layer_of(Alibi(num_heads=2)), []
+    for start, queries in [(0, 1), (64, 1), (65, 1), (300, 1), (10**6, 1), (129, 9), (0, 0)]:
+        layer(np.zeros((2, queries, start + queries if start < 10**6 else 3), np.float32), start)
+        ends.append(layer.offset_table.table.shape[-1] // 2)
+    assert ends == [64, 64, 128, 300, 300, 300, 300]
+    assert copy.deepcopy(layer).offset_table.table is None
+    assert copy.deepcopy(layer).offset_table == layer.offset_table
+
+
+def test_only_encodings_with_a_table_by_offset_have_one():
+    tables = {Alibi: True, Sandwich: True, T5Bias: True, Kerple: True, Fire: False, DynamicPositionBias: False}
+    options = {Sandwich: {"max_distance": 4, "dim": 4}, DynamicPositionBias: {"hidden": 2}}
+    for make, has_table in tables.items():
+        assert (AttentionBias(make(num_heads=2, **options.get(make, {}))).offset_table is not None) == has_table

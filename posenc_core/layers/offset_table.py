@@ -1,0 +1,53 @@
+"""The table of a relative bias, by offset, which a layer looks up in calls that run at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .backend import Tensor
+
+LEAST = 64  # the last offset of a new table
+
+
+class OffsetTable:
+    """What a scoring encoding has for each offset (key less query) from -n to n; n grows with the calls.
+
+    Traced code does not read it: a compiler computes the formula, for any length. A state does not have it, nor has a
+    copy of the layer, where it grows again; two of them are equal, whatever their lengths.
+    """
+
+    def __init__(self) -> None:
+        self.table: Tensor = None
+
+    def get(self, layer: Any, x: Tensor, queries: range, keys: range) -> Tensor:
+        """Return a table that has the offsets of these positions, beside `x`; None without any, or if it wasted memory.
+
+        It doubles, or follows a call that is at least half as long; a lone far position is not worth a table. It is
+        read once, as other threads may replace it.
+        """
+        if not (queries and keys):
+            return None
+        table = self.table
+        last = max(queries.stop - 1 - keys.start, keys.stop - 1 - queries.start)
+        reach = LEAST // 2 if table is None else table.shape[-1] // 2
+        if table is not None and last <= reach and layer.backend.is_beside(table, x):
+            return table
+        if last > 2 * max(reach, len(queries) + len(keys)):
+            return None
+        if table is None or last > reach:
+            reach = max(last, 2 * reach)
+        weights = {name: layer.backend.to_numpy(layer.arrays[name]) for name in layer.encoding.constants(0)}
+        host = layer.encoding.offset_table(weights, np.arange(-reach, reach + 1))
+        self.table = layer.backend.from_numpy(host, like=x)
+        return self.table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OffsetTable)
+
+    def __hash__(self) -> int:
+        return hash(OffsetTable)
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return OffsetTable, ()
