@@ -15,7 +15,8 @@ from sequence_layers import LAYERS
 
 import posenc_core as p
 from posenc_backends.numpy import AttentionBias, PositionalEncoding, RotaryEmbedding
-from posenc_core.encodings import ContentScoring, Placed
+from posenc_core.encodings import Additive, ContentScoring, Placed, RotaryEncoding, Scoring
+from posenc_core.encodings.examples import example, examples
 
 WIDTH = 32
 LONG, SHORT = range(8, 21), range(6, 12)  # exponents of 2, for linear and for quadratic costs
@@ -35,54 +36,32 @@ class Curve(NamedTuple):
     memory: float = 1
 
 
-TABLES = {
-    "Integer": p.Integer(dim=WIDTH),
-    "Normalized": p.Normalized(dim=WIDTH, length=2**20),
-    "Binary": p.Binary(dim=WIDTH),
-    "Sine": p.Sine(dim=WIDTH, frequencies="endpoint"),
-    "Sinusoidal": p.Sinusoidal(dim=WIDTH),
-    "Timestep": p.Timestep(dim=WIDTH),
-    "FourierFeatures": p.FourierFeatures(dim=WIDTH, num_axes=1),
-    "RandomFourierFeatures": p.RandomFourierFeatures(dim=WIDTH, scale=1.0, seed=0, num_axes=1),
-    "GridSinusoidal": p.GridSinusoidal(dim=WIDTH, convention="mae"),
-}
-FIXED_ROTARY = {
-    "Rotary": p.Rotary(head_dim=WIDTH, layout="half"),
+def _by_name(encodings: list[Any]) -> dict[str, Any]:
+    return {type(encoding).__name__: encoding for encoding in encodings}
+
+
+# powers of XPos stay finite up to position 2**20
+_ROTARY = examples(RotaryEncoding, head_dim=WIDTH, num_heads=1, scale_base=2**14)
+_ADDITIVE = examples(Additive, dim=WIDTH, length=2**20, frequencies="endpoint")
+TABLES = _by_name([encoding for encoding in _ADDITIVE if not encoding.parameters()])
+FIXED_ROTARY = _by_name([encoding for encoding in _ROTARY if not encoding.parameters()]) | {
     "Rotary, YaRN": p.Rotary(
         head_dim=WIDTH, layout="half", scaling=p.YaRN(factor=4.0, original_max_position_embeddings=4096)
     ),
-    "XPos": p.XPos(head_dim=WIDTH, layout="half", scale_base=2**14),  # its powers stay finite up to position 2**20
-    "MultimodalRotary": p.MultimodalRotary(head_dim=WIDTH, layout="half", sections=(8, 4, 4)),
-    "AxialRotary": p.AxialRotary(head_dim=WIDTH, layout="half", axes_dims=(16, 16)),
 }
-ROTARY = FIXED_ROTARY | {
-    "LearnedRotary": p.LearnedRotary(head_dim=WIDTH, layout="half"),
-    "FoPE": p.FoPE(head_dim=WIDTH, layout="half", length=2**11),
-    "MixedRotary": p.MixedRotary(head_dim=WIDTH, layout="half", num_heads=1),
-}
-ADDITIVE = {
-    "Sinusoidal": p.Sinusoidal(dim=WIDTH),
-    "LearnedSinusoidal": p.LearnedSinusoidal(dim=WIDTH),
-    "Learned": p.Learned(dim=WIDTH, length=2**20),
-}
+ROTARY = FIXED_ROTARY | _by_name(_ROTARY)
+ADDITIVE = _by_name([p.Sinusoidal(dim=WIDTH), *(encoding for encoding in _ADDITIVE if encoding.parameters())])
 
 
 def _scoring(heads: int) -> dict[str, Any]:
-    """Return the scoring encodings."""
-    return {
-        "Alibi": p.Alibi(num_heads=heads),
-        "T5Bias": p.T5Bias(num_heads=heads),
-        "Kerple": p.Kerple(num_heads=heads),
-        "Fire": p.Fire(num_heads=heads),
-        "Sandwich": p.Sandwich(num_heads=heads, max_distance=2 * 2**11),
-        "ShawBias": p.ShawBias(num_heads=heads, head_dim=WIDTH, max_distance=16),
-        "TransformerXLBias": p.TransformerXLBias(num_heads=heads, head_dim=WIDTH, max_distance=2 * 2**11),
-        "Cope": p.Cope(num_heads=heads, head_dim=WIDTH, max_position=16),
-        "DynamicPositionBias": p.DynamicPositionBias(num_heads=heads, hidden=32),
-        "DebertaBias": p.DebertaBias(num_heads=heads, head_dim=WIDTH, max_distance=16),
-        "RelativeLogits": p.RelativeLogits(num_heads=heads, head_dim=WIDTH, max_distance=16, num_curves=4),
-        "ForgettingBias": p.ForgettingBias(num_heads=heads, head_dim=WIDTH),
-    }
+    """Return the scoring encodings of sequences; tables for each distance reach as far as the longest."""
+    found = _by_name(examples(Scoring, num_heads=heads, head_dim=WIDTH, max_distance=16, num_buckets=8, hidden=32))
+    found = {name: encoding for name, encoding in found.items() if not hasattr(encoding, "window")}
+    far = {"num_heads": heads, "head_dim": WIDTH, "max_distance": 2 * 2**11}
+    return found | {name: example(name, **far) for name in ("Sandwich", "TransformerXLBias")}
+
+
+WINDOWS = [name for name, encoding in _by_name(examples(Scoring)).items() if hasattr(encoding, "window")]
 
 
 def curves() -> Iterator[Curve]:
@@ -118,7 +97,7 @@ def _curves_of_scores() -> Iterator[Curve]:
             make = partial(_along, axis, partial(_attention, name))
             yield Curve("attention", name, axis, _powers(sizes), make, power, power)
     squares = tuple(size for size in _powers(SHORT) if math.isqrt(size) ** 2 == size)
-    for name in ("SwinBias", "SwinV2Bias", "DecomposedBias"):
+    for name in WINDOWS:
         yield Curve("bias", name, "length", squares, partial(_window, name), 2, 2)
 
 
@@ -171,8 +150,8 @@ def _bias(name: str, batch: int, heads: int, length: int) -> Callable[[], Any]:
 def _window(name: str, length: int) -> Callable[[], Any]:
     """Return a call on a square window of `length` tokens."""
     side = math.isqrt(length)
-    sizes = {"num_heads": 1, "window": (side, side)} | ({"head_dim": WIDTH} if name == "DecomposedBias" else {})
-    layer, scores = AttentionBias(getattr(p, name)(**sizes)), _normal(1, 1, length, length)
+    encoding = example(name, num_heads=1, head_dim=WIDTH, window=(side, side), hidden=32)
+    layer, scores = AttentionBias(encoding), _normal(1, 1, length, length)
     x = _normal(1, 1, length, WIDTH)
     content = {"q": x, "k": x} if isinstance(layer.encoding, ContentScoring) else {}
     return lambda: layer(scores, **content)

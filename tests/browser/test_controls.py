@@ -44,8 +44,9 @@ from posenc_core import (
     Rotary,
     Sinusoidal,
     YaRN,
+    encodings,
 )  # fmt: skip
-from posenc_core.encodings import Encoding
+from posenc_core.encodings import NAMES
 from posenc_core.encodings.notation import parse
 
 CHOICES = [{"encoding": kind} for kind in KINDS] + [{"encoding": "Rotary", "scaling": scaling} for scaling in SCALINGS]
@@ -86,41 +87,19 @@ def arguments(kind):
 
 
 def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
-    kinds = (KINDS | SCALINGS).items()
-    without = {name: arguments(kind) - {each.name for each in fields_of(kind)} for name, kind in kinds}
-    assert {name: sorted(fields) for name, fields in without.items() if fields} == {
-        "FoPE": ["length", "pairing", "terms"],  # `trained_length`
-        "Learned": ["length"],  # the number of positions that are drawn
-        "LearnedRotary": ["frequencies", "max_len", "own", "pairing"],
-        "MixedRotary": ["pairing"],
-        "MultimodalRotary": ["frequencies", "max_len", "own", "pairing"],
-        "AxialRotary": ["pairing"],
-        "DualChunk": ["rotary"],  # whose head_dim, layout and base have controls
-        "LeakyReRoPE": ["rotary"],
-        "PoPE": ["rotary"],
-        "QueryScale": ["length"],  # `trained_length`
-        "ReRoPE": ["rotary"],
-        "SelfExtend": ["rotary"],
-        "Normalized": ["length"],
-        "Rotary": ["frequencies", "max_len", "own", "pairing"],
-        "XPos": ["frequencies", "max_len", "own", "pairing"],
-    }
+    for name, kind in (KINDS | SCALINGS).items():
+        known = {each.name for each in fields_of(kind)} | {"frequencies", "max_len", "own", "pairing", "terms"}
+        without = arguments(kind) - known
+        if "length" in without:  # that of training, or the number of positions that are drawn
+            assert ("trained_length" in known) is (view_of(read({"encoding": name})[0]).encoding.limit != 128)
+        if "rotary" in without:  # whose head_dim, layout and base have controls
+            assert {"head_dim", "base"} <= known
+        assert without <= {"length", "rotary"}
 
 
 def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
-    classes = {name for name in posenc_core.encodings.__all__ if isinstance(getattr(posenc_core.encodings, name), type)}
-    encodings = {name for name in classes if issubclass(getattr(posenc_core.encodings, name), Encoding)}
-    concrete = encodings - ABSTRACT
-    scoring = {
-        "Cope", "DebertaBias", "DecomposedBias", "ForgettingBias", "RelativeLogits", "ShawBias", "TransformerXLBias",
-    }  # fmt: skip
-    assert concrete - KINDS.keys() == scoring
-
-
-ABSTRACT = {
-    "Additive", "ContentScoring", "Encoding", "Parameter", "Placed", "PositionScoring", "QueryEncoding",
-    "RemappedRotary", "RotaryEncoding", "Scoring", "Tabular",
-}  # fmt: skip
+    content = {name for name in NAMES if issubclass(getattr(encodings, name), encodings.ContentScoring)}
+    assert {*NAMES} - KINDS.keys() == content
 
 
 def test_every_control_has_a_line_of_help():

@@ -1,13 +1,12 @@
 """The harness of the benchmarks: rounds, ratios, checks, comparisons, and growth that is counted; nothing is timed."""
 
 import json
-from inspect import isabstract
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import posenc_core
+from posenc_core import encodings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -164,27 +163,12 @@ def test_sequence_layers_compute_their_formulas():
     np.testing.assert_allclose(self_attention(x), weights / weights.sum(-1, keepdims=True) @ x, rtol=1e-6)
 
 
-SMALL = {"LearnedQueryScale", "QueryScale"}  # one number for each token
-REMAPPED = {"DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"}  # tables of a rotary encoding, three times
+def test_every_encoding_of_tokens_and_of_scores_is_measured():
+    from growing import curves
 
-
-POLAR = {"PoPE"}  # tables of a rotary encoding for twice as many channels
-
-
-def test_every_encoding_is_measured():
-    from growing import ADDITIVE, ROTARY, TABLES, curves
-
-    from posenc_core.encodings import Encoding
-
-    catalogue = {name for name in posenc_core.__all__ if _is_encoding(getattr(posenc_core, name), Encoding)}
-    scores = {one.name for one in curves() if one.kind == "bias"}
-    assert {
-        name.partition(",")[0] for name in {*TABLES, *ROTARY, *ADDITIVE, *scores}
-    } == catalogue - SMALL - REMAPPED - POLAR
-
-
-def _is_encoding(value, kind):
-    return isinstance(value, type) and issubclass(value, kind) and not isabstract(value)
+    kinds = encodings.Additive | encodings.RotaryEncoding | encodings.Scoring
+    wanted = {name for name in encodings.NAMES if issubclass(getattr(encodings, name), kinds)}
+    assert wanted <= {one.name for one in curves()}
 
 
 @pytest.mark.parametrize(
