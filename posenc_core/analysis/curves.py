@@ -12,13 +12,9 @@ from ..encodings import (
     Additive,
     Encoding,
     FoPE,
-    FourierFeatures,
-    GridSinusoidal,
-    Learned,
     Placed,
     PoPE,
     PositionScoring,
-    RandomFourierFeatures,
     Rotary,
 )
 from ..encodings.additive.base import SinusoidalColumns
@@ -56,9 +52,9 @@ def rows(encoding: Encoding, length: int) -> Float32s:
     if isinstance(encoding, RotaryEncoding | PoPE):
         cos, sin = encoding.cos_sin(_cells(encoding, positions) if encoding.needs_positions else positions)
         return np.stack([cos, sin], axis=-1).reshape(len(cos), -1)
-    if not isinstance(encoding, Additive) or isinstance(encoding, Learned):
+    if not isinstance(encoding, Additive) or "table" in encoding.parameters():
         raise TypeError(f"`encoding` must have a fixed table to draw, got {shown(encoding)}.")
-    if isinstance(encoding, FourierFeatures | RandomFourierFeatures) or encoding.num_axes > 1:
+    if encoding.uses_coordinates or encoding.num_axes > 1:
         positions = _cells(encoding, positions)
         positions = positions if encoding.num_axes > 1 else positions[0]
     return encoding.table(positions)
@@ -67,8 +63,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
 def _cells(encoding: Additive | RotaryEncoding | PoPE, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Return about as many cells as positions: from 0 on each axis, or from -1 to 1, `(axes, cells)`."""
     sizes = (max(round(len(positions) ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
-    from_0 = isinstance(encoding, GridSinusoidal | RotaryEncoding) and getattr(encoding, "unit", "radian") == "radian"
-    return grid(*sizes) if from_0 else normalized_grid(*sizes)
+    return normalized_grid(*sizes) if encoding.uses_coordinates else grid(*sizes)
 
 
 def products(table: Float32s) -> Float32s:

@@ -78,6 +78,9 @@ class Encoding(Value):
     #: The layer that holds its arrays, by the name that it has in every backend.
     layer_name: ClassVar[str]
 
+    #: Whether positions are coordinates, usually from -1 to 1, and not counts of tokens.
+    uses_coordinates: ClassVar[bool] = False
+
     @property
     def num_axes(self) -> int:
         """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""

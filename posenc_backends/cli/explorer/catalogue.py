@@ -8,7 +8,7 @@ import numpy as np
 
 from posenc_core import encodings, scaling
 from posenc_core.analysis.curves import plain_rope
-from posenc_core.encodings import Encoding, FourierFeatures, Rotary
+from posenc_core.encodings import Encoding, Rotary
 from posenc_core.encodings.examples import FIELDS, example
 from posenc_core.scaling import Scaling
 
@@ -53,7 +53,7 @@ def has_heads(encoding: Encoding) -> bool:
 
 def drawn_rope(encoding: Encoding) -> Rotary | None:
     """Return the RoPE with the frequencies of an encoding; None without one, or where positions are no integers."""
-    return None if isinstance(encoding, FourierFeatures) else plain_rope(encoding)
+    return None if encoding.uses_coordinates else plain_rope(encoding)
 
 
 # Without encodings that add to the scores what depends on queries and keys.

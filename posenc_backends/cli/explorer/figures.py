@@ -12,14 +12,11 @@ from posenc_core.analysis.curves import bounds_by_distance, products
 from posenc_core.analysis.pairs import describe_scaling, pairs_of
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import (
-    Alibi,
-    AxialRotary,
-    LearnedQueryScale,
-    MultimodalRotary,
     PoPE,
     PositionScoring,
     QueryEncoding,
     Rotary,
+    RotaryEncoding,
 )
 from posenc_core.encodings.remapping import RemappedRotary
 
@@ -101,7 +98,7 @@ def columns(view: View) -> Picture | None:
 
 def wavelengths(view: View) -> Picture | None:
     """Draw the wavelength of each pair, before and after scaling; by axis where there are several."""
-    if isinstance(view.encoding, AxialRotary | MultimodalRotary):
+    if isinstance(view.encoding, RotaryEncoding) and view.num_axes > 1 and not view.encoding.computes_rows:
         return _wavelengths_by_axis(view.encoding)
     rotary = view.rotary
     if rotary is None:
@@ -121,7 +118,7 @@ def wavelengths(view: View) -> Picture | None:
     return Picture(figure, words + (f" The scaling: {describe_scaling(rotary, pairs)}." if rotary.scaling else ""))
 
 
-def _wavelengths_by_axis(encoding: AxialRotary | MultimodalRotary) -> Picture:
+def _wavelengths_by_axis(encoding: RotaryEncoding) -> Picture:
     lengths, figure, words = 2 * np.pi / encoding.frequencies(), new_figure("pair", "wavelength", y_log=True), []
     names = AXES[-encoding.num_axes :] if encoding.num_axes <= len(AXES) else tuple(map(str, range(encoding.num_axes)))
     for axis, color in zip(range(encoding.num_axes), (*COLORS, GRAY), strict=False):
@@ -193,7 +190,7 @@ def factors(view: View) -> Picture | None:
         return None
     positions = np.unique(np.geomspace(1, FAR, 500).round().astype(np.int64))
     (column,) = view.encoding.rows(positions).values()
-    is_learned = isinstance(view.encoding, LearnedQueryScale)
+    is_learned = bool(view.encoding.parameters())
     figure = new_figure("position", "ln(position + 1)" if is_learned else "factor", x_log=True)
     line(figure, positions, column[:, 0], "logarithm" if is_learned else "factor", BLUE)
     words = f"{text(column[0, 0])} at position 1, {text(column[-1, 0])} at {FAR:,}."
@@ -204,9 +201,10 @@ def factors(view: View) -> Picture | None:
 
 def slopes(view: View) -> Picture | None:
     """Draw the slope of each head."""
-    if not isinstance(view.encoding, Alibi):
+    values = view.encoding.constants(1).get("slopes")
+    if values is None:
         return None
-    values, figure = view.encoding.constants(1)["slopes"], new_figure("head", "slope", y_log=True)
+    figure = new_figure("head", "slope", y_log=True)
     line(figure, np.arange(len(values)), values, "slope", BLUE, mode="lines+markers")
     words = f"{len(values)} slopes from {text(values.max())} to {text(values.min())}"
     return Picture(figure, f"{words}; head {view.head}: {text(values[view.head])}.")

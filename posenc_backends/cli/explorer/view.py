@@ -13,14 +13,10 @@ import numpy.typing as npt
 from posenc_core import grid, normalized_grid
 from posenc_core.encodings import (
     Additive,
-    AxialRotary,
     Encoding,
-    FourierFeatures,
-    Learned,
     Placed,
     PoPE,
     PositionScoring,
-    RandomFourierFeatures,
     Rotary,
     RotaryEncoding,
 )
@@ -95,8 +91,7 @@ class View:
 
         An image is one frame, at time 0. Coordinates that are not counted in patches go from -1 to 1.
         """
-        is_real = isinstance(self.encoding, FourierFeatures | RandomFourierFeatures)
-        is_real |= isinstance(self.encoding, AxialRotary) and self.encoding.unit == "turn"
+        is_real = self.encoding.uses_coordinates
         if self.num_axes == 1:
             return normalized_grid(self.length)[0] if is_real else np.arange(self.length)
         sizes = (1,) * (self.num_axes - 2) + self.shape
@@ -108,9 +103,9 @@ class View:
         Learned parameters have the numbers that they start from.
         """
         encoding = self.encoding
-        if isinstance(encoding, Learned):
-            return initial_parameters(encoding)["table"][encoding.offset :][: self.length]
         if isinstance(encoding, Additive):
+            if "table" in encoding.parameters():
+                return initial_parameters(encoding)["table"][encoding.offset :][: self.length]
             return self._rows()[0] if encoding.computes_rows else encoding.table(self.positions())
         if not isinstance(encoding, RotaryEncoding | PoPE):
             return None
@@ -138,7 +133,7 @@ class View:
             return self._remapped_scores(encoding, queries, keys)
         if isinstance(encoding, RotaryEncoding | PoPE):
             weights = initial_parameters(encoding)
-            heads = (encoding.num_heads if isinstance(encoding, PoPE) else encoding.table_heads or 1,)
+            heads = (getattr(encoding, "num_heads", None) or 1,)
             q, k = (np.ones((*heads, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
             q, k = Placed(encoding, positions[..., queries], positions[..., keys], weights).rotate(q, k)
             head = min(self.head, len(q) - 1)

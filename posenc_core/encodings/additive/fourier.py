@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,8 @@ class FourierFeatures(SinusoidalColumns):
 
     num_axes: int = 1
     convention: FourierConvention = "paper"
+
+    uses_coordinates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,6 +111,8 @@ class RandomFourierFeatures(Additive):
     seed: int
     num_axes: int = 1
     order: Order = "cos_first"
+
+    uses_coordinates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -95,6 +95,10 @@ class AxialRotary(RotaryEncoding):
     needs_positions: ClassVar[bool] = True
 
     @property
+    def uses_coordinates(self) -> bool:  # type: ignore[override]
+        return self.unit == "turn"
+
+    @property
     def rotary_channels(self) -> int:
         return sum(self.axes_dims)
 
