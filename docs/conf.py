@@ -22,7 +22,7 @@ from mistakes import mistakes
 from notebooks import write_notebooks
 from on_gpu import on_gpu
 from scored import scoreboard
-from speed import behind, first_screen, operators, reasons, speed, without_kernel
+from speed import behind, first_screen, reasons, speed, without_kernel
 from support import support
 from versions import versions
 
@@ -93,7 +93,6 @@ def write_drawn():
         ("speed-without", without_kernel()),
         ("speed-behind", behind()),
         ("speed-reasons", reasons()),
-        ("speed-operators", operators()),
         ("gpu", on_gpu()),
         ("costs", costs()),
         ("coverage", coverage()),

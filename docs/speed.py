@@ -102,19 +102,6 @@ def reasons() -> str:
     return table(heads, rows)
 
 
-def operators() -> str:
-    """Return a table of the operators of rotations without the kernel, as Markdown."""
-    ((_, result),) = results("operators-")
-    forms: dict[str, list[str]] = {}
-    for case in result["cases"]:
-        for name, (_, median, _) in case["ratios"].items():
-            form, _, count = name.partition(": ")
-            forms.setdefault(form, [""] * len(result["cases"]))[result["cases"].index(case)] = f"{median:.2f} ({count})"
-    heads = "", *(case["name"] for case in result["cases"])
-    rows: list[tuple[Any, ...]] = [(form, *row) for form, row in forms.items()]
-    return f"{table(heads, rows)}\n{circumstances(result)}{_clock(result)}\n"
-
-
 def _explained(case: dict[str, Any], theirs: str) -> tuple[str, ...]:
     """Return our time, theirs, those of the experiments beside them, and the reason that these give."""
     medians = {name: three[1] for name, three in case["ratios"].items()}

@@ -96,14 +96,14 @@ def test_the_kernel_of_the_wheel_runs(wheel, tmp_path):
     for chosen, level in (("", library.LEVELS), ("baseline", ["baseline"]), ("off", ["off (POSENC_KERNEL=off)"])):
         variables = os.environ | {"PYTHONPATH": str(tmp_path), "POSENC_KERNEL": chosen}
         done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.stdout.strip() in level, done.stderr
+        assert done.stdout.strip().partition(":")[0] in level, done.stderr
 
 
 def test_a_zip_file_is_imported_without_the_kernel(wheel, tmp_path):
     variables = os.environ | {"PYTHONPATH": str(wheel), "POSENC_KERNEL": ""}
     command = [sys.executable, "-W", "error", "-c", ROTATION]
     done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "off (no library in this installation)", done.stderr
+    assert done.stdout.startswith("off (no library in this installation): the numbers are the same"), done.stderr
 
 
 @pytest.mark.parametrize(

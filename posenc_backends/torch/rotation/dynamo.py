@@ -1,4 +1,4 @@
-"""What the tracer of `torch.compile` is to know: marks of functions, and shorter functions for some of the core.
+"""Marks of functions for the tracer of `torch.compile`, and shorter functions that it traces in place of the core's.
 
 Before each call, compiled code checks a guard for everything that was looked at while it was traced: each function,
 each entry of a dictionary, each attribute. For one token, the guards on the core take longer than the rotation.
