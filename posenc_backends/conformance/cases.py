@@ -50,6 +50,12 @@ class Case:
         """The name of the case in tests and reports."""
         return self.label if self.label.startswith(self.check) else f"{self.check}: {self.label}"
 
+    @property
+    def kind(self) -> str | None:
+        """The class of the encoding that its golden case describes, also that of positions in attention."""
+        encoding = self.run.keywords["case"].get("encoding")  # type: ignore[attr-defined]
+        return encoding["kind"] if isinstance(encoding, dict) else None
+
     def known_failure(self, known: dict[str, str]) -> str | None:
         """Return why the backend cannot pass, or None if it must.
 
@@ -135,6 +141,14 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
 )
 
 
+def cases_of(on: BackendUnderTest, *, modes: bool = True) -> Iterator[Case]:
+    """Yield the cases that a backend runs: those of every backend, and layers in its modes."""
+    runs = getattr(on.testing, "runs", lambda check, encoding: True)
+    for case in (*cases(), *(in_modes(on) if modes else ())):
+        if runs(case.check, case.kind):
+            yield case
+
+
 def in_modes(on: BackendUnderTest) -> Iterator[Case]:
     """Yield every layer with every encoding in each mode of the framework.
 
@@ -162,7 +176,7 @@ def golden(name: str) -> list[GoldenCase]:
 def results(name: str, *, modes: bool = False, device: str | None = None) -> Iterator[dict[str, object]]:
     """Yield the number of cases of a backend, and then the result of each as plain data."""
     on = backend_under_test(name, device)
-    chosen = [*cases(), *(in_modes(on) if modes else ())]
+    chosen = [*cases_of(on, modes=modes)]
     yield {"cases": len(chosen)}
     for case in chosen:
         result: dict[str, object] = {

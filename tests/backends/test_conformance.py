@@ -1,6 +1,6 @@
 import pytest
 
-from posenc_backends.conformance.cases import backend_under_test, cases, in_modes
+from posenc_backends.conformance.cases import backend_under_test, cases_of
 
 
 def shown(case):
@@ -14,7 +14,7 @@ def shown(case):
 def pytest_generate_tests(metafunc):
     on = backend_under_test(metafunc.config.getoption("--backend"))
     marked, known = [], set()
-    for case in [*cases(), *in_modes(on)]:
+    for case in cases_of(on):
         reason = case.known_failure(on.known_failures)
         marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
         marks += [pytest.mark.mode] if case.is_mode else []

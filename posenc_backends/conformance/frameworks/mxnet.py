@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from mxnet import autograd, gluon
 
-from posenc_backends.conformance.known_failures import known_failures
+from posenc_backends.conformance.known_failures import IN_SYMBOLS, known_failures
 from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
 
 KNOWN_FAILURES = known_failures("mxnet")
+EAGER_MODES = ("cast", "saved", "copied", "pickled")
 WARNINGS = (
     "ignore:Cannot decide type for the following arguments:UserWarning",  # loaded graphs
     "ignore:Parameter .* is not used by any computation:UserWarning",  # the tables of keys, in a graph of queries
@@ -186,3 +187,9 @@ GRADIENT_MODES: dict[str, Mode] = {
     "in a model, static": partial(_gradient_in, partial(in_a_model, **STATIC)),
     "exported": partial(_gradient_in, exported),
 }
+
+
+def runs(check: str, encoding: str | None) -> bool:
+    """Return whether a check or mode is run for an encoding: in hybridized graphs, for those that are frozen alone."""
+    is_graph = check == "compiled" or check.removeprefix("gradient, ") in {*MODES} - {*EAGER_MODES}
+    return not is_graph or encoding is None or encoding in IN_SYMBOLS

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from mxnet import gluon
 
+from posenc_backends.conformance.frameworks.mxnet import runs
 from posenc_backends.mxnet import AttentionBias, PositionalEncoding, RotaryEmbedding
 from posenc_core import Alibi, Rotary
 from posenc_core.encodings import ShawBias
@@ -88,3 +89,12 @@ def test_functions_of_the_core_take_no_symbols():
     block.hybridize()
     with pytest.raises(TypeError, match="`mask` must be an array, got _Symbol"):
         block(mx.np.array([[0, 1]], dtype="int32"))
+
+
+def test_graphs_are_frozen_for_the_encodings_of_today():
+    for check in ("compiled", "hybridized", "in a model, static", "exported", "symbolic", "gradient, in a model"):
+        assert not runs(check, "NextYear")
+        assert runs(check, "Alibi")
+        assert runs(check, None)  # attention without a position
+    for check in ("forward", "gradient", "cast", "saved", "copied", "pickled"):
+        assert runs(check, "NextYear")
