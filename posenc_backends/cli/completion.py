@@ -32,10 +32,8 @@ def add_parser(subparsers: Subparsers) -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Print the script; return the exit status 0."""
-    from .main import make_parser
-
     shtab = importlib.import_module("shtab")
-    parser = make_parser()
+    parser: Parser = options.parser
     for command in parser.commands.values():
         for argument in command._actions:  # argparse offers no other way, and shtab reads the same list
             if argument.type is Path:

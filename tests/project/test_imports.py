@@ -26,6 +26,11 @@ BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each o
 ADAPTERS = [*posenc_backends.HOST_NAMES, *posenc_backends.NAMES, "tensorflow"]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}
 
+BACK = {  # an entry of a folder that imports one that imports it, with the reason
+    (CORE / "huggingface" / "facts", CORE / "huggingface" / "config.py"):
+        "A kind of fact reads its sizes with the checks of a config; the config knows its model's record.",
+}  # fmt: skip
+
 
 def imported(path):
     """Return the modules that a file imports, absolute, at its top or inside a function."""
@@ -147,20 +152,31 @@ def test_a_text_of_an_encoding_imports_its_class(tmp_path):
 
 @pytest.mark.parametrize("package", [CORE, BACKENDS], ids=lambda path: path.name)
 def test_no_two_files_import_each_other(package):
-    """Not for types either, and not by way of others; `__init__.py` only passes names on."""
+    """Not for types, not inside of functions, not by way of others; `__init__.py` only passes names on."""
     files = {path for path in package.rglob("*.py") if path.name not in ("__init__.py", "__main__.py")}
     graph = {path: set(imported_files(path)) & files - {path} for path in files}
     TopologicalSorter(graph).prepare()  # raises if there is a circle
 
 
+@pytest.mark.parametrize("package", [CORE, BACKENDS], ids=lambda path: path.name)
+def test_no_two_entries_of_a_folder_import_each_other(package):
+    """Files and folders in one folder, at any depth, such as those of `posenc_backends/torch`."""
+    files = {*package.rglob("*.py")}
+    pairs = [(path, other) for path in files for other in imported_files(path) if other in files]
+    for folder in sorted({path.parent for path in files}):
+        graph = {}
+        for path, other in pairs:
+            if folder in path.parents and folder in other.parents and folder / "__init__.py" not in (path, other):
+                here, there = (folder / each.relative_to(folder).parts[0] for each in (path, other))
+                if here != there and (here, there) not in BACK:
+                    graph.setdefault(here, set()).add(there)
+        TopologicalSorter(graph).prepare()
+
+
 def imported_files(path):
-    """Yield the files that the statements outside of functions import."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inner = {
-        node for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node not in inner:
+    """Yield the files that a file imports, inside of functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
             base = path.parents[node.level - 1] if node.level else CORE.parent
             folder = base.joinpath(*(node.module or "").split("."))
             yield from [folder.with_suffix(".py"), *(folder / f"{alias.name}.py" for alias in node.names)]
