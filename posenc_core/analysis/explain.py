@@ -11,19 +11,12 @@ from ..encodings import FoPE, Rotary
 from ..encodings.remapping import inner_rotary
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import LENGTHS, get_values, read
-from ..huggingface.facts.models import MODELS, model_type
+from ..huggingface.facts.models import MODELS, find_model, model_type
 from ..scaling import DynamicNTK, YaRN
 from .pairs import Pair, describe_scaling, pairs_of
 from .precision import ARITHMETICS, Loss, loss
 
 LAYOUT_KEYS = ("rope_interleave", "rotary_emb_interleaved")
-
-# Models whose attention multiplies the softmax scale by the square of YaRN's factor: `yarn_apply_mscale` in
-# transformers 5.23, which runs kimi_k2 as deepseek_v3.
-SQUARED = {
-    "axk1", "axk2", "bailing_hybrid", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa",
-    "hy_v4", "kimi_k2", "longcat_flash", "minicpm3", "mistral4", "mistral_large4", "youtu",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +150,7 @@ def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None,
 
 def _softmax_factor(rotary: Rotary | FoPE, config: dict[str, Any]) -> float:
     scaling = getattr(rotary, "scaling", None)
-    if not isinstance(scaling, YaRN) or model_type(config) not in SQUARED:
+    if not isinstance(scaling, YaRN) or not find_model(config).squares_factor:
         return 1.0
     return float(scaling.growth(scaling.mscale_all_dim or 0)) ** 2
 

@@ -69,7 +69,7 @@ _TABLE = {
     "codegen gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
     "cohere2": Model(layout="interleaved", rotary_layers=_SLIDING),
     "cohere2_moe": Model(layout="interleaved", head_dim=128, rotary_layers=_SLIDING),
-    "deepseek_v2": Model(layout="interleaved", quirks=_READS_LATENT),
+    "deepseek_v2": Model(layout="interleaved", squares_factor=True, quirks=_READS_LATENT),
     "deepseek_v4": Model(
         layout="interleaved",
         placement="trail",
@@ -103,15 +103,22 @@ _TABLE = {
     "openai_privacy_filter": Model(layout="interleaved", base=150_000, head_dim=64, needs_parameters=True),
     "pe_audio_encoder pe_audio_video_encoder pe_video_encoder": Model(layout="interleaved", base=20000, head_dim=128),
     # Adjacent channels form a pair on input; the output has the pairs in halves. `rope_interleave` overrides this.
-    "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(layout="interleaved_to_half", quirks=_READS_LATENT),
+    "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(
+        layout="interleaved_to_half", squares_factor=True, quirks=_READS_LATENT
+    ),
     "bailing_hybrid": Model(
-        layout="interleaved_to_half", base=6_000_000, quirks=Quirks(reads=(_LATENT,), needs_base=True)
+        layout="interleaved_to_half",
+        base=6_000_000,
+        squares_factor=True,
+        quirks=Quirks(reads=(_LATENT,), needs_base=True),
     ),
     "dots3_note": Model(layout="interleaved_to_half", base=80_000_000, needs_parameters=True, quirks=_READS_BOTH),
-    "glm4_moe_lite": Model(layout="interleaved_to_half", quirks=_READS_BOTH),
-    "kimi_k2": Model(layout="interleaved_to_half", quirks=Quirks(elsewhere=True, reads=(_LATENT,))),
-    "longcat_flash": Model(layout="interleaved_to_half", base=10_000_000, quirks=_READS_LATENT),
-    "mistral4": Model(layout="interleaved_to_half", needs_parameters=True, quirks=_READS_LATENT),
+    "glm4_moe_lite": Model(layout="interleaved_to_half", squares_factor=True, quirks=_READS_BOTH),
+    "kimi_k2": Model(
+        layout="interleaved_to_half", squares_factor=True, quirks=Quirks(elsewhere=True, reads=(_LATENT,))
+    ),
+    "longcat_flash": Model(layout="interleaved_to_half", base=10_000_000, squares_factor=True, quirks=_READS_LATENT),
+    "mistral4": Model(layout="interleaved_to_half", needs_parameters=True, squares_factor=True, quirks=_READS_LATENT),
     "mistral_large4": Model(
         layout="interleaved_to_half",
         needs_parameters=True,
@@ -119,6 +126,7 @@ _TABLE = {
         note=Note(
             "queries are multiplied by a * ln(position + 1) + b, learned for each head, as `load_query_scale` says."
         ),
+        squares_factor=True,
         quirks=_READS_LATENT,
     ),
     "qwen2_5_omni_dit": Model(layout="interleaved_to_half", head_dim=64, note=Note("it rotates the first head only.")),
@@ -208,7 +216,7 @@ _TABLE = {
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
     "hy_v3": Model(base=11_158_840, head_dim=128),
-    "hy_v4": Model(head_dim=64, quirks=_READS_LATENT),
+    "hy_v4": Model(head_dim=64, squares_factor=True, quirks=_READS_LATENT),
     "interns1_pro": Model(base=5_000_000, quirks=_ELSEWHERE),
     "jina_embeddings_v3": Model(base=20000),
     "laguna mellum": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
@@ -237,7 +245,7 @@ _TABLE = {
     "clvp_encoder": Model(note=Note("it also rotates the values.")),
     "gpt_neox_japanese": Model(quirks=_GPT_NEOX),
     "hunyuan_vl": Model(refused=_MIXED_PAIRS, prompt=Prompt(newlines=True)),
-    "minicpm3": Model(quirks=_READS_LATENT),
+    "minicpm3": Model(squares_factor=True, quirks=_READS_LATENT),
     "nemotron3_diarization_audio": Model(quirks=_READS_SHARE),
     "phi3 phi4_multimodal": Model(quirks=Quirks(reads=(_SHARE,), original_length=4096)),
     "step3p7": Model(head_dim=128, needs_parameters=True),

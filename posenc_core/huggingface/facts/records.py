@@ -177,6 +177,7 @@ class Model(NamedTuple):
         refused: why the RoPE cannot be loaded, if the config has not the keys of the model's authors.
         prompt: how the positions of images and videos are counted; None if it is not known.
         query_factor: the factor of queries.
+        squares_factor: whether the softmax scale is multiplied by the square of YaRN's factor (`yarn_apply_mscale`).
         note: another use of positions.
         quirks: what transformers reads otherwise.
     """
@@ -205,6 +206,7 @@ class Model(NamedTuple):
     refused: str | None = None
     prompt: Prompt | None = None
     query_factor: QueryFactor | None = None
+    squares_factor: bool = False
     note: Note | None = None
     quirks: Quirks = Quirks()
 
