@@ -46,6 +46,10 @@ def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEnco
 def find_query_scale(config: Mapping[str, Any]) -> QueryEncoding | None:
     """Return the factor of queries in those layers of a text model that have one."""
     factor = find_model(config).query_factor
+    if factor and factor.flag and not config.get(*factor.flag):
+        if factor.flag[1]:
+            return None  # switched off
+        factor = None  # not switched on
     if factor is None:
         ropes = [rope for key in ROPES if isinstance(rope := config.get(key), Mapping)]
         rope = next((rope for rope in ropes if rope.get("llama_4_scaling_beta")), None)
@@ -53,7 +57,7 @@ def find_query_scale(config: Mapping[str, Any]) -> QueryEncoding | None:
     values = {**factor.defaults, **config}
     if factor.heads:
         return LearnedQueryScale(num_heads=check_integer(factor.heads, values[factor.heads]))
-    if (factor.flag and not config.get(*factor.flag)) or (factor.optional and values.get(str(factor.length)) is None):
+    if factor.optional and values.get(str(factor.length)) is None:
         return None
     return _build(values, factor)
 
