@@ -50,6 +50,7 @@ _SHARE, _LATENT = "partial_rotary_factor", "qk_rope_head_dim"
 _ELSEWHERE = Quirks(elsewhere=True)
 _READS_SHARE, _READS_LATENT = Quirks(reads=(_SHARE,)), Quirks(reads=(_LATENT,))
 _READS_BOTH = Quirks(reads=(_SHARE, _LATENT))
+_SQUARING: dict[str, Any] = {"squares_factor": True, "quirks": _READS_LATENT}
 _STREAMING = Quirks(reads=(_SHARE,), whole_dict=True, loses_share=True)
 _GPT_NEOX = Quirks(
     reads=(_SHARE, "rotary_pct", "rotary_emb_base"),
@@ -69,7 +70,7 @@ _TABLE = {
     "codegen gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
     "cohere2": Model(layout="interleaved", rotary_layers=_SLIDING),
     "cohere2_moe": Model(layout="interleaved", head_dim=128, rotary_layers=_SLIDING),
-    "deepseek_v2": Model(layout="interleaved", squares_factor=True, quirks=_READS_LATENT),
+    "deepseek_v2": Model(**_SQUARING, layout="interleaved"),
     "deepseek_v4": Model(
         layout="interleaved",
         placement="trail",
@@ -103,9 +104,7 @@ _TABLE = {
     "openai_privacy_filter": Model(layout="interleaved", base=150_000, head_dim=64, needs_parameters=True),
     "pe_audio_encoder pe_audio_video_encoder pe_video_encoder": Model(layout="interleaved", base=20000, head_dim=128),
     # Adjacent channels form a pair on input; the output has the pairs in halves. `rope_interleave` overrides this.
-    "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(
-        layout="interleaved_to_half", squares_factor=True, quirks=_READS_LATENT
-    ),
+    "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(**_SQUARING, layout="interleaved_to_half"),
     "bailing_hybrid": Model(
         layout="interleaved_to_half",
         base=6_000_000,
@@ -117,8 +116,8 @@ _TABLE = {
     "kimi_k2": Model(
         layout="interleaved_to_half", squares_factor=True, quirks=Quirks(elsewhere=True, reads=(_LATENT,))
     ),
-    "longcat_flash": Model(layout="interleaved_to_half", base=10_000_000, squares_factor=True, quirks=_READS_LATENT),
-    "mistral4": Model(layout="interleaved_to_half", needs_parameters=True, squares_factor=True, quirks=_READS_LATENT),
+    "longcat_flash": Model(**_SQUARING, layout="interleaved_to_half", base=10_000_000),
+    "mistral4": Model(**_SQUARING, layout="interleaved_to_half", needs_parameters=True),
     "mistral_large4": Model(
         layout="interleaved_to_half",
         needs_parameters=True,
@@ -216,7 +215,7 @@ _TABLE = {
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
     "hy_v3": Model(base=11_158_840, head_dim=128),
-    "hy_v4": Model(head_dim=64, squares_factor=True, quirks=_READS_LATENT),
+    "hy_v4": Model(**_SQUARING, head_dim=64),
     "interns1_pro": Model(base=5_000_000, quirks=_ELSEWHERE),
     "jina_embeddings_v3": Model(base=20000),
     "laguna mellum": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
@@ -245,7 +244,7 @@ _TABLE = {
     "clvp_encoder": Model(note=Note("it also rotates the values.")),
     "gpt_neox_japanese": Model(quirks=_GPT_NEOX),
     "hunyuan_vl": Model(refused=_MIXED_PAIRS, prompt=Prompt(newlines=True)),
-    "minicpm3": Model(squares_factor=True, quirks=_READS_LATENT),
+    "minicpm3": Model(**_SQUARING),
     "nemotron3_diarization_audio": Model(quirks=_READS_SHARE),
     "phi3 phi4_multimodal": Model(quirks=Quirks(reads=(_SHARE,), original_length=4096)),
     "step3p7": Model(head_dim=128, needs_parameters=True),
