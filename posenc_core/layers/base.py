@@ -37,7 +37,7 @@ class Documented:
 
 @runtime_checkable
 class AdapterLayer(Protocol):
-    """What the adapter of a framework defines for every layer, attention included, beside its own base class."""
+    """The part of a layer that the adapter of a framework defines, attention included."""
 
     @property
     def backend(self) -> Backend:
@@ -53,7 +53,7 @@ class AdapterLayer(Protocol):
 
 @runtime_checkable
 class AdapterTables(AdapterLayer, Protocol):
-    """What it defines besides for a layer with the arrays of one encoding."""
+    """The part of a layer with the arrays of one encoding that the adapter defines."""
 
     @property
     def arrays(self) -> Mapping[str, Tensor]:
