@@ -4,7 +4,7 @@ from posenc_core import encodings, scaling
 from posenc_core.encodings.examples import examples
 
 ENCODINGS = {name: getattr(encodings, name) for name in encodings.NAMES}
-SCALINGS = {name: getattr(scaling, name) for name in scaling.__all__ if name != "Scaling"}
+SCALINGS = {name: getattr(scaling, name) for name in scaling.NAMES}
 VALUES = ENCODINGS | SCALINGS  # the names in a `repr`
 IN_FLOAT32 = ("DynamicPositionBias", "Fire", "Kerple", "SwinV2Bias")  # which compute scores in float32 for any tokens
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .ntk import NTKAlpha as NTKAlpha
     from .ntk import Proportional as Proportional
     from .yarn import YaRN as YaRN
+
+    NAMES: list[str]
 else:
     from .._lazy import attach
 
@@ -30,3 +32,4 @@ else:
             "yarn": ["YaRN"],
         },
     )
+    NAMES = [name for name in __all__ if name != "Scaling"]

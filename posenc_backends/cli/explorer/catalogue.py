@@ -63,9 +63,7 @@ FIRST: dict[str, Encoding] = {
     for encoding in sorted(_FIRST, key=lambda encoding: GROUPS.index(group_of(encoding)))
 }
 KINDS: dict[str, type[Encoding]] = {name: type(encoding) for name, encoding in FIRST.items()}
-SCALINGS: dict[str, type[Scaling]] = {
-    name: getattr(scaling, name) for name in scaling.__all__ if name != Scaling.__name__
-}
+SCALINGS: dict[str, type[Scaling]] = {name: getattr(scaling, name) for name in scaling.NAMES}
 
 
 def has_as_many_positions_as_its_length(name: str) -> bool:

@@ -20,7 +20,7 @@ from posenc_core.encodings import (
     Rotary,
     RotaryEncoding,
 )
-from posenc_core.encodings.remapping import RemappedRotary
+from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 
 from .catalogue import drawn_rope, has_heads, initial_parameters, is_image
 
@@ -129,25 +129,16 @@ class View:
         encoding, positions = self.encoding, self.positions()
         if isinstance(encoding, PositionScoring):
             return self.biases(queries, keys)[self.head]
-        if isinstance(encoding, RemappedRotary):
-            return self._remapped_scores(encoding, queries, keys)
-        if isinstance(encoding, RotaryEncoding | PoPE):
-            weights = initial_parameters(encoding)
-            heads = (getattr(encoding, "num_heads", None) or 1,)
-            q, k = (np.ones((*heads, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
-            q, k = Placed(encoding, positions[..., queries], positions[..., keys], weights).rotate(q, k)
-            head = min(self.head, len(q) - 1)
-            return (q[head] @ k[head].T) / encoding.head_dim
+        if isinstance(encoding, QueryKeyEncoding):
+            heads = getattr(encoding, "num_heads", None) or 1
+            q, k = (np.ones((heads, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
+            placed = Placed(encoding, positions[..., queries], positions[..., keys], initial_parameters(encoding))
+            products = np.asarray(placed.products(*placed.rotate(q, k)), np.float64)[min(self.head, heads - 1)]
+            return np.where(np.isinf(products), np.nan, products / encoding.head_dim)
         table = self.table()
         if table is None:
             raise TypeError(f"`encoding` must have a table or scores, got {encoding!r}.")
         return (table[queries] @ table[keys].T).astype(np.float64) / table.shape[1]
-
-    def _remapped_scores(self, encoding: RemappedRotary, queries: Any, keys: Any) -> npt.NDArray[np.float64]:
-        q, k = (np.ones((1, len(tokens), encoding.head_dim)) for tokens in (queries, keys))
-        placed = Placed(encoding, queries, keys)
-        scores = np.asarray(placed.products(*placed.rotate(q, k)), np.float64)[0] / encoding.head_dim
-        return np.where(np.isinf(scores), np.nan, scores)
 
     def biases(self, queries: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return what a scoring encoding adds to the scores: `(heads, queries, keys)`."""
