@@ -51,6 +51,13 @@ FIRST = {  # in the first environment, and in the others by `slow`: what they te
     "keras": ("precision", "sharing", "state"),
 }
 TABLES = "tests/core/test_tables.py::test_big_tables_have_the_same_bytes_everywhere"  # with any NumPy
+FLOATS = (  # tests of numbers that NumPy computes, which `processors` runs again; `old_numpy` does so with the others
+    "tests/project/test_howto.py",
+    *(f"tests/core/test_{topic}.py" for topic in (
+        "check", "check_command", "check_estimates", "check_precision", "check_scores",
+        "curves", "error_bounds", "exact_numbers", "plots", "precision", "recorded_plots", "tables",
+    )),
+)  # fmt: skip
 CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
 CHECKS = "tests/backends/test_check.py"
 SKIP_ONCE = [f"--ignore=tests/backends/{part}.py" for part in ONCE]
@@ -91,7 +98,7 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check formatting, lint, spelling, prose, the workflow of the publication and the citation file."""
+    """Check formatting, lint, spelling, prose, the workflows and the citation file."""
     session.install("-c", "constraints/core.txt", *dependencies("lint"))
     session.run("ruff", "format", "--check")
     session.run("ruff", "check")
@@ -99,6 +106,7 @@ def lint(session: nox.Session) -> None:
     session.run("python", "-m", "tests.prose")
     for schema, file in (
         ("github-workflows", ".github/workflows/publish.yml"),
+        ("github-workflows", ".github/workflows/tests.yml"),
         ("citation-file-format", "CITATION.cff"),
     ):
         session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)
@@ -118,9 +126,19 @@ def core(session: nox.Session) -> None:
     install(session, "completion", "plots", "report", "strict", *others, constraints="core")
     session.run("python", "tests/golden/generate.py", "--check")
     session.run("pytest", "tests/core", "tests/project", *processes(session), *session.posargs)
-    for name in ("numpy", "strict"):
-        session.run("pytest", "tests/backends", "--backend", name, *processes(session), *session.posargs)
+    for name, lower in (("numpy", {}), ("strict", features(session, "baseline"))):
+        session.run("pytest", "tests/backends", "--backend", name, *processes(session), *session.posargs, env=lower)
     test_lower_levels(session, "numpy")
+
+
+@nox.session(requires=WHEEL)
+def processors(session: nox.Session) -> None:
+    """Test pages, plots, tables and `posenc check` as on processors without AVX-512, and without AVX2."""
+    install(session, "completion", "plots", "report", "strict", "safetensors", constraints="core")
+    for level in ("avx2", "baseline"):
+        lower = features(session, level)
+        if any(lower.values()):
+            session.run("pytest", *FLOATS, *processes(session), *session.posargs, env=lower)
 
 
 @nox.session(default=False, requires=WHEEL)
@@ -318,7 +336,7 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session(requires=WHEEL)
 def old_numpy(session: nox.Session) -> None:
-    """Test the core on NumPy 1.26, for the same bytes; backend(mxnet) does so on 1.23.5.
+    """Test the core on NumPy 1.26 for the same bytes, as on a processor without AVX2; backend(mxnet) does so on 1.23.5.
 
     Bad input, configs, files, records, `posenc check` and properties are tested by `core` alone.
     """
@@ -329,7 +347,8 @@ def old_numpy(session: nox.Session) -> None:
     )  # fmt: skip
     ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
     ignored += ["--ignore=tests/core/properties"]
-    session.run("pytest", "tests/core", *ignored, *processes(session), *session.posargs)
+    lower = features(session, "baseline")
+    session.run("pytest", "tests/core", *ignored, *processes(session), *session.posargs, env=lower)
 
 
 @nox.session(default=False, requires=WHEEL)
@@ -413,6 +432,12 @@ def install(session: nox.Session, *names: str, constraints: str, group: str = "t
     project = f"{built}[{extras}]" if extras else built
     # Most modules of a framework are never imported: Python compiles the others when they are.
     session.install("--no-compile", "-c", f"constraints/{constraints}.txt", project, *others, *dependencies(group))
+
+
+def features(session: nox.Session, level: str) -> dict[str, str]:
+    """Return the variable with which NumPy computes as on a processor of a level, see `tests/features.py`."""
+    names = session.run("python", "tests/features.py", level, silent=True) or ""
+    return {"NPY_DISABLE_CPU_FEATURES": str(names).strip()}
 
 
 def processes(session: nox.Session) -> tuple[str, ...]:

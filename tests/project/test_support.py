@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from posenc_backends import NAMES
 from posenc_backends.conformance.known_failures import KNOWN_FAILURES
 
 ROOT = Path(__file__).parents[2]
@@ -81,3 +82,14 @@ def test_no_framework_is_imported():
     code = f"import runpy, sys; runpy.run_path({str(PAGE)!r})['support'](); print(*sys.modules, sep='\\n')"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"torch", "jax", "paddle", "mxnet", "mlx", "tensorflow"} & set(modules.split("\n"))
+
+
+def test_the_workflow_of_the_tests_leaves_out_sessions_that_exist():
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE))
+    left_out = re.findall(r"\{ session: (\w+)(?:\((\w+)\))?, system: (\S+) \}", workflow)
+    assert workflow.count("{ session: ") == len(left_out) > 0
+    for session, name, system in left_out:
+        assert session in sessions
+        assert name in ("", *NAMES)
+        assert f"{system}," in workflow or f", {system}]" in workflow
