@@ -2,7 +2,8 @@
 
     python benchmarks/additive.py --backend torch --threads 1
 
-Tokens are `(8, 1024, 512)`, float32. `combine="concat"` is timed against a concatenation with as large an array.
+Tokens are `(8, 1024, 512)`, float32; `(1, 1, 512)` and `(1, 16, 512)` against `x + table[:length]`. `combine="concat"`
+is timed against a concatenation with as large an array.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from posenc_backends.conformance.cases import backend_under_test
 from posenc_core import Sinusoidal, namespace_of
 
 SHAPE = (8, 1024, 512)
+FEW = (1, 16)
 WITHIN = 1e-6
 COMPILED = ("jax", "keras")  # users of these compile their calls
 
@@ -39,7 +41,9 @@ def cases(backend: str, shape: tuple[int, int, int] = SHAPE) -> Iterator[Case]:
             layer.train()
         return layer
 
-    def against(plain: Callable[..., Any], **ours: Callable[..., Any]) -> Callable[[], dict[str, Implementation]]:
+    def against(
+        plain: Callable[..., Any], x: Any = x, **ours: Callable[..., Any]
+    ) -> Callable[[], dict[str, Implementation]]:
         calls = {"at hand": plain, **ours}
         return lambda: {name: _implementation(implementations, partial(call, x)) for name, call in calls.items()}
 
@@ -55,6 +59,11 @@ def cases(backend: str, shape: tuple[int, int, int] = SHAPE) -> Iterator[Case]:
         yield Case("add, training", against(add, posenc=make(training=True)), WITHIN)
     concatenated = against(lambda x: namespace_of(x).concat([x, appended], axis=-1), posenc=make(combine="concat"))
     yield Case("concat", concatenated, WITHIN)
+    first = implementations.array(Sinusoidal(dim=width).table(range(1000)), "float32")
+    for tokens in FEW:
+        few = implementations.array(np.ones((1, tokens, width), np.float32), "float32")
+        name = f"add, {tokens} token{'s' * (tokens > 1)}"
+        yield Case(name, against(lambda x, tokens=tokens: x + first[:tokens], few, posenc=make()), WITHIN)
 
 
 def _implementation(implementations: Any, call: Callable[[], Any]) -> Implementation:

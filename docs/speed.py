@@ -20,11 +20,11 @@ MOST_USED = ("bfloat16", "float16", "float32")  # dtypes; the first that a frame
 OTHERS = {
     "additive-": (
         "### Additions\n\nTime divided by that of the framework's own addition or concatenation of a precomputed "
-        "table; tokens (8, 1024, 512), `benchmarks/additive.py`.\n"
+        "table; tokens (8, 1024, 512), or so many of one row; `benchmarks/additive.py`.\n"
     ),
     "biases-": (
         "### Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
-        "number; `benchmarks/biases.py`.\n"
+        "number; a layer of few tokens by that of plain operators; `benchmarks/biases.py`.\n"
     ),
 }
 
