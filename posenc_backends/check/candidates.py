@@ -21,9 +21,9 @@ from posenc_core.encodings import (
     QueryEncoding,
     RotaryEncoding,
     Tabular,
-    XPos,
 )
 from posenc_core.encodings.additive.base import in_columns
+from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.rotation import rotate_pairs
 from posenc_core.tables.frequencies import as_float64
 
@@ -261,7 +261,7 @@ def arithmetic_within(arithmetic: Arithmetic, ulps: int) -> Iterator[Arithmetic]
 
 def apply_tables(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
     """Return tokens as the encoding makes them of cosine and sine: rotated, or magnitudes at angles."""
-    if isinstance(encoding, PoPE):
+    if encoding.widening > 1:
         return np.asarray(encoding.queries_of(x, cos, sin))
     return np.asarray(rotate_pairs(x, cos, sin, pairing=encoding.pairing))
 
@@ -280,8 +280,8 @@ def _exact_tables(
 
 def has_angles(encoding: Encoding) -> bool:
     """Whether each column is the sine or cosine of an angle on one axis, or a number without rounding."""
-    if isinstance(encoding, RotaryEncoding | PoPE):
-        return not isinstance(encoding, XPos)
+    if isinstance(encoding, QueryKeyEncoding) and not encoding.needs_attention:
+        return "key_cos" not in encoding.table_names
     return isinstance(encoding, Additive) and encoding.num_axes == 1 and not encoding.parameters()
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import DualChunk, Encoding, PoPE, XPos
+from posenc_core.encodings import DualChunk, Encoding, XPos
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .candidates import Candidate, Float64s
@@ -233,7 +233,7 @@ def _token_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tu
             positions = prefill if first <= 0 else np.arange(first, first + 13)
             yield caller.call(f"{dtype}, {name}", dtype, positions, is_optional=dtype in optional)
         yield caller.call(f"after {dtype}", "float32", prefill)
-    if isinstance(caller.encoding, PoPE):
+    if getattr(caller.encoding, "widening", 1) > 1:
         yield caller.call("fewer heads of keys", "float32", prefill[:9], heads=GROUPED)
     yield caller.call("one row", "float32", prefill[:5], batch=1, heads=(1, 1))
     yield caller.call("a view", "float32", prefill[:9], batch=3, heads=(3, 3), is_strided=True)
@@ -273,7 +273,7 @@ def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))
     if not isinstance(caller.signature, OfPairs):
         return
-    if isinstance(caller.encoding, PoPE):
+    if getattr(caller.encoding, "widening", 1) > 1:
         yield caller.call("fewer heads of keys", "float32", np.r_[np.arange(3, 12), np.arange(17)], 9, heads=GROUPED)
     pairs = np.r_[np.arange(8, 17), np.arange(17)]
     other = np.r_[np.arange(9), np.arange(17)] + min(100, end - 17)  # other distances than in the first row

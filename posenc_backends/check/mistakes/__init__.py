@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from posenc_core.encodings import (
     Additive,
-    AxialRotary,
     Encoding,
     GridSinusoidal,
-    MultimodalRotary,
     PoPE,
     QueryEncoding,
     RotaryEncoding,
@@ -58,7 +56,7 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
         yield from remapping_mistakes(encoding) if isinstance(encoding, RemappedRotary) else bias_mistakes(encoding)
         return
     yield from map(_of_one_sequence, position_mistakes(encoding.num_axes))
-    if isinstance(encoding, MultimodalRotary | AxialRotary):
+    if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1 and not encoding.computes_rows:
         yield from arrangement_mistakes(encoding)
     if isinstance(encoding, GridSinusoidal):
         yield from grid_mistakes(encoding)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from posenc_core.encodings import AxialRotary, MultimodalRotary
+from posenc_core.encodings import MultimodalRotary
 from posenc_core.huggingface.sections import spread
 
 from ..candidates import Candidate, Float64s
@@ -21,7 +22,7 @@ MOST_SHOWN = 64  # pairs whose axes are written out
 Axes = tuple[int, ...]
 
 
-def arrangement_mistakes(encoding: MultimodalRotary | AxialRotary) -> Iterator[Mistake]:
+def arrangement_mistakes(encoding: Any) -> Iterator[Mistake]:
     """Yield the arrangements of models, for any order of the axes, then any arrangement at all."""
     num_axes = encoding.num_axes
     if not 1 < num_axes <= MOST_AXES or getattr(encoding, "series", "own") == "dealt":
@@ -61,13 +62,12 @@ def _in_turn(order: Sequence[int], counts: Sequence[int]) -> Axes:
     return tuple(found)
 
 
-def _arranged(encoding: MultimodalRotary | AxialRotary, axes: Axes) -> Mistake:
+def _arranged(encoding: Any, axes: Axes) -> Mistake:
     counts = tuple(axes.count(axis) for axis in range(encoding.num_axes))
-    fields: dict[str, Any] = {"arrangement": axes, "sections": counts}
-    if isinstance(encoding, AxialRotary):
-        fields = {"arrangement": axes, "axes_dims": tuple(2 * count for count in counts)}
+    sizes: dict[str, Any] = {"sections": counts, "axes_dims": tuple(2 * count for count in counts)}
+    given = {field.name: sizes[field.name] for field in fields(encoding) if field.name in sizes}
     written = str(axes) if len(axes) <= MOST_SHOWN else f"{str(axes[:MOST_SHOWN])[:-1]}, …)"
-    return Mistake(NAME, f"pairs follow the axes of `arrangement` {written}", with_fields(**fields))
+    return Mistake(NAME, f"pairs follow the axes of `arrangement` {written}", with_fields(arrangement=axes, **given))
 
 
 def _one_axis_each(candidate: Candidate) -> Iterator[Candidate]:
