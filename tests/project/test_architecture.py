@@ -9,11 +9,41 @@ from posenc_core import sequence
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # The most that there may be: what was counted last. Lower a number with the commit that makes it smaller.
-MOST_CODE = 29_750  # lines of both packages without docstrings, comments and blank lines
-MOST_TESTS = 43_800  # likewise
-MOST_CHECKS = 103  # of concrete encodings outside of `posenc_core/encodings`
+MOST_CODE = 29_560  # lines of both packages without docstrings, comments and blank lines
+MOST_TESTS = 43_750  # likewise
 MOST_ANY = 0.55  # in `posenc_core/layers`, for each function
 MOST_CIRCLES = 0  # groups of files that import each other
+FORMAT = "a format has keys of its own for each family, and none for the others"
+FAMILY = "the mistakes of a family are made in its own formula"
+NUMBERS = "what is drawn, compared or explained are numbers that only this family has"
+CHECKS = {  # how many checks of concrete encodings a file has outside of `posenc_core/encodings`, and why
+    "posenc_backends/check/candidates.py": (2, FAMILY),
+    "posenc_backends/check/estimates.py": (3, "other frequencies are named as fields of `Rotary`"),
+    "posenc_backends/check/mistakes/__init__.py": (2, FAMILY),
+    "posenc_backends/check/mistakes/axes.py": (1, FAMILY),
+    "posenc_backends/check/mistakes/rounding.py": (1, FAMILY),
+    "posenc_backends/check/program.py": (1, "tables of cosine and sine are two arrays"),
+    "posenc_backends/check/run.py": (1, "learned factors become given frequencies of `Rotary`"),
+    "posenc_backends/check/sample_calls.py": (2, "XPos overflows in float16; the edges of dual chunks"),
+    "posenc_backends/cli/explain/tables.py": (1, NUMBERS),
+    "posenc_backends/cli/explorer/figures.py": (2, NUMBERS),
+    "posenc_backends/cli/explorer/view.py": (1, NUMBERS),
+    "posenc_backends/cli/golden/mistakes.py": (2, "golden vectors of mistakes are published for two families"),
+    "posenc_backends/cli/golden/onnx_models.py": (1, "the operator of ONNX is a `Rotary`"),
+    "posenc_core/analysis/causes.py": (3, FORMAT),
+    "posenc_core/analysis/curves.py": (4, NUMBERS),
+    "posenc_core/analysis/differences.py": (1, NUMBERS),
+    "posenc_core/analysis/explain.py": (1, NUMBERS),
+    "posenc_core/analysis/pairs.py": (1, NUMBERS),
+    "posenc_core/analysis/same.py": (1, NUMBERS),
+    "posenc_core/formats/export.py": (2, FORMAT),
+    "posenc_core/huggingface/dual_chunk.py": (1, FORMAT),
+    "posenc_core/huggingface/export.py": (2, FORMAT),
+    "posenc_core/huggingface/load_position.py": (1, FORMAT),
+    "posenc_core/huggingface/posenc_type.py": (2, FORMAT),
+    "posenc_core/transformer/config.py": (1, "the Transformer of the tutorial applies PoPE, and no remapped distances"),
+    "posenc_core/weights/rotary.py": (1, "the matrices of FoPE"),
+}
 SOURCE = '''"""A module."""
 
 import sys  # a comment
@@ -117,8 +147,9 @@ def test_the_code_stays_small(found):
     assert 20_000 < found["code lines of tests"] <= MOST_TESTS
 
 
-def test_few_functions_ask_for_the_class_of_an_encoding(found):
-    assert sum(found["checks by file"].values()) <= MOST_CHECKS, found["checks by file"]
+def test_each_check_of_the_class_of_an_encoding_has_a_reason(found):
+    """Ask an encoding for a property instead, or say here why only its class can answer."""
+    assert found["checks by file"] == {place: count for place, (count, _) in CHECKS.items()}
 
 
 def test_the_types_of_layers_are_known(found):
