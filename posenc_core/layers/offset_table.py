@@ -12,7 +12,7 @@ LEAST = 64  # the last offset of a new table
 
 
 class OffsetTable:
-    """What a scoring encoding has for each offset (key less query) from -n to n; n grows with the calls.
+    """Terms of scores by offset (key less query), from -n to n; n grows with the calls.
 
     Traced code does not read it: a compiler computes the formula, for any length. A state does not have it, nor has a
     copy of the layer, where it grows again; two of them are equal, whatever their lengths.

@@ -52,7 +52,7 @@ def has_heads(encoding: Encoding) -> bool:
 
 
 def drawn_rope(encoding: Encoding) -> Rotary | None:
-    """Return the RoPE with the frequencies of an encoding; None without one, or where positions are no integers."""
+    """Return the RoPE with the frequencies of an encoding; None without one, or where positions are coordinates."""
     return None if encoding.uses_coordinates else plain_rope(encoding)
 
 

@@ -124,7 +124,7 @@ class Note(NamedTuple):
 
 
 class Quirks(NamedTuple):
-    """What transformers reads otherwise than `load_rope` does, in the config of a model.
+    """Keys of a model's config that transformers reads otherwise than `load_rope` does.
 
     Attributes:
         elsewhere: whether the model is not in transformers, or another model within reads its config.
