@@ -7,7 +7,7 @@ require("torch", install="posenc[torch]")
 from . import namespace
 from .backend import from_numpy, is_traced, to_numpy
 from .flex import score_mod
-from .huggingface.rotation import apply_rotary_transformers, rotary_kernel
+from .huggingface.apply_rotary import apply_rotary_transformers, rotary_kernel
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 from .rotation import kernel
 from .rotation.apply_rotary import apply_rotary

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from posenc_backends.torch import apply_rotary_transformers, rotary_kernel
-from posenc_backends.torch.huggingface.rotation import form_of
+from posenc_backends.torch.huggingface.apply_rotary import form_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "transformers.md"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from posenc_core.encodings import RotaryEncoding
 
-from . import forms
+from . import table_forms
 from .tables import ALL, RotaryTables
 
 BUFFER = "embed_positions"  # sines, then cosines, one column per pair, `(positions, 2 * pairs)`
@@ -34,7 +34,9 @@ def has_tables(module: nn.Module) -> bool:
     return hasattr(module, "pos_embd_dim") and isinstance(getattr(module, BUFFER, None), Tensor)
 
 
-def exact_table(attention: nn.Module, config: Any, encoding: Any) -> tuple[RotaryEncoding, forms.Difference, Tensor]:
+def exact_table(
+    attention: nn.Module, config: Any, encoding: Any
+) -> tuple[RotaryEncoding, table_forms.Difference, Tensor]:
     """Return the encoding of a module of attention, how far its table is from the exact one, and that one.
 
     Args:
@@ -46,11 +48,11 @@ def exact_table(attention: nn.Module, config: Any, encoding: Any) -> tuple[Rotar
     """
     reader = BufferTables(attention, config)
     if reader.table.is_meta:
-        raise forms.UnknownModuleError("its table is on the meta device; load its weights before")
-    own, length = forms.encodings_of(reader)[ALL], len(reader.table)
-    forms.check_numbers(reader, ALL, own, "pairs", forms.HALF, length)
+        raise table_forms.UnknownModuleError("its table is on the meta device; load its weights before")
+    own, length = table_forms.encodings_of(reader)[ALL], len(reader.table)
+    table_forms.check_numbers(reader, ALL, own, "pairs", table_forms.HALF, length)
     chosen = encoding(own, ALL)
     exact = RotaryTables(chosen, columns="pairs", max_len=length)
     cos, sin = exact(torch.empty(0), torch.arange(length)[None])
     found = torch.cat([sin[0], cos[0]], dim=-1).to(reader.table)
-    return chosen, forms.difference(reader, exact, ALL, length), found
+    return chosen, table_forms.difference(reader, exact, ALL, length), found

@@ -15,7 +15,7 @@ from posenc_core._array_api.checks import shown
 from posenc_core.encodings import RotaryEncoding
 
 from ..base import Layer
-from . import buffers, forms
+from . import buffers, table_forms
 from .tables import ALL, RotaryTables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Replaced(NamedTuple):
     class_name: str
     layer_type: str
     encoding: RotaryEncoding
-    difference: forms.Difference | None
+    difference: table_forms.Difference | None
 
 
 class Kept(NamedTuple):
@@ -140,7 +140,7 @@ def replace_rotary(
                     made[id(module)] = _exact(module, name, encoding, max_len, result)
             elif buffers.has_tables(module):
                 tables.append((module, _exact_table(module, name, _config_of(model, name), encoding, result)))
-        except forms.UnknownModuleError as error:
+        except table_forms.UnknownModuleError as error:
             result.kept.append(Kept(name, type(module).__name__, str(error)))
     _check_found(model, encoding, result)
     for module, table in tables:
@@ -164,7 +164,7 @@ def _exact(
 ) -> tuple[nn.Module, nn.Module]:
     """Return the module to come back to, and the one that replaces it; add what is known of it to the result."""
     if isinstance(module, RotaryTables):
-        own, form, current = module.encodings, forms.TableForm(module.columns, module.dtype), module
+        own, form, current = module.encodings, table_forms.TableForm(module.columns, module.dtype), module
     else:
         own, form, current = _understood(module)
     chosen = {layer_type: _chosen(one, layer_type, encoding, name) for layer_type, one in own.items()}
@@ -173,10 +173,10 @@ def _exact(
     saved = {name: buffer for name, buffer in module.named_buffers(recurse=False) if name in state}
     is_meta = any(buffer.is_meta for buffer in before)
     if is_meta and saved:
-        raise forms.UnknownModuleError(f"the weights have its {', '.join(saved)}; load them before")
+        raise table_forms.UnknownModuleError(f"the weights have its {', '.join(saved)}; load them before")
     exact.keep_state(saved)
     for layer_type in own:
-        off = None if is_meta else forms.difference(current, exact, layer_type)
+        off = None if is_meta else table_forms.difference(current, exact, layer_type)
         result.replaced.append(Replaced(name, type(module).__name__, layer_type, exact.encodings[layer_type], off))
     exact.config = getattr(module, "config", None)  # which some models read there
     exact.train(module.training)
@@ -198,7 +198,7 @@ def _exact_table(module: nn.Module, name: str, config: Any, encoding: Any, resul
     return table
 
 
-def _understood(module: nn.Module) -> tuple[dict[str, RotaryEncoding], forms.TableForm, nn.Module]:
+def _understood(module: nn.Module) -> tuple[dict[str, RotaryEncoding], table_forms.TableForm, nn.Module]:
     """Return the encodings of a module, how it writes its tables, and one like it that may be called.
 
     Raises:
@@ -206,18 +206,18 @@ def _understood(module: nn.Module) -> tuple[dict[str, RotaryEncoding], forms.Tab
     """
     names = inspect.signature(module.forward).parameters
     if not hasattr(module, "config") or "position_ids" not in names:
-        raise forms.UnknownModuleError(f"its `forward` takes no positions, but {', '.join(names)}")
-    own, current = forms.encodings_of(module), forms.built_again(module)
-    found = {forms.form_of_module(current, layer_type, one.num_axes) for layer_type, one in own.items()}
+        raise table_forms.UnknownModuleError(f"its `forward` takes no positions, but {', '.join(names)}")
+    own, current = table_forms.encodings_of(module), table_forms.rebuild(module)
+    found = {table_forms.form_of_module(current, layer_type, one.num_axes) for layer_type, one in own.items()}
     if len(found) > 1:
-        raise forms.UnknownModuleError(f"it writes its tables in several ways: {found}")
+        raise table_forms.UnknownModuleError(f"it writes its tables in several ways: {found}")
     (form,) = found
     for layer_type, one in own.items():
-        forms.check_numbers(current, layer_type, one, form.columns, forms.FLOAT32)
+        table_forms.check_numbers(current, layer_type, one, form.columns, table_forms.FLOAT32)
     if not any(buffer.is_meta for buffer in module.buffers()):
         current._buffers.update({name: _unscaled(module, name).clone() for name in module._buffers})
         for layer_type, one in own.items():
-            forms.check_numbers(current, layer_type, one, form.columns, forms.HALF)
+            table_forms.check_numbers(current, layer_type, one, form.columns, table_forms.HALF)
     return own, form, current
 
 

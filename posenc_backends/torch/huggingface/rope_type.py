@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc_core._array_api.checks import shown
 
 from ..backend import from_numpy
-from . import forms
+from . import table_forms
 
 ROPE_TYPE = "posenc"
 
@@ -54,7 +54,7 @@ def compute_parameters(
     content = config.to_dict()
     if layer_type == "full_attention":  # Gemma 4 passes a config of these layers alone, with their width in `head_dim`
         content.setdefault("global_head_dim", content.get("head_dim"))
-    encoding = forms.loaded(content, layer_type)
+    encoding = table_forms.loaded(content, layer_type)
     if encoding is None:
         raise ValueError(f"`rope_parameters` must describe a RoPE, got {shown(config.rope_parameters)}.")
     if encoding.keys_differ or encoding.parameters():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posenc_backends.torch import apply_rotary_transformers, rotary_kernel
-from posenc_backends.torch.huggingface.rotation import form_of
+from posenc_backends.torch.huggingface.apply_rotary import form_of
 from posenc_core import rotate
 
 LENGTH, PAIRS = 5, 3

@@ -103,7 +103,7 @@ def loaded(config: Any, layer_type: str | None) -> Any:
     return rotating[0] if rotating else None
 
 
-def built_again(module: nn.Module) -> nn.Module:
+def rebuild(module: nn.Module) -> nn.Module:
     """Return a module of the same class and config, on the CPU.
 
     Raises:
@@ -124,12 +124,14 @@ def form_of_module(module: nn.Module, name: str, axes: int) -> TableForm:
     """
     positions = torch.tensor(NEAR)[None]
     positions = positions if axes == 1 else positions.expand(axes, 1, -1)
-    tables = asked(module, name, positions)
-    (narrow, *_) = asked(module, name, positions, torch.bfloat16)
+    tables = ask_module(module, name, positions)
+    (narrow, *_) = ask_module(module, name, positions, torch.bfloat16)
     return TableForm(_columns(tables), None if narrow.dtype == torch.bfloat16 else narrow.dtype)
 
 
-def asked(module: nn.Module, name: str, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, ...]:
+def ask_module(
+    module: nn.Module, name: str, positions: Tensor, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, ...]:
     """Return the result of a module for positions: cosines and sines, or complex numbers alone.
 
     Raises:
@@ -196,7 +198,7 @@ def check_numbers(
     known = [position for position in POSITIONS if position < (encoding.max_seq_len or length or math.inf)]
     by_axis = torch.tensor([known[axis:] + known[:axis] for axis in range(encoding.num_axes)])
     positions = by_axis if encoding.num_axes == 1 else by_axis[:, None]
-    theirs = by_pair(asked(module, name, positions.to(_device_of(module))), columns)[:, 0]
+    theirs = by_pair(ask_module(module, name, positions.to(_device_of(module))), columns)[:, 0]
     exact = torch.from_numpy(np.stack(encoding.cos_sin(by_axis if encoding.num_axes > 1 else known))).double()
     if theirs.shape != exact.shape:
         raise UnknownModuleError(f"it has {theirs.shape[-1]} pairs, the encoding {exact.shape[-1]}")
@@ -220,7 +222,7 @@ def difference(old: nn.Module, new: RotaryTables, name: str, length: int | None 
     for start in range(0, length, BLOCK):
         positions = torch.arange(start, min(start + BLOCK, length), device=device)[None]
         by_axis = positions if encoding.num_axes == 1 else positions.expand(encoding.num_axes, 1, -1)
-        both = zip(asked(old, name, by_axis), asked(new, name, by_axis), strict=True)
+        both = zip(ask_module(old, name, by_axis), ask_module(new, name, by_axis), strict=True)
         rows = torch.stack([(theirs - ours).abs().amax(dim=-1)[0] for theirs, ours in both]).amax(dim=0)
         visible = rows.gt(VISIBLE).nonzero()
         if first is None and len(visible):
