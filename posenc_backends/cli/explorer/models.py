@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Any
 
 from posenc_core.encodings import Encoding
@@ -17,6 +18,7 @@ from .links import link_to
 
 LONGEST = 2**16  # characters of a pasted config
 MOST = 24  # encodings that are listed
+MOST_TRIED = 96  # of the parts of a config
 _RECORDING = threading.Lock()  # warnings are recorded for the whole process
 
 
@@ -43,7 +45,7 @@ def read_config(text: str) -> tuple[list[tuple[str, str]], list[str]]:
         position = load_position(config)
     notes = list(dict.fromkeys(str(warning.message) for warning in recorded))
     found: list[tuple[str, str]] = []
-    for name, encoding in _encodings(position):
+    for name, encoding in islice(_encodings(position), MOST_TRIED):
         try:
             found.append((name, link_to(encoding)))
         except ValueError as error:
