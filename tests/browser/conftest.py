@@ -37,7 +37,7 @@ def opened(chromium):
         pages.append(page)
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
-        page.set_default_timeout(60000)
+        page.set_default_timeout(0)  # a busy machine takes its time; pytest's own timeout ends what never comes
         page.on("console", lambda message: is_error(message) and errors.append(message.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: request.url.startswith(OURS) or errors.append(request.url))
