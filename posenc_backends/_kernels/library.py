@@ -77,7 +77,7 @@ def level() -> str:
 
 def describe() -> str:
     """Return the level that runs; "off" with the reason and what is lost, if none does."""
-    lost = "the numbers are the same, but rotations on CPUs take 2 to 5 times as long"
+    lost = "the numbers are the same, but rotations on CPUs take several times as long"
     return f"off ({WHY_OFF}): {lost}" if LIBRARY is None else level()
 
 
