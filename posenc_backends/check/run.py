@@ -46,7 +46,7 @@ from .signatures import signature_of
 DEFAULT = Rotary(head_dim=64, layout="half")
 FEW_SHAPES = 3  # of random calls in frameworks that compile for each shape
 MIN_POSITIONS = 20  # that test calls need
-MOST_HYPOTHESES = 10_000  # for the names of mistakes; 4,000 are usually all, and take 10 to 30 seconds
+MOST_HYPOTHESES = 10_000  # for the names of mistakes; usually 2,000 to 7,000 are all, and take some 10 to 30 seconds
 
 
 def check(  # noqa: PLR0913 - all that a check depends on

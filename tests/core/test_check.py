@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
+from posenc_backends.check.mistakes import mistakes_of_encoding, mistakes_of_rounding
 from posenc_core import Alibi, Binary, LongRoPE, Rotary, Sinusoidal, T5Bias, rotate
+from posenc_core.encodings.examples import examples
 
 ROTARY = Rotary(head_dim=8, layout="interleaved")
 
@@ -239,3 +241,10 @@ def test_rotate_itself_conforms_to_the_half_layout():
         return rotate(x, *(table if positions.ndim == 1 else table[:, None] for table in tables), layout="half")
 
     assert check(turn, Rotary(head_dim=6, layout="half")).status == 0
+
+
+@pytest.mark.parametrize("encoding", examples(), ids=lambda encoding: type(encoding).__name__)
+def test_the_mistakes_of_every_encoding_are_listed_without_an_error(encoding):
+    """The search drops what raises, so an error of ours in one list would only show as a cause that is unknown."""
+    names = [mistake.name for mistake in (*mistakes_of_encoding(encoding), *mistakes_of_rounding(encoding))]
+    assert len({*names}) > 10

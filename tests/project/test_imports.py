@@ -21,7 +21,7 @@ CORE_LAYERS = [  # lowest first: each imports from itself and from those before 
     "encodings", "layers", "weights", "formats", "huggingface", "analysis", "transformer",
 ]  # fmt: skip
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
-    "_kernels", "adapters", "training", "conformance", "check", "verdict", "cli",
+    "_kernels", "adapters", "training", "conformance", "check", "cli",
 ]  # fmt: skip
 ADAPTERS = [*posenc_backends.HOST_NAMES, *posenc_backends.NAMES, "tensorflow"]
 NEIGHBOURS = {("strict", "numpy"), ("keras", "tensorflow"), ("keras", "torch"), ("keras", "jax")}

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -50,15 +49,17 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec that others find for the compiler, once; None for all other modules."""
-        if name != COMPILER or self not in sys.meta_path:
+        """Return the spec that others find for the compiler; None for all other modules."""
+        if name != COMPILER:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (finder.find_spec(name, path, target) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_prepare(module: ModuleType) -> None:
+                sys.meta_path.remove(self)  # not before: whoever looks for a module need not import it
                 execute(module)
                 self.prepare()
 

@@ -37,10 +37,20 @@ def test_import_and_eager_calls_load_no_compiler():
     assert not added & {*SLOW}
 
 
-@pytest.mark.parametrize("first", ["torch._dynamo", "posenc_backends.torch"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import torch._dynamo",
+        "import posenc_backends.torch",
+        "import posenc_backends.torch, importlib.util; importlib.util.find_spec('torch._dynamo')",
+    ],
+    ids=["compiler", "posenc", "posenc, and a look for the compiler"],
+)
 def test_the_compiler_knows_our_marks_and_substitutes_whichever_is_imported_first(first):
     code = f"""if True:
-        import torch, {first}, torch._dynamo, posenc_backends.torch
+        import torch
+        {first}
+        import torch._dynamo, posenc_backends.torch
         from posenc_backends.torch.rotation import compiled, dynamo
         from posenc_core import rotate
 
