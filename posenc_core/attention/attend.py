@@ -119,11 +119,16 @@ def attend(  # noqa: PLR0913 - all that can be said of a call
     """
     check_values(v, k)
     check_fit(q, k, position, bias, mask)
-    if check_flag("is_causal", is_causal) and q.shape[-2] != k.shape[-2]:
-        raise ValueError(
-            f"`is_causal` must be False for {q.shape[-2]} queries and {k.shape[-2]} keys; give "
-            "`mask=causal(query_positions, key_positions)`."
-        )
+    if check_flag("is_causal", is_causal):
+        queries, keys = q.shape[-2], k.shape[-2]
+        if not (is_static(queries) and is_static(keys)):  # a kernel might count unequal ones from the end
+            visible = _causal_mask(q, k)
+            mask, is_causal = visible if mask is None else all_of(visible, mask), False
+        elif queries != keys:
+            raise ValueError(
+                f"`is_causal` must be False for {queries} queries and {keys} keys; give "
+                "`mask=causal(query_positions, key_positions)`."
+            )
     return attend_checked(q, k, v, position=position, bias=bias, mask=mask, is_causal=is_causal, dropout=dropout)
 
 
@@ -145,7 +150,7 @@ def attend_checked(  # noqa: PLR0913 - all that can be said of a call
         fused = partial(_fused, kernel=kernel, position=position, mask=mask, is_causal=is_causal)
         return computed(fused, q, {"k": k, "v": v}, mask=mask)
     if is_causal:
-        mask = _causal_mask(q) if mask is None else all_of(_causal_mask(q), mask)
+        mask = _causal_mask(q, k) if mask is None else all_of(_causal_mask(q, k), mask)
     tokens = {"k": grouped(k, q), "v": grouped(v, q)}
     attended = partial(_attended, position=position, bias=bias, mask=mask, dropout=dropout)
     return computed(attended, q, tokens, bias=bias, mask=mask)
@@ -158,7 +163,7 @@ def attention_weights(
 
     Rows add up to 1, or to 0 where all keys are hidden.
 
-    Arguments and errors are those of `attend`.
+    Arguments are those of `attend` but `v`, `is_causal` and `dropout`, and so are the errors.
 
     >>> import numpy as np
     >>> attention_weights(np.zeros((1, 4)), np.zeros((2, 4)))
@@ -265,8 +270,8 @@ def _fused(
     if mask is None:
         if bias is None or not is_causal:
             return kernel(q, k, v, bias, None, is_causal)
-        return kernel(q, k, v, bias, _with_four_axes(_causal_mask(q)), False)
-    mask = _with_four_axes(all_of(_causal_mask(q), mask) if is_causal else mask)
+        return kernel(q, k, v, bias, _with_four_axes(_causal_mask(q, k)), False)
+    mask = _with_four_axes(all_of(_causal_mask(q, k), mask) if is_causal else mask)
     seen = xp.astype(mask, xp.int32)
     most = xp.max(seen, axis=-1, keepdims=True)
     shown = seen >= most  # all keys where none is seen: kernels differ on what that makes, NaN, a mean, or zeros
@@ -274,10 +279,9 @@ def _fused(
     return xp.where(most > 0, result, xp.zeros_like(result))
 
 
-def _causal_mask(q: Array) -> Array:
-    """Return a mask of the keys after each query, where both are the same tokens: `(length, length)`."""
-    at = arange_like(shape_of(q)[-2], like=q)
-    return causal_checked(at, at)
+def _causal_mask(q: Array, k: Array) -> Array:
+    """Return a mask of the keys after each query, both counted from 0: `(queries, keys)`."""
+    return causal_checked(*[arange_like(shape_of(x)[-2], like=x) for x in (q, k)])
 
 
 def _with_four_axes(x: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_number, check_rank, check_type, shown
 from .._array_api.namespace import Array, dtype_name, namespace_of
-from ..attention.masks import causal
+from ..attention.masks import causal_checked
 from ..attention.relative import Positions
 from ..positions.sequences import LIMIT, as_array_like
 from ..rotation import Pairing
@@ -76,7 +76,7 @@ class RemappedRotary(QueryKeyEncoding):
         queries, keys = (self.remapped(x.astype(np.float64)) for x in (at_queries, at_keys))
         of_regions = [queries[q][..., :, None] - keys[k][..., None, :] for q, k in self.regions]
         distances = self._of_region(of_regions, at_queries, at_keys)
-        hidden: npt.NDArray[np.float64] = np.where(np.asarray(causal(at_queries, at_keys)), distances, np.nan)
+        hidden: npt.NDArray[np.float64] = np.where(np.asarray(causal_checked(at_queries, at_keys)), distances, np.nan)
         return hidden
 
     @property
@@ -92,7 +92,7 @@ class RemappedRotary(QueryKeyEncoding):
         """
         at_queries, at_keys = as_array_like(query_positions, like=q), as_array_like(key_positions, like=k)
         xp, scores = namespace_of(q), self.products_by_region(q, k, at_queries, at_keys)
-        visible = causal(_signed(at_queries), _signed(at_keys))
+        visible = causal_checked(_signed(at_queries), _signed(at_keys))
         return xp.where(visible, scores, xp.full_like(scores, -math.inf))
 
     def products_by_region(self, q: Array, k: Array, query_positions: Array, key_positions: Array) -> Array:
@@ -121,7 +121,7 @@ class RemappedRotary(QueryKeyEncoding):
         """Return each number from the array of its region."""
         result = of_regions[0]
         for last, others in zip(self.last_keys(query_positions), of_regions[1:], strict=True):
-            result = namespace_of(result).where(causal(last, key_positions), others, result)
+            result = namespace_of(result).where(causal_checked(last, key_positions), others, result)
         return result
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:

@@ -177,7 +177,8 @@ def cached_length(cache: object, start: Given, keys: Array, widening: int = 1) -
 def check_valid_lens(shape: tuple[Size, ...], values: Host | None, sizes: tuple[Size, ...]) -> None:
     """Raise unless lengths of this shape and these values (None: unknown) fit `(batch, queries, keys)`."""
     batch, queries, keys = sizes
-    if all(map(is_static, (*shape, *sizes))) and shape not in ((batch,), (batch, queries)):
+    is_known = all(map(is_static, (*shape, *sizes)))
+    if len(shape) not in (1, 2) or (is_known and shape not in ((batch,), (batch, queries))):
         raise ValueError(f"`valid_lens` must have shape ({batch},) or ({batch}, {queries}), got {shape}.")
     if values is None:
         return

@@ -141,7 +141,7 @@ class TableLayer(BaseLayer):
             rows: tuple[Tensor, ...] = self.backend.eager((other or self.encoding).traced_rows, positions)
             return rows
         host = host_values(positions, self.backend)
-        if host is None or host.shape != (length,):
+        if host is None or type(length) is not int or host.shape != (length,):
             check_positions("positions", positions if host is None else host, (length,), batch)
         if host is None:
             return self._rows_at_traced(positions, other)

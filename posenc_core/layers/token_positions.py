@@ -63,7 +63,7 @@ class TokenPositions(NamedTuple):
 
     @property
     def is_counted(self) -> bool:
-        """Whether queries and keys are the same tokens, counted from 0."""
+        """Whether there are as many queries as keys, and both are counted from 0."""
         is_from_0 = type(self.start) is int and self.start == self.cached == 0
         return self.is_one_sequence and is_from_0 and self.positions is self.key_positions is None
 
