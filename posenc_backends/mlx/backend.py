@@ -22,6 +22,7 @@ class MLXBackend(Backend):
 
     namespace = namespace
     array_types = mx.array
+    compiles_each_length = True  # and to ask whether code is compiled would compute all that is pending
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> mx.array:
         """Return an array of the same numbers and dtype."""

@@ -200,8 +200,8 @@ class Placed(AtPositions):
             check_type("query_scale", self.query_scale, QueryEncoding, "a QueryScale, a LearnedQueryScale or None")
         if self.encoding is not None or self.query_scale is None:
             check_type("encoding", self.encoding, AttentionEncoding, "a rotary or scoring encoding")
-        _check_parameters("weights", self.encoding, self.weights)
-        _check_parameters("scale_weights", self.query_scale, self.scale_weights)
+        check_parameters("weights", self.encoding, self.weights)
+        check_parameters("scale_weights", self.query_scale, self.scale_weights)
         for name in ("query_positions", "key_positions"):
             positions = getattr(self, name)
             if isinstance(positions, np.ndarray) or not hasattr(positions, "shape"):
@@ -214,7 +214,7 @@ class Placed(AtPositions):
             raise ValueError(f"`query_scale` needs positions of one axis, got {shown(self.encoding)}; leave it out.")
 
 
-def _check_parameters(argument: str, encoding: Encoding | None, weights: Mapping[str, Array] | None) -> None:
+def check_parameters(argument: str, encoding: Encoding | None, weights: Mapping[str, Array] | None) -> None:
     """Raise unless `weights` have what the encoding learns."""
     for name, parameter in ({} if encoding is None else encoding.parameters()).items():
         given, shape = (weights or {}).get(name), parameter.shape

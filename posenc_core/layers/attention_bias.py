@@ -16,7 +16,7 @@ from .._array_api.checks import (
 from .._array_api.namespace import in_float32, namespace_of, shape_of
 from ..attention import AttentionInputs
 from ..encodings import Scoring
-from ..encodings.placed import AtPositions
+from ..encodings.placed import AtPositions, check_parameters
 from ..encodings.scoring.base import OFFSET_TABLE
 from ..positions.sequences import LIMIT
 from .backend import Given, Size, Tensor
@@ -46,11 +46,14 @@ class AttentionBias(BaseLayer):
     """
 
     encoding: Any  # Scoring
+    learned_shapes: frozenset[tuple[str, tuple[int, ...]]]
     offset_table: OffsetTable | None = None
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")
         super().__init__(encoding, **native)  # type: ignore[call-arg] # of the adapter's layer
+        learned = encoding.parameters().items()
+        self.learned_shapes = frozenset([(name, parameter.shape) for name, parameter in learned])
         if encoding.has_offset_table:
             self.offset_table = OffsetTable()
 
@@ -127,26 +130,29 @@ class AttentionBias(BaseLayer):
             batch: the number of rows, or None.
             start, query_positions, key_positions: as in a call of the layer.
         """
-        runs_now, (queries, keys) = not self.backend.is_recorded(x), lengths
+        (queries, keys), weights = lengths, self.arrays
+        runs_now = self.backend.compiles_each_length or not self.backend.is_recorded(x)
+        for name, shape in self.learned_shapes:
+            if tuple(weights[name].shape) != shape:  # arrays of another encoding might broadcast
+                check_parameters("weights", self.encoding, weights)
         at_queries = self._positions("query_positions", query_positions, queries, (start, batch), runs_now)
         at_keys = self._positions("key_positions", key_positions, keys, (0, batch), runs_now)
-        weights = self.arrays
         if runs_now and self.offset_table and isinstance(at_queries, range) and isinstance(at_keys, range):
             table = self.offset_table.get(self, x, at_queries, at_keys)
             weights = weights if table is None else {**weights, OFFSET_TABLE: table}
         return AtPositions(self.encoding, at_queries, at_keys, weights)
 
-    def _positions(self, name: str, given: Given, length: Size, counted: tuple[Given, Size], runs_now: bool) -> Tensor:
+    def _positions(self, name: str, given: Given, length: Size, rows: tuple[Given, Size], runs_now: bool) -> Tensor:
         """Return positions, checked: a range if they are consecutive, for which less has to be computed.
 
         Args:
             name: of the argument.
             given: positions, or None.
             length: their number.
-            counted: where to start counting, and the number of rows.
-            runs_now: whether lengths are numbers, as code is not compiled.
+            rows: the first position of each row of the batch, and the number of rows.
+            runs_now: whether lengths are numbers, as code is not compiled for others.
         """
-        start, batch = counted
+        start, batch = rows
         is_known = given is None and type(start) is int
         is_known = is_known and (runs_now or all(map(self._is_constant, (length, abs(start)))))
         if is_known and -LIMIT < start <= LIMIT - length:

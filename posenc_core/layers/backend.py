@@ -9,7 +9,7 @@ uses these functions of a namespace where it has them, and otherwise does the sa
 | `split_pairs(x, layout)` | the first and the second channels of all pairs, `(..., pairs)` each |
 | `join_pairs(first, second, layout, dtype)` | both in one array, rounded to the dtype; None if `concat` or `stack` do |
 | `rounds_parts(x, split, join)` | whether to round the parts of half precision before they are joined |
-| `expand_offsets(by_offset, queries, keys)` | `(heads, queries, keys)` of numbers by offset; None if `take` does |
+| `expand_offsets(by_offset, queries, keys, first)` | `(heads, queries, keys)` of numbers by offset, or None |
 | `fused_attention(q, k, v, bias, mask, is_causal)` | attention of `(batch, heads, length, width)` |
 | `recomputed(function, *arrays)` | `function(*arrays)`, computed again for its gradient |
 | `add_to(x, rows)` | whether it added rows to tokens where they are |
@@ -17,7 +17,9 @@ uses these functions of a namespace where it has them, and otherwise does the sa
 | `shape(x)`, `is_specialized(size)` | sizes that a tracer may not know; whether one is a constant of the program |
 | `apply_gufunc` | arrays in blocks, as in dask |
 
-In no row of the `mask` of `fused_attention` all keys are hidden, and `is_causal` comes without a bias and a mask.
+In no row of the `mask` of `fused_attention` all keys are hidden, and `is_causal` comes without a bias and a mask. In
+`expand_offsets`, `first` is the column of `by_offset` for the last query and the first key; the core takes numbers by
+index where it returns None.
 """
 
 from __future__ import annotations
@@ -45,11 +47,14 @@ class Backend(ABC):
         namespace: the framework's names of the array API standard, as the core uses them.
         array_types: the classes of its arrays, traced ones included, for `isinstance`.
         rotate: rotates tokens by rows of tables that fit them, `(x, cos, sin, pairing)`.
+        compiles_each_length: whether a compiled program is for one length alone, so that it may read what is computed
+            for that length; such a framework is not asked whether it compiles.
     """
 
     namespace: Namespace
     array_types: Any
     rotate: Callable[..., Tensor] = staticmethod(rotate_checked)
+    compiles_each_length: bool = False
 
     @abstractmethod
     def from_numpy(self, array: Host, /, *, like: Tensor = None) -> Tensor:

@@ -29,7 +29,7 @@ class OffsetTable:
         """
         if not (queries and keys):
             return None
-        table = self.table
+        table, encoding = self.table, layer.encoding
         last = max(queries.stop - 1 - keys.start, keys.stop - 1 - queries.start)
         reach = LEAST // 2 if table is None else table.shape[-1] // 2
         if table is not None and last <= reach and layer.backend.is_beside(table, x):
@@ -37,9 +37,10 @@ class OffsetTable:
         if last > 2 * max(reach, len(queries) + len(keys)):
             return None
         if table is None or last > reach:
-            reach = max(last, 2 * reach)
-        weights = {name: layer.backend.to_numpy(layer.arrays[name]) for name in layer.encoding.constants(0)}
-        host = layer.encoding.offset_table(weights, np.arange(-reach, reach + 1))
+            reach = min(max(last, 2 * reach), encoding.limit - 1)
+        learned, arrays = encoding.parameters(), layer.arrays
+        weights = {name: layer.backend.to_numpy(arrays[name]) for name in arrays if name not in learned}
+        host = encoding.offset_table(weights, np.arange(-reach, reach + 1))
         self.table = layer.backend.from_numpy(host, like=x)
         return self.table
 

@@ -80,6 +80,18 @@ def test_tokens_outside_a_window_are_rejected(on, backend, to_backend):
         layer(to_backend(np.zeros((1, 1, 2, 4))), start=3)
 
 
+@pytest.mark.parametrize("shape", [(8, 1), (4, 2)], ids=str)
+def test_parameters_of_another_encoding_are_refused(on, backend, to_backend, monkeypatch, shape):
+    """Those of one head would broadcast to all."""
+    layer = on.testing.eval_mode(backend.AttentionBias(LEARNING[0]))
+    scores = to_backend(np.zeros((1, 2, 3, 3)))
+    layer(scores)
+    arrays = {**layer.arrays, "table": to_backend(np.ones(shape))}
+    monkeypatch.setattr(type(layer), "arrays", property(lambda layer: arrays), raising=False)
+    with pytest.raises(ValueError, match=re.escape(f"'table' in shape (8, 2) for {LEARNING[0]}, got {shape}.")):
+        layer(scores)
+
+
 @pytest.mark.parametrize("encoding", [LEARNING[0], LEARNING[3]], ids=str)
 def test_attention_of_half_precision(on, backend, to_backend, encoding):
     """Parameters stay float32 with float16 scores; the sum is rounded once."""

@@ -149,7 +149,8 @@ class PositionScoring(Scoring):
         first, count = keys.start - queries.stop + 1, len(queries) + len(keys)
         table, column = weights.get(OFFSET_TABLE), 0
         if table is None:
-            offsets = as_array_like(range(first, first + count), like=x)
+            used = count - 1 if queries and keys else count  # the encoding may have no offset past the last one
+            offsets = as_array_like(range(first, first + used), like=x)
             table = self.score(weights, as_array_like(range(1), like=x), offsets)[:, 0, :]
         else:
             column = first + table.shape[-1] // 2
