@@ -191,7 +191,6 @@ def test_encodings_of_limited_length_name_the_limit(on, backend, to_backend, enc
     ("valid_lens", "error", "values"),
     [
         ([1], ValueError, [(2,), (2, 3), (1,)]),
-        (3, ValueError, [(2,), (2, 3), ()]),
         ([[1, 2], [1, 2]], ValueError, [(2,), (2, 3), (2, 2)]),
         ([1, 6], ValueError, [5, 6]),
         ([1.5, 5.0], TypeError, ["float32"]),

@@ -2,7 +2,6 @@
 
 import copy
 import tracemalloc
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -271,35 +270,20 @@ def test_tables_by_offset_double_and_leave_lone_far_positions_out():
     assert copy.deepcopy(layer).offset_table == layer.offset_table
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class Short(Alibi):
-    """A bias that looks its five offsets up, and has no others."""
-
-    @property
-    def limit(self):
-        return 3
-
-    def constants(self, max_len):
-        assert max_len == 0
-        return {"by_offset": next(CONSTANTS)}
+    limit = 3
 
     def score(self, weights, query_positions, key_positions):
-        offsets = key_positions[None, :] - query_positions[:, None]
-        assert np.abs(offsets).max(initial=0) < self.limit
-        return np.stack([weights["by_offset"][offsets + 2]] * self.num_heads)
+        assert np.abs(query_positions[:, None] - key_positions).max() < self.limit
+        return super().score(weights, query_positions, key_positions)
 
 
-CONSTANTS = iter([np.arange(5, dtype=np.float32)])  # asked for once
-
-
-def test_tables_by_offset_end_with_the_encoding_and_use_the_constants_of_the_layer():
-    layer, wanted = AttentionBias(Short(num_heads=1)), [[2, 3, 4], [1, 2, 3], [0, 1, 2]]
-    for queries, start in [(1, 0), (3, 0), (1, 2)]:
-        got = layer(np.zeros((1, queries, 3), np.float32), start)
-        np.testing.assert_array_equal(got[0], wanted[start:][:queries])
-    assert layer.offset_table.table.shape == (1, 5)
-    layer.offset_table = None
-    np.testing.assert_array_equal(layer(np.zeros((1, 3, 3), np.float32))[0], wanted)
+def test_tables_by_offset_end_with_the_encoding_and_use_the_constants_of_the_layer(monkeypatch):
+    layer, wanted = AttentionBias(Short(num_heads=1)), Alibi(num_heads=1).bias(range(3), range(3))
+    monkeypatch.setattr(Short, "constants", None)
+    for start, table in ((2, layer.offset_table), (0, layer.offset_table), (0, None)):
+        layer.offset_table = table
+        np.testing.assert_array_equal(layer(np.zeros((1, 3 - start, 3), np.float32), start), wanted[:, start:])
 
 
 def test_only_encodings_with_a_table_by_offset_have_one():
