@@ -29,4 +29,4 @@ def attach(
     def __dir__() -> list[str]:  # noqa: N807
         return sorted({*vars(sys.modules[package]), *module_of})
 
-    return __getattr__, __dir__, sorted(module_of)
+    return __getattr__, __dir__, sorted(module_of, key=lambda name: (not name.isupper(), name))

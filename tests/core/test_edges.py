@@ -120,11 +120,11 @@ def test_a_backend_may_rotate_queries_and_keys_at_once(monkeypatch):
     q, k = np.ones((1, 2, 3, 8), np.float32), np.ones((1, 1, 3, 8), np.float32)
     for encoding, count in ((Rotary(head_dim=8, layout="half"), 1), (XPos(head_dim=8, layout="half"), 0)):
         layer, calls = RotaryEmbedding(encoding), []
-        expected = layer(q, k, positions=np.arange(3))
+        expected = layer(q, k, positions=np.array([[0, 2, 3]]))
         monkeypatch.setattr(
             type(layer.backend), "rotate_both", lambda *given, calls=calls: calls.append(given) or ("both",)
         )
-        found = layer(q, k, positions=np.arange(3))
+        found = layer(q, k, positions=np.array([[0, 2, 3]]))
         monkeypatch.undo()
         assert len(calls) == count
         assert found == ("both",) if count else np.array_equal(found[1], expected[1])

@@ -76,7 +76,7 @@ def test_given_frequencies_are_from_0_to_below_2_to_the_31():
     ids=str,
 )
 def test_a_base_is_above_1(cls, options):
-    assert cls(**options, base=1.001).base == 1.001
+    assert cls(**options | {"base": 1.001}).base == 1.001
     for base in (1, 0.5):
         with rejects(ValueError, "base", base):
-            cls(**options, base=base)
+            cls(**options | {"base": base})
