@@ -19,7 +19,7 @@ from posenc_backends import torch as backend
 from posenc_backends.conformance.cases import backend_under_test, cases
 from posenc_backends.torch import apply_rotary, apply_rotary_transformers, distributed
 from posenc_backends.torch import backend as arrays
-from posenc_backends.torch.rotation import gpu, without_kernel
+from posenc_backends.torch.rotation import gpu, kernel
 from posenc_core import Rotary
 
 DEVICE = "pretend:0"
@@ -47,7 +47,7 @@ def pretend():
     """Let new tensors lie on the pretended device, and ours take them for plain ones."""
     _setup_privateuseone_for_python_backend("pretend")
     fake.CONSTANT_NUMEL_LIMIT = 0  # else single numbers are computed
-    for module in (arrays, gpu, without_kernel, distributed):
+    for module in (arrays, gpu, kernel, distributed):
         module.PLAIN = (*module.PLAIN, fake.FakeTensor)
     arrays.TorchBackend.to_numpy = lambda self, array, /: to_numpy(array)
     backend.to_numpy = to_numpy

@@ -76,6 +76,8 @@ def test_calls_with_an_integer_start_need_no_host(on, alone, golden_case):
     layer_case = LayerCase(on, golden_case)
     layer, given = layer_case.layer(), layer_case.arrays(7)
     with torch.no_grad():
+        if getattr(layer_case.encoding, "has_offset_table", False):
+            layer_case.call(layer, *given)  # the first call makes the table, as one past the end of a table does
         alone()
         layer_case.call(layer, *given)
 
