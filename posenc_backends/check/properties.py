@@ -53,11 +53,17 @@ def mistakes_of_threads(
         for first, length in ((3, 13), (min(200, end - second), second))
     ]
     failures: list[TestCall] = []
+    together = threading.Barrier(len(calls))  # on a busy machine one thread might end before the other begins
 
     def run(test_call: TestCall, alone: Returned) -> None:
-        for _ in range(ROUNDS):
-            if not _returns(function, framework, caller, test_call, alone):
-                failures.append(test_call)
+        try:
+            for _ in range(ROUNDS):
+                together.wait()
+                if not _returns(function, framework, caller, test_call, alone):
+                    failures.append(test_call)
+        except BaseException:
+            together.abort()
+            raise
 
     try:
         alone = [call(function, framework, caller.signature, one) for one in calls]

@@ -67,7 +67,7 @@ class Shared:
 
     def __call__(self, *given):
         self.positions = given[-1]
-        time.sleep(0.002)
+        time.sleep(0.005)
         return self.function(*given[:-1], self.positions if self.positions.size == given[-1].size else given[-1] + 1)
 
 
