@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._array_api.checks import is_static
 from .._array_api.namespace import Array, namespace_of, shape_of
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
@@ -287,7 +288,9 @@ def _take_or_nan(positions: Array, *tables: Array) -> tuple[Array, ...]:
     if not tables:
         return ()
     xp = namespace_of(positions)
-    zero, last = xp.zeros_like(positions), xp.full_like(positions, min([shape_of(table)[0] for table in tables]) - 1)
+    sizes = [shape_of(table)[0] for table in tables]  # one, but where another thread replaces the tables meanwhile
+    size = min(sizes) if all(map(is_static, sizes)) else sizes[0]
+    zero, last = xp.zeros_like(positions), xp.full_like(positions, size - 1)
     inside = xp.expand_dims((positions >= zero) & (positions <= last), axis=-1)
     taken = _take(xp.maximum(xp.minimum(positions, last), zero), *tables)
     return tuple([xp.where(inside, rows, xp.full_like(rows, float("nan"))) for rows in taken])
