@@ -31,9 +31,8 @@ def _sections(fields: Fields) -> tuple[int, ...]:
 
 
 SIZES: Fields = {"dim": 12, "head_dim": 8, "num_heads": 2, "layout": "half"}
-FIELDS: dict[
-    str, Fields
-] = {  # which some must be given beside sizes, or whose default is large; functions of the others
+# Fields without a default, or with a large one; a function computes its field from the others.
+FIELDS: dict[str, Fields] = {
     "AxialRotary": {"axes_dims": _equal_shares},
     "Cope": {"max_position": 4},
     "DebertaBias": {"max_distance": 3},

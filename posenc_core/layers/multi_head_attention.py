@@ -207,7 +207,7 @@ class MultiHeadAttention(Documented):
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
             position, keys_mask = self._position(q, k, at), native.pop("keys_mask", None)
             hides_later = causal and not at.is_last
-            is_causal = hides_later and at.is_counted and not weights and valid_lens is mask is keys_mask is None
+            is_causal = hides_later and at.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             visible = self._visible(q, at, valid_lens, mask, hides_later and not is_causal, keys_mask)
             added = {"position": position, "mask": visible}
             mixed = attend_checked(q, k, v, **added, is_causal=is_causal, dropout=self.active_dropout(**native))
@@ -242,7 +242,7 @@ class MultiHeadAttention(Documented):
             raise ValueError(f"`values` must be as long as `keys`, got {values.shape[1]} and {keys.shape[1]}.")
 
     def _check_tokens(self, name: str, tokens: Tensor, queries: Tensor) -> None:
-        """Raise unless they are tokens, of as many rows as the queries; usual ones are asked for little."""
+        """Raise unless they are tokens, of as many rows as the queries; few questions suffice for the usual ones."""
         check_not_masked(name, tokens)
         if isinstance(tokens, self.backend.array_types) and len(tokens.shape) == 3:
             (rows, _, width), batch = tokens.shape, queries.shape[0]

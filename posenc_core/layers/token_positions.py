@@ -62,10 +62,10 @@ class TokenPositions(NamedTuple):
         return is_specialized(queries, like) and is_specialized(keys, like) and queries == keys
 
     @property
-    def is_counted(self) -> bool:
-        """Whether there are as many queries as keys, and both are counted from 0."""
-        is_from_0 = type(self.start) is int and self.start == self.cached == 0
-        return self.is_one_sequence and is_from_0 and self.positions is self.key_positions is None
+    def starts_at_0(self) -> bool:
+        """Whether there are as many queries as keys, both at positions from 0 on."""
+        is_start = type(self.start) is int and self.start == self.cached == 0
+        return self.is_one_sequence and is_start and self.positions is self.key_positions is None
 
     @property
     def is_shared(self) -> bool:
@@ -78,8 +78,8 @@ class TokenPositions(NamedTuple):
     def is_last(self) -> bool:
         """Whether the one query is the last token, which sees all keys."""
         _, queries, keys = self.sizes
-        is_counted = type(queries) is type(keys) is type(self.start) is int and self.positions is self.key_positions
-        return is_counted and queries == 1 and self.positions is None and self.start + 1 >= keys
+        are_numbers = type(queries) is type(keys) is type(self.start) is int and self.positions is self.key_positions
+        return are_numbers and queries == 1 and self.positions is None and self.start + 1 >= keys
 
     @property
     def seq_len(self) -> int:
