@@ -287,7 +287,7 @@ def has_angles(encoding: Encoding) -> bool:
 
 def _by_column(encoding: Encoding, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the positions that multiply the frequencies: `(..., length, 1)`, or `(..., length, columns)` by axis."""
-    if getattr(encoding, "num_axes", 1) == 1 or not isinstance(encoding, RotaryEncoding):
+    if encoding.num_axes == 1 or not isinstance(encoding, RotaryEncoding):
         return positions[..., None]
     return np.moveaxis(positions[list(encoding.axes)], 0, -1)
 

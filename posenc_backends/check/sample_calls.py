@@ -119,7 +119,7 @@ class Caller(NamedTuple):
         batch, heads = options.get("batch", 2), options.get("heads", HEADS)
         generator = np.random.default_rng(positions.size)
         length = positions.shape[-1]
-        on_axes = _on_axes(positions, getattr(self.encoding, "num_axes", 1))
+        on_axes = _on_axes(positions, self.encoding.num_axes)
         tokens = self.signature.tokens(generator, (batch, length), dtype, heads, num_queries)
         expected = Candidate(encoding=self.encoding, positions=on_axes, num_queries=num_queries, weights=self.weights)
         optional = options.pop("is_optional", name in MAY_REFUSE)

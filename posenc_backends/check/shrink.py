@@ -37,7 +37,7 @@ def _smaller(call: TestCall, caller: Caller) -> Iterator[TestCall]:
     """Yield calls with fewer positions, rows and heads, the smallest first."""
     sizes: dict[str, Any] = {name: getattr(call, name) for name in ("batch", "heads", "is_strided", "is_optional")}
     changes = {name: size for name, size in SMALLEST.items() if call.tokens and sizes[name] != size}
-    positions = call.positions[0] if getattr(caller.encoding, "num_axes", 1) > 1 else call.positions
+    positions = call.positions[0] if caller.encoding.num_axes > 1 else call.positions
     count = call.num_queries
     fewer: Iterable[tuple[Any, int]] = ((some, count) for some in _fewer(positions))
     if count and positions.ndim == 1:
@@ -83,7 +83,7 @@ def _parts(positions: Any) -> Iterator[Any]:
 
 def program_of(call: TestCall, name: str) -> str:
     """Return Python code in NumPy that makes the arguments of a call and calls the function of this name."""
-    axes, lines = getattr(call.expected.encoding, "num_axes", 1), ["import numpy as np"]
+    axes, lines = call.expected.encoding.num_axes, ["import numpy as np"]
     if call.tokens:
         lines.append(f"draw = np.random.default_rng({call.positions.size // axes}).standard_normal")
     names = ("q", "k")[: len(call.tokens)]

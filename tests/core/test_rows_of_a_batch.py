@@ -44,7 +44,7 @@ def tokens():
 
 
 def places(encoding):
-    axes = () if getattr(encoding, "num_axes", 1) == 1 else (encoding.num_axes,)
+    axes = () if encoding.num_axes == 1 else (encoding.num_axes,)
     at_keys = RNG.integers(0, 9, (*axes, BATCH, KEYS))
     at_queries = RNG.integers(0, 9, (*axes, BATCH, QUERIES))
     at_queries[..., 0] = 9  # after all keys, where attention is causal

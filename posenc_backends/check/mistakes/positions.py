@@ -136,7 +136,7 @@ def _consecutive(candidate: Candidate, index: int) -> list[Candidate]:
 
 
 def _first_row(candidate: Candidate) -> list[Candidate]:
-    has_axes = getattr(candidate.encoding, "num_axes", 1) > 1
+    has_axes = candidate.encoding.num_axes > 1
     return at_positions(candidate, candidate.positions[..., :1, :]) if candidate.positions.ndim > 1 + has_axes else []
 
 
